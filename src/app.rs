@@ -1,0 +1,1 @@
+//! Wires the rooms together; it decides nothing about runs or calls itself.

@@ -1,0 +1,1 @@
+//! May this call happen, and who answers it; it keeps no processes.

@@ -1,0 +1,1 @@
+//! What the operator wrote, as one checked value; it starts nothing.

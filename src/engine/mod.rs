@@ -1,0 +1,1 @@
+//! Starts, attaches, signals and kills one locked container; it knows no Python and no frames.

@@ -1,0 +1,28 @@
+//! hotcell: one MCP tool, `run_python`, in a warm interpreter inside a locked container.
+//!
+//! The rooms, from the ground up; a room may use rooms on lower floors only:
+//!
+//! | floor | rooms |
+//! |---|---|
+//! | F6 | [`app`] (with `main` and [`cli`]) |
+//! | F5 | [`server`] |
+//! | F4 | [`session`] |
+//! | F3 | [`broker`] |
+//! | F2 | [`engine`], [`upstream`], [`catalog`], [`config`], [`render`] |
+//! | F1 | [`protocol`], [`run`] |
+//! | F0 | [`names`], [`limits`] |
+
+pub mod app;
+pub mod broker;
+pub mod catalog;
+pub mod cli;
+pub mod config;
+pub mod engine;
+pub mod limits;
+pub mod names;
+pub mod protocol;
+pub mod render;
+pub mod run;
+pub mod server;
+pub mod session;
+pub mod upstream;

@@ -1,0 +1,100 @@
+//! Every bound of the bridge in one struct, each named with its unit.
+//!
+//! It does not read configuration: `config` fills the few bounds that an operator may change.
+
+use std::time::Duration;
+
+/// All bounds. `Limits::default()` is what an unconfigured bridge uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest line towards the sandbox, line feed included: a tool result of 32 MB fits with its JSON escapes.
+    pub frame_to_sandbox_bytes_max: usize,
+    /// Longest line from the sandbox, line feed included.
+    pub frame_to_bridge_bytes_max: usize,
+    /// Deepest nesting of JSON accepted from any peer.
+    pub json_depth_max: usize,
+    /// Longest `code` of one run, in bytes.
+    pub code_bytes_max: usize,
+    /// Longest JSON of one call's arguments, in bytes.
+    pub arguments_bytes_max: usize,
+    /// Runs that may wait behind the running one; one more is refused.
+    pub runs_queued_max: usize,
+    /// Calls of one run that may be under way at once; more wait in the sandbox.
+    pub calls_in_flight_max: usize,
+    /// Calls that one server may work on at once; more wait in the bridge.
+    pub calls_in_flight_per_server_max: usize,
+    /// Bytes of a run's output kept from its beginning, of each stream.
+    pub output_head_bytes_max: usize,
+    /// Bytes of a run's output kept from its end, of each stream.
+    pub output_tail_bytes_max: usize,
+    /// Images of one run that are passed on.
+    pub images_max: usize,
+    /// Bytes (base64) of one run's images that are passed on.
+    pub images_bytes_max: usize,
+    /// How long a run gets after the interrupt before its interpreter is killed.
+    pub grace: Duration,
+    /// How long the sandbox may take from create to its handshake.
+    pub sandbox_start: Duration,
+    /// How long the interpreter may take to be replaced before the container is given up.
+    pub replace: Duration,
+    /// How long one request to the engine may take.
+    pub engine_request: Duration,
+    /// Silence after which the supervisor takes the bridge for dead.
+    pub heartbeat: Duration,
+    /// How long a server may take to start and answer `initialize` and `tools/list`.
+    pub server_start: Duration,
+    /// Longest line from a server, line feed included.
+    pub server_line_bytes_max: usize,
+    /// Bytes of a server's stderr that are kept for error messages.
+    pub server_stderr_bytes_max: usize,
+    /// Pages of `tools/list` that are read.
+    pub tool_pages_max: usize,
+    /// Tools of one server that are kept.
+    pub tools_per_server_max: usize,
+    /// Longest line from the client, line feed included.
+    pub client_line_bytes_max: usize,
+    /// Largest configuration file.
+    pub config_file_bytes_max: u64,
+    /// Largest source of one saved tool.
+    pub saved_tool_bytes_max: usize,
+    /// Saved tools that are kept.
+    pub saved_tools_max: usize,
+    /// How long shutting everything down may take.
+    pub shutdown: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const KIB: usize = 1024;
+        const MIB: usize = 1024 * KIB;
+        Self {
+            frame_to_sandbox_bytes_max: 64 * MIB,
+            frame_to_bridge_bytes_max: 16 * MIB,
+            json_depth_max: 128,
+            code_bytes_max: 4 * MIB,
+            arguments_bytes_max: 8 * MIB,
+            runs_queued_max: 16,
+            calls_in_flight_max: 64,
+            calls_in_flight_per_server_max: 32,
+            output_head_bytes_max: 64 * KIB,
+            output_tail_bytes_max: 64 * KIB,
+            images_max: 4,
+            images_bytes_max: 2 * MIB,
+            grace: Duration::from_secs(2),
+            sandbox_start: Duration::from_secs(30),
+            replace: Duration::from_secs(2),
+            engine_request: Duration::from_secs(10),
+            heartbeat: Duration::from_secs(30),
+            server_start: Duration::from_secs(30),
+            server_line_bytes_max: 64 * MIB,
+            server_stderr_bytes_max: 64 * KIB,
+            tool_pages_max: 1000,
+            tools_per_server_max: 10_000,
+            client_line_bytes_max: 16 * MIB,
+            config_file_bytes_max: MIB as u64,
+            saved_tool_bytes_max: 256 * KIB,
+            saved_tools_max: 1000,
+            shutdown: Duration::from_millis(2500),
+        }
+    }
+}

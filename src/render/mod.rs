@@ -1,0 +1,1 @@
+//! What the model reads; it decides nothing.

@@ -1,0 +1,247 @@
+//! The nouns of a run: what is asked, what came of it, and what can go wrong with a call in it.
+//!
+//! It knows neither frames nor MCP, and writes no text for the model; `render` does.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::ServerName;
+
+/// One checked `run_python` request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRequest {
+    /// The Python source.
+    pub code: String,
+    /// Which servers the code may reach.
+    pub servers: ServerScope,
+    /// When the run is interrupted.
+    pub timeout: Duration,
+    /// Whether the interpreter is replaced first.
+    pub reset: bool,
+}
+
+/// The servers of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerScope {
+    /// Every configured server.
+    All,
+    /// Only these.
+    Only(Vec<ServerName>),
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunReport {
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// What it wrote, in the order of arrival.
+    pub output: Output,
+    /// The repr of a last expression.
+    pub value: Option<String>,
+    /// Pictures that it left.
+    pub images: Vec<Image>,
+    /// What became of the variables.
+    pub state: StateNote,
+    /// Sentences for the reader: engine notices, dropped frames, tasks left behind.
+    pub notes: Vec<String>,
+    /// Names of the servers that the run could reach.
+    pub servers: Vec<ServerName>,
+    /// Calls made, in the order of their start.
+    pub calls: Vec<CallRecord>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunOutcome {
+    /// To the end of the code.
+    Finished,
+    /// With an exception.
+    Raised(PythonError),
+    /// With `SystemExit`.
+    Exited {
+        /// Its code.
+        exit_code: i64,
+    },
+    /// Its time was over.
+    TimedOut {
+        /// The time that it had.
+        after: Duration,
+    },
+    /// The client cancelled it.
+    Interrupted,
+    /// Its interpreter or container went away under it.
+    SandboxLost(SandboxLoss),
+    /// It never started: the engine, the image or the sandbox is missing or refused.
+    NotStarted(ToolFault),
+}
+
+/// Why the interpreter of a run is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SandboxLoss {
+    /// It ended itself, for example by `os._exit`.
+    Exited {
+        /// Its exit status.
+        exit_code: i64,
+    },
+    /// A signal ended it.
+    Killed {
+        /// The signal's number.
+        signal: i64,
+        /// Whether the kernel did, for lack of memory.
+        out_of_memory: bool,
+    },
+    /// The whole container went away.
+    Container {
+        /// What is known of it.
+        reason: String,
+    },
+}
+
+/// An exception of the code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PythonError {
+    /// The class, for example `ValueError`.
+    #[serde(rename = "type")]
+    pub class: String,
+    /// Its text.
+    pub message: String,
+    /// The traceback without the runtime's own frames.
+    pub traceback: String,
+    /// The line of the submitted code at which it was raised.
+    pub line: Option<u64>,
+}
+
+/// What became of the session's variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateNote {
+    /// They are as the run left them.
+    Kept,
+    /// The run began with an empty namespace, for this reason, and keeps what it made.
+    Fresh(FreshReason),
+    /// They are gone; the next run begins with an empty namespace.
+    Lost,
+}
+
+/// Why a run began with an empty namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FreshReason {
+    /// It is the session's first.
+    First,
+    /// The caller asked for it.
+    Reset,
+    /// The sandbox had been stopped for being idle.
+    IdleStop,
+    /// The interpreter or container had been lost before.
+    Lost,
+}
+
+/// What a run wrote, head and tail of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Pieces in the order of arrival, neighbours of one stream joined.
+    pub pieces: Vec<OutputPiece>,
+    /// Bytes left out between the kept head and the kept tail, per stream.
+    pub stdout_cut_bytes: u64,
+    /// As above, for stderr.
+    pub stderr_cut_bytes: u64,
+}
+
+/// Text of one stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputPiece {
+    /// Where it was written.
+    pub stream: OutputStream,
+    /// What was written; bytes that are no UTF-8 are shown as `\xNN`.
+    pub text: String,
+}
+
+/// The two streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputStream {
+    /// File descriptor 1.
+    Stdout,
+    /// File descriptor 2.
+    Stderr,
+}
+
+/// A picture.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// For example `image/png`.
+    pub mime_type: String,
+    /// Its bytes.
+    pub base64: String,
+}
+
+/// One call as the report remembers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallRecord {
+    /// The server.
+    pub server: ServerName,
+    /// The tool as the code named it.
+    pub tool: String,
+    /// What came of it.
+    pub outcome: CallOutcome,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// It was answered.
+    Answered,
+    /// It was answered with a fault before it reached the server.
+    Refused,
+    /// It failed, and whether it took effect is known only to the server.
+    Unknown,
+}
+
+/// Why a call, or a whole run, could not be done: for the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolFault {
+    /// The kind.
+    pub code: FaultCode,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it; empty where nothing helps.
+    #[serde(default)]
+    pub hint: String,
+}
+
+impl ToolFault {
+    /// A fault without a hint.
+    pub fn new(code: FaultCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: String::new(),
+        }
+    }
+
+    /// The same fault with what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+}
+
+/// The kinds of faults; PROTOCOL.md says when each is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum FaultCode {
+    ServerUnavailable,
+    UnknownTool,
+    ServerFailed,
+    ToolError,
+    Deadline,
+    Cancelled,
+    TooLarge,
+    InvalidArguments,
+    NotRunning,
+    Busy,
+    Internal,
+}

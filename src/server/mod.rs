@@ -1,0 +1,1 @@
+//! The MCP face towards the client; it runs nothing itself.

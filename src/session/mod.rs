@@ -1,0 +1,1 @@
+//! Owns one sandbox from handshake to death; it renders nothing.

@@ -1,0 +1,1 @@
+//! Keeps MCP clients to the configured servers; it knows no runs.
