@@ -13,6 +13,8 @@ pub struct Limits {
     pub frame_to_bridge_bytes_max: usize,
     /// Deepest nesting of JSON accepted from any peer.
     pub json_depth_max: usize,
+    /// File descriptors of the interpreter.
+    pub sandbox_open_files_max: u64,
     /// Longest `code` of one run, in bytes.
     pub code_bytes_max: usize,
     /// Longest JSON of one call's arguments, in bytes.
@@ -71,6 +73,7 @@ impl Default for Limits {
             frame_to_sandbox_bytes_max: 64 * MIB,
             frame_to_bridge_bytes_max: 16 * MIB,
             json_depth_max: 128,
+            sandbox_open_files_max: 1024,
             code_bytes_max: 4 * MIB,
             arguments_bytes_max: 8 * MIB,
             runs_queued_max: 16,

@@ -40,11 +40,7 @@ fn checked(kind: &'static str, text: &str, bytes_max: usize) -> Result<Box<str>,
         return Err(NameError::Empty { kind });
     }
     if text.len() > bytes_max {
-        return Err(NameError::TooLong {
-            kind,
-            bytes: text.len(),
-            bytes_max,
-        });
+        return Err(NameError::TooLong { kind, bytes: text.len(), bytes_max });
     }
     if let Some(character) = text.chars().find(|c| c.is_control()) {
         return Err(NameError::Control { kind, character });
@@ -151,10 +147,7 @@ mod tests {
             ServerName::new(&"x".repeat(257)),
             Err(NameError::TooLong { kind: "server", bytes: 257, bytes_max: 256 })
         );
-        assert_eq!(
-            ToolName::new("a\nb"),
-            Err(NameError::Control { kind: "tool", character: '\n' })
-        );
+        assert_eq!(ToolName::new("a\nb"), Err(NameError::Control { kind: "tool", character: '\n' }));
         assert_eq!(ToolName::new("日本").unwrap().as_str(), "日本");
     }
 }

@@ -213,11 +213,7 @@ pub struct ToolFault {
 impl ToolFault {
     /// A fault without a hint.
     pub fn new(code: FaultCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            hint: String::new(),
-        }
+        Self { code, message: message.into(), hint: String::new() }
     }
 
     /// The same fault with what to do about it.

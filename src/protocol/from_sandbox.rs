@@ -1,0 +1,248 @@
+//! Frames from the sandbox to the bridge: all of them are claims by a hostile peer.
+
+use base64::Engine as _;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::lines::Dropped;
+use crate::names::{CallId, RunId};
+use crate::run::{Image, OutputStream, PythonError};
+
+/// A frame and who made it.
+#[derive(Debug, Clone)]
+pub enum FromSandbox {
+    /// Made by the supervisor, which runs no user code.
+    Supervisor(FromSupervisor),
+    /// Made by the worker, that is, possibly by user code.
+    Worker(FromWorker),
+}
+
+/// Frames of the supervisor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromSupervisor {
+    /// The answer to `hello`.
+    Hello {
+        /// The protocol's version there.
+        version: u64,
+        /// The interpreter's version, for example `3.11.2`.
+        python: String,
+        /// What the supervisor sees of its sandbox.
+        posture: Posture,
+    },
+    /// An interpreter reads frames from here on.
+    WorkerStarted {
+        /// Counted from 1.
+        worker: u64,
+    },
+    /// An interpreter is gone.
+    WorkerExited {
+        /// Which.
+        worker: u64,
+        /// Its exit status, when it ended itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i64>,
+        /// The signal that ended it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i64>,
+        /// Whether the kernel ended it for lack of memory.
+        oom: bool,
+        /// Whether `replace` ended it.
+        requested: bool,
+    },
+    /// Bytes written to fd 1 or 2.
+    Output {
+        /// Which.
+        stream: OutputStream,
+        /// The bytes, when they are UTF-8.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// The bytes, when they are not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base64: Option<String>,
+    },
+    /// The answer to `ping`.
+    Pong {
+        /// Of the `ping`.
+        seq: u64,
+    },
+    /// A line was dropped, or the sandbox could not go on.
+    Fault {
+        /// Which and why.
+        message: String,
+    },
+}
+
+impl FromSupervisor {
+    /// The bytes of an `output` frame's two encodings; undecodable base64 counts as no bytes.
+    #[must_use]
+    pub fn output_bytes(text: Option<String>, base64: Option<String>) -> Vec<u8> {
+        match (text, base64) {
+            (Some(text), _) => text.into_bytes(),
+            (None, Some(base64)) => {
+                base64::engine::general_purpose::STANDARD.decode(base64).unwrap_or_default()
+            }
+            (None, None) => Vec::new(),
+        }
+    }
+}
+
+/// What the supervisor sees of its own sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Posture {
+    /// User id inside.
+    pub uid: u64,
+    /// Group id inside.
+    pub gid: u64,
+    /// Effective capabilities, hex.
+    pub cap_eff: String,
+    /// Bounding set, hex.
+    pub cap_bnd: String,
+    /// `NoNewPrivs` of /proc/self/status.
+    pub no_new_privs: u64,
+    /// `Seccomp` of /proc/self/status: 2 is a filter.
+    pub seccomp: u64,
+    /// Whether `/` is mounted read-only.
+    pub root_read_only: bool,
+    /// Network interfaces.
+    pub interfaces: Vec<String>,
+    /// Whether uid 0 inside is another user outside.
+    pub user_namespace: bool,
+    /// Memory that the cgroup enforces.
+    pub memory_max_bytes: Option<u64>,
+    /// Processes that the cgroup enforces.
+    pub pids_max: Option<u64>,
+    /// Thousandths of a CPU that the cgroup enforces.
+    pub cpu_max_millis: Option<u64>,
+}
+
+/// Frames of the worker.
+#[derive(Debug, Clone)]
+pub enum FromWorker {
+    /// A call of a tool or helper.
+    Call(CallFrame),
+    /// The caller of a call no longer waits.
+    Cancel {
+        /// The run that it was made in.
+        run: RunId,
+        /// Which.
+        call: CallId,
+    },
+    /// The run has ended.
+    Done(Box<DoneFrame>),
+}
+
+/// A call of a tool, or with no server, of one of the bridge's helpers.
+#[derive(Debug, Clone, Deserialize)]
+pub struct CallFrame {
+    /// The run that makes it.
+    pub run: RunId,
+    /// Its number.
+    pub call: CallId,
+    /// The server's name, or nothing for a helper.
+    pub server: Option<String>,
+    /// The tool's name or alias, or the helper's name.
+    pub tool: String,
+    /// A JSON object, not yet parsed.
+    pub arguments: Box<RawValue>,
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct DoneFrame {
+    /// Which.
+    pub run: RunId,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: DoneOutcome,
+    /// The repr of a last expression.
+    #[serde(default)]
+    pub value: Option<String>,
+    /// Pictures that it left.
+    #[serde(default)]
+    pub images: Vec<Image>,
+    /// Sentences for the reader.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// How a run ended, by the interpreter's own word.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum DoneOutcome {
+    /// To the end of the code.
+    Finished,
+    /// With an exception.
+    Raised {
+        /// Which.
+        error: PythonError,
+    },
+    /// With `SystemExit`.
+    Exited {
+        /// Its code.
+        exit_code: i64,
+    },
+    /// By an interrupt.
+    Interrupted {
+        /// Where it was.
+        #[serde(default)]
+        error: Option<PythonError>,
+    },
+}
+
+/// One line, without its line feed, as a frame.
+pub(super) fn parse(line: &[u8], arguments_depth_max: usize) -> Result<FromSandbox, Dropped> {
+    let (address, json) = line.split_first().ok_or(Dropped::Address { byte: b'\n' })?;
+    if !matches!(address, b'S' | b'W') {
+        return Err(Dropped::Address { byte: *address });
+    }
+    if super::depth_exceeds(json, arguments_depth_max + super::FRAME_DEPTH_OVER_ARGUMENTS) {
+        return Err(Dropped::Depth);
+    }
+    let text = std::str::from_utf8(json).map_err(|_| Dropped::Utf8)?;
+    let kind = kind(text)?;
+    if *address == b'S' {
+        return from_json(text, &kind).map(FromSandbox::Supervisor);
+    }
+    let frame = match kind.as_str() {
+        "call" => FromWorker::Call(from_json(text, &kind)?),
+        "cancel" => {
+            #[derive(Deserialize)]
+            struct Cancel {
+                run: RunId,
+                call: CallId,
+            }
+            let Cancel { run, call } = from_json(text, &kind)?;
+            FromWorker::Cancel { run, call }
+        }
+        "done" => FromWorker::Done(Box::new(from_json(text, &kind)?)),
+        _ => return Err(Dropped::Type { kind, detail: "unknown type".into() }),
+    };
+    Ok(FromSandbox::Worker(frame))
+}
+
+fn kind(text: &str) -> Result<String, Dropped> {
+    #[derive(Deserialize)]
+    struct Typed {
+        #[serde(rename = "type", default)]
+        kind: Option<String>,
+    }
+    match serde_json::from_str::<Typed>(text) {
+        Ok(Typed { kind: Some(kind) }) => Ok(kind),
+        Ok(Typed { kind: None }) => Err(Dropped::Type { kind: String::new(), detail: "no type".into() }),
+        Err(error) if error.is_data() && text.trim_start().starts_with('{') => {
+            Err(Dropped::Type { kind: String::new(), detail: error.to_string() })
+        }
+        Err(error) if error.is_data() => Err(Dropped::NotObject),
+        Err(error) => Err(Dropped::NotJson { detail: error.to_string() }),
+    }
+}
+
+fn from_json<'a, T: Deserialize<'a>>(text: &'a str, kind: &str) -> Result<T, Dropped> {
+    let mut parser = serde_json::Deserializer::from_str(text);
+    // The depth is bounded already, by `depth_exceeds`; serde_json's own bound is two lower.
+    parser.disable_recursion_limit();
+    T::deserialize(&mut parser)
+        .map_err(|error| Dropped::Type { kind: kind.to_owned(), detail: error.to_string() })
+}

@@ -1,0 +1,161 @@
+//! Frames from the bridge to the sandbox, and the bundle line before them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::limits::Limits;
+use crate::names::{CallId, RunId};
+use crate::run::ToolFault;
+
+/// Frames for the supervisor.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToSupervisor {
+    /// The first frame.
+    Hello {
+        /// [`super::VERSION`].
+        version: u64,
+        /// What the sandbox must keep to.
+        limits: SandboxLimits,
+    },
+    /// SIGINT to the worker.
+    Interrupt,
+    /// Kill the worker, start a fresh one.
+    Replace,
+    /// Sign of life; answered by `pong`.
+    Ping {
+        /// Comes back in the `pong`.
+        seq: u64,
+    },
+    /// Kill everything and exit.
+    Shutdown,
+}
+
+/// The bounds that the sandbox keeps by itself.
+#[derive(Debug, Clone, Serialize)]
+pub struct SandboxLimits {
+    /// Longest line towards the sandbox.
+    pub frame_to_sandbox_bytes: usize,
+    /// Longest line towards the bridge.
+    pub frame_to_bridge_bytes: usize,
+    /// Deepest nesting of a call's arguments.
+    pub frame_depth: usize,
+    /// Calls of one run under way at once.
+    pub calls_in_flight: usize,
+    /// Data segment of the worker in bytes, 0 for no limit.
+    pub memory_bytes: u64,
+    /// File descriptors of the worker.
+    pub open_files: u64,
+    /// Silence of the bridge after which the supervisor ends itself, in milliseconds.
+    pub heartbeat_ms: u64,
+}
+
+impl SandboxLimits {
+    /// What the bridge's limits mean for the sandbox; `memory_bytes` is the container's memory limit.
+    #[must_use]
+    pub fn new(limits: &Limits, memory_bytes: u64) -> Self {
+        Self {
+            frame_to_sandbox_bytes: limits.frame_to_sandbox_bytes_max,
+            frame_to_bridge_bytes: limits.frame_to_bridge_bytes_max,
+            frame_depth: limits.json_depth_max,
+            calls_in_flight: limits.calls_in_flight_max,
+            memory_bytes,
+            open_files: limits.sandbox_open_files_max,
+            heartbeat_ms: u64::try_from(limits.heartbeat.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// Frames for the worker.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToWorker {
+    /// Execute code.
+    Run {
+        /// Its number.
+        run: RunId,
+        /// Its source.
+        code: String,
+        /// The servers that it may reach.
+        servers: Vec<RunServer>,
+    },
+    /// The answer to a call.
+    Result {
+        /// Which.
+        call: CallId,
+        /// What.
+        #[serde(flatten)]
+        result: Result,
+    },
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Result {
+    /// An MCP result as the server sent it, or what a helper returns.
+    Value(Box<RawValue>),
+    /// Why there is none.
+    Fault(ToolFault),
+}
+
+/// A server as a run sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunServer {
+    /// Its configured name.
+    pub name: String,
+    /// The Python identifier made of it.
+    pub alias: String,
+    /// The operator's description, or nothing.
+    pub description: String,
+}
+
+impl ToSupervisor {
+    /// The frame as one line.
+    #[must_use]
+    pub fn to_line(&self) -> Vec<u8> {
+        to_line(b'S', self, 128)
+    }
+}
+
+impl ToWorker {
+    /// The frame as one line.
+    #[must_use]
+    pub fn to_line(&self) -> Vec<u8> {
+        let size = match self {
+            Self::Run { code, .. } => code.len() + code.len() / 8,
+            Self::Result { result: Result::Value(value), .. } => value.get().len(),
+            Self::Result { .. } => 0,
+        };
+        to_line(b'W', self, size + 256)
+    }
+}
+
+/// The bundle: the runtime's source files by path, and the module whose `main()` is called.
+#[must_use]
+pub fn bundle_line(files: &BTreeMap<&str, &str>, main: &str) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Bundle<'a> {
+        files: &'a BTreeMap<&'a str, &'a str>,
+        main: &'a str,
+    }
+    let mut line = Vec::with_capacity(files.values().map(|source| source.len()).sum::<usize>() * 9 / 8);
+    write_json(&mut line, &Bundle { files, main });
+    line.push(b'\n');
+    line
+}
+
+fn to_line(address: u8, frame: &impl Serialize, size: usize) -> Vec<u8> {
+    let mut line = Vec::with_capacity(size);
+    line.push(address);
+    write_json(&mut line, frame);
+    line.push(b'\n');
+    line
+}
+
+fn write_json(line: &mut Vec<u8>, value: &impl Serialize) {
+    serde_json::to_writer(line, value)
+        .expect("writing to a Vec cannot fail, and frames have string keys and no failing Serialize");
+}
