@@ -1,1 +1,14 @@
-//! Starts, attaches, signals and kills one locked container; it knows no Python and no frames.
+//! Starts, attaches, signals and kills one hardened container through an engine's API; it moves bytes only.
+//!
+//! It knows no Python and no frames, and reads no environment: where engines may listen is told by the caller.
+
+mod container;
+mod error;
+mod find;
+mod owner;
+mod podman_service;
+
+pub use container::{Container, ContainerOutput, SandboxSpec, Streams};
+pub use error::EngineError;
+pub use find::{Choice, Engine, EngineKind, Places, find};
+pub use owner::Owner;

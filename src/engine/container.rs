@@ -1,0 +1,250 @@
+//! One locked container: how it is configured, started, attached to and removed.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::container::LogOutput;
+use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, ResourcesUlimits};
+use bollard::query_parameters::{
+    AttachContainerOptionsBuilder, CreateContainerOptions, RemoveContainerOptionsBuilder,
+    StartContainerOptions,
+};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use tokio::io::AsyncWrite;
+
+use super::error::EngineError;
+use super::find::Engine;
+
+/// What a sandbox is made of. Nothing in it comes from a frame.
+#[derive(Debug, Clone)]
+pub struct SandboxSpec {
+    /// The image's name.
+    pub image: String,
+    /// The command, PID 1.
+    pub command: Vec<String>,
+    /// `uid:gid` inside.
+    pub user: String,
+    /// Memory and swap together.
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub pids_max: u64,
+    /// Thousandths of a CPU; nothing for no limit.
+    pub cpu_millis: Option<u64>,
+    /// Open files per process.
+    pub open_files_max: u64,
+    /// Marks the owner.
+    pub labels: HashMap<String, String>,
+    /// Bound on each request to the engine.
+    pub request: Duration,
+}
+
+/// The container, to be closed by [`Container::close`].
+#[derive(Debug)]
+pub struct Container {
+    docker: Docker,
+    id: String,
+    request: Duration,
+    /// What the engine said it would not do.
+    pub warnings: Vec<String>,
+}
+
+/// The container's standard streams.
+pub struct Streams {
+    /// Its stdin.
+    pub input: Pin<Box<dyn AsyncWrite + Send>>,
+    /// Its stdout, and a tail of its stderr.
+    pub output: ContainerOutput,
+}
+
+/// What the container writes.
+pub struct ContainerOutput {
+    stream: Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>,
+    stderr: Vec<u8>,
+}
+
+/// Bytes of the supervisor's own stderr that are kept; it writes there only when it breaks.
+const STDERR_BYTES_MAX: usize = 8 * 1024;
+
+/// Writable places inside: size in MiB. Podman adds `/run` and `/var/tmp` by itself, executable and unbounded,
+/// unless they are named. Together they stay below the smallest sensible memory limit.
+const TMPFS_MIB: [(&str, u32); 5] =
+    [("/tmp", 64), ("/workspace", 128), ("/run", 4), ("/var/tmp", 16), ("/dev/shm", 64)];
+
+impl Engine {
+    /// Creates, attaches to, and starts a container.
+    ///
+    /// # Errors
+    /// The engine's refusal of any of the three steps, or its silence. What was created is removed again.
+    pub async fn start(&self, spec: &SandboxSpec) -> Result<(Container, Streams), EngineError> {
+        let created = bounded(
+            spec.request,
+            "create the container",
+            self.docker.create_container(None::<CreateContainerOptions>, create_body(spec)),
+        )
+        .await?;
+        let container = Container {
+            docker: self.docker.clone(),
+            id: created.id,
+            request: spec.request,
+            warnings: created.warnings,
+        };
+        match container.attach_and_start().await {
+            Ok(streams) => Ok((container, streams)),
+            Err(error) => {
+                container.close().await;
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Container {
+    async fn attach_and_start(&self) -> Result<Streams, EngineError> {
+        // Attached before the start: whatever is written before somebody listens is lost (no log driver).
+        let options = AttachContainerOptionsBuilder::default()
+            .stdin(true)
+            .stdout(true)
+            .stderr(true)
+            .stream(true)
+            .build();
+        let attached = bounded(
+            self.request,
+            "attach to the container",
+            self.docker.attach_container(&self.id, Some(options)),
+        )
+        .await?;
+        bounded(
+            self.request,
+            "start the container",
+            self.docker.start_container(&self.id, None::<StartContainerOptions>),
+        )
+        .await?;
+        let output = ContainerOutput { stream: attached.output, stderr: Vec::new() };
+        Ok(Streams { input: attached.input, output })
+    }
+
+    /// Kills and removes the container. The streams must have been dropped before: an engine waits for whoever is
+    /// attached and does not read.
+    pub async fn close(self) {
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        let removed = bounded(
+            self.request,
+            "remove the container",
+            self.docker.remove_container(&self.id, Some(options)),
+        )
+        .await;
+        // Gone already, or being removed because it ended by itself: that is what was wanted.
+        if let Err(error) = removed
+            && !error.to_string().contains("(status 404)")
+            && !error.to_string().contains("(status 409)")
+        {
+            tracing::warn!(%error, container = self.id, "a container stays; the next start removes it");
+        }
+    }
+}
+
+impl ContainerOutput {
+    /// The next bytes of stdout; nothing when the container or the connection is gone. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            match self.stream.next().await? {
+                Ok(LogOutput::StdOut { message }) => return Some(message),
+                Ok(LogOutput::StdErr { message }) => self.keep_stderr(&message),
+                Ok(LogOutput::Console { .. } | LogOutput::StdIn { .. }) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "the attached stream broke");
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The last that the container wrote to its stderr.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).trim().to_owned()
+    }
+
+    fn keep_stderr(&mut self, message: &[u8]) {
+        self.stderr.extend_from_slice(message);
+        let excess = self.stderr.len().saturating_sub(STDERR_BYTES_MAX);
+        self.stderr.drain(..excess);
+    }
+}
+
+async fn bounded<T>(
+    after: Duration,
+    action: &'static str,
+    request: impl Future<Output = Result<T, bollard::errors::Error>>,
+) -> Result<T, EngineError> {
+    tokio::time::timeout(after, request)
+        .await
+        .map_err(|_| EngineError::Timeout { action, after })?
+        .map_err(|error| EngineError::request(action, &error))
+}
+
+fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
+    let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let ulimit = |name: &str, value: u64| ResourcesUlimits {
+        name: Some(name.into()),
+        soft: Some(signed(value)),
+        hard: Some(signed(value)),
+    };
+    let tmpfs = TMPFS_MIB
+        .map(|(path, mib)| (path.to_owned(), format!("rw,noexec,nosuid,nodev,size={mib}m,mode=1777")));
+    let host = HostConfig {
+        network_mode: Some("none".into()),
+        readonly_rootfs: Some(true),
+        cap_drop: Some(vec!["ALL".into()]),
+        security_opt: Some(vec!["no-new-privileges".into()]),
+        privileged: Some(false),
+        ipc_mode: Some("private".into()),
+        dns: Some(vec!["127.0.0.1".into()]),
+        memory: Some(signed(spec.memory_bytes)),
+        memory_swap: Some(signed(spec.memory_bytes)),
+        pids_limit: Some(signed(spec.pids_max)),
+        nano_cpus: spec.cpu_millis.map(|millis| signed(millis.saturating_mul(1_000_000))),
+        oom_score_adj: Some(500),
+        // nproc counts per user of the machine, so it is only a backstop; pids_limit is the bound.
+        ulimits: Some(vec![ulimit("nofile", spec.open_files_max), ulimit("nproc", 4096), ulimit("core", 0)]),
+        tmpfs: Some(HashMap::from(tmpfs)),
+        // Otherwise the engine writes every frame to disk.
+        log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),
+        auto_remove: Some(true),
+        ..HostConfig::default()
+    };
+    let env = [
+        ("HOME", "/workspace"),
+        ("PYTHONUNBUFFERED", "1"),
+        ("PYTHONIOENCODING", "utf-8"),
+        ("PYTHONDONTWRITEBYTECODE", "1"),
+        ("MPLBACKEND", "Agg"),
+        ("MPLCONFIGDIR", "/tmp/matplotlib"),
+        // Threads of the linear algebra libraries would not survive a fork of the interpreter.
+        ("OPENBLAS_NUM_THREADS", "1"),
+    ];
+    ContainerCreateBody {
+        image: Some(spec.image.clone()),
+        // As the entrypoint, so that an image's own one does not stand between us and PID 1.
+        entrypoint: Some(spec.command.clone()),
+        user: Some(spec.user.clone()),
+        env: Some(env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        // Docker makes a missing working directory itself, as root and over the tmpfs's mode, so not /workspace;
+        // the supervisor goes there.
+        working_dir: Some("/tmp".into()),
+        hostname: Some("sandbox".into()),
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        open_stdin: Some(true),
+        stdin_once: Some(true),
+        tty: Some(false),
+        labels: Some(spec.labels.clone()),
+        stop_timeout: Some(1),
+        host_config: Some(host),
+        ..ContainerCreateBody::default()
+    }
+}

@@ -1,0 +1,82 @@
+//! What can go wrong with an engine, in words that say what to do.
+
+use std::time::Duration;
+
+/// A failure of the engine or of what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// No engine answered at any of the places.
+    #[error("no container engine is running ({})", if tried.is_empty() { "no socket found".into() } else { tried.join("; ") })]
+    NoEngine {
+        /// Each place and why it did not serve.
+        tried: Vec<String>,
+    },
+    /// None of the images is there.
+    #[error("the sandbox image is missing: {}", names.join(", "))]
+    ImageMissing {
+        /// The names looked for.
+        names: Vec<String>,
+    },
+    /// A request failed.
+    #[error("the engine could not {action}: {message}")]
+    Request {
+        /// What was asked.
+        action: &'static str,
+        /// The engine's words.
+        message: String,
+    },
+    /// A request was not answered in time.
+    #[error("the engine did not {action} within {} s", after.as_secs())]
+    Timeout {
+        /// What was asked.
+        action: &'static str,
+        /// The bound.
+        after: Duration,
+    },
+    /// The lock that marks this bridge's containers as in use could not be made.
+    #[error("cannot make the owner lock in {dir}: {source}")]
+    OwnerLock {
+        /// The folder.
+        dir: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl EngineError {
+    /// What the user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NoEngine { .. } if cfg!(target_os = "macos") => {
+                "start one: `podman machine start`, or open Docker Desktop; to install Podman: `brew install podman`"
+                    .into()
+            }
+            Self::NoEngine { .. } => {
+                "install one with `sudo apt-get install podman` (or your distribution's way), or start it with \
+                 `systemctl --user start podman.socket`; `hotcell doctor` shows what was tried"
+                    .into()
+            }
+            Self::ImageMissing { .. } => {
+                "build it with `make image` in hotcell's source, or pull any image with python3 >= 3.11 and name it: \
+                 `podman pull docker.io/library/python:3.14-slim` (or `docker pull ...`), MCP_BRIDGE_IMAGE=..."
+                    .into()
+            }
+            Self::Request { .. } | Self::Timeout { .. } => {
+                "`hotcell doctor` checks the engine; restarting it often helps".into()
+            }
+            Self::OwnerLock { .. } => "make that folder writable for you, or set XDG_RUNTIME_DIR".into(),
+        }
+    }
+
+    pub(super) fn request(action: &'static str, error: &bollard::errors::Error) -> Self {
+        let message = match error {
+            bollard::errors::Error::DockerResponseServerError { status_code, message } => {
+                format!("{message} (status {status_code})")
+            }
+            other => other.to_string(),
+        };
+        Self::Request { action, message }
+    }
+}

@@ -1,0 +1,208 @@
+//! Finds an engine that answers, rootless ones first.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bollard::{API_DEFAULT_VERSION, Docker};
+
+use super::error::EngineError;
+use super::podman_service::PodmanService;
+
+/// Which engine the operator wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// Any, rootless before rootful.
+    Auto,
+    /// Podman.
+    Podman,
+    /// Docker.
+    Docker,
+    /// The one at this address: `unix://`, `tcp://`, `http://` or `ssh://`.
+    At(String),
+}
+
+/// Where engines may listen, from the environment.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// What the operator wants.
+    pub choice: Choice,
+    /// `CONTAINER_HOST`.
+    pub container_host: Option<String>,
+    /// `DOCKER_HOST`.
+    pub docker_host: Option<String>,
+    /// `XDG_RUNTIME_DIR`, or `/run/user/UID` where that exists.
+    pub runtime_dir: Option<PathBuf>,
+    /// Whether this process runs as root, so that an engine of its own would be rootful.
+    pub root: bool,
+    /// The `podman` program, if there is one.
+    pub podman: Option<PathBuf>,
+}
+
+/// What kind of engine answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineKind {
+    /// Podman, by its Docker-compatible API.
+    Podman,
+    /// Docker.
+    Docker,
+}
+
+/// An engine that answered.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    pub(super) docker: Docker,
+    /// What kind it is.
+    pub kind: EngineKind,
+    /// Its version, for example `4.3.1`.
+    pub version: String,
+    /// Where it listens.
+    pub address: String,
+    /// The service that the bridge started for itself, kept for its `Drop`.
+    _service: Option<Arc<PodmanService>>,
+}
+
+enum Candidate {
+    At { address: String, only: Option<EngineKind> },
+    OwnPodman,
+}
+
+/// How long one place may take to answer; one that hangs must not hide a working one behind it.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// The first engine that answers.
+///
+/// # Errors
+/// [`EngineError::NoEngine`] lists every place and why it did not serve.
+pub async fn find(places: &Places) -> Result<Engine, EngineError> {
+    let mut tried = Vec::new();
+    for candidate in candidates(places) {
+        let found = match candidate {
+            Candidate::At { address, only } => match connect(&address, None).await {
+                Ok(engine) if only.is_none_or(|kind| kind == engine.kind) => Ok(engine),
+                Ok(engine) => Err(format!("{address}: answers as {}, which was not asked for", engine.kind)),
+                Err(reason) => Err(format!("{address}: {reason}")),
+            },
+            Candidate::OwnPodman => own_podman(places).await,
+        };
+        match found {
+            Ok(engine) => return Ok(engine),
+            Err(reason) => tried.push(reason),
+        }
+    }
+    Err(EngineError::NoEngine { tried })
+}
+
+fn candidates(places: &Places) -> Vec<Candidate> {
+    use EngineKind::{Docker, Podman};
+    let at = |address: String, only| Candidate::At { address, only };
+    let socket = |path: PathBuf, only| {
+        path.exists().then(|| Candidate::At { address: format!("unix://{}", path.display()), only })
+    };
+    let in_runtime_dir = |name: &str| places.runtime_dir.as_ref().map(|dir| dir.join(name));
+
+    if let Choice::At(address) = &places.choice {
+        return vec![at(address.clone(), None)];
+    }
+    let podman = places.choice != Choice::Docker;
+    let docker = places.choice != Choice::Podman;
+    let mut list = Vec::new();
+    if podman {
+        list.extend(places.container_host.clone().map(|address| at(address, Some(Podman))));
+    }
+    // DOCKER_HOST may name Podman's socket, and often does.
+    let docker_host_kind = match places.choice {
+        Choice::Podman => Some(Podman),
+        Choice::Docker => Some(Docker),
+        _ => None,
+    };
+    list.extend(places.docker_host.clone().map(|address| at(address, docker_host_kind)));
+    if podman {
+        list.extend(in_runtime_dir("podman/podman.sock").and_then(|path| socket(path, Some(Podman))));
+    }
+    if docker {
+        list.extend(in_runtime_dir("docker.sock").and_then(|path| socket(path, Some(Docker))));
+    }
+    if podman && !places.root {
+        list.extend(places.podman.is_some().then_some(Candidate::OwnPodman));
+    }
+    if podman {
+        list.extend(socket("/run/podman/podman.sock".into(), Some(Podman)));
+    }
+    if podman && places.root {
+        list.extend(places.podman.is_some().then_some(Candidate::OwnPodman));
+    }
+    if docker {
+        list.extend(socket("/var/run/docker.sock".into(), docker_host_kind));
+    }
+    list
+}
+
+async fn own_podman(places: &Places) -> Result<Engine, String> {
+    let program = places.podman.as_ref().ok_or("podman is not installed")?;
+    let service = PodmanService::start(program).await.map_err(|error| format!("podman service: {error}"))?;
+    let address = service.address();
+    connect(&address, Some(Arc::new(service))).await.map_err(|reason| format!("podman service: {reason}"))
+}
+
+async fn connect(address: &str, service: Option<Arc<PodmanService>>) -> Result<Engine, String> {
+    let seconds = 120;
+    let docker = if address.starts_with("unix://") {
+        Docker::connect_with_unix(address, seconds, API_DEFAULT_VERSION)
+    } else if address.starts_with("tcp://") || address.starts_with("http://") {
+        Docker::connect_with_http(address, seconds, API_DEFAULT_VERSION)
+    } else if address.starts_with("ssh://") {
+        Docker::connect_with_ssh(address, seconds, API_DEFAULT_VERSION, None)
+    } else {
+        return Err("not an address of the form unix://PATH, tcp://HOST:PORT or ssh://USER@HOST".into());
+    }
+    .map_err(|error| error.to_string())?;
+    let answer = async {
+        let docker = docker.negotiate_version().await?;
+        let version = docker.version().await?;
+        Ok::<_, bollard::errors::Error>((docker, version))
+    };
+    let (docker, version) = tokio::time::timeout(ANSWER, answer)
+        .await
+        .map_err(|_| format!("did not answer within {} s", ANSWER.as_secs()))?
+        .map_err(|error| error.to_string())?;
+    let podman = version.components.iter().flatten().any(|component| component.name.contains("Podman"));
+    Ok(Engine {
+        docker,
+        kind: if podman { EngineKind::Podman } else { EngineKind::Docker },
+        version: version.version.unwrap_or_else(|| "of unknown version".into()),
+        address: address.to_owned(),
+        _service: service,
+    })
+}
+
+impl Engine {
+    /// Whether it still answers.
+    pub async fn answers(&self) -> bool {
+        matches!(tokio::time::timeout(ANSWER, self.docker.ping()).await, Ok(Ok(_)))
+    }
+
+    /// The first of the images that the engine has, by name.
+    ///
+    /// # Errors
+    /// [`EngineError::ImageMissing`] when it has none of them; a failed request otherwise. Nothing is pulled.
+    pub async fn image(&self, names: &[String]) -> Result<String, EngineError> {
+        for name in names {
+            match self.docker.inspect_image(name).await {
+                Ok(_) => return Ok(name.clone()),
+                Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. }) => {}
+                Err(error) => return Err(EngineError::request("inspect the image", &error)),
+            }
+        }
+        Err(EngineError::ImageMissing { names: names.to_vec() })
+    }
+}
+
+impl std::fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Podman => "podman",
+            Self::Docker => "docker",
+        })
+    }
+}
