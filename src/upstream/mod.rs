@@ -1,1 +1,31 @@
-//! Keeps MCP clients to the configured servers; it knows no runs.
+//! Keeps MCP clients to the configured servers: starts them at first use, keeps them warm, restarts dead ones.
+//!
+//! It knows no runs and no policy; whoever asks is allowed to ask.
+
+mod connection;
+mod error;
+mod process;
+mod registry;
+mod server;
+
+pub use error::UpstreamError;
+pub use registry::Upstream;
+
+use std::path::PathBuf;
+
+use crate::names::ServerName;
+
+/// How to start one server over stdio.
+#[derive(Clone)]
+pub struct ServerSpec {
+    /// Its name.
+    pub name: ServerName,
+    /// The program, found in `PATH` when it has no slash.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Added to the bridge's own environment. May hold secrets, so this type has no `Debug`.
+    pub env: Vec<(String, String)>,
+    /// Where it runs; the bridge's own folder by default.
+    pub cwd: Option<PathBuf>,
+}

@@ -1,0 +1,267 @@
+//! One initialized client to one running server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, ListToolsRequest, PaginatedRequestParams,
+    ServerResult,
+};
+use rmcp::service::{NotificationContext, Peer, PeerRequestOptions, RunningService, ServiceError};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::{ClientHandler, RoleClient, ServiceExt};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::ServerSpec;
+use super::error::UpstreamError;
+use super::process::{Process, StderrTail};
+use crate::limits::Limits;
+use crate::names::ServerName;
+
+/// An initialized client. Cheap to share; ends with [`Connection::close`].
+pub(super) struct Connection {
+    server: ServerName,
+    peer: Peer<RoleClient>,
+    stderr: StderrTail,
+    permits: Arc<Semaphore>,
+    tools: Arc<[Value]>,
+    tools_changed: Arc<AtomicBool>,
+    limits: Arc<Limits>,
+}
+
+/// What must be ended with the connection.
+pub(super) struct Running {
+    service: RunningService<RoleClient, Face>,
+    process: Process,
+}
+
+/// What the servers see of us: no capabilities, so they ask for nothing.
+struct Face {
+    tools_changed: Arc<AtomicBool>,
+}
+
+impl ClientHandler for Face {
+    fn get_info(&self) -> rmcp::model::ClientConfig {
+        let mut config = rmcp::model::ClientConfig::default();
+        config.client_info = rmcp::model::Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
+        config
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.tools_changed.store(true, Ordering::Release);
+    }
+}
+
+impl Connection {
+    /// Starts the server, initializes it, reads all pages of its tools; all within `limits.server_start`.
+    pub(super) async fn open(
+        spec: &ServerSpec,
+        limits: &Arc<Limits>,
+    ) -> Result<(Self, Running), UpstreamError> {
+        let server = spec.name.clone();
+        let (process, pipes) = Process::start(spec, limits.server_stderr_bytes_max).map_err(|error| {
+            UpstreamError::Spawn { server: server.clone(), reason: spawn_reason(spec, &error) }
+        })?;
+        let stderr = process.stderr();
+        let tools_changed = Arc::new(AtomicBool::new(false));
+        let face = Face { tools_changed: Arc::clone(&tools_changed) };
+        let transport = AsyncRwTransport::new_client(pipes.stdout, pipes.stdin)
+            .with_max_line_length(limits.server_line_bytes_max);
+        let failed = |reason: String, stderr: &StderrTail| UpstreamError::Handshake {
+            server: server.clone(),
+            reason,
+            stderr: stderr.last_words(),
+        };
+        let opening = async {
+            let service = face.serve(transport).await.map_err(|error| error.to_string())?;
+            let peer = service.peer().clone();
+            let tools = if peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some()) {
+                list_tools(&peer, limits).await.map_err(|error| format!("tools/list: {error}"))?
+            } else {
+                Arc::from([])
+            };
+            Ok::<_, String>((service, peer, tools))
+        };
+        let opened = match tokio::time::timeout(limits.server_start, opening).await {
+            Ok(opened) => opened,
+            Err(_) => Err(format!("no answer within {} s", limits.server_start.as_secs())),
+        };
+        match opened {
+            Ok((service, peer, tools)) => {
+                let permits = Arc::new(Semaphore::new(limits.calls_in_flight_per_server_max));
+                let limits = Arc::clone(limits);
+                let connection = Self { server, peer, stderr, permits, tools, tools_changed, limits };
+                Ok((connection, Running { service, process }))
+            }
+            Err(reason) => {
+                // Its last words may come after its last breath.
+                process.end().await;
+                Err(failed(reason, &stderr))
+            }
+        }
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    pub(super) fn tools(&self) -> Arc<[Value]> {
+        Arc::clone(&self.tools)
+    }
+
+    pub(super) fn tools_are_stale(&self) -> bool {
+        self.tools_changed.load(Ordering::Acquire)
+    }
+
+    /// The same connection with its tools read again.
+    pub(super) async fn refreshed(&self) -> Result<Arc<[Value]>, UpstreamError> {
+        self.tools_changed.store(false, Ordering::Release);
+        let listing = tokio::time::timeout(self.limits.server_start, list_tools(&self.peer, &self.limits));
+        match listing.await {
+            Ok(Ok(tools)) => Ok(tools),
+            Ok(Err(error)) => Err(self.failure(error)),
+            Err(_) => Err(UpstreamError::Deadline { server: self.server.clone() }),
+        }
+    }
+
+    pub(super) fn with_tools(&self, tools: Arc<[Value]>) -> Self {
+        Self {
+            server: self.server.clone(),
+            peer: self.peer.clone(),
+            stderr: self.stderr.clone(),
+            permits: Arc::clone(&self.permits),
+            tools,
+            tools_changed: Arc::clone(&self.tools_changed),
+            limits: Arc::clone(&self.limits),
+        }
+    }
+
+    /// One call. It is cancelled at the server when the time is over or the caller cancels.
+    pub(super) async fn call(
+        &self,
+        tool: String,
+        arguments: Map<String, Value>,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<Box<RawValue>, UpstreamError> {
+        let cancelled = || UpstreamError::Cancelled { server: self.server.clone() };
+        let late = || UpstreamError::Deadline { server: self.server.clone() };
+        let _permit = tokio::select! {
+            permit = self.permits.acquire() => permit.map_err(|_| UpstreamError::Closing)?,
+            () = cancel.cancelled() => return Err(cancelled()),
+            () = tokio::time::sleep_until(deadline) => return Err(late()),
+        };
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(
+            CallToolRequestParams::new(tool).with_arguments(arguments),
+        ));
+        let mut handle = self
+            .peer
+            .send_cancellable_request(request, PeerRequestOptions::no_options())
+            .await
+            .map_err(|error| self.failure(error))?;
+        let (answer, reason) = tokio::select! {
+            answer = &mut handle.rx => (Some(answer), None),
+            () = cancel.cancelled() => (None, Some(cancelled())),
+            () = tokio::time::sleep_until(deadline) => (None, Some(late())),
+        };
+        if let Some(reason) = reason {
+            if let Err(error) = handle.cancel(Some(reason.to_string())).await {
+                tracing::debug!(%error, "the cancellation did not reach the server");
+            }
+            return Err(reason);
+        }
+        let result = match answer {
+            Some(Ok(Ok(result))) => result,
+            Some(Ok(Err(error))) => return Err(self.failure(error)),
+            Some(Err(_)) | None => return Err(self.failure(ServiceError::TransportClosed)),
+        };
+        self.raw(result)
+    }
+
+    fn raw(&self, result: ServerResult) -> Result<Box<RawValue>, UpstreamError> {
+        let raw = serde_json::value::to_raw_value(&result).map_err(|error| UpstreamError::Nonsense {
+            server: self.server.clone(),
+            reason: error.to_string(),
+        })?;
+        if !raw.get().starts_with('{') {
+            return Err(UpstreamError::Nonsense {
+                server: self.server.clone(),
+                reason: "its result is no object".into(),
+            });
+        }
+        Ok(raw)
+    }
+
+    fn failure(&self, error: ServiceError) -> UpstreamError {
+        let server = self.server.clone();
+        match error {
+            ServiceError::McpError(error) => {
+                UpstreamError::Refused { server, message: error.message.into_owned() }
+            }
+            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+                UpstreamError::Died { server, stderr: self.stderr.last_words() }
+            }
+            other => UpstreamError::Nonsense { server, reason: other.to_string() },
+        }
+    }
+}
+
+impl Running {
+    /// Ends the client and the process group.
+    pub(super) async fn end(mut self) {
+        // Closes the server's stdin, which ends most servers.
+        if let Err(error) = self.service.close_with_timeout(Duration::from_millis(200)).await {
+            tracing::debug!(%error, "a client task broke");
+        }
+        self.process.end().await;
+    }
+}
+
+async fn list_tools(peer: &Peer<RoleClient>, limits: &Limits) -> Result<Arc<[Value]>, ServiceError> {
+    let mut tools = Vec::new();
+    let mut cursor: Option<String> = None;
+    for _ in 0..limits.tool_pages_max {
+        let mut params = PaginatedRequestParams::default();
+        params.cursor = cursor.clone();
+        let mut request = ListToolsRequest::default();
+        request.params = Some(params);
+        let handle = peer
+            .send_cancellable_request(
+                ClientRequest::ListToolsRequest(request),
+                PeerRequestOptions::no_options(),
+            )
+            .await?;
+        // As JSON, since one odd tool would make the typed list fail whole.
+        let page = handle.await_response().await?;
+        let mut page = serde_json::to_value(page).map_err(|_| ServiceError::UnexpectedResponse)?;
+        match page.get_mut("tools").map(Value::take) {
+            Some(Value::Array(page)) => tools.extend(page),
+            _ => return Err(ServiceError::UnexpectedResponse),
+        }
+        let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+        if tools.len() > limits.tools_per_server_max {
+            tools.truncate(limits.tools_per_server_max);
+            tracing::warn!(tools_max = limits.tools_per_server_max, "a server's further tools are left out");
+            break;
+        }
+        if next.is_none() || next == cursor {
+            break;
+        }
+        cursor = next;
+    }
+    Ok(tools.into())
+}
+
+fn spawn_reason(spec: &ServerSpec, error: &std::io::Error) -> String {
+    let missing = error.kind() == std::io::ErrorKind::NotFound;
+    match &spec.cwd {
+        Some(cwd) if missing && !cwd.is_dir() => format!("its folder {} does not exist", cwd.display()),
+        _ if missing => format!("its command {:?} was not found", spec.program),
+        _ => format!("its command {:?}: {error}", spec.program),
+    }
+}

@@ -1,0 +1,78 @@
+//! What can go wrong with a server.
+
+use crate::names::ServerName;
+
+/// A failure to start, or of one request.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum UpstreamError {
+    /// No such server is configured.
+    #[error("Server '{server}' is not available")]
+    Unknown {
+        /// The name.
+        server: ServerName,
+    },
+    /// Its program could not be started.
+    #[error("server '{server}' could not be started: {reason}")]
+    Spawn {
+        /// The server.
+        server: ServerName,
+        /// The system's words.
+        reason: String,
+    },
+    /// It started but did not become usable.
+    #[error("server '{server}' did not start: {reason}{}", stderr_note(stderr))]
+    Handshake {
+        /// The server.
+        server: ServerName,
+        /// What happened.
+        reason: String,
+        /// Its last lines on stderr.
+        stderr: String,
+    },
+    /// It ended while it was asked; whether the call took effect is not known.
+    #[error(
+        "server '{server}' ended while it worked on this call; whether the call took effect is unknown{}",
+        stderr_note(stderr)
+    )]
+    Died {
+        /// The server.
+        server: ServerName,
+        /// Its last lines on stderr.
+        stderr: String,
+    },
+    /// It answered with a JSON-RPC error.
+    #[error("server '{server}' refused: {message}")]
+    Refused {
+        /// The server.
+        server: ServerName,
+        /// Its words.
+        message: String,
+    },
+    /// It did not answer in time; the request was cancelled there.
+    #[error("server '{server}' did not answer within the run's time")]
+    Deadline {
+        /// The server.
+        server: ServerName,
+    },
+    /// The caller cancelled; so was the request.
+    #[error("the call of server '{server}' was cancelled")]
+    Cancelled {
+        /// The server.
+        server: ServerName,
+    },
+    /// It answered with something that is no result of a call.
+    #[error("server '{server}' answered with something unexpected: {reason}")]
+    Nonsense {
+        /// The server.
+        server: ServerName,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The bridge is going down.
+    #[error("the bridge is shutting down")]
+    Closing,
+}
+
+fn stderr_note(stderr: &str) -> String {
+    if stderr.is_empty() { String::new() } else { format!("; its last words: {stderr}") }
+}

@@ -1,0 +1,105 @@
+//! The task that owns one server: it is the only one that starts, restarts and ends it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::ServerSpec;
+use super::connection::{Connection, Running};
+use super::error::UpstreamError;
+use crate::limits::Limits;
+
+/// Asks the task for a live connection; it starts the server if need be.
+pub(super) type Ask = oneshot::Sender<Result<Arc<Connection>, UpstreamError>>;
+
+/// First and longest pause before a server that failed is started again.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+
+struct Server {
+    spec: ServerSpec,
+    limits: Arc<Limits>,
+    current: Option<(Arc<Connection>, Running)>,
+    /// The last failure, and until when it is the answer.
+    failed: Option<(UpstreamError, Instant)>,
+    back_off: Duration,
+}
+
+/// Serves the server's requests until the bridge closes.
+pub(super) async fn own(
+    spec: ServerSpec,
+    limits: Arc<Limits>,
+    mut asks: mpsc::Receiver<Ask>,
+    closing: CancellationToken,
+) {
+    let mut server = Server { spec, limits, current: None, failed: None, back_off: BACK_OFF.0 };
+    let serving = async {
+        while let Some(reply) = asks.recv().await {
+            let connected = server.connected().await;
+            if reply.send(connected).is_err() {
+                tracing::trace!("nobody waits for the connection any more");
+            }
+        }
+    };
+    // A server that hangs in its start is dropped with the future, which kills its group.
+    tokio::select! {
+        () = serving => {}
+        () = closing.cancelled() => {}
+    }
+    server.end().await;
+}
+
+impl Server {
+    async fn connected(&mut self) -> Result<Arc<Connection>, UpstreamError> {
+        if let Some((connection, running)) = self.current.take() {
+            if !connection.is_dead() {
+                let connection = self.fresh(connection).await;
+                self.current = Some((Arc::clone(&connection), running));
+                return Ok(connection);
+            }
+            tracing::info!(server = %self.spec.name, "the server had ended and is started again");
+            running.end().await;
+        }
+        if let Some((error, until)) = &self.failed
+            && Instant::now() < *until
+        {
+            return Err(error.clone());
+        }
+        match Connection::open(&self.spec, &self.limits).await {
+            Ok((connection, running)) => {
+                let connection = Arc::new(connection);
+                self.current = Some((Arc::clone(&connection), running));
+                self.failed = None;
+                self.back_off = BACK_OFF.0;
+                Ok(connection)
+            }
+            Err(error) => {
+                self.failed = Some((error.clone(), Instant::now() + self.back_off));
+                self.back_off = (self.back_off * 2).min(BACK_OFF.1);
+                Err(error)
+            }
+        }
+    }
+
+    /// The connection with its tools as they are now.
+    async fn fresh(&self, connection: Arc<Connection>) -> Arc<Connection> {
+        if !connection.tools_are_stale() {
+            return connection;
+        }
+        match connection.refreshed().await {
+            Ok(tools) => Arc::new(connection.with_tools(tools)),
+            Err(error) => {
+                tracing::warn!(server = %self.spec.name, %error, "the changed tools could not be read");
+                connection
+            }
+        }
+    }
+
+    async fn end(&mut self) {
+        if let Some((_, running)) = self.current.take() {
+            running.end().await;
+        }
+    }
+}
