@@ -1,0 +1,232 @@
+#!/usr/bin/env bash
+# Installs what the demonstration and the tests need, into the cache where it can and with apt where it must. Every step
+# first looks whether it was done, so a second call takes seconds and prints nothing.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: scripts/setup.sh COMMAND
+
+  demo          a container engine if none works, python3, node, the real MCP servers, the sandbox image
+  test          the same, then Podman as root and as an ordinary user, Docker, the Python and cargo tools, engines-up
+  engines-up    start the engines for the tests on private sockets and load the sandbox image into them;
+                writes HOTCELL_TEST_* lines to engines.env in the cache
+  engines-down  stop them
+
+Everything lands in the cache, ${HOTCELL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hotcell}:
+  servers/node/node_modules/.bin/mcp-server-{filesystem,everything}     from tests/fixtures/servers/package-lock.json
+  servers/python/bin/mcp-server-{git,time}                              from tests/fixtures/servers/requirements.lock
+  dev/bin/{mypy,ruff,pytest}                                            from scripts/dev-requirements.lock
+  tools/bin/cargo-{nextest,deny}                                        only those that PATH does not have
+
+To renew a requirements.lock: edit the .in file beside it, then
+  uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+      --only-binary :all: FILE.in -o FILE.lock
+To renew package-lock.json: npm install --package-lock-only, with omit-lockfile-registry-resolved=true.
+TEXT
+}
+
+nextest_version=0.9.143
+deny_version=0.20.2
+test_user=hotcell-test
+
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+servers=$repository/tests/fixtures/servers
+cache=${HOTCELL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hotcell}
+export PATH="$PATH:/usr/sbin:/sbin:$cache/tools/bin"
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 1
+}
+
+main() {
+    mkdir -p "$cache"
+    case ${1:-} in
+    demo) demo ;;
+    test) test_bench ;;
+    engines-up) engines_up ;;
+    engines-down) "$repository/scripts/engines.sh" down ;;
+    help | -h | --help) usage ;;
+    *) usage >&2; exit 2 ;;
+    esac
+}
+
+demo() {
+    install_for_demo
+    "$repository/scripts/engines.sh" machine
+    install_servers
+    "$repository/sandbox-image/build.sh" "$(working_engine)"
+}
+
+test_bench() {
+    install_for_demo
+    install_for_tests
+    install_servers
+    install_python_set dev "$repository/scripts/dev-requirements.lock"
+    install_cargo_tool nextest "$nextest_version"
+    install_cargo_tool deny "$deny_version"
+    engines_up
+}
+
+engines_up() {
+    local endpoints=()
+    "$repository/scripts/engines.sh" up
+    mapfile -t endpoints < <(sed -n 's/^HOTCELL_TEST_[A-Z_]*=\(unix:.*\)$/\1/p' "$cache/engines.env")
+    [ ${#endpoints[@]} -gt 0 ] || die "no engine could be started"
+    "$repository/sandbox-image/build.sh" "${endpoints[@]}"
+}
+
+# --- Packages of the distribution ----------------------------------------------------------------------------------
+
+install_for_demo() {
+    local packages=() wanted=()
+    if [ -z "$(working_engine)" ]; then
+        packages+=(podman crun uidmap slirp4netns fuse-overlayfs catatonit)
+        wanted+=("a container engine that works: Podman (after 'podman machine init && podman machine start' where it runs in a virtual machine) or Docker")
+    fi
+    if ! python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+        packages+=(python3 python3-venv)
+        wanted+=("Python 3.10 or newer with venv")
+    fi
+    command -v node >/dev/null || { packages+=(nodejs); wanted+=("Node.js 20 or newer"); }
+    command -v npm >/dev/null || { packages+=(npm); wanted+=("npm"); }
+    # Only for a base image where no registry can be reached; too small to find out first.
+    if command -v apt-get >/dev/null && ! command -v debootstrap >/dev/null && ! image_is_kept; then
+        packages+=(debootstrap)
+    fi
+    install_packages wanted "${packages[@]+"${packages[@]}"}"
+    [ -n "$(working_engine)" ] || die "podman is installed but does not work: $(podman info 2>&1 | tail -n 1)"
+}
+
+install_for_tests() {
+    local packages=() wanted=()
+    [ "$(uname -s)" = Linux ] || return 0
+    command -v podman >/dev/null || packages+=(podman crun catatonit)
+    command -v newuidmap >/dev/null || packages+=(uidmap slirp4netns fuse-overlayfs)
+    # The package conflicts with Docker's own, hence by command and not by name.
+    command -v dockerd >/dev/null || packages+=(docker.io iptables)
+    command -v setpriv >/dev/null || packages+=(util-linux)
+    if [ ${#packages[@]} -gt 0 ] && ! can_be_root; then
+        say "not installed, so its tests will be named as absent: ${packages[*]} (needs root)"
+        return 0
+    fi
+    install_packages wanted "${packages[@]+"${packages[@]}"}"
+    # Anybody but root is an ordinary user already.
+    if [ "$(id -u)" = 0 ]; then
+        make_test_user
+    fi
+}
+
+make_test_user() {
+    local home=/var/lib/$test_user
+    if ! getent passwd "$test_user" >/dev/null; then
+        useradd --create-home --home-dir "$home" --shell /usr/sbin/nologin "$test_user"
+    fi
+    grep -q "^$test_user:" /etc/subuid 2>/dev/null || usermod --add-subuids 700000-765535 "$test_user"
+    grep -q "^$test_user:" /etc/subgid 2>/dev/null || usermod --add-subgids 700000-765535 "$test_user"
+    # Without it podman looks at what is installed and may settle on vfs, which copies every layer.
+    if [ ! -e "$home/.config/containers/storage.conf" ]; then
+        install -d -o "$test_user" -g "$test_user" "$home/.config" "$home/.config/containers"
+        printf '[storage]\ndriver = "overlay"\n' >"$home/.config/containers/storage.conf"
+    fi
+}
+
+# usage: install_packages ARRAY_OF_DESCRIPTIONS PACKAGE...
+# The descriptions are for machines without apt, whose package names are not known here.
+install_packages() {
+    local -n descriptions=$1
+    shift
+    [ $# -gt 0 ] || return 0
+    if ! command -v apt-get >/dev/null; then
+        say "please install, then run this again:"
+        printf '  - %s\n' "${descriptions[@]}" >&2
+        exit 1
+    fi
+    if ! can_be_root; then
+        say "needs root or sudo; please run: sudo apt-get update && sudo apt-get install $*"
+        exit 1
+    fi
+    say "installing $*"
+    if ! { as_root apt-get -q update && as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q install --yes --no-install-recommends "$@"; } </dev/null >"$cache/apt.log" 2>&1; then
+        tail -n 15 "$cache/apt.log" >&2
+        die "apt-get failed; its output is in $cache/apt.log"
+    fi
+}
+
+# A person at a terminal may be asked for a password, a script may not.
+can_be_root() {
+    [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; }
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# --- Engines and image ---------------------------------------------------------------------------------------------
+
+# Prints podman or docker, or nothing if neither works for this user.
+working_engine() {
+    if command -v podman >/dev/null && podman info >/dev/null 2>&1; then
+        echo podman
+    elif command -v docker >/dev/null && docker info >/dev/null 2>&1; then
+        echo docker
+    fi
+}
+
+image_is_kept() { compgen -G "$cache/sandbox-*.tar" >/dev/null; }
+
+# --- Servers and tools ---------------------------------------------------------------------------------------------
+
+install_servers() {
+    install_node_servers
+    install_python_set servers/python "$servers/requirements.lock"
+}
+
+install_node_servers() {
+    local target=$cache/servers/node stamp
+    stamp=$(cat "$servers/package.json" "$servers/package-lock.json" | digest)
+    [ "$(cat "$target/.stamp" 2>/dev/null)" != "$stamp" ] || return 0
+    say "installing the Node.js MCP servers"
+    rm -rf "$target"
+    mkdir -p "$target"
+    cp "$servers/package.json" "$servers/package-lock.json" "$target/"
+    (cd "$target" && npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
+        --no-update-notifier --loglevel=error >&2 </dev/null)
+    echo "$stamp" >"$target/.stamp"
+}
+
+# usage: install_python_set PLACE LOCK; a venv in the cache with exactly what the lock says.
+install_python_set() {
+    local target=$cache/$1 lock=$2 stamp
+    stamp=$(digest <"$lock")
+    # An interpreter that was upgraded or removed leaves a venv that does not start.
+    if [ "$(cat "$target/.stamp" 2>/dev/null)" = "$stamp" ] && "$target/bin/python" -c '' 2>/dev/null; then
+        return 0
+    fi
+    say "installing Python packages into $target"
+    rm -rf "$target"
+    python3 -m venv "$target"
+    "$target/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary=:all: --require-hashes \
+        --requirement "$lock" >&2 </dev/null
+    echo "$stamp" >"$target/.stamp"
+}
+
+# usage: install_cargo_tool NAME VERSION; any version in PATH will do, only what is missing is built.
+install_cargo_tool() {
+    local name=$1 version=$2
+    command -v "cargo-$name" >/dev/null && "cargo-$name" "$name" --version >/dev/null 2>&1 && return 0
+    command -v cargo >/dev/null || die "cargo is missing; install a Rust toolchain first"
+    say "building cargo-$name $version (several minutes, once)"
+    if ! cargo install --locked --root "$cache/tools" --version "$version" "cargo-$name" \
+        </dev/null >"$cache/cargo-$name.log" 2>&1; then
+        tail -n 15 "$cache/cargo-$name.log" >&2
+        die "cargo-$name could not be built; the output is in $cache/cargo-$name.log"
+    fi
+}
+
+digest() { { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16; }
+
+main "$@"
