@@ -3,7 +3,6 @@
 //! It does not decide what is shown, and knows no language, markup or terminal.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 /// Writes out every invisible or steering character of a text as an escape such as `\x1b`, `\u202e` or `\U000e0041`.
 ///
@@ -60,15 +59,12 @@ fn push_inert(shown: &mut String, character: char) {
         return;
     }
     let code = u32::from(character);
-    let written = match code {
-        0x0d => shown.write_str("\\r"),
-        0x09 => shown.write_str("\\t"),
-        0x0a => shown.write_str("\\n"),
-        ..0x100 => write!(shown, "\\x{code:02x}"),
-        ..0x1_0000 => write!(shown, "\\u{code:04x}"),
-        _ => write!(shown, "\\U{code:08x}"),
-    };
-    debug_assert!(written.is_ok(), "a String takes every write");
+    shown.push_str(&match code {
+        0x0d => "\\r".to_owned(),
+        0..=0x0c | 0x0e..=0xff => format!("\\x{code:02x}"),
+        0x100..=0xffff => format!("\\u{code:04x}"),
+        _ => format!("\\U{code:08x}"),
+    });
 }
 
 /// Controls, direction marks, zero-width and filler characters, tags, and the selectors that text was smuggled in.

@@ -15,21 +15,23 @@ use super::problem::{Origin, Problem};
 use crate::limits::Limits;
 
 /// The `*.json` of a folder, sorted by name, hidden ones left out. A folder that does not exist has none.
-pub(super) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Problem> {
+pub(super) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Box<Problem>> {
     let refused = |error: io::Error| problem(folder, format!("cannot be listed: {}", said(&error)));
     let metadata = match folder.metadata() {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !folder.is_symlink() => {
             return Ok(Vec::new());
         }
-        Err(error) => return Err(refused(error)),
+        Err(error) => return refuse(refused(error)),
     };
     if metadata.mode() & 0o1002 == 0o002 {
-        return Err(problem(
-            folder,
-            "every user may write to this folder, so its files are not trusted",
-        )
-        .hint(format!("run: chmod o-w {}", folder.display())));
+        return refuse(
+            problem(
+                folder,
+                "every user may write to this folder, so its files are not trusted",
+            )
+            .hint(format!("run: chmod o-w {}", folder.display())),
+        );
     }
     let mut paths = Vec::new();
     for item in folder.read_dir().map_err(refused)? {
@@ -40,7 +42,7 @@ pub(super) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Pro
         }
     }
     if paths.len() > limits.config_files_max {
-        return Err(problem(
+        return refuse(problem(
             folder,
             format!(
                 "holds {} files, more than the {} allowed",
@@ -54,7 +56,7 @@ pub(super) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Pro
 }
 
 /// A file's text without its byte order mark.
-pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<String, Problem> {
+pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<String, Box<Problem>> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
     trusted(path, &metadata, uid, limits)?;
     let file = OpenOptions::new()
@@ -69,18 +71,23 @@ pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<String, Pro
     text(path, bytes)
 }
 
-fn bounded_bytes(path: &Path, file: File, limits: &Limits) -> Result<Vec<u8>, Problem> {
+fn bounded_bytes(path: &Path, file: File, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
     let mut bytes = Vec::new();
     file.take(limits.config_file_bytes_max + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| unreadable(path, &error))?;
     if bytes.len() as u64 > limits.config_file_bytes_max {
-        return Err(too_large(path, limits));
+        return refuse(too_large(path, limits));
     }
     Ok(bytes)
 }
 
-fn trusted(path: &Path, metadata: &Metadata, uid: u32, limits: &Limits) -> Result<(), Problem> {
+fn trusted(
+    path: &Path,
+    metadata: &Metadata,
+    uid: u32,
+    limits: &Limits,
+) -> Result<(), Box<Problem>> {
     let kind = metadata.file_type();
     if !kind.is_file() {
         let found = if kind.is_dir() {
@@ -92,34 +99,38 @@ fn trusted(path: &Path, metadata: &Metadata, uid: u32, limits: &Limits) -> Resul
         } else {
             "a device"
         };
-        return Err(problem(path, format!("is {found}, not a file")));
+        return refuse(problem(path, format!("is {found}, not a file")));
     }
     if metadata.uid() != uid && metadata.uid() != 0 {
-        return Err(problem(
-            path,
-            "belongs to another user, so it is not trusted to name commands",
-        )
-        .hint(format!("run: chown {uid} {}", path.display())));
+        return refuse(
+            problem(
+                path,
+                "belongs to another user, so it is not trusted to name commands",
+            )
+            .hint(format!("run: chown {uid} {}", path.display())),
+        );
     }
     if metadata.mode() & 0o002 != 0 {
-        return Err(problem(
-            path,
-            "every user may write to this file, so it is not trusted to name commands",
-        )
-        .hint(format!("run: chmod o-w {}", path.display())));
+        return refuse(
+            problem(
+                path,
+                "every user may write to this file, so it is not trusted to name commands",
+            )
+            .hint(format!("run: chmod o-w {}", path.display())),
+        );
     }
     if metadata.len() > limits.config_file_bytes_max {
-        return Err(too_large(path, limits));
+        return refuse(too_large(path, limits));
     }
     Ok(())
 }
 
-fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Problem> {
+fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Box<Problem>> {
     if bytes.starts_with(&[0xff, 0xfe])
         || bytes.starts_with(&[0xfe, 0xff])
         || bytes.iter().take(4).any(|b| *b == 0)
     {
-        return Err(
+        return refuse(
             problem(path, "is not UTF-8 but UTF-16 or another wide encoding")
                 .hint("save it as UTF-8"),
         );
@@ -141,7 +152,7 @@ fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Problem> {
         .hint("save it as UTF-8")
     })?;
     if text.trim().is_empty() {
-        return Err(problem(path, "is empty").hint("write {\"mcpServers\": {}} or remove it"));
+        return refuse(problem(path, "is empty").hint("write {\"mcpServers\": {}} or remove it"));
     }
     Ok(text)
 }
@@ -176,6 +187,10 @@ fn said(error: &io::Error) -> String {
         Some(code) => Errno::from_raw(code).desc().to_lowercase(),
         None => error.to_string(),
     }
+}
+
+fn refuse<T>(problem: Problem) -> Result<T, Box<Problem>> {
+    Err(Box::new(problem))
 }
 
 fn problem(path: &Path, message: impl Into<String>) -> Problem {

@@ -205,7 +205,7 @@ mod tests {
             "bash -c A=1 uvx mcp-server-code-execution-mode",
             "sh -c sh -c hotcell; true",
         ] {
-assert!(own(command), "{command}");
+            assert!(own(command), "{command}");
         }
     }
 

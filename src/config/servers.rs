@@ -86,7 +86,7 @@ pub(super) fn load(
     for path in files(environment, limits, problems) {
         match file::read(&path, environment.uid, limits) {
             Ok(text) => entries.extend(read_entries(environment, limits, &path, &text, problems)),
-            Err(problem) => problems.push(problem),
+            Err(problem) => problems.push(*problem),
         }
     }
     if self_servers == SelfServers::Skip {
@@ -113,7 +113,7 @@ fn files(environment: &Environment, limits: &Limits, problems: &mut Vec<Problem>
     let mut paths = Vec::new();
     let mut list = |folder: &Path, problems: &mut Vec<Problem>| match file::listed(folder, limits) {
         Ok(found) => paths.extend(found),
-        Err(problem) => problems.push(problem),
+        Err(problem) => problems.push(*problem),
     };
     if let Some(home) = &environment.home {
         list(&home.join("MCPs"), problems);
