@@ -78,12 +78,15 @@ fn suffixed(form: &str, name: &str, bytes_max: usize, taken: &BTreeSet<String>) 
 /// The name as an ASCII identifier that Python and the proxies leave free; always at most `bytes_max` long.
 fn folded(naming: Naming, name: &str, bytes_max: usize) -> String {
     let mut form = String::with_capacity(name.len().min(bytes_max));
+    let mut in_run = false;
     for character in name.trim().chars() {
-        if character.is_ascii_alphanumeric() || character == '_' {
+        let fits = character.is_ascii_alphanumeric() || character == '_';
+        if fits {
             form.push(character);
-        } else if !form.ends_with('_') || naming == Naming::Tools {
+        } else if !in_run {
             form.push('_');
         }
+        in_run = !fits;
     }
     let default = match naming {
         Naming::Servers => {

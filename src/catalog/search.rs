@@ -23,6 +23,8 @@ const NAME_SCORE: f32 = 5_000.0;
 const TYPO_MIN: f64 = 0.74;
 const TYPO_WEIGHT: f32 = 0.7;
 const TYPO_STEMS_MAX: usize = 4;
+/// Unknown words of one query that are compared with every known one.
+const TYPO_WORDS_MAX: usize = 8;
 const QUERY_CHARS_MAX: usize = 1_000;
 const QUERY_WORDS_MAX: usize = 32;
 /// Most hits of one search.
@@ -149,6 +151,7 @@ fn query_stems(indexed: &[(&Arc<ServerTools>, &Index)], query: &str) -> Vec<(Str
         telling
     };
     let mut weights: HashMap<String, f32> = HashMap::new();
+    let mut unknown = 0;
     for word in asked.into_iter().take(QUERY_WORDS_MAX) {
         let stem = stem(word);
         let is_known = indexed
@@ -156,8 +159,11 @@ fn query_stems(indexed: &[(&Arc<ServerTools>, &Index)], query: &str) -> Vec<(Str
             .any(|(_, index)| index.postings.contains_key(&stem));
         let found = if is_known {
             vec![(stem, 1.0)]
-        } else {
+        } else if unknown < TYPO_WORDS_MAX {
+            unknown += 1;
             resembling(indexed, &stem)
+        } else {
+            Vec::new()
         };
         for (stem, weight) in found {
             let known = weights.entry(stem).or_default();

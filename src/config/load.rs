@@ -156,6 +156,12 @@ impl Config {
             read::seconds(text, 0, 30 * DAY_S)
         });
         let state_dir = variables.required("MCP_BRIDGE_STATE_DIR", read::text);
+        if environment.home.is_none() {
+            variables.problem(
+                "HOME",
+                "is not set and no home folder is known, so \"~\" leads nowhere",
+            );
+        }
         let config = Self {
             engine: variables.required("MCP_BRIDGE_RUNTIME", read::engine),
             engine_addresses: EngineAddresses::of(environment),

@@ -131,6 +131,23 @@ fn without_anything_the_defaults_count() {
 }
 
 #[test]
+fn a_missing_home_is_said() {
+    let environment = Environment {
+        home: None,
+        ..Home::new().environment()
+    };
+    let problems: Vec<String> = Config::load(&environment)
+        .problems
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        problems,
+        ["HOME: is not set and no home folder is known, so \"~\" leads nowhere"]
+    );
+}
+
+#[test]
 fn every_variable_is_read() {
     let config = Home::new()
         .variable("MCP_BRIDGE_RUNTIME", "docker")
