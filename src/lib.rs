@@ -10,7 +10,7 @@
 //! | F3 | [`broker`] |
 //! | F2 | [`engine`], [`upstream`], [`catalog`], [`config`], [`render`] |
 //! | F1 | [`protocol`], [`run`] |
-//! | F0 | [`names`], [`limits`] |
+//! | F0 | [`names`], [`limits`], [`text`] |
 
 pub mod app;
 pub mod broker;
@@ -25,4 +25,5 @@ pub mod render;
 pub mod run;
 pub mod server;
 pub mod session;
+pub mod text;
 pub mod upstream;

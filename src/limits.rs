@@ -57,6 +57,18 @@ pub struct Limits {
     pub client_line_bytes_max: usize,
     /// Largest configuration file.
     pub config_file_bytes_max: u64,
+    /// Configuration files that are read from one folder.
+    pub config_files_max: usize,
+    /// Servers that are kept of all configuration files.
+    pub servers_max: usize,
+    /// Longest alias of a server or tool, in bytes; all of them ASCII.
+    pub alias_bytes_max: usize,
+    /// Longest description of a tool or server that is kept, in characters.
+    pub description_chars_max: usize,
+    /// Longest signature of a tool, in characters.
+    pub signature_chars_max: usize,
+    /// Longest text of one reply to the client, in characters.
+    pub reply_chars_max: usize,
     /// Largest source of one saved tool.
     pub saved_tool_bytes_max: usize,
     /// Saved tools that are kept.
@@ -95,6 +107,12 @@ impl Default for Limits {
             tools_per_server_max: 10_000,
             client_line_bytes_max: 16 * MIB,
             config_file_bytes_max: MIB as u64,
+            config_files_max: 1000,
+            servers_max: 10_000,
+            alias_bytes_max: 64,
+            description_chars_max: 4_000,
+            signature_chars_max: 1_000,
+            reply_chars_max: 16_000,
             saved_tool_bytes_max: 256 * KIB,
             saved_tools_max: 1000,
             shutdown: Duration::from_millis(2500),

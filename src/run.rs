@@ -30,6 +30,18 @@ pub enum ServerScope {
     Only(Vec<ServerName>),
 }
 
+/// How a reply is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputMode {
+    /// Plain text that says only what the reader cannot know already.
+    Compact,
+    /// One TOON block of the whole report.
+    Toon,
+    /// One JSON object of the whole report.
+    Json,
+}
+
 /// What came of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunReport {

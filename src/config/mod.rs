@@ -1,1 +1,23 @@
 //! What the operator wrote, as one checked value; it starts nothing.
+
+mod defaults;
+mod entry;
+mod environment;
+mod file;
+mod json;
+mod load;
+mod locate;
+mod problem;
+mod self_reference;
+mod servers;
+mod substitute;
+mod variables;
+
+pub use defaults::{Variable, variables};
+pub use environment::{Environment, Nesting, PARENT_VARIABLE};
+pub use load::{
+    Config, ContainerUser, EngineAddresses, EngineChoice, Prewarm, SelfServers, StructuredContent,
+};
+pub use locate::locate_program;
+pub use problem::{Origin, Position, Problem, Severity};
+pub use servers::{ServerConfig, ServerEnvironment};

@@ -1,1 +1,8 @@
 //! What the model reads; it decides nothing.
+
+mod compact;
+mod fitting;
+mod reply;
+mod structured;
+
+pub use reply::{Block, Reply, Verdict, refusal, render};

@@ -1,0 +1,250 @@
+//! What the sandbox's helpers return about servers and tools, as JSON in the seed's shapes.
+//!
+//! It does not search, and shows nothing that a server wrote unescaped.
+
+use serde_json::{Map, Value, json};
+
+use super::known::{Catalog, ServerTools, Tools, UnknownTool};
+use super::tool::Tool;
+use crate::text;
+
+/// How much of a tool's document is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The path, the description and, in searches, the signature; the description's first line only.
+    Signature,
+    /// The path and the description.
+    Summary,
+    /// Also the schema of the arguments.
+    Full,
+}
+
+const LINE_CHARS_MAX: usize = 160;
+
+impl Detail {
+    /// What `detail="..."` means; anything unknown is a summary.
+    #[must_use]
+    pub fn from_word(word: &str) -> Self {
+        match word.to_ascii_lowercase().as_str() {
+            "full" => Self::Full,
+            "signature" => Self::Signature,
+            _ => Self::Summary,
+        }
+    }
+}
+
+/// `list_servers`: the names.
+#[must_use]
+pub fn list_servers(catalog: &Catalog) -> Value {
+    catalog
+        .servers()
+        .iter()
+        .map(|server| json!(server.name))
+        .collect()
+}
+
+/// `discovered_servers(detailed=True)`: name, alias, description, the number of tools where known, and the error.
+#[must_use]
+pub fn discovered_servers(catalog: &Catalog) -> Value {
+    let row = |server: &ServerTools| {
+        let mut row = json!({"name": server.name, "alias": server.alias});
+        if let Some(description) = &server.description {
+            row["description"] = json!(description);
+        }
+        match &server.tools {
+            Tools::Listed(tools) => row["tools"] = json!(tools.len()),
+            Tools::Failed { reason } => row["error"] = json!(reason),
+            Tools::Unasked => {}
+        }
+        row
+    };
+    catalog.servers().iter().map(|server| row(server)).collect()
+}
+
+/// `list_tools(server)`: every tool, with the keys of MCP and those of the loaded metadata.
+#[must_use]
+pub fn list_tools(server: &ServerTools) -> Value {
+    let row = |tool: &Tool| {
+        let mut row = metadata(tool);
+        row["inputSchema"] = row["input_schema"].clone();
+        if let Some(title) = &tool.title {
+            row["title"] = json!(title);
+        }
+        if let Some(output) = &tool.output_schema {
+            row["outputSchema"] = inert_object(output);
+        }
+        if !tool.annotations.is_empty() {
+            row["annotations"] = inert_object(&tool.annotations);
+        }
+        row
+    };
+    server.listed().iter().map(row).collect()
+}
+
+/// `describe_server(name)`: name, alias, tools, cwd; and the description and the error where there are any.
+#[must_use]
+pub fn describe_server(server: &ServerTools) -> Value {
+    let tools: Value = server.listed().iter().map(metadata).collect();
+    let mut described =
+        json!({"name": server.name, "alias": server.alias, "tools": tools, "cwd": server.cwd});
+    if let Some(description) = &server.description {
+        described["description"] = json!(description);
+    }
+    if let Tools::Failed { reason } = &server.tools {
+        described["error"] = json!(reason);
+    }
+    described
+}
+
+/// `list_loaded_server_metadata()`: every server as described.
+#[must_use]
+pub fn loaded_server_metadata(catalog: &Catalog) -> Value {
+    catalog
+        .servers()
+        .iter()
+        .map(|server| describe_server(server))
+        .collect()
+}
+
+/// `query_tool_docs(server, tool=None, detail)`: the documents of one tool or of all.
+///
+/// # Errors
+/// [`UnknownTool`] when the server has no such tool.
+pub fn query_tool_docs(
+    server: &ServerTools,
+    tool: Option<&str>,
+    detail: Detail,
+) -> Result<Value, UnknownTool> {
+    Ok(match tool {
+        Some(tool) => json!([tool_doc(server, server.resolve(tool)?, detail)]),
+        None => server
+            .listed()
+            .iter()
+            .map(|tool| tool_doc(server, tool, detail))
+            .collect(),
+    })
+}
+
+/// One tool's document: server, serverAlias, tool, toolAlias, description unless empty, inputSchema when full.
+#[must_use]
+pub fn tool_doc(server: &ServerTools, tool: &Tool, detail: Detail) -> Value {
+    let mut doc = json!({
+        "server": server.name, "serverAlias": server.alias, "tool": tool.name, "toolAlias": tool.alias,
+    });
+    let description = match detail {
+        Detail::Signature => text::bounded(
+            tool.description.lines().next().unwrap_or(""),
+            LINE_CHARS_MAX,
+        ),
+        Detail::Summary | Detail::Full => tool.description.as_str().into(),
+    };
+    if !description.is_empty() {
+        doc["description"] = json!(description);
+    }
+    if detail == Detail::Full {
+        doc["inputSchema"] = inert_object(&tool.input_schema);
+    }
+    doc
+}
+
+fn metadata(tool: &Tool) -> Value {
+    json!({
+        "name": tool.name, "alias": tool.alias, "description": tool.description,
+        "input_schema": inert_object(&tool.input_schema),
+    })
+}
+
+/// A schema with its texts escaped. Keys stay: calls are made by them.
+fn inert_object(members: &Map<String, Value>) -> Value {
+    members
+        .iter()
+        .map(|(key, value)| (key.clone(), inert(value)))
+        .collect()
+}
+
+fn inert(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(text::inert(text).into_owned()),
+        Value::Array(items) => items.iter().map(inert).collect(),
+        Value::Object(members) => inert_object(members),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::known::tests::{catalog, name};
+    use crate::limits::Limits;
+
+    fn some() -> Catalog {
+        catalog(&[(
+            "my-fs",
+            json!([{"name": "read-file", "description": "Reads.\n\u{1b}More.", "title": "Read",
+            "inputSchema": {"properties": {"p": {"description": "\u{202e}x"}}}, "annotations": {"readOnlyHint": true}}]),
+        )])
+    }
+
+    #[test]
+    fn documents_have_the_seeds_keys() {
+        let catalog = some();
+        let server = catalog.server("my-fs").unwrap();
+        let docs =
+            |tool, detail| query_tool_docs(server, tool, detail).map(|docs| docs.to_string());
+        let path =
+            r#""server":"my-fs","serverAlias":"my_fs","tool":"read-file","toolAlias":"read_file""#;
+        assert_eq!(
+            docs(None, Detail::Signature),
+            Ok(format!(r#"[{{{path},"description":"Reads."}}]"#))
+        );
+        assert_eq!(
+            docs(Some("READ-FILE"), Detail::Summary),
+            Ok(format!(
+                r#"[{{{path},"description":"Reads.\n\\x1bMore."}}]"#
+            ))
+        );
+        assert_eq!(
+            docs(Some("read_file"), Detail::from_word("FULL")),
+            Ok(format!(
+                r#"[{{{path},"description":"Reads.\n\\x1bMore.","inputSchema":{{"properties":{{"p":{{"description":"\\u202ex"}}}}}}}}]"#
+            ))
+        );
+        assert_eq!(
+            docs(Some("read_fil"), Detail::Summary)
+                .unwrap_err()
+                .near
+                .to_string(),
+            "did you mean 'read_file'?"
+        );
+    }
+
+    #[test]
+    fn servers_are_described_in_the_seeds_shape_with_their_failures() {
+        let catalog = some();
+        assert_eq!(list_servers(&catalog), json!(["my-fs"]));
+        let schema = json!({"properties": {"p": {"description": "\\u202ex"}}});
+        let tool = json!({"name": "read-file", "alias": "read_file", "description": "Reads.\n\\x1bMore.", "input_schema": schema});
+        assert_eq!(
+            loaded_server_metadata(&catalog),
+            json!([{"name": "my-fs", "alias": "my_fs", "tools": [tool], "cwd": null}])
+        );
+        let mut listed = tool.clone();
+        listed["inputSchema"] = schema;
+        listed["title"] = json!("Read");
+        listed["annotations"] = json!({"readOnlyHint": true});
+        assert_eq!(list_tools(&catalog.servers()[0]), json!([listed]));
+        let failed = catalog.with_tools(&name("my-fs"), Err("exited 1".into()), &Limits::default());
+        assert_eq!(
+            describe_server(&failed.servers()[0]),
+            json!({"name": "my-fs", "alias": "my_fs", "tools": [], "cwd": null, "error": "exited 1"})
+        );
+        assert_eq!(
+            discovered_servers(&failed),
+            json!([{"name": "my-fs", "alias": "my_fs", "error": "exited 1"}])
+        );
+        assert_eq!(
+            discovered_servers(&catalog),
+            json!([{"name": "my-fs", "alias": "my_fs", "tools": 1}])
+        );
+    }
+}

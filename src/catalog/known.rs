@@ -1,0 +1,333 @@
+//! The catalog: every configured server with its tools, or why it has none, as a value that is cheap to copy.
+//!
+//! It asks no server and keeps no clock: new knowledge makes a new catalog, which shares what did not change.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use super::alias::{server_aliases, tool_aliases};
+use super::index::Index;
+use super::signature::signature;
+use super::tool::{Tool, shown};
+use super::words::near;
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::run::{FaultCode, ServerScope, ToolFault};
+
+/// All servers, sorted by name.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    servers: Arc<[Arc<ServerTools>]>,
+}
+
+/// One server. Its fields are fixed; only a new catalog changes what is known of it.
+#[derive(Debug)]
+pub struct ServerTools {
+    /// The raw name.
+    pub name: ServerName,
+    /// The Python name, unique within the catalog.
+    pub alias: String,
+    /// What the operator says it is for; without control characters, bounded.
+    pub description: Option<String>,
+    /// Its working folder, where one is configured.
+    pub cwd: Option<PathBuf>,
+    /// Its tools.
+    pub tools: Tools,
+    pub(super) index: OnceLock<Index>,
+}
+
+/// What is known of a server's tools.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Tools {
+    /// Nothing yet: it has not been asked.
+    Unasked,
+    /// These, sorted by name, each name once.
+    Listed(Vec<Tool>),
+    /// It could not tell.
+    Failed {
+        /// Why, for the model.
+        reason: String,
+    },
+}
+
+/// A tool that a server does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Tool '{tool}' not found for server {server}")]
+pub struct UnknownTool {
+    /// The server.
+    pub server: ServerName,
+    /// What was asked for.
+    pub tool: String,
+    /// What may have been meant.
+    pub near: NearMisses,
+}
+
+/// Aliases like the one asked for, the nearest first; at most three.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NearMisses(pub Vec<String>);
+
+impl Catalog {
+    /// Servers of which nothing is known but their configuration: name, description and working folder.
+    pub fn new(
+        servers: impl IntoIterator<Item = (ServerName, Option<String>, Option<PathBuf>)>,
+        limits: &Limits,
+    ) -> Self {
+        let by_name: BTreeMap<ServerName, (Option<String>, Option<PathBuf>)> = servers
+            .into_iter()
+            .map(|(name, description, cwd)| (name, (description, cwd)))
+            .collect();
+        let aliases = server_aliases(
+            by_name.keys().map(ServerName::as_str),
+            limits.alias_bytes_max,
+        );
+        let servers = by_name
+            .iter()
+            .map(|(name, (description, cwd))| {
+                Arc::new(ServerTools {
+                    name: name.clone(),
+                    alias: aliases[name.as_str()].clone(),
+                    description: description
+                        .as_deref()
+                        .map(|text| shown(text, limits))
+                        .filter(|text| !text.is_empty()),
+                    cwd: cwd.clone(),
+                    tools: Tools::Unasked,
+                    index: OnceLock::new(),
+                })
+            })
+            .collect();
+        Self { servers }
+    }
+
+    /// The catalog with new knowledge of one server: its tools, or why they are not known. Tools get their aliases and
+    /// signatures here; of several with one name the first counts. A server that the catalog lacks changes nothing; a
+    /// failure replaces tools that were known.
+    #[must_use]
+    pub fn with_tools(
+        &self,
+        server: &ServerName,
+        tools: Result<Vec<Tool>, String>,
+        limits: &Limits,
+    ) -> Self {
+        let tools = match tools {
+            Ok(tools) => Tools::Listed(named(tools, limits)),
+            Err(reason) => Tools::Failed {
+                reason: shown(&reason, limits),
+            },
+        };
+        let servers = self.servers.iter().map(|known| {
+            if known.name != *server {
+                return Arc::clone(known);
+            }
+            Arc::new(ServerTools {
+                name: known.name.clone(),
+                alias: known.alias.clone(),
+                description: known.description.clone(),
+                cwd: known.cwd.clone(),
+                tools: tools.clone(),
+                index: OnceLock::new(),
+            })
+        });
+        Self {
+            servers: servers.collect(),
+        }
+    }
+
+    /// Only the servers of a run, under the aliases that they have here.
+    #[must_use]
+    pub fn scoped(&self, scope: &ServerScope) -> Self {
+        match scope {
+            ServerScope::All => self.clone(),
+            ServerScope::Only(names) => Self {
+                servers: self
+                    .servers
+                    .iter()
+                    .filter(|server| names.contains(&server.name))
+                    .cloned()
+                    .collect(),
+            },
+        }
+    }
+
+    /// The servers, sorted by name.
+    #[must_use]
+    pub fn servers(&self) -> &[Arc<ServerTools>] {
+        &self.servers
+    }
+
+    /// A server by its raw name, or else by its alias.
+    #[must_use]
+    pub fn server(&self, name_or_alias: &str) -> Option<&Arc<ServerTools>> {
+        self.servers
+            .iter()
+            .find(|server| server.name.as_str() == name_or_alias)
+            .or_else(|| {
+                self.servers
+                    .iter()
+                    .find(|server| server.alias == name_or_alias)
+            })
+    }
+
+    /// Names and aliases like one that is not there, the nearest first.
+    #[must_use]
+    pub fn near_servers(&self, name: &str) -> NearMisses {
+        NearMisses(near(
+            name,
+            self.servers.iter().map(|server| server.name.as_str()),
+        ))
+    }
+}
+
+impl ServerTools {
+    /// The tools that are known.
+    #[must_use]
+    pub fn listed(&self) -> &[Tool] {
+        match &self.tools {
+            Tools::Listed(tools) => tools,
+            Tools::Unasked | Tools::Failed { .. } => &[],
+        }
+    }
+
+    /// A tool by its raw name; else by its alias; else by either in another case, when only one fits.
+    ///
+    /// # Errors
+    /// [`UnknownTool`] with the names that may have been meant.
+    pub fn resolve(&self, tool_or_alias: &str) -> Result<&Tool, UnknownTool> {
+        let tools = self.listed();
+        let exact = tools
+            .iter()
+            .find(|tool| tool.name.as_str() == tool_or_alias)
+            .or_else(|| tools.iter().find(|tool| tool.alias == tool_or_alias));
+        if let Some(tool) = exact {
+            return Ok(tool);
+        }
+        let mut folded = tools.iter().filter(|tool| {
+            tool.alias.eq_ignore_ascii_case(tool_or_alias)
+                || tool.name.as_str().eq_ignore_ascii_case(tool_or_alias)
+        });
+        match (folded.next(), folded.next()) {
+            (Some(tool), None) => Ok(tool),
+            _ => Err(UnknownTool {
+                server: self.name.clone(),
+                tool: tool_or_alias.to_owned(),
+                near: NearMisses(near(
+                    tool_or_alias,
+                    tools.iter().map(|tool| tool.alias.as_str()),
+                )),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for NearMisses {
+    /// `did you mean 'a' or 'b'?`, or nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = self.0.iter().map(|name| format!("'{name}'")).collect();
+        write!(f, "did you mean {}?", names.join(" or "))
+    }
+}
+
+impl From<UnknownTool> for ToolFault {
+    fn from(unknown: UnknownTool) -> Self {
+        Self::new(FaultCode::UnknownTool, unknown.to_string()).hint(unknown.near.to_string())
+    }
+}
+
+fn named(mut tools: Vec<Tool>, limits: &Limits) -> Vec<Tool> {
+    tools.sort_by(|one, other| one.name.cmp(&other.name));
+    tools.dedup_by(|one, other| one.name == other.name);
+    tools.truncate(limits.tools_per_server_max);
+    let names: Vec<String> = tools
+        .iter()
+        .map(|tool| tool.name.as_str().to_owned())
+        .collect();
+    let mut aliases = tool_aliases(names.iter().map(String::as_str), limits.alias_bytes_max);
+    for (tool, name) in tools.iter_mut().zip(&names) {
+        tool.alias = aliases
+            .remove(name.as_str())
+            .unwrap_or_else(|| name.clone());
+        tool.signature = signature(tool, limits);
+    }
+    tools
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    pub(in crate::catalog) fn name(text: &str) -> ServerName {
+        ServerName::new(text).unwrap()
+    }
+
+    pub(in crate::catalog) fn catalog(servers: &[(&str, Value)]) -> Catalog {
+        let limits = Limits::default();
+        let start = Catalog::new(
+            servers.iter().map(|(server, _)| (name(server), None, None)),
+            &limits,
+        );
+        servers.iter().fold(start, |catalog, (server, tools)| {
+            let tools = tools
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|tool| Tool::from_json(tool, &limits).unwrap())
+                .collect();
+            catalog.with_tools(&name(server), Ok(tools), &limits)
+        })
+    }
+
+    #[test]
+    fn a_tool_is_found_by_raw_name_before_alias_and_case() {
+        let catalog = catalog(&[(
+            "s",
+            json!([
+                {"name": "a-b"}, {"name": "getUser"}, {"name": "getuser"}, {"name": "ListAll"}, {"name": "class"}, {"name": "class"}
+            ]),
+        )]);
+        let server = catalog.server("s").unwrap();
+        let found = |asked: &str| {
+            server
+                .resolve(asked)
+                .map(|tool| tool.name.as_str().to_owned())
+        };
+        assert_eq!(found("a-b").as_deref(), Ok("a-b"));
+        assert_eq!(found("a_b").as_deref(), Ok("a-b"));
+        assert_eq!(found("getuser").as_deref(), Ok("getuser"));
+        assert_eq!(found("listall").as_deref(), Ok("ListAll"));
+        assert_eq!(found("class_").as_deref(), Ok("class"));
+        let fault = ToolFault::from(found("GETUSER").unwrap_err());
+        assert_eq!(
+            (fault.message.as_str(), fault.hint.as_str()),
+            (
+                "Tool 'GETUSER' not found for server s",
+                "did you mean 'getUser' or 'getuser'?"
+            )
+        );
+        assert_eq!(found("zzz").unwrap_err().near, NearMisses(vec![]));
+        assert_eq!(server.listed().len(), 5);
+    }
+
+    #[test]
+    fn new_knowledge_of_one_server_shares_the_rest() {
+        let limits = Limits::default();
+        let before = catalog(&[("a-b", json!([{"name": "t"}])), ("c", json!([]))]);
+        let after = before.with_tools(&name("c"), Err("exited 1: \u{1b}[31mno".into()), &limits);
+        assert!(Arc::ptr_eq(&before.servers()[0], &after.servers()[0]));
+        assert_eq!(
+            after.servers()[1].tools,
+            Tools::Failed {
+                reason: "exited 1: \\x1b[31mno".into()
+            }
+        );
+        let scoped = after.scoped(&ServerScope::Only(vec![name("a-b")]));
+        assert_eq!(scoped.servers().len(), 1);
+        assert_eq!(scoped.server("a_b").unwrap().listed()[0].signature, "t()");
+    }
+}

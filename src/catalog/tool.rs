@@ -1,0 +1,142 @@
+//! One tool as its server published it, with text made harmless to show and anything malformed left out.
+//!
+//! It checks no arguments, and a missing or broken schema is an empty one.
+
+use serde_json::{Map, Value};
+
+use crate::limits::Limits;
+use crate::names::{NameError, ToolName};
+use crate::text;
+
+/// What is known of a tool. Its schemas are as the server sent them; `docs` shows them escaped.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tool {
+    /// The raw name, by which the server is called.
+    pub name: ToolName,
+    /// The Python name, unique within the server; the raw name's own until the tool joins a catalog.
+    pub alias: String,
+    /// A name for people.
+    pub title: Option<String>,
+    /// What it does; without control characters, bounded.
+    pub description: String,
+    /// Its arguments.
+    pub input_schema: Map<String, Value>,
+    /// Its structured result.
+    pub output_schema: Option<Map<String, Value>>,
+    /// The server's hints, such as `readOnlyHint`; only hints.
+    pub annotations: Map<String, Value>,
+    /// One line of Python, made when the tool joins a catalog.
+    pub signature: String,
+}
+
+/// Why an item of `tools/list` is no tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ToolRefusal {
+    /// It is no object, or its name is no string.
+    #[error("an item of tools/list has no name")]
+    Nameless,
+    /// Its name cannot be used.
+    #[error(transparent)]
+    Name(#[from] NameError),
+}
+
+impl Tool {
+    /// Takes what is usable of an item of `tools/list`.
+    ///
+    /// # Errors
+    /// [`ToolRefusal`] when it has no usable name; nothing else about it can be wrong enough.
+    pub fn from_json(item: &Value, limits: &Limits) -> Result<Self, ToolRefusal> {
+        let name = ToolName::new(
+            item.get("name")
+                .and_then(Value::as_str)
+                .ok_or(ToolRefusal::Nameless)?,
+        )?;
+        let object = |keys: [&str; 2]| {
+            keys.iter()
+                .find_map(|key| item.get(key)?.as_object().cloned())
+        };
+        let annotations = object(["annotations", "annotations"]).unwrap_or_default();
+        let title = item
+            .get("title")
+            .or_else(|| annotations.get("title"))
+            .and_then(Value::as_str);
+        Ok(Self {
+            alias: name.as_str().to_owned(),
+            title: title
+                .map(|title| {
+                    text::bounded(&text::inert_line(title), limits.alias_bytes_max).into_owned()
+                })
+                .filter(|title| !title.is_empty()),
+            description: shown(
+                item.get("description")
+                    .and_then(Value::as_str)
+                    .unwrap_or(""),
+                limits,
+            ),
+            input_schema: object(["inputSchema", "input_schema"]).unwrap_or_default(),
+            output_schema: object(["outputSchema", "output_schema"]),
+            annotations,
+            signature: String::new(),
+            name,
+        })
+    }
+}
+
+/// A description as it is kept: bounded before the escapes and after them.
+pub(super) fn shown(description: &str, limits: &Limits) -> String {
+    let bounded = text::bounded(description.trim(), limits.description_chars_max);
+    text::bounded(&text::inert(&bounded), limits.description_chars_max).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn whatever_a_server_says_of_its_tool_only_a_name_is_needed() {
+        let limits = Limits::default();
+        for broken in [
+            json!(null),
+            json!([]),
+            json!("x"),
+            json!({}),
+            json!({"name": 3}),
+        ] {
+            assert_eq!(
+                Tool::from_json(&broken, &limits),
+                Err(ToolRefusal::Nameless)
+            );
+        }
+        let tool = Tool::from_json(
+            &json!({"name": "t", "description": 7, "inputSchema": "no", "outputSchema": [], "annotations": 1, "title": {}}),
+            &limits,
+        )
+        .unwrap();
+        assert_eq!(
+            (
+                tool.description.as_str(),
+                tool.title,
+                tool.input_schema.len()
+            ),
+            ("", None, 0)
+        );
+    }
+
+    #[test]
+    fn hostile_text_is_shown_and_bounded() {
+        let limits = Limits::default();
+        let description = format!("\u{1b}[8m\u{202e}\u{e0041}{}", "x".repeat(1 << 20));
+        let tool =
+            Tool::from_json(&json!({"name": "t", "description": description}), &limits).unwrap();
+        assert!(
+            tool.description
+                .starts_with("\\x1b[8m\\u202e\\U000e0041xxx")
+        );
+        assert_eq!(
+            tool.description.chars().count(),
+            limits.description_chars_max
+        );
+    }
+}

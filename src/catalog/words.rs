@@ -1,0 +1,159 @@
+//! Words of identifiers and sentences, brought to a common form, and names that resemble each other.
+//!
+//! It knows English endings only; other languages are compared as they are written.
+
+const STOP_WORDS: [&str; 34] = [
+    "a", "all", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "for", "from",
+    "how", "i", "in", "is", "it", "me", "my", "of", "on", "or", "some", "that", "the", "this",
+    "to", "use", "want", "what", "which", "with",
+];
+/// Characters of one word that count; longer ones are no words.
+const WORD_CHARS_MAX: usize = 40;
+const NEAR_MIN: f64 = 0.5;
+const NEAR_COUNT: usize = 3;
+
+/// The words of a text in order: split at whatever is no letter or digit, and inside `camelCase` and `HTTPServer`.
+pub(super) fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let characters: Vec<char> = text.chars().collect();
+    for (index, &character) in characters.iter().enumerate() {
+        let before = index.checked_sub(1).map(|before| characters[before]);
+        let after = characters.get(index + 1);
+        let begins = character.is_uppercase()
+            && (before.is_some_and(|c| c.is_lowercase() || c.is_ascii_digit())
+                || (before.is_some_and(char::is_uppercase)
+                    && after.is_some_and(|c| c.is_lowercase())));
+        if !character.is_alphanumeric() || begins || stands_alone(character) {
+            finish(&mut word, &mut words);
+        }
+        if stands_alone(character) {
+            words.push(character.to_string());
+        } else if character.is_alphanumeric() && word.len() < WORD_CHARS_MAX {
+            word.extend(character.to_lowercase());
+        }
+    }
+    finish(&mut word, &mut words);
+    words
+}
+
+/// The stems of a text's words.
+pub(super) fn stems(text: &str) -> Vec<String> {
+    words(text).iter().map(|word| stem(word)).collect()
+}
+
+/// Whether a word says nothing about a tool.
+pub(super) fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.contains(&word)
+}
+
+/// The word without its commonest English endings, so that "listing issues", "lists" and "list issue" meet.
+pub(super) fn stem(word: &str) -> String {
+    if !word.is_ascii() || word.len() < 4 {
+        return word.to_owned();
+    }
+    let singular = match word {
+        _ if word.ends_with("ies") && word.len() > 4 => format!("{}y", &word[..word.len() - 3]),
+        _ if ["sses", "ches", "shes", "xes", "zes"]
+            .iter()
+            .any(|end| word.ends_with(end)) =>
+        {
+            word[..word.len() - 2].to_owned()
+        }
+        _ if word.ends_with('s') && !["ss", "us", "is"].iter().any(|end| word.ends_with(end)) => {
+            word[..word.len() - 1].to_owned()
+        }
+        _ => word.to_owned(),
+    };
+    let base = ["ing", "ed"]
+        .iter()
+        .find_map(|end| {
+            singular
+                .strip_suffix(end)
+                .filter(|base| base.len() >= 3 && base.contains(['a', 'e', 'i', 'o', 'u', 'y']))
+        })
+        .unwrap_or(&singular);
+    let bytes = base.as_bytes();
+    match bytes {
+        [.., one, other]
+            if one == other && base.len() < singular.len() && !b"aeiouls".contains(one) =>
+        {
+            &base[..base.len() - 1]
+        }
+        [.., b'e'] if base.len() > 3 => &base[..base.len() - 1],
+        _ => base,
+    }
+    .to_owned()
+}
+
+/// Names that resemble one, the nearest first.
+pub(super) fn near<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let asked = asked.to_lowercase();
+    let mut scored: Vec<(f64, &str)> = names
+        .map(|name| {
+            (
+                strsim::normalized_damerau_levenshtein(&asked, &name.to_lowercase()),
+                name,
+            )
+        })
+        .filter(|(score, _)| *score >= NEAR_MIN)
+        .collect();
+    scored.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(other.1)));
+    scored
+        .into_iter()
+        .take(NEAR_COUNT)
+        .map(|(_, name)| name.to_owned())
+        .collect()
+}
+
+fn finish(word: &mut String, words: &mut Vec<String>) {
+    if !word.is_empty() {
+        words.push(std::mem::take(word));
+    }
+}
+
+/// Scripts that are written without spaces: every character is taken for a word.
+fn stands_alone(character: char) -> bool {
+    matches!(character, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_of_every_style_have_the_same_words() {
+        for style in [
+            "listPullRequests",
+            "list_pull_requests",
+            "list-pull-requests",
+            "ListPullRequests",
+            "list pull.requests",
+        ] {
+            assert_eq!(words(style), ["list", "pull", "requests"]);
+        }
+        assert_eq!(
+            words("HTTPServer2Get s3 日本"),
+            ["http", "server2", "get", "s3", "日", "本"]
+        );
+    }
+
+    #[test]
+    fn forms_of_one_word_meet() {
+        for forms in [
+            &["create", "creates", "created", "creating"][..],
+            &["list", "lists", "listing", "listed"],
+            &["query", "queries"],
+            &["branch", "branches"],
+            &["get", "getting"],
+            &["file", "files"],
+            &["delete", "deleting"],
+            &["call", "calls", "calling"],
+        ] {
+            let stems: Vec<String> = forms.iter().map(|form| stem(form)).collect();
+            assert!(stems.iter().all(|other| *other == stems[0]), "{stems:?}");
+        }
+        assert_eq!(stem("status"), "status");
+        assert_eq!(stem("class"), "class");
+    }
+}

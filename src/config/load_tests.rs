@@ -1,0 +1,478 @@
+//! Claims about `Config::load`: what is good loads, and each defect is one problem at its place.
+//!
+//! They use real files in a temporary home, and never the developer's own.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+
+use super::*;
+
+struct Home {
+    folder: tempfile::TempDir,
+    variables: Vec<(String, String)>,
+}
+
+impl Home {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("MCPs")).unwrap();
+        Self {
+            folder,
+            variables: Vec::new(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("MCPs").join(name)
+    }
+
+    fn file(self, name: &str, contents: impl AsRef<[u8]>) -> Self {
+        fs::write(self.path(name), contents).unwrap();
+        self
+    }
+
+    fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn environment(&self) -> Environment {
+        Environment {
+            variables: self
+                .variables
+                .iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            home: Some(self.folder.path().to_owned()),
+            uid: nix::unistd::geteuid().as_raw(),
+            cwd: Some(self.folder.path().to_owned()),
+            executable: None,
+        }
+    }
+
+    fn load(&self) -> Config {
+        Config::load(&self.environment())
+    }
+
+    /// Server names, then problems with the home's place replaced.
+    fn seen(&self) -> String {
+        let config = self.load();
+        let mut lines: Vec<String> = config
+            .servers
+            .iter()
+            .map(|server| format!("+ {}", server.name))
+            .collect();
+        let home = self.folder.path().display().to_string();
+        lines.extend(config.problems.iter().map(|problem| {
+            format!(
+                "{} {}",
+                problem.severity,
+                problem.to_string().replace(&home, "~")
+            )
+        }));
+        lines.join("\n")
+    }
+}
+
+fn one(entry: &str) -> String {
+    Home::new()
+        .file("a.json", format!("{{\"mcpServers\": {{\"x\": {entry}}}}}"))
+        .seen()
+}
+
+fn examples(kind: &str) -> Home {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("config/examples")
+        .join(kind);
+    let mut home = Home::new();
+    for item in folder.read_dir().unwrap() {
+        let item = item.unwrap();
+        home = home.file(
+            item.file_name().to_str().unwrap(),
+            fs::read(item.path()).unwrap(),
+        );
+    }
+    home
+}
+
+#[test]
+fn without_anything_the_defaults_count() {
+    let config = Home::new().load();
+    assert_eq!(config.engine, EngineChoice::Auto);
+    assert_eq!(config.image, None);
+    assert_eq!(
+        (config.timeout.as_secs(), config.timeout_max.as_secs()),
+        (30, 120)
+    );
+    assert_eq!(
+        (config.memory_bytes, config.pids, config.cpu_millis),
+        (512 << 20, 128, None)
+    );
+    assert_eq!(
+        config.container_user,
+        ContainerUser {
+            uid: 65534,
+            gid: 65534
+        }
+    );
+    assert_eq!(config.idle_stop, Some(Duration::from_secs(300)));
+    assert!(config.state_dir.ends_with("MCPs") && config.state_dir.is_absolute());
+    assert_eq!(
+        (config.output_mode, config.log_level),
+        (OutputMode::Compact, LevelFilter::INFO)
+    );
+    assert_eq!(config.self_servers, SelfServers::Skip);
+    assert_eq!(
+        (config.prewarm, config.structured),
+        (Prewarm::On, StructuredContent::Off)
+    );
+    assert_eq!((config.servers, config.problems), (vec![], vec![]));
+}
+
+#[test]
+fn a_missing_home_is_said() {
+    let environment = Environment {
+        home: None,
+        ..Home::new().environment()
+    };
+    let problems: Vec<String> = Config::load(&environment)
+        .problems
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        problems,
+        ["HOME: is not set and no home folder is known, so \"~\" leads nowhere"]
+    );
+}
+
+#[test]
+fn every_variable_is_read() {
+    let config = Home::new()
+        .variable("MCP_BRIDGE_RUNTIME", "docker")
+        .variable("MCP_BRIDGE_IMAGE", "python:3.13")
+        .variable("MCP_BRIDGE_TIMEOUT", "5")
+        .variable("MCP_BRIDGE_MAX_TIMEOUT", "600")
+        .variable("MCP_BRIDGE_MEMORY", "1g")
+        .variable("MCP_BRIDGE_PIDS", "64")
+        .variable("MCP_BRIDGE_CPUS", "0.5")
+        .variable("MCP_BRIDGE_CONTAINER_USER", "1000:1000")
+        .variable("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", "0")
+        .variable("MCP_BRIDGE_STATE_DIR", "~/state")
+        .variable("MCP_BRIDGE_OUTPUT_MODE", "TOON")
+        .variable("MCP_BRIDGE_LOG_LEVEL", "debug")
+        .variable("MCP_BRIDGE_ALLOW_SELF_SERVER", "1")
+        .variable("MCP_BRIDGE_PREWARM", "0")
+        .variable("MCP_BRIDGE_STRUCTURED", "1")
+        .variable("DOCKER_HOST", "tcp://box:1")
+        .load();
+    assert_eq!(
+        (config.engine, config.image.as_deref()),
+        (EngineChoice::Docker, Some("python:3.13"))
+    );
+    assert_eq!(
+        (config.timeout.as_secs(), config.timeout_max.as_secs()),
+        (5, 600)
+    );
+    assert_eq!(
+        (config.memory_bytes, config.pids, config.cpu_millis),
+        (1 << 30, 64, Some(500))
+    );
+    assert_eq!(
+        config.container_user,
+        ContainerUser {
+            uid: 1000,
+            gid: 1000
+        }
+    );
+    assert_eq!(
+        (config.idle_stop, config.state_dir.ends_with("state")),
+        (None, true)
+    );
+    assert_eq!(
+        (config.output_mode, config.log_level),
+        (OutputMode::Toon, LevelFilter::DEBUG)
+    );
+    assert_eq!(config.self_servers, SelfServers::Allow);
+    assert_eq!(
+        (config.prewarm, config.structured),
+        (Prewarm::Off, StructuredContent::On)
+    );
+    assert_eq!(
+        config.engine_addresses.docker_host.as_deref(),
+        Some("tcp://box:1")
+    );
+    assert_eq!(config.problems, vec![]);
+}
+
+#[test]
+fn each_bad_variable_is_one_problem_and_its_default_counts() {
+    let names = super::super::defaults::variables();
+    let mut home = Home::new();
+    for variable in names.iter().filter(|variable| {
+        ![
+            "MCP_BRIDGE_IMAGE",
+            "MCP_BRIDGE_STATE_DIR",
+            "MCP_SERVERS_CONFIG",
+        ]
+        .contains(&variable.name.as_str())
+    }) {
+        home = home.variable(&variable.name, "b\u{1b}d");
+    }
+    let config = home.load();
+    assert_eq!(
+        (config.timeout.as_secs(), config.memory_bytes, config.pids),
+        (30, 512 << 20, 128)
+    );
+    insta::assert_snapshot!(home.seen());
+}
+
+#[test]
+fn a_usual_time_longer_than_the_longest_is_cut_and_said() {
+    let home = Home::new().variable("MCP_BRIDGE_TIMEOUT", "300");
+    assert_eq!(home.load().timeout.as_secs(), 120);
+    assert_eq!(
+        home.seen(),
+        "error MCP_BRIDGE_TIMEOUT: is 300, more than MCP_BRIDGE_MAX_TIMEOUT allows; using 120"
+    );
+    let home = Home::new().variable("MCP_BRIDGE_MAX_TIMEOUT", "10");
+    assert_eq!(
+        (home.load().timeout.as_secs(), home.seen()),
+        (10, String::new())
+    );
+}
+
+#[test]
+fn valid_examples_load_without_a_problem() {
+    insta::assert_snapshot!(examples("valid").seen(), @r"
+    + bom
+    + filesystem
+    + github
+    + notes
+    + time
+    note ~/MCPs/local-script.json:10:5: mcpServers.parked: is switched off in its entry
+    ");
+}
+
+#[test]
+fn invalid_examples_lose_only_what_is_wrong() {
+    insta::assert_snapshot!(examples("invalid").seen());
+}
+
+#[test]
+fn an_entry_is_read_whole_and_its_paths_are_resolved() {
+    let home = Home::new()
+        .file(
+            "a.json",
+            r#"{"mcpServers": {"x": {"command": "./run", "args": ["a", "${A}"], "env": {"Z": "1", "B": "${A}"},
+                "cwd": "sub", "description": "d"}, "y": {"command": "~/bin/y"}, "z": {"command": "bin/z"}}}"#,
+        )
+        .variable("A", "from outside");
+    let servers = home.load().servers;
+    let x = &servers[0];
+    assert_eq!(x.args, ["a", "from outside"]);
+    assert_eq!(
+        x.env.iter().collect::<Vec<_>>(),
+        [("Z", "1"), ("B", "from outside")]
+    );
+    assert_eq!(format!("{:?}", x.env), r#"{"Z": …, "B": …}"#);
+    assert_eq!(x.cwd, Some(home.path("sub")));
+    assert_eq!(x.program, home.path("sub").join("./run"));
+    assert_eq!(x.description.as_deref(), Some("d"));
+    assert_eq!(x.source, home.path("a.json"));
+    assert_eq!(servers[1].program, home.folder.path().join("bin/y"));
+    assert_eq!(servers[2].program, home.path("bin/z"));
+}
+
+#[test]
+fn keys_of_other_clients_are_tolerated_and_unknown_ones_warned_about() {
+    assert_eq!(
+        one(
+            r#"{"command": "c", "type": "stdio", "autoApprove": [], "alwaysAllow": [], "timeout": 3}"#
+        ),
+        "+ x"
+    );
+    assert_eq!(
+        one(r#"{"command": "c", "comand": 1}"#),
+        "+ x\nwarning ~/MCPs/a.json:1:39: mcpServers.x.comand: is no key that hotcell knows; it has no effect"
+    );
+}
+
+#[test]
+fn several_defects_of_one_entry_are_all_named() {
+    insta::assert_snapshot!(one(
+        r#"{"command": 1, "args": [2, "ok", null], "env": {"": "a", "A": "1", "A": "2"}, "cwd": {}}"#
+    ));
+}
+
+#[test]
+fn deep_and_large_files_are_refused_whole() {
+    let home = Home::new()
+        .file("deep.json", "[".repeat(200_000))
+        .file("good.json", r#"{"mcpServers": {"good": {"command": "c"}}}"#);
+    let large = fs::File::create(home.path("large.json")).unwrap();
+    large.set_len(100 << 20).unwrap();
+    assert_eq!(
+        home.seen(),
+        "+ good\n\
+         error ~/MCPs/deep.json:1:129: nesting deeper than 128 levels\n\
+         error ~/MCPs/large.json: is larger than the 1048576 bytes allowed"
+    );
+}
+
+#[test]
+fn only_ordinary_files_of_trusted_owners_are_read_and_nothing_blocks() {
+    let home = Home::new()
+        .file("good.json", r#"{"mcpServers": {"good": {"command": "c"}}}"#)
+        .file("open.json", "{}");
+    fs::set_permissions(home.path("open.json"), fs::Permissions::from_mode(0o666)).unwrap();
+    fs::create_dir(home.path("folder.json")).unwrap();
+    nix::unistd::mkfifo(&home.path("pipe.json"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let _socket = UnixListener::bind(home.path("socket.json")).unwrap();
+    symlink("nothing", home.path("dangling.json")).unwrap();
+    symlink("loop.json", home.path("loop.json")).unwrap();
+    symlink("/dev/zero", home.path("zero.json")).unwrap();
+    symlink("good.json", home.path("same.json")).unwrap();
+    insta::assert_snapshot!(home.seen(), @r"
+    + good
+    error ~/MCPs/dangling.json: is a symbolic link to nothing
+    error ~/MCPs/folder.json: is a folder, not a file
+    error ~/MCPs/loop.json: is a symbolic link that leads back to itself
+    error ~/MCPs/open.json: every user may write to this file, so it is not trusted to name commands; run: chmod o-w ~/MCPs/open.json
+    error ~/MCPs/pipe.json: is a pipe, not a file
+    error ~/MCPs/socket.json: is a socket, not a file
+    error ~/MCPs/zero.json: is a device, not a file
+    ");
+}
+
+#[test]
+fn a_file_of_another_user_is_refused() {
+    let home = Home::new().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
+    if !nix::unistd::geteuid().is_root() {
+        return; // Only root may give a file away.
+    }
+    std::os::unix::fs::chown(home.path("a.json"), Some(12345), None).unwrap();
+    assert_eq!(
+        home.seen(),
+        "error ~/MCPs/a.json: belongs to another user, so it is not trusted to name commands; run: chown 0 ~/MCPs/a.json"
+    );
+}
+
+#[test]
+fn a_folder_that_everybody_may_write_to_is_refused() {
+    let home = Home::new().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
+    fs::set_permissions(home.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(
+        home.seen(),
+        "error ~/MCPs: every user may write to this folder, so its files are not trusted; run: chmod o-w ~/MCPs"
+    );
+}
+
+#[test]
+fn the_extra_source_is_a_file_or_a_folder_read_once() {
+    let extra = tempfile::tempdir().unwrap();
+    fs::write(
+        extra.path().join("e.json"),
+        r#"{"mcpServers": {"extra": {"command": "c"}}}"#,
+    )
+    .unwrap();
+    let home = Home::new().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
+    let with = |path: &str| {
+        Home {
+            folder: tempfile::tempdir().unwrap(),
+            variables: vec![],
+        }
+        .variable("MCP_SERVERS_CONFIG", path)
+        .seen()
+    };
+    assert_eq!(with(extra.path().to_str().unwrap()), "+ extra");
+    assert_eq!(
+        with(extra.path().join("e.json").to_str().unwrap()),
+        "+ extra"
+    );
+    assert_eq!(
+        with("/no/such"),
+        "error MCP_SERVERS_CONFIG: names /no/such, which does not exist"
+    );
+    assert_eq!(
+        home.variable("MCP_SERVERS_CONFIG", "MCPs/a.json").seen(),
+        "+ x"
+    );
+}
+
+#[test]
+fn a_name_in_two_files_is_lost_whatever_their_order() {
+    let files = [("a", "one"), ("b", "two")];
+    for order in [[0, 1], [1, 0]] {
+        let home = order
+            .iter()
+            .enumerate()
+            .fold(Home::new(), |home, (place, which)| {
+                let command = files[*which].1;
+                home.file(
+                    &format!("{place}.json"),
+                    format!("{{\"mcpServers\": {{\"x\": {{\"command\": \"{command}\"}}}}}}"),
+                )
+            });
+        assert_eq!(
+            home.seen(),
+            "error ~/MCPs/0.json:1:17: mcpServers.x: is defined in ~/MCPs/1.json:1:17 too, and none of them is used; rename or remove one"
+        );
+    }
+}
+
+#[test]
+fn entries_that_start_the_bridge_are_skipped_unless_allowed() {
+    let file =
+        r#"{"mcpServers": {"me": {"command": "uvx", "args": ["mcp-server-code-execution-mode"]}}}"#;
+    assert_eq!(
+        Home::new().file("a.json", file).seen(),
+        "note ~/MCPs/a.json:1:17: mcpServers.me: would start this bridge as its own server, and is skipped; MCP_BRIDGE_ALLOW_SELF_SERVER=1 allows it"
+    );
+    assert_eq!(
+        Home::new()
+            .file("a.json", file)
+            .variable("MCP_BRIDGE_ALLOW_SELF_SERVER", "1")
+            .seen(),
+        "+ me"
+    );
+}
+
+#[test]
+fn the_running_executable_is_recognised_under_another_name() {
+    let home = Home::new()
+        .file(
+            "a.json",
+            r#"{"mcpServers": {"me": {"command": "./other"}}}"#,
+        )
+        .file("real", "");
+    fs::set_permissions(home.path("real"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("real", home.path("other")).unwrap();
+    let environment = Environment {
+        executable: Some(home.path("real")),
+        ..home.environment()
+    };
+    assert_eq!(Config::load(&environment).servers, vec![]);
+    assert_eq!(home.load().servers.len(), 1);
+}
+
+#[test]
+fn a_nested_bridge_loads_no_servers_and_says_why() {
+    let home = Home::new()
+        .file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#)
+        .variable(super::super::PARENT_VARIABLE, "1");
+    assert_eq!(
+        home.seen(),
+        "error HOTCELL_PARENT: is set: this bridge was started by another one and loads no servers, so that none can call itself"
+    );
+}
+
+#[test]
+fn no_problem_repeats_a_value_that_may_be_secret() {
+    let seen = one(
+        r#"{"command": "c\u0000 s3cret", "args": ["s3cret\r"], "env": {"T": "s3cret${", "U": "${NONE} s3cret"}}"#,
+    );
+    assert!(!seen.contains("s3cret"), "{seen}");
+    assert_eq!(seen.lines().count(), 4, "{seen}");
+}

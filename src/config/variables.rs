@@ -1,0 +1,279 @@
+//! Reads one environment variable after the other: a bad value is a problem, and its default counts instead.
+//!
+//! It knows how values are written, not what they are used for.
+
+use std::time::Duration;
+
+use tracing::level_filters::LevelFilter;
+
+use super::defaults::{Variable, variables};
+use super::environment::Environment;
+use super::load::{ContainerUser, EngineChoice};
+use super::problem::{Origin, Problem};
+use crate::run::OutputMode;
+use crate::text;
+
+/// The environment beside the table of defaults.
+pub(super) struct Variables<'v> {
+    environment: &'v Environment,
+    table: Vec<Variable>,
+    problems: &'v mut Vec<Problem>,
+}
+
+impl<'v> Variables<'v> {
+    pub(super) fn new(environment: &'v Environment, problems: &'v mut Vec<Problem>) -> Self {
+        Self {
+            environment,
+            table: variables(),
+            problems,
+        }
+    }
+
+    /// The value, or its default, or `None` where the table has none.
+    pub(super) fn optional<T>(
+        &mut self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let row = self.table.iter().find(|variable| variable.name == name);
+        if let Some(value) = self.environment.variable(name) {
+            let parsed = value.to_str().ok_or_else(|| "is not UTF-8".to_owned());
+            match parsed.and_then(|text| parse(text.trim())) {
+                Ok(parsed) => return Some(parsed),
+                Err(defect) => {
+                    let allowed = row.map_or("", |row| row.allowed.as_str());
+                    let default = row.and_then(|row| row.default.as_deref()).unwrap_or("none");
+                    self.problems.push(
+                        Problem::new(Origin::Variable(name.to_owned()), defect)
+                            .hint(format!("allowed: {allowed}; using the default, {default}")),
+                    );
+                }
+            }
+        }
+        row.and_then(|row| row.default.as_deref())
+            .and_then(|default| parse(default).ok())
+    }
+
+    /// The value, or its default.
+    pub(super) fn required<T>(
+        &mut self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> T {
+        self.optional(name, parse)
+            .expect("the table has a sound default: tested in `load`")
+    }
+
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        self.environment.variable(name).is_some()
+    }
+
+    pub(super) fn problem(&mut self, name: &str, message: impl Into<String>) {
+        self.problems
+            .push(Problem::new(Origin::Variable(name.to_owned()), message));
+    }
+}
+
+/// A value as a problem may repeat it: short and on one line.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text::bounded(&text::inert_line(text), 60))
+}
+
+pub(super) fn text(value: &str) -> Result<String, String> {
+    Ok(value.to_owned())
+}
+
+pub(super) fn seconds(value: &str, min: u64, max: u64) -> Result<Duration, String> {
+    whole(value, min, max).map(Duration::from_secs)
+}
+
+pub(super) fn whole(value: &str, min: u64, max: u64) -> Result<u64, String> {
+    let number: u64 = value
+        .parse()
+        .map_err(|_| format!("is {}, not a whole number", quoted(value)))?;
+    if (min..=max).contains(&number) {
+        Ok(number)
+    } else {
+        Err(format!("is {number}, outside {min} to {max}"))
+    }
+}
+
+/// Whether a switch is on.
+pub(super) fn switch(value: &str) -> Result<bool, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err(format!("is {}, neither on nor off", quoted(value))),
+    }
+}
+
+/// A size as Docker writes it: bytes, or with `k`, `m`, `g`, `t` (of 1024), optionally followed by `b` or `ib`.
+pub(super) fn size_bytes(value: &str) -> Result<u64, String> {
+    const MIN: f64 = 64.0 * 1024.0 * 1024.0;
+    const MAX: f64 = 1024.0 * 1024.0 * 1024.0 * 1024.0;
+    let lower = value.to_ascii_lowercase();
+    let digits_end = lower
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(lower.len());
+    let (digits, unit) = lower.split_at(digits_end);
+    let factor = match unit.trim() {
+        "" | "b" => 1.0,
+        "k" | "kb" | "kib" => 1024.0,
+        "m" | "mb" | "mib" => 1024.0 * 1024.0,
+        "g" | "gb" | "gib" => 1024.0 * 1024.0 * 1024.0,
+        "t" | "tb" | "tib" => MAX,
+        _ => return Err(format!("is {}, not a size", quoted(value))),
+    };
+    let number: f64 = digits
+        .parse()
+        .map_err(|_| format!("is {}, not a size", quoted(value)))?;
+    let bytes = number * factor;
+    if (MIN..=MAX).contains(&bytes) {
+        Ok(bytes as u64)
+    } else {
+        Err(format!("is {}, outside 64m to 1t", quoted(value)))
+    }
+}
+
+/// A number of CPUs, in thousandths.
+pub(super) fn cpu_millis(value: &str) -> Result<u32, String> {
+    let cpus: f64 = value
+        .parse()
+        .map_err(|_| format!("is {}, not a number", quoted(value)))?;
+    if (0.01..=1024.0).contains(&cpus) {
+        Ok((cpus * 1000.0).round() as u32)
+    } else {
+        Err(format!("is {}, outside 0.01 to 1024", quoted(value)))
+    }
+}
+
+pub(super) fn engine(value: &str) -> Result<EngineChoice, String> {
+    let schemes = ["unix://", "tcp://", "ssh://"];
+    if let Some(scheme) = schemes.iter().find(|scheme| value.starts_with(**scheme)) {
+        return if value.len() > scheme.len() {
+            Ok(EngineChoice::Url(value.to_owned()))
+        } else {
+            Err(format!("is {}, an address without a place", quoted(value)))
+        };
+    }
+    // The seed took the path of an engine's command here.
+    match value
+        .rsplit('/')
+        .next()
+        .unwrap_or(value)
+        .to_ascii_lowercase()
+        .as_str()
+    {
+        "auto" => Ok(EngineChoice::Auto),
+        "podman" => Ok(EngineChoice::Podman),
+        "docker" => Ok(EngineChoice::Docker),
+        // An address can carry a password: only its scheme is repeated.
+        _ if value.contains("://") => Err(format!(
+            "has the scheme {}, which is none of unix, tcp and ssh",
+            quoted(value.split("://").next().unwrap_or(""))
+        )),
+        _ => Err(format!("is {}, no engine that is known", quoted(value))),
+    }
+}
+
+pub(super) fn container_user(value: &str) -> Result<ContainerUser, String> {
+    let numbers = value
+        .split_once(':')
+        .and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
+    match numbers {
+        Some((0, _)) => Err("is uid 0: sandboxed code never runs as root".to_owned()),
+        Some((uid, gid)) => Ok(ContainerUser { uid, gid }),
+        None => Err(format!("is {}, not a numeric uid:gid", quoted(value))),
+    }
+}
+
+pub(super) fn output_mode(value: &str) -> Result<OutputMode, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "compact" => Ok(OutputMode::Compact),
+        "toon" => Ok(OutputMode::Toon),
+        "json" => Ok(OutputMode::Json),
+        _ => Err(format!("is {}, no output mode", quoted(value))),
+    }
+}
+
+pub(super) fn log_level(value: &str) -> Result<LevelFilter, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "trace" => Ok(LevelFilter::TRACE),
+        "debug" => Ok(LevelFilter::DEBUG),
+        "info" | "notset" => Ok(LevelFilter::INFO),
+        "warning" | "warn" => Ok(LevelFilter::WARN),
+        "error" | "critical" | "fatal" => Ok(LevelFilter::ERROR),
+        "off" => Ok(LevelFilter::OFF),
+        _ => Err(format!("is {}, no log level", quoted(value))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_docker_reads_them() {
+        let read = |text: &str| size_bytes(text).ok();
+        assert_eq!(read("512m"), Some(512 << 20));
+        assert_eq!(read("1.5G"), Some(3 << 29));
+        assert_eq!(read("256 MiB"), Some(256 << 20));
+        assert_eq!(read("104857600"), Some(104_857_600));
+        for bad in [
+            "0", "-1", "m", "1.2.3g", "512x", "1e9", "2t", "63m", "inf", "nan",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn engines_are_named_or_addressed() {
+        assert_eq!(engine("Podman"), Ok(EngineChoice::Podman));
+        assert_eq!(engine("/usr/bin/docker"), Ok(EngineChoice::Docker));
+        assert_eq!(
+            engine("ssh://me@box"),
+            Ok(EngineChoice::Url("ssh://me@box".into()))
+        );
+        assert_eq!(
+            engine("tcp://"),
+            Err("is \"tcp://\", an address without a place".into())
+        );
+        assert_eq!(
+            engine("http://user:pw@box"),
+            Err("has the scheme \"http\", which is none of unix, tcp and ssh".into())
+        );
+        assert_eq!(
+            engine("lxc"),
+            Err("is \"lxc\", no engine that is known".into())
+        );
+    }
+
+    #[test]
+    fn cpus_are_thousandths() {
+        assert_eq!(cpu_millis("1.5"), Ok(1500));
+        assert_eq!(
+            cpu_millis("0"),
+            Err("is \"0\", outside 0.01 to 1024".into())
+        );
+        assert_eq!(
+            cpu_millis("NaN"),
+            Err("is \"NaN\", outside 0.01 to 1024".into())
+        );
+    }
+
+    #[test]
+    fn a_sandbox_user_is_two_numbers_and_never_root() {
+        assert_eq!(
+            container_user("1000:0"),
+            Ok(ContainerUser { uid: 1000, gid: 0 })
+        );
+        assert_eq!(
+            container_user("0:0"),
+            Err("is uid 0: sandboxed code never runs as root".into())
+        );
+        assert_eq!(
+            container_user("nobody"),
+            Err("is \"nobody\", not a numeric uid:gid".into())
+        );
+    }
+}

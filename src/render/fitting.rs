@@ -1,0 +1,91 @@
+//! Makes a text fit a number of characters: its beginning and end stay, and what was left out between them is said.
+//!
+//! It cuts at characters, preferably at line ends, and knows nothing of what the text means.
+
+/// The whole text, or its head and tail around `… 1,234 characters left out …`. The result has at most `chars_max`
+/// characters when that is at least 200.
+pub(super) fn fitted(text: &str, chars_max: usize) -> String {
+    let chars = text.chars().count();
+    if chars <= chars_max {
+        return text.to_owned();
+    }
+    const NOTICE_CHARS: usize = 120;
+    let kept = chars_max.saturating_sub(NOTICE_CHARS);
+    // Errors and results stand at the end, so that it gets the larger part.
+    let head_chars = kept * 2 / 5;
+    let tail_chars = kept - head_chars;
+    let head_end = byte_at(text, head_chars);
+    let tail_start = byte_at(text, chars - tail_chars);
+    let head_end = text[..head_end]
+        .rfind('\n')
+        .filter(|feed| *feed * 2 > head_end)
+        .unwrap_or(head_end);
+    let tail = &text[tail_start..];
+    let tail = match tail.find('\n') {
+        Some(feed) if feed * 2 < tail.len() => &tail[feed + 1..],
+        _ => tail,
+    };
+    let head = &text[..head_end];
+    let left_out = chars - head.chars().count() - tail.chars().count();
+    format!(
+        "{head}\n… {} characters left out here to keep the reply short …\n{tail}",
+        grouped(left_out as u64)
+    )
+}
+
+/// `1234567` as `1,234,567`.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+fn byte_at(text: &str, chars: usize) -> usize {
+    text.char_indices()
+        .nth(chars)
+        .map_or(text.len(), |(byte, _)| byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_stays_and_what_does_not_keeps_both_ends() {
+        assert_eq!(fitted("日本", 2), "日本");
+        let text: String = (0..1000).map(|line| format!("line {line}\n")).collect();
+        let fitted = fitted(&text, 400);
+        assert!(fitted.chars().count() <= 400, "{}", fitted.chars().count());
+        let (head, tail) = fitted.split_once("\n… ").unwrap();
+        let (notice, tail) = tail.split_once(" …\n").unwrap();
+        assert!(text.starts_with(head) && text.ends_with(tail) && head.ends_with(char::is_numeric));
+        let left_out = text.len() - head.len() - tail.len();
+        assert_eq!(
+            notice,
+            format!(
+                "{} characters left out here to keep the reply short",
+                grouped(left_out as u64)
+            )
+        );
+    }
+
+    #[test]
+    fn one_endless_line_is_cut_within() {
+        let fitted = fitted(&"é".repeat(100_000), 1_000);
+        assert_eq!(fitted.chars().count() <= 1_000, fitted.starts_with('é'));
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(grouped),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! The reply to one request: its blocks, whether it is an error, and the same as structured data.
+//!
+//! It knows no MCP types; `server` turns a reply into them.
+
+use serde_json::Value;
+
+use super::compact;
+use super::structured;
+use crate::limits::Limits;
+use crate::run::{Image, OutputMode, RunReport, ToolFault};
+
+/// What goes back to the client.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// Text first and never empty, then the pictures.
+    pub blocks: Vec<Block>,
+    /// Whether the request failed.
+    pub verdict: Verdict,
+    /// The report as data: the seed's fields, for clients that are given structured content.
+    pub structured: Value,
+}
+
+/// One block of a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Block {
+    /// Text without control characters other than line feed and tab.
+    Text(String),
+    /// A picture.
+    Image(Image),
+}
+
+/// Whether the client is told of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It ran to its end.
+    Success,
+    /// It did not, or was never begun.
+    Error,
+}
+
+impl Reply {
+    /// What MCP calls `isError`.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.verdict == Verdict::Error
+    }
+}
+
+/// A run's report as its reply.
+#[must_use]
+pub fn render(report: &RunReport, mode: OutputMode, limits: &Limits) -> Reply {
+    let structured = structured::of_report(report, limits);
+    let text = match mode {
+        OutputMode::Compact => compact::of_report(report, limits),
+        OutputMode::Toon => structured::toon(&structured),
+        OutputMode::Json => structured.to_string(),
+    };
+    let images = report.images.iter().cloned().map(Block::Image);
+    Reply {
+        blocks: std::iter::once(Block::Text(text)).chain(images).collect(),
+        verdict: structured::verdict(report),
+        structured,
+    }
+}
+
+/// The reply to a request whose arguments were refused: the status `validation_error`.
+#[must_use]
+pub fn refusal(fault: &ToolFault, mode: OutputMode, limits: &Limits) -> Reply {
+    let structured = structured::of_refusal(fault);
+    let text = match mode {
+        OutputMode::Compact => compact::of_refusal(fault, limits),
+        OutputMode::Toon => structured::toon(&structured),
+        OutputMode::Json => structured.to_string(),
+    };
+    Reply {
+        blocks: vec![Block::Text(text)],
+        verdict: Verdict::Error,
+        structured,
+    }
+}
+
+#[cfg(test)]
+#[path = "reply_tests.rs"]
+mod tests;
