@@ -1,1 +1,63 @@
 //! The command line; it only parses.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// One MCP tool, run_python: a warm Python interpreter in a locked container, with your other MCP servers as functions.
+///
+/// Without a command, hotcell is the MCP server on stdin and stdout: this is what MCP clients start.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+pub struct Arguments {
+    /// What to do instead of serving a client.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What hotcell can do beside serving a client.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run Python in a sandbox and print what it prints; the exit code is the code's.
+    Run(Run),
+    /// Check the engine, the image, the limits that hold, and the configured servers.
+    Doctor,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, clap::Args)]
+pub struct Run {
+    /// The Python source.
+    #[arg(short = 'c', value_name = "CODE", conflicts_with = "file", required_unless_present = "file")]
+    pub code: Option<String>,
+    /// A file of Python source; `-` is stdin.
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Reach only this server; may be given more than once. Without it, all configured servers.
+    #[arg(long = "server", value_name = "NAME")]
+    pub servers: Vec<String>,
+    /// Seconds until the code is interrupted.
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn run_wants_either_code_or_a_file() {
+        assert!(Arguments::try_parse_from(["hotcell", "run"]).is_err());
+        assert!(Arguments::try_parse_from(["hotcell", "run", "-c", "1", "x.py"]).is_err());
+        let parsed = Arguments::try_parse_from(["hotcell", "run", "x.py", "--server", "a", "--server", "b"]);
+        let Some(Command::Run(run)) = parsed.unwrap().command else { panic!("run") };
+        assert_eq!(run.servers, ["a", "b"]);
+    }
+}

@@ -251,5 +251,6 @@ pub enum FaultCode {
     InvalidArguments,
     NotRunning,
     Busy,
+    SandboxUnavailable,
     Internal,
 }

@@ -28,10 +28,7 @@ pub fn inert(text: &str) -> Cow<'_, str> {
 #[must_use]
 pub fn inert_line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    for word in text
-        .split([' ', '\n', '\t', '\r'])
-        .filter(|word| !word.is_empty())
-    {
+    for word in text.split([' ', '\n', '\t', '\r']).filter(|word| !word.is_empty()) {
         if !shown.is_empty() {
             shown.push(' ');
         }
@@ -112,10 +109,7 @@ mod tests {
 
     #[test]
     fn a_line_has_no_line_breaks() {
-        assert_eq!(
-            inert_line("  a\r\n\tb\u{2028}c \u{0} "),
-            "a b\\u2028c \\x00"
-        );
+        assert_eq!(inert_line("  a\r\n\tb\u{2028}c \u{0} "), "a b\\u2028c \\x00");
     }
 
     #[test]

@@ -1,1 +1,10 @@
-//! May this call happen, and who answers it; it keeps no processes.
+//! May this call happen, and who answers it: a server by way of `upstream`, or the bridge itself from the catalog.
+//!
+//! It keeps no processes and knows no sandbox; what a call claims of itself is believed in nothing.
+
+mod answer;
+mod arguments;
+mod helpers;
+mod saved_tools;
+
+pub use answer::{Broker, Call};

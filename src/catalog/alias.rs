@@ -114,12 +114,9 @@ fn folded(naming: Naming, name: &str, bytes_max: usize) -> String {
 
 /// FNV-1a, 64 bits: the same on every machine and in every version.
 fn fnv1a(salt: u64, bytes: &[u8]) -> u64 {
-    salt.to_le_bytes()
-        .iter()
-        .chain(bytes)
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        })
+    salt.to_le_bytes().iter().chain(bytes).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -142,33 +139,14 @@ mod tests {
             ["list_issues", "getUser", "get_user", "print"]
         );
         let servers = server_aliases(["GitHub", "my-server", "1password"], BYTES_MAX);
-        assert_eq!(
-            servers.into_values().collect::<Vec<_>>(),
-            ["_1password", "github", "my_server"]
-        );
+        assert_eq!(servers.into_values().collect::<Vec<_>>(), ["_1password", "github", "my_server"]);
     }
 
     #[test]
     fn names_that_python_or_the_proxies_use_are_changed() {
         assert_eq!(
-            tools(&[
-                "class",
-                "__class__",
-                "list_tools",
-                "import",
-                "2fa",
-                "日本",
-                "a.b"
-            ]),
-            [
-                "class_",
-                "tool__class__",
-                "list_tools_",
-                "import_",
-                "_2fa",
-                "tool",
-                "a_b"
-            ]
+            tools(&["class", "__class__", "list_tools", "import", "2fa", "日本", "a.b"]),
+            ["class_", "tool__class__", "list_tools_", "import_", "_2fa", "tool", "a_b"]
         );
     }
 
@@ -176,13 +154,7 @@ mod tests {
     fn colliding_names_get_suffixes_and_the_plain_name_keeps_its_own() {
         assert_eq!(
             tools(&["a-b", "a_b", "a.b", "日本", "中国"]),
-            [
-                "a_b_aa1aeddb",
-                "a_b",
-                "a_b_aa1dd3db",
-                "tool_8e66124d",
-                "tool_f7829ea5"
-            ]
+            ["a_b_aa1aeddb", "a_b", "a_b_aa1dd3db", "tool_8e66124d", "tool_f7829ea5"]
         );
     }
 

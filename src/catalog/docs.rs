@@ -36,11 +36,7 @@ impl Detail {
 /// `list_servers`: the names.
 #[must_use]
 pub fn list_servers(catalog: &Catalog) -> Value {
-    catalog
-        .servers()
-        .iter()
-        .map(|server| json!(server.name))
-        .collect()
+    catalog.servers().iter().map(|server| json!(server.name)).collect()
 }
 
 /// `discovered_servers(detailed=True)`: name, alias, description, the number of tools where known, and the error.
@@ -99,11 +95,7 @@ pub fn describe_server(server: &ServerTools) -> Value {
 /// `list_loaded_server_metadata()`: every server as described.
 #[must_use]
 pub fn loaded_server_metadata(catalog: &Catalog) -> Value {
-    catalog
-        .servers()
-        .iter()
-        .map(|server| describe_server(server))
-        .collect()
+    catalog.servers().iter().map(|server| describe_server(server)).collect()
 }
 
 /// `query_tool_docs(server, tool=None, detail)`: the documents of one tool or of all.
@@ -117,11 +109,7 @@ pub fn query_tool_docs(
 ) -> Result<Value, UnknownTool> {
     Ok(match tool {
         Some(tool) => json!([tool_doc(server, server.resolve(tool)?, detail)]),
-        None => server
-            .listed()
-            .iter()
-            .map(|tool| tool_doc(server, tool, detail))
-            .collect(),
+        None => server.listed().iter().map(|tool| tool_doc(server, tool, detail)).collect(),
     })
 }
 
@@ -132,10 +120,7 @@ pub fn tool_doc(server: &ServerTools, tool: &Tool, detail: Detail) -> Value {
         "server": server.name, "serverAlias": server.alias, "tool": tool.name, "toolAlias": tool.alias,
     });
     let description = match detail {
-        Detail::Signature => text::bounded(
-            tool.description.lines().next().unwrap_or(""),
-            LINE_CHARS_MAX,
-        ),
+        Detail::Signature => text::bounded(tool.description.lines().next().unwrap_or(""), LINE_CHARS_MAX),
         Detail::Summary | Detail::Full => tool.description.as_str().into(),
     };
     if !description.is_empty() {
@@ -156,10 +141,7 @@ fn metadata(tool: &Tool) -> Value {
 
 /// A schema with its texts escaped. Keys stay: calls are made by them.
 fn inert_object(members: &Map<String, Value>) -> Value {
-    members
-        .iter()
-        .map(|(key, value)| (key.clone(), inert(value)))
-        .collect()
+    members.iter().map(|(key, value)| (key.clone(), inert(value))).collect()
 }
 
 fn inert(value: &Value) -> Value {
@@ -189,19 +171,12 @@ mod tests {
     fn documents_have_the_seeds_keys() {
         let catalog = some();
         let server = catalog.server("my-fs").unwrap();
-        let docs =
-            |tool, detail| query_tool_docs(server, tool, detail).map(|docs| docs.to_string());
-        let path =
-            r#""server":"my-fs","serverAlias":"my_fs","tool":"read-file","toolAlias":"read_file""#;
-        assert_eq!(
-            docs(None, Detail::Signature),
-            Ok(format!(r#"[{{{path},"description":"Reads."}}]"#))
-        );
+        let docs = |tool, detail| query_tool_docs(server, tool, detail).map(|docs| docs.to_string());
+        let path = r#""server":"my-fs","serverAlias":"my_fs","tool":"read-file","toolAlias":"read_file""#;
+        assert_eq!(docs(None, Detail::Signature), Ok(format!(r#"[{{{path},"description":"Reads."}}]"#)));
         assert_eq!(
             docs(Some("READ-FILE"), Detail::Summary),
-            Ok(format!(
-                r#"[{{{path},"description":"Reads.\n\\x1bMore."}}]"#
-            ))
+            Ok(format!(r#"[{{{path},"description":"Reads.\n\\x1bMore."}}]"#))
         );
         assert_eq!(
             docs(Some("read_file"), Detail::from_word("FULL")),
@@ -210,10 +185,7 @@ mod tests {
             ))
         );
         assert_eq!(
-            docs(Some("read_fil"), Detail::Summary)
-                .unwrap_err()
-                .near
-                .to_string(),
+            docs(Some("read_fil"), Detail::Summary).unwrap_err().near.to_string(),
             "did you mean 'read_file'?"
         );
     }
@@ -242,9 +214,6 @@ mod tests {
             discovered_servers(&failed),
             json!([{"name": "my-fs", "alias": "my_fs", "error": "exited 1"}])
         );
-        assert_eq!(
-            discovered_servers(&catalog),
-            json!([{"name": "my-fs", "alias": "my_fs", "tools": 1}])
-        );
+        assert_eq!(discovered_servers(&catalog), json!([{"name": "my-fs", "alias": "my_fs", "tools": 1}]));
     }
 }

@@ -32,11 +32,7 @@ impl Index {
         for (place, tool) in server.listed().iter().enumerate() {
             let (weights, length) = weights(server, tool);
             for (stem, weight) in weights {
-                index
-                    .postings
-                    .entry(stem)
-                    .or_default()
-                    .push((place, weight));
+                index.postings.entry(stem).or_default().push((place, weight));
             }
             index.lengths.push(length);
         }
@@ -57,26 +53,13 @@ fn weights(server: &ServerTools, tool: &Tool) -> (HashMap<String, f32>, f32) {
     add(stems(tool.name.as_str()), NAME_WEIGHT);
     if name_words.len() > 1 {
         // So that "pullrequest" finds pull_request.
-        add(
-            vec![super::words::stem(&name_words.concat())],
-            NAME_WEIGHT / 2.0,
-        );
+        add(vec![super::words::stem(&name_words.concat())], NAME_WEIGHT / 2.0);
     }
     add(stems(server.name.as_str()), SERVER_WEIGHT);
-    add(
-        stems(server.description.as_deref().unwrap_or("")),
-        SERVER_WEIGHT / 4.0,
-    );
+    add(stems(server.description.as_deref().unwrap_or("")), SERVER_WEIGHT / 4.0);
     add(stems(tool.title.as_deref().unwrap_or("")), TITLE_WEIGHT);
-    let properties = tool
-        .input_schema
-        .get("properties")
-        .and_then(serde_json::Value::as_object);
-    for parameter in properties
-        .into_iter()
-        .flat_map(serde_json::Map::keys)
-        .take(PARAMETERS_MAX)
-    {
+    let properties = tool.input_schema.get("properties").and_then(serde_json::Value::as_object);
+    for parameter in properties.into_iter().flat_map(serde_json::Map::keys).take(PARAMETERS_MAX) {
         add(stems(parameter), PARAMETER_WEIGHT);
     }
     let mut description = stems(&tool.description);

@@ -74,14 +74,9 @@ impl Catalog {
         servers: impl IntoIterator<Item = (ServerName, Option<String>, Option<PathBuf>)>,
         limits: &Limits,
     ) -> Self {
-        let by_name: BTreeMap<ServerName, (Option<String>, Option<PathBuf>)> = servers
-            .into_iter()
-            .map(|(name, description, cwd)| (name, (description, cwd)))
-            .collect();
-        let aliases = server_aliases(
-            by_name.keys().map(ServerName::as_str),
-            limits.alias_bytes_max,
-        );
+        let by_name: BTreeMap<ServerName, (Option<String>, Option<PathBuf>)> =
+            servers.into_iter().map(|(name, description, cwd)| (name, (description, cwd))).collect();
+        let aliases = server_aliases(by_name.keys().map(ServerName::as_str), limits.alias_bytes_max);
         let servers = by_name
             .iter()
             .map(|(name, (description, cwd))| {
@@ -105,17 +100,10 @@ impl Catalog {
     /// signatures here; of several with one name the first counts. A server that the catalog lacks changes nothing; a
     /// failure replaces tools that were known.
     #[must_use]
-    pub fn with_tools(
-        &self,
-        server: &ServerName,
-        tools: Result<Vec<Tool>, String>,
-        limits: &Limits,
-    ) -> Self {
+    pub fn with_tools(&self, server: &ServerName, tools: Result<Vec<Tool>, String>, limits: &Limits) -> Self {
         let tools = match tools {
             Ok(tools) => Tools::Listed(named(tools, limits)),
-            Err(reason) => Tools::Failed {
-                reason: shown(&reason, limits),
-            },
+            Err(reason) => Tools::Failed { reason: shown(&reason, limits) },
         };
         let servers = self.servers.iter().map(|known| {
             if known.name != *server {
@@ -130,9 +118,7 @@ impl Catalog {
                 index: OnceLock::new(),
             })
         });
-        Self {
-            servers: servers.collect(),
-        }
+        Self { servers: servers.collect() }
     }
 
     /// Only the servers of a run, under the aliases that they have here.
@@ -141,12 +127,7 @@ impl Catalog {
         match scope {
             ServerScope::All => self.clone(),
             ServerScope::Only(names) => Self {
-                servers: self
-                    .servers
-                    .iter()
-                    .filter(|server| names.contains(&server.name))
-                    .cloned()
-                    .collect(),
+                servers: self.servers.iter().filter(|server| names.contains(&server.name)).cloned().collect(),
             },
         }
     }
@@ -163,20 +144,13 @@ impl Catalog {
         self.servers
             .iter()
             .find(|server| server.name.as_str() == name_or_alias)
-            .or_else(|| {
-                self.servers
-                    .iter()
-                    .find(|server| server.alias == name_or_alias)
-            })
+            .or_else(|| self.servers.iter().find(|server| server.alias == name_or_alias))
     }
 
     /// Names and aliases like one that is not there, the nearest first.
     #[must_use]
     pub fn near_servers(&self, name: &str) -> NearMisses {
-        NearMisses(near(
-            name,
-            self.servers.iter().map(|server| server.name.as_str()),
-        ))
+        NearMisses(near(name, self.servers.iter().map(|server| server.name.as_str())))
     }
 }
 
@@ -212,10 +186,7 @@ impl ServerTools {
             _ => Err(UnknownTool {
                 server: self.name.clone(),
                 tool: tool_or_alias.to_owned(),
-                near: NearMisses(near(
-                    tool_or_alias,
-                    tools.iter().map(|tool| tool.alias.as_str()),
-                )),
+                near: NearMisses(near(tool_or_alias, tools.iter().map(|tool| tool.alias.as_str()))),
             }),
         }
     }
@@ -242,15 +213,10 @@ fn named(mut tools: Vec<Tool>, limits: &Limits) -> Vec<Tool> {
     tools.sort_by(|one, other| one.name.cmp(&other.name));
     tools.dedup_by(|one, other| one.name == other.name);
     tools.truncate(limits.tools_per_server_max);
-    let names: Vec<String> = tools
-        .iter()
-        .map(|tool| tool.name.as_str().to_owned())
-        .collect();
+    let names: Vec<String> = tools.iter().map(|tool| tool.name.as_str().to_owned()).collect();
     let mut aliases = tool_aliases(names.iter().map(String::as_str), limits.alias_bytes_max);
     for (tool, name) in tools.iter_mut().zip(&names) {
-        tool.alias = aliases
-            .remove(name.as_str())
-            .unwrap_or_else(|| name.clone());
+        tool.alias = aliases.remove(name.as_str()).unwrap_or_else(|| name.clone());
         tool.signature = signature(tool, limits);
     }
     tools
@@ -268,10 +234,7 @@ pub(super) mod tests {
 
     pub(in crate::catalog) fn catalog(servers: &[(&str, Value)]) -> Catalog {
         let limits = Limits::default();
-        let start = Catalog::new(
-            servers.iter().map(|(server, _)| (name(server), None, None)),
-            &limits,
-        );
+        let start = Catalog::new(servers.iter().map(|(server, _)| (name(server), None, None)), &limits);
         servers.iter().fold(start, |catalog, (server, tools)| {
             let tools = tools
                 .as_array()
@@ -292,11 +255,7 @@ pub(super) mod tests {
             ]),
         )]);
         let server = catalog.server("s").unwrap();
-        let found = |asked: &str| {
-            server
-                .resolve(asked)
-                .map(|tool| tool.name.as_str().to_owned())
-        };
+        let found = |asked: &str| server.resolve(asked).map(|tool| tool.name.as_str().to_owned());
         assert_eq!(found("a-b").as_deref(), Ok("a-b"));
         assert_eq!(found("a_b").as_deref(), Ok("a-b"));
         assert_eq!(found("getuser").as_deref(), Ok("getuser"));
@@ -305,10 +264,7 @@ pub(super) mod tests {
         let fault = ToolFault::from(found("GETUSER").unwrap_err());
         assert_eq!(
             (fault.message.as_str(), fault.hint.as_str()),
-            (
-                "Tool 'GETUSER' not found for server s",
-                "did you mean 'getUser' or 'getuser'?"
-            )
+            ("Tool 'GETUSER' not found for server s", "did you mean 'getUser' or 'getuser'?")
         );
         assert_eq!(found("zzz").unwrap_err().near, NearMisses(vec![]));
         assert_eq!(server.listed().len(), 5);
@@ -320,12 +276,7 @@ pub(super) mod tests {
         let before = catalog(&[("a-b", json!([{"name": "t"}])), ("c", json!([]))]);
         let after = before.with_tools(&name("c"), Err("exited 1: \u{1b}[31mno".into()), &limits);
         assert!(Arc::ptr_eq(&before.servers()[0], &after.servers()[0]));
-        assert_eq!(
-            after.servers()[1].tools,
-            Tools::Failed {
-                reason: "exited 1: \\x1b[31mno".into()
-            }
-        );
+        assert_eq!(after.servers()[1].tools, Tools::Failed { reason: "exited 1: \\x1b[31mno".into() });
         let scoped = after.scoped(&ServerScope::Only(vec![name("a-b")]));
         assert_eq!(scoped.servers().len(), 1);
         assert_eq!(scoped.server("a_b").unwrap().listed()[0].signature, "t()");

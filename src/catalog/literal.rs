@@ -7,10 +7,9 @@ use serde_json::Value;
 use crate::text;
 
 const KEYWORDS: [&str; 35] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
-    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
-    "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
-    "with", "yield",
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def",
+    "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
+    "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
 /// Whether Python reserves the word.
@@ -22,9 +21,7 @@ pub(super) fn is_keyword(word: &str) -> bool {
 pub(super) fn is_identifier(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && !is_keyword(text)
 }
 
@@ -54,19 +51,14 @@ pub(super) fn literal(value: &Value, chars_max: usize) -> Option<String> {
         Value::String(text) if text.len() <= chars_max => quoted(text, chars_max),
         Value::String(_) => return None,
         Value::Array(items) if items.len() <= chars_max => {
-            let items: Option<Vec<String>> =
-                items.iter().map(|item| literal(item, chars_max)).collect();
+            let items: Option<Vec<String>> = items.iter().map(|item| literal(item, chars_max)).collect();
             format!("[{}]", items?.join(", "))
         }
         Value::Object(members) if members.len() <= chars_max => {
             let members: Option<Vec<String>> = members
                 .iter()
                 .map(|(key, value)| {
-                    Some(format!(
-                        "{}: {}",
-                        quoted(key, chars_max),
-                        literal(value, chars_max)?
-                    ))
+                    Some(format!("{}: {}", quoted(key, chars_max), literal(value, chars_max)?))
                 })
                 .collect();
             format!("{{{}}}", members?.join(", "))
@@ -84,14 +76,8 @@ mod tests {
 
     #[test]
     fn values_are_spelled_as_python_does() {
-        let spelled = literal(
-            &json!({"a": [1, 2.5, true, null], "b'": "x\n\u{202e}\\"}),
-            80,
-        );
-        assert_eq!(
-            spelled.as_deref(),
-            Some(r"{'a': [1, 2.5, True, None], 'b\'': 'x\n\u202e\\'}")
-        );
+        let spelled = literal(&json!({"a": [1, 2.5, true, null], "b'": "x\n\u{202e}\\"}), 80);
+        assert_eq!(spelled.as_deref(), Some(r"{'a': [1, 2.5, True, None], 'b\'': 'x\n\u202e\\'}"));
         assert_eq!(literal(&json!("long enough"), 5), None);
     }
 

@@ -51,27 +51,19 @@ pub fn capability_summary(catalog: &Catalog) -> String {
             Tools::Listed(tools) => manual.push_str(&format!(", {} tools", tools.len())),
             Tools::Failed { reason } => {
                 let reason = text::inert_line(reason);
-                manual.push_str(&format!(
-                    ", unavailable: {}",
-                    text::bounded(&reason, DESCRIPTION_CHARS_MAX)
-                ));
+                manual.push_str(&format!(", unavailable: {}", text::bounded(&reason, DESCRIPTION_CHARS_MAX)));
             }
             Tools::Unasked => {}
         }
         if let Some(description) = &server.description {
             let description = text::inert_line(description);
-            manual.push_str(&format!(
-                ": {}",
-                text::bounded(&description, DESCRIPTION_CHARS_MAX)
-            ));
+            manual.push_str(&format!(": {}", text::bounded(&description, DESCRIPTION_CHARS_MAX)));
         }
         manual.push('\n');
     }
     if servers.len() > SERVERS_MAX {
-        manual.push_str(&format!(
-            "  and {} more: runtime.discovered_servers()\n",
-            servers.len() - SERVERS_MAX
-        ));
+        manual
+            .push_str(&format!("  and {} more: runtime.discovered_servers()\n", servers.len() - SERVERS_MAX));
     }
     manual
 }
@@ -91,12 +83,8 @@ mod tests {
         let manual = capability_summary(&known);
         assert_eq!(
             manual.strip_prefix(MANUAL),
-            Some(
-                "\nServers:\n  mcp_fs, unavailable: exited 1: no\n  mcp_git_hub (git hub), 1 tools\n"
-            )
+            Some("\nServers:\n  mcp_fs, unavailable: exited 1: no\n  mcp_git_hub (git hub), 1 tools\n")
         );
-        assert!(
-            capability_summary(&Catalog::default()).ends_with("\nServers: none is configured.\n")
-        );
+        assert!(capability_summary(&Catalog::default()).ends_with("\nServers: none is configured.\n"));
     }
 }

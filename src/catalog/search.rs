@@ -63,35 +63,18 @@ impl SearchHit {
 /// The hits from `offset` on, best first, at most `limit` (1 to 100), and the number of all hits. An empty query
 /// browses: every tool in the order of server and name. Equal catalogs and queries give equal answers.
 #[must_use]
-pub fn search(
-    catalog: &Catalog,
-    query: &str,
-    limit: usize,
-    offset: usize,
-) -> (Vec<SearchHit>, usize) {
+pub fn search(catalog: &Catalog, query: &str, limit: usize, offset: usize) -> (Vec<SearchHit>, usize) {
     let query: String = query.trim().chars().take(QUERY_CHARS_MAX).collect();
-    let mut hits = if query.is_empty() {
-        browse(catalog)
-    } else {
-        ranked(catalog, &query)
-    };
+    let mut hits = if query.is_empty() { browse(catalog) } else { ranked(catalog, &query) };
     let total = hits.len();
     hits.sort_by(order);
-    let page = hits
-        .into_iter()
-        .skip(offset)
-        .take(limit.clamp(1, HITS_MAX))
-        .collect();
+    let page = hits.into_iter().skip(offset).take(limit.clamp(1, HITS_MAX)).collect();
     (page, total)
 }
 
 fn browse(catalog: &Catalog) -> Vec<SearchHit> {
     let every = catalog.servers().iter().flat_map(|server| {
-        (0..server.listed().len()).map(|place| SearchHit {
-            server: Arc::clone(server),
-            place,
-            score: 0.0,
-        })
+        (0..server.listed().len()).map(|place| SearchHit { server: Arc::clone(server), place, score: 0.0 })
     });
     every.collect()
 }
@@ -115,17 +98,13 @@ fn ranked(catalog: &Catalog, query: &str) -> Vec<SearchHit> {
     let mean_length = (length / tools.max(1) as f32).max(1.0);
     let mut scores: BTreeMap<(usize, usize), f32> = BTreeMap::new();
     for (stem, weight) in query_stems(&indexed, query) {
-        let holders: usize = indexed
-            .iter()
-            .filter_map(|(_, index)| index.postings.get(&stem))
-            .map(Vec::len)
-            .sum();
+        let holders: usize =
+            indexed.iter().filter_map(|(_, index)| index.postings.get(&stem)).map(Vec::len).sum();
         let rarity = (1.0 + (tools as f32 - holders as f32 + 0.5) / (holders as f32 + 0.5)).ln();
         for (number, (_, index)) in indexed.iter().enumerate() {
             for (place, count) in index.postings.get(&stem).into_iter().flatten() {
                 let share = 1.0 - LENGTH_SHARE + LENGTH_SHARE * index.lengths[*place] / mean_length;
-                let score =
-                    weight * rarity * count * (SATURATION + 1.0) / (count + SATURATION * share);
+                let score = weight * rarity * count * (SATURATION + 1.0) / (count + SATURATION * share);
                 *scores.entry((number, *place)).or_default() += score;
             }
         }
@@ -133,11 +112,7 @@ fn ranked(catalog: &Catalog, query: &str) -> Vec<SearchHit> {
     add_exact(&indexed, query, &mut scores);
     scores
         .into_iter()
-        .map(|((number, place), score)| SearchHit {
-            server: Arc::clone(indexed[number].0),
-            place,
-            score,
-        })
+        .map(|((number, place), score)| SearchHit { server: Arc::clone(indexed[number].0), place, score })
         .collect()
 }
 
@@ -145,18 +120,12 @@ fn ranked(catalog: &Catalog, query: &str) -> Vec<SearchHit> {
 fn query_stems(indexed: &[(&Arc<ServerTools>, &Index)], query: &str) -> Vec<(String, f32)> {
     let all = words(query);
     let telling: Vec<&String> = all.iter().filter(|word| !is_stop_word(word)).collect();
-    let asked = if telling.is_empty() {
-        all.iter().collect()
-    } else {
-        telling
-    };
+    let asked = if telling.is_empty() { all.iter().collect() } else { telling };
     let mut weights: HashMap<String, f32> = HashMap::new();
     let mut unknown = 0;
     for word in asked.into_iter().take(QUERY_WORDS_MAX) {
         let stem = stem(word);
-        let is_known = indexed
-            .iter()
-            .any(|(_, index)| index.postings.contains_key(&stem));
+        let is_known = indexed.iter().any(|(_, index)| index.postings.contains_key(&stem));
         let found = if is_known {
             vec![(stem, 1.0)]
         } else if unknown < TYPO_WORDS_MAX {
@@ -212,8 +181,8 @@ fn add_exact(
         None => (None, query.as_str()),
     };
     for (number, (server, _)) in indexed.iter().enumerate() {
-        let is_server = server_part
-            .is_some_and(|part| part == folded(server.name.as_str()) || part == server.alias);
+        let is_server =
+            server_part.is_some_and(|part| part == folded(server.name.as_str()) || part == server.alias);
         for (place, tool) in server.listed().iter().enumerate() {
             let (name, alias) = (folded(tool.name.as_str()), folded(&tool.alias));
             let bonus = if is_server && (tool_part == name || tool_part == alias) {
@@ -258,9 +227,7 @@ mod tests {
 
     fn found(query: &str) -> Vec<String> {
         let (hits, _) = search(&some(), query, 3, 0);
-        hits.iter()
-            .map(|hit| format!("{}.{}", hit.server().name, hit.tool().name))
-            .collect()
+        hits.iter().map(|hit| format!("{}.{}", hit.server().name, hit.tool().name)).collect()
     }
 
     #[test]
@@ -279,11 +246,7 @@ mod tests {
             ("state", "github.list_issues"),
             ("issues banana spaceship", "github.list_issues"),
         ] {
-            assert_eq!(
-                found(query).first().map(String::as_str),
-                Some(first),
-                "{query}"
-            );
+            assert_eq!(found(query).first().map(String::as_str), Some(first), "{query}");
         }
     }
 
@@ -291,12 +254,7 @@ mod tests {
     fn nothing_like_it_finds_nothing_and_hostile_queries_are_answered() {
         assert_eq!(found("zzzzqqqq"), Vec::<String>::new());
         assert_eq!(found("the of and"), Vec::<String>::new());
-        let (hits, total) = search(
-            &some(),
-            &"read file ".repeat(1_000_000),
-            usize::MAX,
-            usize::MAX,
-        );
+        let (hits, total) = search(&some(), &"read file ".repeat(1_000_000), usize::MAX, usize::MAX);
         assert_eq!((hits.len(), total > 0), (0, true));
     }
 
@@ -304,26 +262,12 @@ mod tests {
     fn an_empty_query_browses_in_pages() {
         let names = |offset| {
             let (hits, total) = search(&some(), " ", 4, offset);
-            (
-                hits.iter()
-                    .map(|hit| hit.tool().name.as_str().to_owned())
-                    .collect::<Vec<_>>(),
-                total,
-            )
+            (hits.iter().map(|hit| hit.tool().name.as_str().to_owned()).collect::<Vec<_>>(), total)
         };
-        let first = [
-            "list_directory",
-            "read_file",
-            "write_file",
-            "createPullRequest",
-        ]
-        .map(str::to_owned)
-        .to_vec();
+        let first =
+            ["list_directory", "read_file", "write_file", "createPullRequest"].map(str::to_owned).to_vec();
         assert_eq!(names(0), (first, 6));
-        assert_eq!(
-            names(4),
-            (vec!["get-file-contents".into(), "list_issues".into()], 6)
-        );
+        assert_eq!(names(4), (vec!["get-file-contents".into(), "list_issues".into()], 6));
     }
 
     #[test]

@@ -28,26 +28,16 @@ pub fn signature(tool: &Tool, limits: &Limits) -> String {
     // The less nesting is shown the shorter it gets.
     let tries = [3, 1, 0].map(|depth| with_depth(tool, depth));
     let shortest = &tries[2];
-    let fitting = tries
-        .iter()
-        .find(|line| line.chars().count() <= limits.signature_chars_max);
+    let fitting = tries.iter().find(|line| line.chars().count() <= limits.signature_chars_max);
     text::bounded(fitting.unwrap_or(shortest), limits.signature_chars_max).into_owned()
 }
 
 fn with_depth(tool: &Tool, depth: usize) -> String {
-    let mut writer = Writer {
-        root: &tool.input_schema,
-        nodes_left: NODES_MAX,
-        nested: 0,
-    };
+    let mut writer = Writer { root: &tool.input_schema, nodes_left: NODES_MAX, nested: 0 };
     let parameters = writer.parameters(depth);
     let mut line = format!("{}({parameters})", tool.alias);
     if let Some(output) = &tool.output_schema {
-        let mut writer = Writer {
-            root: output,
-            nodes_left: NODES_MAX,
-            nested: 0,
-        };
+        let mut writer = Writer { root: output, nodes_left: NODES_MAX, nested: 0 };
         line.push_str(" -> ");
         line.push_str(&writer.object(output, depth));
     }
@@ -77,10 +67,7 @@ impl Writer<'_> {
                 let default = resolved(schema, self.root).and_then(|schema| schema.get("default"));
                 let default = default.and_then(|value| literal(value, LITERAL_CHARS_MAX));
                 let default = default.as_deref().unwrap_or("...");
-                second.push(format!(
-                    "{}: {kind} = {default}",
-                    text::bounded(name, NAME_CHARS_MAX)
-                ));
+                second.push(format!("{}: {kind} = {default}", text::bounded(name, NAME_CHARS_MAX)));
             }
         }
         first.append(&mut second);
@@ -141,11 +128,7 @@ impl Writer<'_> {
             }
             _ if schema.contains_key("properties") => self.named("object", schema, depth),
             _ if schema.contains_key("items") => self.named("array", schema, depth),
-            _ => match schema
-                .get("allOf")
-                .and_then(Value::as_array)
-                .map(Vec::as_slice)
-            {
+            _ => match schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
                 Some([only]) => self.kind(only, depth.saturating_sub(1)),
                 Some([_, ..]) => "dict".to_owned(),
                 _ => "Any".to_owned(),
@@ -157,11 +140,7 @@ impl Writer<'_> {
         if self.nodes_left == 0 {
             return "Any".to_owned();
         }
-        joined(
-            kinds
-                .map(|kind| self.kind(kind, depth.saturating_sub(1)))
-                .collect(),
-        )
+        joined(kinds.map(|kind| self.kind(kind, depth.saturating_sub(1))).collect())
     }
 
     fn named(&mut self, name: &str, schema: &Map<String, Value>, depth: usize) -> String {
@@ -172,12 +151,10 @@ impl Writer<'_> {
             "boolean" => "bool".to_owned(),
             "null" => "None".to_owned(),
             "array" => match schema.get("items") {
-                Some(items @ Value::Object(_)) if depth > 0 => {
-                    match self.kind(items, depth - 1).as_str() {
-                        "Any" => "list".to_owned(),
-                        kind => format!("list[{kind}]"),
-                    }
-                }
+                Some(items @ Value::Object(_)) if depth > 0 => match self.kind(items, depth - 1).as_str() {
+                    "Any" => "list".to_owned(),
+                    kind => format!("list[{kind}]"),
+                },
                 _ => "list".to_owned(),
             },
             "object" => self.shape(schema, depth),
@@ -197,11 +174,7 @@ impl Writer<'_> {
                 if index == OPTIONS_MAX {
                     return "…".to_owned();
                 }
-                let mark = if required.contains(&name.as_str()) {
-                    ""
-                } else {
-                    "?"
-                };
+                let mark = if required.contains(&name.as_str()) { "" } else { "?" };
                 let kind = self.kind(schema, depth - 1);
                 if is_identifier(name) {
                     format!("{}{mark}: {kind}", text::bounded(name, NAME_CHARS_MAX))
@@ -223,21 +196,11 @@ impl Writer<'_> {
 }
 
 fn properties(schema: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
-    schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
+    schema.get("properties").and_then(Value::as_object).into_iter().flatten()
 }
 
 fn required(schema: &Map<String, Value>) -> Vec<&str> {
-    schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect()
+    schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// `Literal[...]` of the values that Python can write there.
@@ -252,11 +215,7 @@ fn options(values: &[Value]) -> String {
     if values.len() > OPTIONS_MAX {
         written.push("…".to_owned());
     }
-    if written.is_empty() {
-        "Never".to_owned()
-    } else {
-        format!("Literal[{}]", written.join(","))
-    }
+    if written.is_empty() { "Never".to_owned() } else { format!("Literal[{}]", written.join(",")) }
 }
 
 /// A union without repetition, `None` last.
@@ -299,10 +258,7 @@ mod tests {
             "f(*, owner: str, state: Literal['open','closed'] = 'open', labels: list[str] = ...) -> dict"
         );
         assert_eq!(signed(json!({})), "f()");
-        assert_eq!(
-            signed(json!({"additionalProperties": {"type": "integer"}})),
-            "f(**more: int)"
-        );
+        assert_eq!(signed(json!({"additionalProperties": {"type": "integer"}})), "f(**more: int)");
     }
 
     #[test]
@@ -342,19 +298,15 @@ mod tests {
         let defs: Map<String, Value> = (0..40)
             .map(|n| {
                 let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
-                (
-                    format!("d{n}"),
-                    json!({"anyOf": [next, next], "properties": {"a": next, "b": next}}),
-                )
+                (format!("d{n}"), json!({"anyOf": [next, next], "properties": {"a": next, "b": next}}))
             })
             .collect();
         assert_eq!(
             signed(json!({"$defs": defs, "properties": {"a": {"$ref": "#/$defs/d0"}}})),
             "f(*, a: Any = ...)"
         );
-        let many: Map<String, Value> = (0..5000)
-            .map(|n| (format!("p{n}"), json!({"type": "string"})))
-            .collect();
+        let many: Map<String, Value> =
+            (0..5000).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
         let line = signed(json!({ "properties": many }));
         assert_eq!(line.chars().count(), Limits::default().signature_chars_max);
     }
@@ -379,15 +331,8 @@ mod tests {
             Just(json!(null)),
             any::<bool>().prop_map(Value::from),
             any::<i64>().prop_map(Value::from),
-            prop::sample::select(vec![
-                "object",
-                "array",
-                "string",
-                "#/properties",
-                "#/a",
-                "\u{1b}"
-            ])
-            .prop_map(Value::from),
+            prop::sample::select(vec!["object", "array", "string", "#/properties", "#/a", "\u{1b}"])
+                .prop_map(Value::from),
         ];
         leaf.prop_recursive(5, 48, 6, move |inner| {
             prop_oneof![

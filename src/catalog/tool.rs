@@ -46,33 +46,16 @@ impl Tool {
     /// # Errors
     /// [`ToolRefusal`] when it has no usable name; nothing else about it can be wrong enough.
     pub fn from_json(item: &Value, limits: &Limits) -> Result<Self, ToolRefusal> {
-        let name = ToolName::new(
-            item.get("name")
-                .and_then(Value::as_str)
-                .ok_or(ToolRefusal::Nameless)?,
-        )?;
-        let object = |keys: [&str; 2]| {
-            keys.iter()
-                .find_map(|key| item.get(key)?.as_object().cloned())
-        };
+        let name = ToolName::new(item.get("name").and_then(Value::as_str).ok_or(ToolRefusal::Nameless)?)?;
+        let object = |keys: [&str; 2]| keys.iter().find_map(|key| item.get(key)?.as_object().cloned());
         let annotations = object(["annotations", "annotations"]).unwrap_or_default();
-        let title = item
-            .get("title")
-            .or_else(|| annotations.get("title"))
-            .and_then(Value::as_str);
+        let title = item.get("title").or_else(|| annotations.get("title")).and_then(Value::as_str);
         Ok(Self {
             alias: name.as_str().to_owned(),
             title: title
-                .map(|title| {
-                    text::bounded(&text::inert_line(title), limits.alias_bytes_max).into_owned()
-                })
+                .map(|title| text::bounded(&text::inert_line(title), limits.alias_bytes_max).into_owned())
                 .filter(|title| !title.is_empty()),
-            description: shown(
-                item.get("description")
-                    .and_then(Value::as_str)
-                    .unwrap_or(""),
-                limits,
-            ),
+            description: shown(item.get("description").and_then(Value::as_str).unwrap_or(""), limits),
             input_schema: object(["inputSchema", "input_schema"]).unwrap_or_default(),
             output_schema: object(["outputSchema", "output_schema"]),
             annotations,
@@ -97,46 +80,23 @@ mod tests {
     #[test]
     fn whatever_a_server_says_of_its_tool_only_a_name_is_needed() {
         let limits = Limits::default();
-        for broken in [
-            json!(null),
-            json!([]),
-            json!("x"),
-            json!({}),
-            json!({"name": 3}),
-        ] {
-            assert_eq!(
-                Tool::from_json(&broken, &limits),
-                Err(ToolRefusal::Nameless)
-            );
+        for broken in [json!(null), json!([]), json!("x"), json!({}), json!({"name": 3})] {
+            assert_eq!(Tool::from_json(&broken, &limits), Err(ToolRefusal::Nameless));
         }
         let tool = Tool::from_json(
             &json!({"name": "t", "description": 7, "inputSchema": "no", "outputSchema": [], "annotations": 1, "title": {}}),
             &limits,
         )
         .unwrap();
-        assert_eq!(
-            (
-                tool.description.as_str(),
-                tool.title,
-                tool.input_schema.len()
-            ),
-            ("", None, 0)
-        );
+        assert_eq!((tool.description.as_str(), tool.title, tool.input_schema.len()), ("", None, 0));
     }
 
     #[test]
     fn hostile_text_is_shown_and_bounded() {
         let limits = Limits::default();
         let description = format!("\u{1b}[8m\u{202e}\u{e0041}{}", "x".repeat(1 << 20));
-        let tool =
-            Tool::from_json(&json!({"name": "t", "description": description}), &limits).unwrap();
-        assert!(
-            tool.description
-                .starts_with("\\x1b[8m\\u202e\\U000e0041xxx")
-        );
-        assert_eq!(
-            tool.description.chars().count(),
-            limits.description_chars_max
-        );
+        let tool = Tool::from_json(&json!({"name": "t", "description": description}), &limits).unwrap();
+        assert!(tool.description.starts_with("\\x1b[8m\\u202e\\U000e0041xxx"));
+        assert_eq!(tool.description.chars().count(), limits.description_chars_max);
     }
 }

@@ -3,9 +3,9 @@
 //! It knows English endings only; other languages are compared as they are written.
 
 const STOP_WORDS: [&str; 34] = [
-    "a", "all", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "for", "from",
-    "how", "i", "in", "is", "it", "me", "my", "of", "on", "or", "some", "that", "the", "this",
-    "to", "use", "want", "what", "which", "with",
+    "a", "all", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "for", "from", "how", "i",
+    "in", "is", "it", "me", "my", "of", "on", "or", "some", "that", "the", "this", "to", "use", "want",
+    "what", "which", "with",
 ];
 /// Characters of one word that count; longer ones are no words.
 const WORD_CHARS_MAX: usize = 40;
@@ -22,8 +22,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
         let after = characters.get(index + 1);
         let begins = character.is_uppercase()
             && (before.is_some_and(|c| c.is_lowercase() || c.is_ascii_digit())
-                || (before.is_some_and(char::is_uppercase)
-                    && after.is_some_and(|c| c.is_lowercase())));
+                || (before.is_some_and(char::is_uppercase) && after.is_some_and(|c| c.is_lowercase())));
         if !character.is_alphanumeric() || begins || stands_alone(character) {
             finish(&mut word, &mut words);
         }
@@ -54,10 +53,7 @@ pub(super) fn stem(word: &str) -> String {
     }
     let singular = match word {
         _ if word.ends_with("ies") && word.len() > 4 => format!("{}y", &word[..word.len() - 3]),
-        _ if ["sses", "ches", "shes", "xes", "zes"]
-            .iter()
-            .any(|end| word.ends_with(end)) =>
-        {
+        _ if ["sses", "ches", "shes", "xes", "zes"].iter().any(|end| word.ends_with(end)) => {
             word[..word.len() - 2].to_owned()
         }
         _ if word.ends_with('s') && !["ss", "us", "is"].iter().any(|end| word.ends_with(end)) => {
@@ -75,9 +71,7 @@ pub(super) fn stem(word: &str) -> String {
         .unwrap_or(&singular);
     let bytes = base.as_bytes();
     match bytes {
-        [.., one, other]
-            if one == other && base.len() < singular.len() && !b"aeiouls".contains(one) =>
-        {
+        [.., one, other] if one == other && base.len() < singular.len() && !b"aeiouls".contains(one) => {
             &base[..base.len() - 1]
         }
         [.., b'e'] if base.len() > 3 => &base[..base.len() - 1],
@@ -90,20 +84,11 @@ pub(super) fn stem(word: &str) -> String {
 pub(super) fn near<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let asked = asked.to_lowercase();
     let mut scored: Vec<(f64, &str)> = names
-        .map(|name| {
-            (
-                strsim::normalized_damerau_levenshtein(&asked, &name.to_lowercase()),
-                name,
-            )
-        })
+        .map(|name| (strsim::normalized_damerau_levenshtein(&asked, &name.to_lowercase()), name))
         .filter(|(score, _)| *score >= NEAR_MIN)
         .collect();
     scored.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(other.1)));
-    scored
-        .into_iter()
-        .take(NEAR_COUNT)
-        .map(|(_, name)| name.to_owned())
-        .collect()
+    scored.into_iter().take(NEAR_COUNT).map(|(_, name)| name.to_owned()).collect()
 }
 
 fn finish(word: &mut String, words: &mut Vec<String>) {
@@ -132,10 +117,7 @@ mod tests {
         ] {
             assert_eq!(words(style), ["list", "pull", "requests"]);
         }
-        assert_eq!(
-            words("HTTPServer2Get s3 日本"),
-            ["http", "server2", "get", "s3", "日", "本"]
-        );
+        assert_eq!(words("HTTPServer2Get s3 日本"), ["http", "server2", "get", "s3", "日", "本"]);
     }
 
     #[test]

@@ -43,13 +43,7 @@ mod tests {
     fn every_documented_variable_has_its_documented_default() {
         let shown: Vec<String> = variables()
             .iter()
-            .map(|variable| {
-                format!(
-                    "{}={}",
-                    variable.name,
-                    variable.default.as_deref().unwrap_or("-")
-                )
-            })
+            .map(|variable| format!("{}={}", variable.name, variable.default.as_deref().unwrap_or("-")))
             .collect();
         assert_eq!(
             shown,
@@ -72,10 +66,6 @@ mod tests {
                 "MCP_SERVERS_CONFIG=-",
             ]
         );
-        assert!(
-            variables()
-                .iter()
-                .all(|variable| !variable.allowed.is_empty())
-        );
+        assert!(variables().iter().all(|variable| !variable.allowed.is_empty()));
     }
 }

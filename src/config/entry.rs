@@ -80,11 +80,7 @@ impl Reading<'_> {
             .severity(severity)
             .at(self.position(at))
             .hint(hint);
-        self.problems.push(if key.is_empty() {
-            problem
-        } else {
-            problem.key(key)
-        });
+        self.problems.push(if key.is_empty() { problem } else { problem.key(key) });
     }
 
     /// The entry, unless something about it was reported.
@@ -105,44 +101,27 @@ impl Reading<'_> {
         let errors_before = self.errors();
         let parts = self.parts(&key, members);
         if parts.disabled {
-            self.push(
-                Severity::Note,
-                member.key_at,
-                &key,
-                "is switched off in its entry",
-                "",
-            );
+            self.push(Severity::Note, member.key_at, &key, "is switched off in its entry", "");
             return None;
         }
         if !self.is_local(&key, member, &parts) {
             return None;
         }
         let server = self.server(&key, name, member, &parts)?;
-        (self.errors() == errors_before).then(|| Entry {
-            server,
-            position: self.position(member.key_at),
-        })
+        (self.errors() == errors_before).then(|| Entry { server, position: self.position(member.key_at) })
     }
 
     fn errors(&self) -> usize {
-        self.problems
-            .iter()
-            .filter(|problem| problem.severity == Severity::Error)
-            .count()
+        self.problems.iter().filter(|problem| problem.severity == Severity::Error).count()
     }
 
     fn parts<'m>(&mut self, key: &str, members: &'m [Member]) -> Parts<'m> {
         let mut parts = Parts::default();
         for (index, member) in members.iter().enumerate() {
             let at = format!("{key}.{}", member.key);
-            if let Some(first) = members[..index]
-                .iter()
-                .find(|other| other.key == member.key)
-            {
-                let message = format!(
-                    "is repeated; it stands on line {} too",
-                    self.position(first.key_at).line
-                );
+            if let Some(first) = members[..index].iter().find(|other| other.key == member.key) {
+                let message =
+                    format!("is repeated; it stands on line {} too", self.position(first.key_at).line);
                 self.report(member.key_at, &at, message);
                 continue;
             }
@@ -183,32 +162,21 @@ impl Reading<'_> {
         match (parts.command, parts.url) {
             (Some(_), Some(url)) => {
                 let message = "has both a command and a url, so it is unclear which is meant";
-                self.push(
-                    Severity::Error,
-                    url.key_at,
-                    key,
-                    message,
-                    "remove one of them",
-                );
+                self.push(Severity::Error, url.key_at, key, message, "remove one of them");
                 return false;
             }
             (None, Some(url)) => {
-                let message =
-                    "is a remote server (url), which this version of hotcell cannot reach";
+                let message = "is a remote server (url), which this version of hotcell cannot reach";
                 self.push(Severity::Error, url.key_at, key, message, remote_hint);
                 return false;
             }
             _ => {}
         }
-        match parts
-            .transport
-            .map(|transport| (transport.at, &transport.node))
-        {
+        match parts.transport.map(|transport| (transport.at, &transport.node)) {
             None => {}
             Some((_, Node::String(kind))) if matches!(kind.as_str(), "stdio" | "local") => {}
             Some((at, Node::String(kind))) => {
-                let message =
-                    format!("has the type {kind:?}, which this version of hotcell cannot reach");
+                let message = format!("has the type {kind:?}, which this version of hotcell cannot reach");
                 self.push(Severity::Error, at, key, message, remote_hint);
                 return false;
             }
@@ -244,13 +212,7 @@ impl Reading<'_> {
             Some((_, Node::String(text))) => Some(text.clone()),
             Some((at, other)) => {
                 let message = format!("must be a string, not {}; it is left out", other.kind());
-                self.push(
-                    Severity::Warning,
-                    at,
-                    &format!("{key}.description"),
-                    message,
-                    "",
-                );
+                self.push(Severity::Warning, at, &format!("{key}.description"), message, "");
                 None
             }
         };
@@ -278,8 +240,7 @@ impl Reading<'_> {
     /// A command with a slash is taken from the server's working folder, or else from the file's; others stay names.
     fn program(&self, program: &str, cwd: Option<&Path>) -> PathBuf {
         if program.contains('/') {
-            self.environment
-                .resolve(program, cwd.or(self.path.parent()))
+            self.environment.resolve(program, cwd.or(self.path.parent()))
         } else {
             self.environment.expand_home(program)
         }
@@ -325,14 +286,9 @@ impl Reading<'_> {
                     "has a variable whose name is empty or holds '=', NUL or a line break",
                 );
                 sound = false;
-            } else if let Some(first) = members[..index]
-                .iter()
-                .find(|other| other.key == member.key)
-            {
-                let message = format!(
-                    "is repeated; it stands on line {} too",
-                    self.position(first.key_at).line
-                );
+            } else if let Some(first) = members[..index].iter().find(|other| other.key == member.key) {
+                let message =
+                    format!("is repeated; it stands on line {} too", self.position(first.key_at).line);
                 self.report(member.key_at, &at, message);
                 sound = false;
             } else if let Some(value) = self.value(&at, &member.value) {
@@ -358,13 +314,7 @@ impl Reading<'_> {
         let replaced = match substitute(text, self.environment) {
             Ok(replaced) => replaced,
             Err(message) => {
-                self.push(
-                    Severity::Error,
-                    value.at,
-                    key,
-                    message,
-                    "write $${ for a literal ${",
-                );
+                self.push(Severity::Error, value.at, key, message, "write $${ for a literal ${");
                 return None;
             }
         };

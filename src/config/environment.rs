@@ -78,9 +78,7 @@ impl Environment {
     pub(super) fn expand_home(&self, path: &str) -> PathBuf {
         match (&self.home, path.strip_prefix('~')) {
             (Some(home), Some("")) => home.clone(),
-            (Some(home), Some(rest)) if rest.starts_with('/') => {
-                home.join(rest.trim_start_matches('/'))
-            }
+            (Some(home), Some(rest)) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
             _ => PathBuf::from(path),
         }
     }
@@ -105,10 +103,7 @@ mod tests {
 
     fn environment(variables: &[(&str, &str)]) -> Environment {
         Environment {
-            variables: variables
-                .iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
+            variables: variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
             home: Some("/home/ada".into()),
             uid: 1000,
             cwd: Some("/work".into()),
@@ -119,10 +114,7 @@ mod tests {
     #[test]
     fn the_parents_mark_makes_a_bridge_nested() {
         assert_eq!(environment(&[]).nesting(), Nesting::Outermost);
-        assert_eq!(
-            environment(&[(PARENT_VARIABLE, "1")]).nesting(),
-            Nesting::Nested
-        );
+        assert_eq!(environment(&[(PARENT_VARIABLE, "1")]).nesting(), Nesting::Nested);
     }
 
     #[test]
@@ -137,14 +129,8 @@ mod tests {
     #[test]
     fn only_ones_own_home_is_expanded() {
         let environment = environment(&[]);
-        assert_eq!(
-            environment.resolve("~/MCPs", None),
-            Path::new("/home/ada/MCPs")
-        );
+        assert_eq!(environment.resolve("~/MCPs", None), Path::new("/home/ada/MCPs"));
         assert_eq!(environment.resolve("~eve/x", None), Path::new("~eve/x"));
-        assert_eq!(
-            environment.resolve("x", Some(Path::new("/base"))),
-            Path::new("/base/x")
-        );
+        assert_eq!(environment.resolve("x", Some(Path::new("/base"))), Path::new("/base/x"));
     }
 }

@@ -26,11 +26,8 @@ pub(super) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Box
     };
     if metadata.mode() & 0o1002 == 0o002 {
         return refuse(
-            problem(
-                folder,
-                "every user may write to this folder, so its files are not trusted",
-            )
-            .hint(format!("run: chmod o-w {}", folder.display())),
+            problem(folder, "every user may write to this folder, so its files are not trusted")
+                .hint(format!("run: chmod o-w {}", folder.display())),
         );
     }
     let mut paths = Vec::new();
@@ -44,11 +41,7 @@ pub(super) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Box
     if paths.len() > limits.config_files_max {
         return refuse(problem(
             folder,
-            format!(
-                "holds {} files, more than the {} allowed",
-                paths.len(),
-                limits.config_files_max
-            ),
+            format!("holds {} files, more than the {} allowed", paths.len(), limits.config_files_max),
         ));
     }
     paths.sort();
@@ -82,12 +75,7 @@ fn bounded_bytes(path: &Path, file: File, limits: &Limits) -> Result<Vec<u8>, Bo
     Ok(bytes)
 }
 
-fn trusted(
-    path: &Path,
-    metadata: &Metadata,
-    uid: u32,
-    limits: &Limits,
-) -> Result<(), Box<Problem>> {
+fn trusted(path: &Path, metadata: &Metadata, uid: u32, limits: &Limits) -> Result<(), Box<Problem>> {
     let kind = metadata.file_type();
     if !kind.is_file() {
         let found = if kind.is_dir() {
@@ -103,20 +91,14 @@ fn trusted(
     }
     if metadata.uid() != uid && metadata.uid() != 0 {
         return refuse(
-            problem(
-                path,
-                "belongs to another user, so it is not trusted to name commands",
-            )
-            .hint(format!("run: chown {uid} {}", path.display())),
+            problem(path, "belongs to another user, so it is not trusted to name commands")
+                .hint(format!("run: chown {uid} {}", path.display())),
         );
     }
     if metadata.mode() & 0o002 != 0 {
         return refuse(
-            problem(
-                path,
-                "every user may write to this file, so it is not trusted to name commands",
-            )
-            .hint(format!("run: chmod o-w {}", path.display())),
+            problem(path, "every user may write to this file, so it is not trusted to name commands")
+                .hint(format!("run: chmod o-w {}", path.display())),
         );
     }
     if metadata.len() > limits.config_file_bytes_max {
@@ -131,8 +113,7 @@ fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Box<Problem>> {
         || bytes.iter().take(4).any(|b| *b == 0)
     {
         return refuse(
-            problem(path, "is not UTF-8 but UTF-16 or another wide encoding")
-                .hint("save it as UTF-8"),
+            problem(path, "is not UTF-8 but UTF-16 or another wide encoding").hint("save it as UTF-8"),
         );
     }
     if bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
@@ -141,15 +122,9 @@ fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Box<Problem>> {
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid_bytes = error.utf8_error().valid_up_to();
         let valid = String::from_utf8_lossy(&error.as_bytes()[..valid_bytes]).into_owned();
-        problem(
-            path,
-            format!(
-                "holds the byte 0x{:02x}, which is not UTF-8",
-                error.as_bytes()[valid_bytes]
-            ),
-        )
-        .at(json::position(&valid, valid_bytes))
-        .hint("save it as UTF-8")
+        problem(path, format!("holds the byte 0x{:02x}, which is not UTF-8", error.as_bytes()[valid_bytes]))
+            .at(json::position(&valid, valid_bytes))
+            .hint("save it as UTF-8")
     })?;
     if text.trim().is_empty() {
         return refuse(problem(path, "is empty").hint("write {\"mcpServers\": {}} or remove it"));
@@ -158,13 +133,7 @@ fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Box<Problem>> {
 }
 
 fn too_large(path: &Path, limits: &Limits) -> Problem {
-    problem(
-        path,
-        format!(
-            "is larger than the {} bytes allowed",
-            limits.config_file_bytes_max
-        ),
-    )
+    problem(path, format!("is larger than the {} bytes allowed", limits.config_file_bytes_max))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Problem {
@@ -172,9 +141,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Problem {
         return problem(path, "is a symbolic link that leads back to itself");
     }
     match error.kind() {
-        io::ErrorKind::NotFound if path.is_symlink() => {
-            problem(path, "is a symbolic link to nothing")
-        }
+        io::ErrorKind::NotFound if path.is_symlink() => problem(path, "is a symbolic link to nothing"),
         io::ErrorKind::NotFound => problem(path, "does not exist"),
         io::ErrorKind::PermissionDenied => problem(path, "may not be read by this user"),
         _ => problem(path, format!("cannot be read: {}", said(error))),

@@ -56,12 +56,7 @@ impl Node {
 
 /// Reads a whole text. `depth_max` bounds the nesting and with it the stack.
 pub(super) fn parse(text: &str, depth_max: usize) -> Result<Spanned, Defect> {
-    let mut reader = Reader {
-        text,
-        at: 0,
-        depth_left: depth_max,
-        depth_max,
-    };
+    let mut reader = Reader { text, at: 0, depth_left: depth_max, depth_max };
     reader.skip_blanks()?;
     let value = reader.value()?;
     reader.skip_blanks()?;
@@ -75,10 +70,7 @@ pub(super) fn parse(text: &str, depth_max: usize) -> Result<Spanned, Defect> {
 pub(super) fn position(text: &str, at: usize) -> Position {
     let before = text.get(..at).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |feed| feed + 1);
-    Position {
-        line: before.matches('\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
-    }
+    Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
 }
 
 struct Reader<'t> {
@@ -94,11 +86,7 @@ impl Reader<'_> {
     }
 
     fn defect(&self, message: impl Into<String>, hint: &'static str) -> Defect {
-        Defect {
-            at: self.at,
-            message: message.into(),
-            hint,
-        }
+        Defect { at: self.at, message: message.into(), hint }
     }
 
     fn skip_blanks(&mut self) -> Result<(), Defect> {
@@ -106,9 +94,7 @@ impl Reader<'_> {
             self.at += 1;
         }
         match self.peek() {
-            Some(b'/' | b'#') => {
-                Err(self.defect("a comment, which JSON does not have", "remove it"))
-            }
+            Some(b'/' | b'#') => Err(self.defect("a comment, which JSON does not have", "remove it")),
             _ => Ok(()),
         }
     }
@@ -128,14 +114,10 @@ impl Reader<'_> {
 
     fn unexpected(&self, wanted: &str) -> Defect {
         match self.text[self.at..].chars().next() {
-            None => self.defect(
-                format!("the file ends where {wanted} should be"),
-                "it may have been cut off",
-            ),
-            Some('\'') => self.defect(
-                "a single quote, which JSON does not have",
-                "use \"double quotes\"",
-            ),
+            None => {
+                self.defect(format!("the file ends where {wanted} should be"), "it may have been cut off")
+            }
+            Some('\'') => self.defect("a single quote, which JSON does not have", "use \"double quotes\""),
             Some(found) => self.defect(format!("{found:?} where {wanted} should be"), ""),
         }
     }
@@ -144,9 +126,7 @@ impl Reader<'_> {
         self.depth_left = match self.depth_left.checked_sub(1) {
             Some(left) => left,
             None => {
-                return Err(
-                    self.defect(format!("nesting deeper than {} levels", self.depth_max), "")
-                );
+                return Err(self.defect(format!("nesting deeper than {} levels", self.depth_max), ""));
             }
         };
         self.at += 1;
@@ -209,21 +189,14 @@ impl Reader<'_> {
             return Ok(true);
         }
         if self.peek() != Some(b',') {
-            return Err(self.unexpected(if end == b'}' {
-                "',' or '}'"
-            } else {
-                "',' or ']'"
-            }));
+            return Err(self.unexpected(if end == b'}' { "',' or '}'" } else { "',' or ']'" }));
         }
         let comma_at = self.at;
         self.at += 1;
         self.skip_blanks()?;
         if self.peek() == Some(end) {
             self.at = comma_at;
-            return Err(self.defect(
-                "a comma after the last item, which JSON does not allow",
-                "remove it",
-            ));
+            return Err(self.defect("a comma after the last item, which JSON does not allow", "remove it"));
         }
         Ok(false)
     }
@@ -242,9 +215,7 @@ impl Reader<'_> {
 
     fn word(&mut self) -> Result<Node, Defect> {
         let rest = &self.text[self.at..];
-        let word = &rest[..rest
-            .find(|c: char| !c.is_ascii_alphanumeric())
-            .unwrap_or(rest.len())];
+        let word = &rest[..rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len())];
         let node = match word {
             "null" => Node::Null,
             "true" => Node::Bool(true),
@@ -273,10 +244,9 @@ impl Reader<'_> {
                 Some(_) => self.at += 1,
                 None => {
                     self.at = start;
-                    return Err(self.defect(
-                        "a string without its closing quote",
-                        "the file may have been cut off",
-                    ));
+                    return Err(
+                        self.defect("a string without its closing quote", "the file may have been cut off")
+                    );
                 }
             }
         }
@@ -302,53 +272,20 @@ mod tests {
 
     #[test]
     fn every_way_of_being_no_json_is_named_at_its_place() {
-        assert_eq!(
-            defect(""),
-            (0, "the file ends where a value should be".into())
-        );
+        assert_eq!(defect(""), (0, "the file ends where a value should be".into()));
         assert_eq!(
             defect("{\"a\": 1,}"),
-            (
-                7,
-                "a comma after the last item, which JSON does not allow".into()
-            )
+            (7, "a comma after the last item, which JSON does not allow".into())
         );
-        assert_eq!(
-            defect("[1 // x\n]"),
-            (3, "a comment, which JSON does not have".into())
-        );
-        assert_eq!(
-            defect("{'a': 1}"),
-            (1, "a single quote, which JSON does not have".into())
-        );
-        assert_eq!(
-            defect("[\"a\nb\"]"),
-            (
-                3,
-                "a control character or line break inside a string".into()
-            )
-        );
-        assert_eq!(
-            defect("[\"a"),
-            (1, "a string without its closing quote".into())
-        );
-        assert_eq!(
-            defect("[\"\\"),
-            (1, "a string without its closing quote".into())
-        );
-        assert_eq!(
-            defect("[\"\\ud800\"]"),
-            (1, "a string with a broken escape".into())
-        );
-        assert_eq!(
-            defect("[[[[[1]]]]]"),
-            (4, "nesting deeper than 4 levels".into())
-        );
+        assert_eq!(defect("[1 // x\n]"), (3, "a comment, which JSON does not have".into()));
+        assert_eq!(defect("{'a': 1}"), (1, "a single quote, which JSON does not have".into()));
+        assert_eq!(defect("[\"a\nb\"]"), (3, "a control character or line break inside a string".into()));
+        assert_eq!(defect("[\"a"), (1, "a string without its closing quote".into()));
+        assert_eq!(defect("[\"\\"), (1, "a string without its closing quote".into()));
+        assert_eq!(defect("[\"\\ud800\"]"), (1, "a string with a broken escape".into()));
+        assert_eq!(defect("[[[[[1]]]]]"), (4, "nesting deeper than 4 levels".into()));
         assert_eq!(defect("[01]"), (1, "a malformed number".into()));
-        assert_eq!(
-            defect("{} x"),
-            (3, "more text after the end of the JSON value".into())
-        );
+        assert_eq!(defect("{} x"), (3, "more text after the end of the JSON value".into()));
         assert_eq!(defect("{\"a\" 1}"), (5, "'1' where ':' should be".into()));
         assert_eq!(defect("[nul]"), (1, "'n' where a value should be".into()));
     }
@@ -361,14 +298,9 @@ mod tests {
 
     #[test]
     fn repeated_keys_are_kept() {
-        let Node::Object(members) = parse("{\"a\":1,\"a\":2}", 4).unwrap().node else {
-            panic!("no object")
-        };
+        let Node::Object(members) = parse("{\"a\":1,\"a\":2}", 4).unwrap().node else { panic!("no object") };
         assert_eq!(
-            members
-                .iter()
-                .map(|m| (m.key.as_str(), m.key_at))
-                .collect::<Vec<_>>(),
+            members.iter().map(|m| (m.key.as_str(), m.key_at)).collect::<Vec<_>>(),
             [("a", 1), ("a", 7)]
         );
     }

@@ -137,30 +137,16 @@ impl Config {
         let mut variables = Variables::new(environment, &mut problems);
         let (timeout, timeout_max) = timeouts(&mut variables);
         let mut is_on = |name: &str| variables.required(name, read::switch);
-        let self_servers = if is_on("MCP_BRIDGE_ALLOW_SELF_SERVER") {
-            SelfServers::Allow
-        } else {
-            SelfServers::Skip
-        };
-        let prewarm = if is_on("MCP_BRIDGE_PREWARM") {
-            Prewarm::On
-        } else {
-            Prewarm::Off
-        };
-        let structured = if is_on("MCP_BRIDGE_STRUCTURED") {
-            StructuredContent::On
-        } else {
-            StructuredContent::Off
-        };
-        let idle = variables.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| {
-            read::seconds(text, 0, 30 * DAY_S)
-        });
+        let self_servers =
+            if is_on("MCP_BRIDGE_ALLOW_SELF_SERVER") { SelfServers::Allow } else { SelfServers::Skip };
+        let prewarm = if is_on("MCP_BRIDGE_PREWARM") { Prewarm::On } else { Prewarm::Off };
+        let structured =
+            if is_on("MCP_BRIDGE_STRUCTURED") { StructuredContent::On } else { StructuredContent::Off };
+        let idle =
+            variables.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
         let state_dir = variables.required("MCP_BRIDGE_STATE_DIR", read::text);
         if environment.home.is_none() {
-            variables.problem(
-                "HOME",
-                "is not set and no home folder is known, so \"~\" leads nowhere",
-            );
+            variables.problem("HOME", "is not set and no home folder is known, so \"~\" leads nowhere");
         }
         let config = Self {
             engine: variables.required("MCP_BRIDGE_RUNTIME", read::engine),
@@ -169,8 +155,7 @@ impl Config {
             timeout,
             timeout_max,
             memory_bytes: variables.required("MCP_BRIDGE_MEMORY", read::size_bytes),
-            pids: variables.required("MCP_BRIDGE_PIDS", |text| read::whole(text, 16, 32_768))
-                as u32,
+            pids: variables.required("MCP_BRIDGE_PIDS", |text| read::whole(text, 16, 32_768)) as u32,
             cpu_millis: variables.optional("MCP_BRIDGE_CPUS", read::cpu_millis),
             container_user: variables.required("MCP_BRIDGE_CONTAINER_USER", read::container_user),
             idle_stop: Some(idle).filter(|idle| !idle.is_zero()),
@@ -185,23 +170,14 @@ impl Config {
             problems: Vec::new(),
         };
         let servers = servers::load(environment, &limits, self_servers, &mut problems);
-        Self {
-            servers,
-            limits,
-            problems,
-            ..config
-        }
+        Self { servers, limits, problems, ..config }
     }
 }
 
 impl EngineAddresses {
     fn of(environment: &Environment) -> Self {
-        let text = |name: &str| {
-            environment
-                .variable(name)
-                .and_then(|value| value.to_str())
-                .map(str::to_owned)
-        };
+        let text =
+            |name: &str| environment.variable(name).and_then(|value| value.to_str()).map(str::to_owned);
         let path = environment.variable("PATH");
         let cwd = environment.cwd.as_deref().unwrap_or(Path::new("/"));
         Self {
@@ -218,15 +194,11 @@ impl EngineAddresses {
 /// The usual and the longest time of a run; the usual one is never the longer.
 fn timeouts(variables: &mut Variables<'_>) -> (Duration, Duration) {
     let timeout = variables.required("MCP_BRIDGE_TIMEOUT", |text| read::seconds(text, 1, DAY_S));
-    let timeout_max = variables.required("MCP_BRIDGE_MAX_TIMEOUT", |text| {
-        read::seconds(text, 1, DAY_S)
-    });
+    let timeout_max = variables.required("MCP_BRIDGE_MAX_TIMEOUT", |text| read::seconds(text, 1, DAY_S));
     if timeout > timeout_max && variables.is_set("MCP_BRIDGE_TIMEOUT") {
         let max_s = timeout_max.as_secs();
-        let message = format!(
-            "is {}, more than MCP_BRIDGE_MAX_TIMEOUT allows; using {max_s}",
-            timeout.as_secs()
-        );
+        let message =
+            format!("is {}, more than MCP_BRIDGE_MAX_TIMEOUT allows; using {max_s}", timeout.as_secs());
         variables.problem("MCP_BRIDGE_TIMEOUT", message);
     }
     (timeout.min(timeout_max), timeout_max)

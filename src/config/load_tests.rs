@@ -17,10 +17,7 @@ impl Home {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("MCPs")).unwrap();
-        Self {
-            folder,
-            variables: Vec::new(),
-        }
+        Self { folder, variables: Vec::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -39,11 +36,7 @@ impl Home {
 
     fn environment(&self) -> Environment {
         Environment {
-            variables: self
-                .variables
-                .iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
+            variables: self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
             home: Some(self.folder.path().to_owned()),
             uid: nix::unistd::geteuid().as_raw(),
             cwd: Some(self.folder.path().to_owned()),
@@ -58,40 +51,29 @@ impl Home {
     /// Server names, then problems with the home's place replaced.
     fn seen(&self) -> String {
         let config = self.load();
-        let mut lines: Vec<String> = config
-            .servers
-            .iter()
-            .map(|server| format!("+ {}", server.name))
-            .collect();
+        let mut lines: Vec<String> =
+            config.servers.iter().map(|server| format!("+ {}", server.name)).collect();
         let home = self.folder.path().display().to_string();
-        lines.extend(config.problems.iter().map(|problem| {
-            format!(
-                "{} {}",
-                problem.severity,
-                problem.to_string().replace(&home, "~")
-            )
-        }));
+        lines.extend(
+            config
+                .problems
+                .iter()
+                .map(|problem| format!("{} {}", problem.severity, problem.to_string().replace(&home, "~"))),
+        );
         lines.join("\n")
     }
 }
 
 fn one(entry: &str) -> String {
-    Home::new()
-        .file("a.json", format!("{{\"mcpServers\": {{\"x\": {entry}}}}}"))
-        .seen()
+    Home::new().file("a.json", format!("{{\"mcpServers\": {{\"x\": {entry}}}}}")).seen()
 }
 
 fn examples(kind: &str) -> Home {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("config/examples")
-        .join(kind);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/examples").join(kind);
     let mut home = Home::new();
     for item in folder.read_dir().unwrap() {
         let item = item.unwrap();
-        home = home.file(
-            item.file_name().to_str().unwrap(),
-            fs::read(item.path()).unwrap(),
-        );
+        home = home.file(item.file_name().to_str().unwrap(), fs::read(item.path()).unwrap());
     }
     home
 }
@@ -101,50 +83,22 @@ fn without_anything_the_defaults_count() {
     let config = Home::new().load();
     assert_eq!(config.engine, EngineChoice::Auto);
     assert_eq!(config.image, None);
-    assert_eq!(
-        (config.timeout.as_secs(), config.timeout_max.as_secs()),
-        (30, 120)
-    );
-    assert_eq!(
-        (config.memory_bytes, config.pids, config.cpu_millis),
-        (512 << 20, 128, None)
-    );
-    assert_eq!(
-        config.container_user,
-        ContainerUser {
-            uid: 65534,
-            gid: 65534
-        }
-    );
+    assert_eq!((config.timeout.as_secs(), config.timeout_max.as_secs()), (30, 120));
+    assert_eq!((config.memory_bytes, config.pids, config.cpu_millis), (512 << 20, 128, None));
+    assert_eq!(config.container_user, ContainerUser { uid: 65534, gid: 65534 });
     assert_eq!(config.idle_stop, Some(Duration::from_secs(300)));
     assert!(config.state_dir.ends_with("MCPs") && config.state_dir.is_absolute());
-    assert_eq!(
-        (config.output_mode, config.log_level),
-        (OutputMode::Compact, LevelFilter::INFO)
-    );
+    assert_eq!((config.output_mode, config.log_level), (OutputMode::Compact, LevelFilter::INFO));
     assert_eq!(config.self_servers, SelfServers::Skip);
-    assert_eq!(
-        (config.prewarm, config.structured),
-        (Prewarm::On, StructuredContent::Off)
-    );
+    assert_eq!((config.prewarm, config.structured), (Prewarm::On, StructuredContent::Off));
     assert_eq!((config.servers, config.problems), (vec![], vec![]));
 }
 
 #[test]
 fn a_missing_home_is_said() {
-    let environment = Environment {
-        home: None,
-        ..Home::new().environment()
-    };
-    let problems: Vec<String> = Config::load(&environment)
-        .problems
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    assert_eq!(
-        problems,
-        ["HOME: is not set and no home folder is known, so \"~\" leads nowhere"]
-    );
+    let environment = Environment { home: None, ..Home::new().environment() };
+    let problems: Vec<String> = Config::load(&environment).problems.iter().map(ToString::to_string).collect();
+    assert_eq!(problems, ["HOME: is not set and no home folder is known, so \"~\" leads nowhere"]);
 }
 
 #[test]
@@ -167,42 +121,15 @@ fn every_variable_is_read() {
         .variable("MCP_BRIDGE_STRUCTURED", "1")
         .variable("DOCKER_HOST", "tcp://box:1")
         .load();
-    assert_eq!(
-        (config.engine, config.image.as_deref()),
-        (EngineChoice::Docker, Some("python:3.13"))
-    );
-    assert_eq!(
-        (config.timeout.as_secs(), config.timeout_max.as_secs()),
-        (5, 600)
-    );
-    assert_eq!(
-        (config.memory_bytes, config.pids, config.cpu_millis),
-        (1 << 30, 64, Some(500))
-    );
-    assert_eq!(
-        config.container_user,
-        ContainerUser {
-            uid: 1000,
-            gid: 1000
-        }
-    );
-    assert_eq!(
-        (config.idle_stop, config.state_dir.ends_with("state")),
-        (None, true)
-    );
-    assert_eq!(
-        (config.output_mode, config.log_level),
-        (OutputMode::Toon, LevelFilter::DEBUG)
-    );
+    assert_eq!((config.engine, config.image.as_deref()), (EngineChoice::Docker, Some("python:3.13")));
+    assert_eq!((config.timeout.as_secs(), config.timeout_max.as_secs()), (5, 600));
+    assert_eq!((config.memory_bytes, config.pids, config.cpu_millis), (1 << 30, 64, Some(500)));
+    assert_eq!(config.container_user, ContainerUser { uid: 1000, gid: 1000 });
+    assert_eq!((config.idle_stop, config.state_dir.ends_with("state")), (None, true));
+    assert_eq!((config.output_mode, config.log_level), (OutputMode::Toon, LevelFilter::DEBUG));
     assert_eq!(config.self_servers, SelfServers::Allow);
-    assert_eq!(
-        (config.prewarm, config.structured),
-        (Prewarm::Off, StructuredContent::On)
-    );
-    assert_eq!(
-        config.engine_addresses.docker_host.as_deref(),
-        Some("tcp://box:1")
-    );
+    assert_eq!((config.prewarm, config.structured), (Prewarm::Off, StructuredContent::On));
+    assert_eq!(config.engine_addresses.docker_host.as_deref(), Some("tcp://box:1"));
     assert_eq!(config.problems, vec![]);
 }
 
@@ -211,20 +138,12 @@ fn each_bad_variable_is_one_problem_and_its_default_counts() {
     let names = super::super::defaults::variables();
     let mut home = Home::new();
     for variable in names.iter().filter(|variable| {
-        ![
-            "MCP_BRIDGE_IMAGE",
-            "MCP_BRIDGE_STATE_DIR",
-            "MCP_SERVERS_CONFIG",
-        ]
-        .contains(&variable.name.as_str())
+        !["MCP_BRIDGE_IMAGE", "MCP_BRIDGE_STATE_DIR", "MCP_SERVERS_CONFIG"].contains(&variable.name.as_str())
     }) {
         home = home.variable(&variable.name, "b\u{1b}d");
     }
     let config = home.load();
-    assert_eq!(
-        (config.timeout.as_secs(), config.memory_bytes, config.pids),
-        (30, 512 << 20, 128)
-    );
+    assert_eq!((config.timeout.as_secs(), config.memory_bytes, config.pids), (30, 512 << 20, 128));
     insta::assert_snapshot!(home.seen());
 }
 
@@ -237,10 +156,7 @@ fn a_usual_time_longer_than_the_longest_is_cut_and_said() {
         "error MCP_BRIDGE_TIMEOUT: is 300, more than MCP_BRIDGE_MAX_TIMEOUT allows; using 120"
     );
     let home = Home::new().variable("MCP_BRIDGE_MAX_TIMEOUT", "10");
-    assert_eq!(
-        (home.load().timeout.as_secs(), home.seen()),
-        (10, String::new())
-    );
+    assert_eq!((home.load().timeout.as_secs(), home.seen()), (10, String::new()));
 }
 
 #[test]
@@ -272,10 +188,7 @@ fn an_entry_is_read_whole_and_its_paths_are_resolved() {
     let servers = home.load().servers;
     let x = &servers[0];
     assert_eq!(x.args, ["a", "from outside"]);
-    assert_eq!(
-        x.env.iter().collect::<Vec<_>>(),
-        [("Z", "1"), ("B", "from outside")]
-    );
+    assert_eq!(x.env.iter().collect::<Vec<_>>(), [("Z", "1"), ("B", "from outside")]);
     assert_eq!(format!("{:?}", x.env), r#"{"Z": …, "B": …}"#);
     assert_eq!(x.cwd, Some(home.path("sub")));
     assert_eq!(x.program, home.path("sub").join("./run"));
@@ -288,9 +201,7 @@ fn an_entry_is_read_whole_and_its_paths_are_resolved() {
 #[test]
 fn keys_of_other_clients_are_tolerated_and_unknown_ones_warned_about() {
     assert_eq!(
-        one(
-            r#"{"command": "c", "type": "stdio", "autoApprove": [], "alwaysAllow": [], "timeout": 3}"#
-        ),
+        one(r#"{"command": "c", "type": "stdio", "autoApprove": [], "alwaysAllow": [], "timeout": 3}"#),
         "+ x"
     );
     assert_eq!(
@@ -372,49 +283,30 @@ fn a_folder_that_everybody_may_write_to_is_refused() {
 #[test]
 fn the_extra_source_is_a_file_or_a_folder_read_once() {
     let extra = tempfile::tempdir().unwrap();
-    fs::write(
-        extra.path().join("e.json"),
-        r#"{"mcpServers": {"extra": {"command": "c"}}}"#,
-    )
-    .unwrap();
+    fs::write(extra.path().join("e.json"), r#"{"mcpServers": {"extra": {"command": "c"}}}"#).unwrap();
     let home = Home::new().file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#);
     let with = |path: &str| {
-        Home {
-            folder: tempfile::tempdir().unwrap(),
-            variables: vec![],
-        }
-        .variable("MCP_SERVERS_CONFIG", path)
-        .seen()
+        Home { folder: tempfile::tempdir().unwrap(), variables: vec![] }
+            .variable("MCP_SERVERS_CONFIG", path)
+            .seen()
     };
     assert_eq!(with(extra.path().to_str().unwrap()), "+ extra");
-    assert_eq!(
-        with(extra.path().join("e.json").to_str().unwrap()),
-        "+ extra"
-    );
-    assert_eq!(
-        with("/no/such"),
-        "error MCP_SERVERS_CONFIG: names /no/such, which does not exist"
-    );
-    assert_eq!(
-        home.variable("MCP_SERVERS_CONFIG", "MCPs/a.json").seen(),
-        "+ x"
-    );
+    assert_eq!(with(extra.path().join("e.json").to_str().unwrap()), "+ extra");
+    assert_eq!(with("/no/such"), "error MCP_SERVERS_CONFIG: names /no/such, which does not exist");
+    assert_eq!(home.variable("MCP_SERVERS_CONFIG", "MCPs/a.json").seen(), "+ x");
 }
 
 #[test]
 fn a_name_in_two_files_is_lost_whatever_their_order() {
     let files = [("a", "one"), ("b", "two")];
     for order in [[0, 1], [1, 0]] {
-        let home = order
-            .iter()
-            .enumerate()
-            .fold(Home::new(), |home, (place, which)| {
-                let command = files[*which].1;
-                home.file(
-                    &format!("{place}.json"),
-                    format!("{{\"mcpServers\": {{\"x\": {{\"command\": \"{command}\"}}}}}}"),
-                )
-            });
+        let home = order.iter().enumerate().fold(Home::new(), |home, (place, which)| {
+            let command = files[*which].1;
+            home.file(
+                &format!("{place}.json"),
+                format!("{{\"mcpServers\": {{\"x\": {{\"command\": \"{command}\"}}}}}}"),
+            )
+        });
         assert_eq!(
             home.seen(),
             "error ~/MCPs/0.json:1:17: mcpServers.x: is defined in ~/MCPs/1.json:1:17 too, and none of them is used; rename or remove one"
@@ -424,35 +316,21 @@ fn a_name_in_two_files_is_lost_whatever_their_order() {
 
 #[test]
 fn entries_that_start_the_bridge_are_skipped_unless_allowed() {
-    let file =
-        r#"{"mcpServers": {"me": {"command": "uvx", "args": ["mcp-server-code-execution-mode"]}}}"#;
+    let file = r#"{"mcpServers": {"me": {"command": "uvx", "args": ["mcp-server-code-execution-mode"]}}}"#;
     assert_eq!(
         Home::new().file("a.json", file).seen(),
         "note ~/MCPs/a.json:1:17: mcpServers.me: would start this bridge as its own server, and is skipped; MCP_BRIDGE_ALLOW_SELF_SERVER=1 allows it"
     );
-    assert_eq!(
-        Home::new()
-            .file("a.json", file)
-            .variable("MCP_BRIDGE_ALLOW_SELF_SERVER", "1")
-            .seen(),
-        "+ me"
-    );
+    assert_eq!(Home::new().file("a.json", file).variable("MCP_BRIDGE_ALLOW_SELF_SERVER", "1").seen(), "+ me");
 }
 
 #[test]
 fn the_running_executable_is_recognised_under_another_name() {
-    let home = Home::new()
-        .file(
-            "a.json",
-            r#"{"mcpServers": {"me": {"command": "./other"}}}"#,
-        )
-        .file("real", "");
+    let home =
+        Home::new().file("a.json", r#"{"mcpServers": {"me": {"command": "./other"}}}"#).file("real", "");
     fs::set_permissions(home.path("real"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("real", home.path("other")).unwrap();
-    let environment = Environment {
-        executable: Some(home.path("real")),
-        ..home.environment()
-    };
+    let environment = Environment { executable: Some(home.path("real")), ..home.environment() };
     assert_eq!(Config::load(&environment).servers, vec![]);
     assert_eq!(home.load().servers.len(), 1);
 }

@@ -9,11 +9,7 @@ use std::path::{Path, PathBuf};
 /// The executable file behind a command: looked for on `path_variable` (as in `PATH`) when it has no slash, else taken
 /// from `cwd` when it is relative. `None` when there is no such file or it may not be executed.
 #[must_use]
-pub fn locate_program(
-    program: &Path,
-    path_variable: Option<&OsStr>,
-    cwd: &Path,
-) -> Option<PathBuf> {
+pub fn locate_program(program: &Path, path_variable: Option<&OsStr>, cwd: &Path) -> Option<PathBuf> {
     if program.as_os_str().is_empty() {
         return None;
     }
@@ -25,15 +21,13 @@ pub fn locate_program(
         .split(|byte| *byte == b':')
         .map(|folder| {
             // An empty part of PATH is the working folder.
-            cwd.join(std::os::unix::ffi::OsStrExt::from_bytes(folder) as &OsStr)
-                .join(program)
+            cwd.join(std::os::unix::ffi::OsStrExt::from_bytes(folder) as &OsStr).join(program)
         })
         .find(|file| is_executable(file))
 }
 
 fn is_executable(file: &Path) -> bool {
-    file.metadata()
-        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
@@ -52,8 +46,7 @@ mod tests {
             fs::set_permissions(place.join("tool"), fs::Permissions::from_mode(mode)).unwrap();
         }
         let path = format!("{}:{}:/nowhere", first.display(), second.display());
-        let located =
-            |program: &str| locate_program(Path::new(program), Some(path.as_ref()), folder.path());
+        let located = |program: &str| locate_program(Path::new(program), Some(path.as_ref()), folder.path());
         assert_eq!(located("tool"), Some(second.join("tool")));
         assert_eq!(located("b/tool"), Some(second.join("tool")));
         assert_eq!(located("a/tool"), None);

@@ -134,9 +134,6 @@ mod tests {
             .at(Position { line: 3, column: 7 })
             .key("mcpServers.a\nb\u{1b}[2J")
             .hint("quote it");
-        assert_eq!(
-            problem.to_string(),
-            "/m/a.json:3:7: mcpServers.a b\\x1b[2J: must be text; quote it"
-        );
+        assert_eq!(problem.to_string(), "/m/a.json:3:7: mcpServers.a b\\x1b[2J: must be text; quote it");
     }
 }

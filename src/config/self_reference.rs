@@ -7,11 +7,7 @@ use std::path::Path;
 use super::environment::Environment;
 use super::locate::locate_program;
 
-const OWN_NAMES: [&str; 3] = [
-    "hotcell",
-    "mcp-server-code-execution-mode",
-    "mcp_server_code_execution_mode",
-];
+const OWN_NAMES: [&str; 3] = ["hotcell", "mcp-server-code-execution-mode", "mcp_server_code_execution_mode"];
 
 /// Options of launchers that take the next argument as their value.
 const OPTIONS_WITH_VALUE: [&str; 14] = [
@@ -38,20 +34,12 @@ const OPTIONS_NAMING: [&str; 6] = ["--from", "-p", "--package", "-m", "--spec", 
 const DEPTH_MAX: usize = 8;
 
 /// Whether a command line leads back to this bridge.
-pub(super) fn is_own(
-    program: &str,
-    args: &[String],
-    cwd: &Path,
-    environment: &Environment,
-) -> bool {
+pub(super) fn is_own(program: &str, args: &[String], cwd: &Path, environment: &Environment) -> bool {
     names_own(program, args, DEPTH_MAX) || is_running_file(program, cwd, environment)
 }
 
 fn is_running_file(program: &str, cwd: &Path, environment: &Environment) -> bool {
-    let own = environment
-        .executable
-        .as_ref()
-        .and_then(|file| file.canonicalize().ok());
+    let own = environment.executable.as_ref().and_then(|file| file.canonicalize().ok());
     let located = locate_program(Path::new(program), environment.variable("PATH"), cwd)
         .and_then(|file| file.canonicalize().ok());
     own.is_some() && own == located
@@ -66,17 +54,11 @@ fn names_own(program: &str, args: &[String], depth_left: usize) -> bool {
     }
     let name = base_name(program);
     match name {
-        "sh" | "bash" | "dash" | "zsh" | "ksh" | "fish" | "ash" => {
-            shell_names_own(args, depth_left)
-        }
-        "uvx" | "npx" | "bunx" | "pipx" | "uv" | "npm" | "pnpm" | "yarn" | "bun" | "deno"
-        | "poetry" | "hatch" | "env" | "exec" | "nohup" | "command" | "sudo" | "nice"
-        | "timeout" | "setsid" | "stdbuf" | "cargo" | "node" | "docker" | "podman" => {
-            launched(name, args, depth_left)
-        }
-        _ if name.starts_with("python") || name.starts_with("pypy") => {
-            launched(name, args, depth_left)
-        }
+        "sh" | "bash" | "dash" | "zsh" | "ksh" | "fish" | "ash" => shell_names_own(args, depth_left),
+        "uvx" | "npx" | "bunx" | "pipx" | "uv" | "npm" | "pnpm" | "yarn" | "bun" | "deno" | "poetry"
+        | "hatch" | "env" | "exec" | "nohup" | "command" | "sudo" | "nice" | "timeout" | "setsid"
+        | "stdbuf" | "cargo" | "node" | "docker" | "podman" => launched(name, args, depth_left),
+        _ if name.starts_with("python") || name.starts_with("pypy") => launched(name, args, depth_left),
         _ => false,
     }
 }
@@ -104,10 +86,7 @@ fn launched(launcher: &str, args: &[String], depth_left: usize) -> bool {
 fn takes_value(launcher: &str, option: &str) -> bool {
     OPTIONS_WITH_VALUE.contains(&option)
         || match launcher {
-            "docker" | "podman" => matches!(
-                option,
-                "-e" | "-v" | "-u" | "-w" | "--name" | "-l" | "--label"
-            ),
+            "docker" | "podman" => matches!(option, "-e" | "-v" | "-u" | "-w" | "--name" | "-l" | "--label"),
             "env" | "sudo" => option == "-u",
             _ => matches!(option, "-W" | "-X"),
         }
@@ -115,41 +94,31 @@ fn takes_value(launcher: &str, option: &str) -> bool {
 
 /// A verb, assignment or amount before the argument that counts.
 fn is_preamble(argument: &str) -> bool {
-    matches!(
-        argument,
-        "run" | "tool" | "exec" | "x" | "dlx" | "start" | "container"
-    ) || (argument.contains('=') && !argument.contains('@'))
+    matches!(argument, "run" | "tool" | "exec" | "x" | "dlx" | "start" | "container")
+        || (argument.contains('=') && !argument.contains('@'))
         || argument.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Every simple command of a `-c` text.
 fn shell_names_own(args: &[String], depth_left: usize) -> bool {
-    let Some(flag) = args
-        .iter()
-        .position(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.ends_with('c'))
+    let Some(flag) =
+        args.iter().position(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.ends_with('c'))
     else {
-        return args
-            .iter()
-            .find(|arg| !arg.starts_with('-'))
-            .is_some_and(|script| is_own_name(script));
+        return args.iter().find(|arg| !arg.starts_with('-')).is_some_and(|script| is_own_name(script));
     };
     let Some(script) = args.get(flag + 1) else {
         return false;
     };
-    script
-        .split([';', '&', '|', '\n', '(', ')', '`', '{', '}'])
-        .any(|command| {
-            let words: Vec<String> = command
-                .split_whitespace()
-                .map(|word| word.trim_matches(['"', '\'', '$']).to_owned())
-                .skip_while(|word| {
-                    word.contains('=') || matches!(word.as_str(), "then" | "do" | "else" | "!" | "")
-                })
-                .collect();
-            words
-                .split_first()
-                .is_some_and(|(program, args)| names_own(program, args, depth_left))
-        })
+    script.split([';', '&', '|', '\n', '(', ')', '`', '{', '}']).any(|command| {
+        let words: Vec<String> = command
+            .split_whitespace()
+            .map(|word| word.trim_matches(['"', '\'', '$']).to_owned())
+            .skip_while(|word| {
+                word.contains('=') || matches!(word.as_str(), "then" | "do" | "else" | "!" | "")
+            })
+            .collect();
+        words.split_first().is_some_and(|(program, args)| names_own(program, args, depth_left))
+    })
 }
 
 fn is_own_name(text: &str) -> bool {
@@ -159,9 +128,7 @@ fn is_own_name(text: &str) -> bool {
 /// The last part of a path, package or image, without version, tag, extras and extension.
 fn base_name(text: &str) -> &str {
     let last = text.rsplit('/').next().unwrap_or(text);
-    let end = last
-        .find(['@', ':', '=', '[', '<', '>', '~', '!', ' '])
-        .unwrap_or(last.len());
+    let end = last.find(['@', ':', '=', '[', '<', '>', '~', '!', ' ']).unwrap_or(last.len());
     let name = &last[..end];
     name.strip_suffix(".py")
         .or_else(|| name.strip_suffix(".exe"))

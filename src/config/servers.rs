@@ -47,9 +47,7 @@ impl ServerEnvironment {
 
     /// Names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// Whether there are none.
@@ -61,9 +59,7 @@ impl ServerEnvironment {
 
 impl fmt::Debug for ServerEnvironment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map()
-            .entries(self.0.iter().map(|(name, _)| (name, format_args!("…"))))
-            .finish()
+        f.debug_map().entries(self.0.iter().map(|(name, _)| (name, format_args!("…")))).finish()
     }
 }
 
@@ -76,10 +72,7 @@ pub(super) fn load(
 ) -> Vec<ServerConfig> {
     if environment.nesting() == Nesting::Nested {
         let message = "is set: this bridge was started by another one and loads no servers, so that none can call itself";
-        problems.push(Problem::new(
-            Origin::Variable(PARENT_VARIABLE.to_owned()),
-            message,
-        ));
+        problems.push(Problem::new(Origin::Variable(PARENT_VARIABLE.to_owned()), message));
         return Vec::new();
     }
     let mut entries = Vec::new();
@@ -94,15 +87,9 @@ pub(super) fn load(
     }
     let mut servers = unique(entries, problems);
     if servers.len() > limits.servers_max {
-        let message = format!(
-            "{} servers are configured, more than the {} allowed",
-            servers.len(),
-            limits.servers_max
-        );
-        problems.push(Problem::new(
-            Origin::File(servers[limits.servers_max].source.clone()),
-            message,
-        ));
+        let message =
+            format!("{} servers are configured, more than the {} allowed", servers.len(), limits.servers_max);
+        problems.push(Problem::new(Origin::File(servers[limits.servers_max].source.clone()), message));
         servers.truncate(limits.servers_max);
     }
     servers
@@ -127,10 +114,7 @@ fn files(environment: &Environment, limits: &Limits, problems: &mut Vec<Problem>
             list(&path, problems);
         } else if path.symlink_metadata().is_err() {
             let message = format!("names {}, which does not exist", path.display());
-            problems.push(Problem::new(
-                Origin::Variable("MCP_SERVERS_CONFIG".to_owned()),
-                message,
-            ));
+            problems.push(Problem::new(Origin::Variable("MCP_SERVERS_CONFIG".to_owned()), message));
         } else {
             paths.push(path);
         }
@@ -152,12 +136,7 @@ fn read_entries(
     text: &str,
     problems: &mut Vec<Problem>,
 ) -> Vec<Entry> {
-    let mut reading = Reading {
-        environment,
-        path,
-        text,
-        problems,
-    };
+    let mut reading = Reading { environment, path, text, problems };
     let root = match json::parse(text, limits.json_depth_max) {
         Ok(root) => root,
         Err(defect) => {
@@ -166,10 +145,7 @@ fn read_entries(
         }
     };
     let Node::Object(members) = &root.node else {
-        let message = format!(
-            "must be an object with \"mcpServers\", not {}",
-            root.node.kind()
-        );
+        let message = format!("must be an object with \"mcpServers\", not {}", root.node.kind());
         reading.report(root.at, "", message);
         return Vec::new();
     };
@@ -184,10 +160,7 @@ fn read_entries(
         return Vec::new();
     };
     if let Some(second) = found.next() {
-        let message = format!(
-            "is repeated; it stands on line {} too",
-            reading.position(servers.key_at).line
-        );
+        let message = format!("is repeated; it stands on line {} too", reading.position(servers.key_at).line);
         reading.report(second.key_at, "mcpServers", message);
         return Vec::new();
     }
@@ -211,13 +184,8 @@ fn sound_entries(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
             [_] => entries.extend(reading.entry(member)),
             [first, second, ..] if std::ptr::eq(*second, member) => {
                 let line = reading.position(first.key_at).line;
-                let message =
-                    format!("is repeated; it stands on line {line} too, and neither is used");
-                reading.report(
-                    second.key_at,
-                    &format!("mcpServers.{}", member.key),
-                    message,
-                );
+                let message = format!("is repeated; it stands on line {line} too, and neither is used");
+                reading.report(second.key_at, &format!("mcpServers.{}", member.key), message);
             }
             _ => {}
         }
@@ -227,17 +195,8 @@ fn sound_entries(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
 
 fn is_own(environment: &Environment, entry: &Entry, problems: &mut Vec<Problem>) -> bool {
     let server = &entry.server;
-    let cwd = server
-        .cwd
-        .as_deref()
-        .or(environment.cwd.as_deref())
-        .unwrap_or(Path::new("/"));
-    let is_own = self_reference::is_own(
-        &server.program.to_string_lossy(),
-        &server.args,
-        cwd,
-        environment,
-    );
+    let cwd = server.cwd.as_deref().or(environment.cwd.as_deref()).unwrap_or(Path::new("/"));
+    let is_own = self_reference::is_own(&server.program.to_string_lossy(), &server.args, cwd, environment);
     if is_own {
         problems.push(
             Problem::new(
@@ -257,29 +216,18 @@ fn is_own(environment: &Environment, entry: &Entry, problems: &mut Vec<Problem>)
 fn unique(entries: Vec<Entry>, problems: &mut Vec<Problem>) -> Vec<ServerConfig> {
     let mut by_name: BTreeMap<ServerName, Vec<Entry>> = BTreeMap::new();
     for entry in entries {
-        by_name
-            .entry(entry.server.name.clone())
-            .or_default()
-            .push(entry);
+        by_name.entry(entry.server.name.clone()).or_default().push(entry);
     }
     let mut servers = Vec::new();
     for (name, mut entries) in by_name {
         if let ([_, others @ ..], false) = (entries.as_slice(), entries.len() < 2) {
             let places: Vec<String> = others
                 .iter()
-                .map(
-                    |Entry {
-                         server,
-                         position: Position { line, column },
-                     }| {
-                        format!("{}:{line}:{column}", server.source.display())
-                    },
-                )
+                .map(|Entry { server, position: Position { line, column } }| {
+                    format!("{}:{line}:{column}", server.source.display())
+                })
                 .collect();
-            let message = format!(
-                "is defined in {} too, and none of them is used",
-                places.join(" and ")
-            );
+            let message = format!("is defined in {} too, and none of them is used", places.join(" and "));
             problems.push(
                 Problem::new(Origin::File(entries[0].server.source.clone()), message)
                     .at(entries[0].position)

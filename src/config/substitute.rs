@@ -33,9 +33,7 @@ fn looked_up(reference: &str, environment: &Environment) -> Result<String, Strin
     };
     let name = name.strip_prefix("env:").unwrap_or(name);
     if !is_variable_name(name) {
-        return Err(format!(
-            "refers to ${{{reference}}}, which is no environment variable"
-        ));
+        return Err(format!("refers to ${{{reference}}}, which is no environment variable"));
     }
     match (environment.variable(name), default) {
         (Some(found), _) => found
@@ -78,17 +76,11 @@ mod tests {
 
     #[test]
     fn a_reference_to_nothing_is_refused_by_name() {
-        assert_eq!(
-            substituted("${NONE}").unwrap_err(),
-            "refers to ${NONE}, which is not set"
-        );
+        assert_eq!(substituted("${NONE}").unwrap_err(), "refers to ${NONE}, which is not set");
         assert_eq!(
             substituted("${input:token}").unwrap_err(),
             "refers to ${input:token}, which is no environment variable"
         );
-        assert_eq!(
-            substituted("${KEY").unwrap_err(),
-            "has \"${\" without its \"}\""
-        );
+        assert_eq!(substituted("${KEY").unwrap_err(), "has \"${\" without its \"}\"");
     }
 }

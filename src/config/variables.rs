@@ -22,19 +22,11 @@ pub(super) struct Variables<'v> {
 
 impl<'v> Variables<'v> {
     pub(super) fn new(environment: &'v Environment, problems: &'v mut Vec<Problem>) -> Self {
-        Self {
-            environment,
-            table: variables(),
-            problems,
-        }
+        Self { environment, table: variables(), problems }
     }
 
     /// The value, or its default, or `None` where the table has none.
-    pub(super) fn optional<T>(
-        &mut self,
-        name: &str,
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Option<T> {
+    pub(super) fn optional<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let row = self.table.iter().find(|variable| variable.name == name);
         if let Some(value) = self.environment.variable(name) {
             let parsed = value.to_str().ok_or_else(|| "is not UTF-8".to_owned());
@@ -50,18 +42,12 @@ impl<'v> Variables<'v> {
                 }
             }
         }
-        row.and_then(|row| row.default.as_deref())
-            .and_then(|default| parse(default).ok())
+        row.and_then(|row| row.default.as_deref()).and_then(|default| parse(default).ok())
     }
 
     /// The value, or its default.
-    pub(super) fn required<T>(
-        &mut self,
-        name: &str,
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> T {
-        self.optional(name, parse)
-            .expect("the table has a sound default: tested in `load`")
+    pub(super) fn required<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> T {
+        self.optional(name, parse).expect("the table has a sound default: tested in `load`")
     }
 
     pub(super) fn is_set(&self, name: &str) -> bool {
@@ -69,8 +55,7 @@ impl<'v> Variables<'v> {
     }
 
     pub(super) fn problem(&mut self, name: &str, message: impl Into<String>) {
-        self.problems
-            .push(Problem::new(Origin::Variable(name.to_owned()), message));
+        self.problems.push(Problem::new(Origin::Variable(name.to_owned()), message));
     }
 }
 
@@ -88,9 +73,7 @@ pub(super) fn seconds(value: &str, min: u64, max: u64) -> Result<Duration, Strin
 }
 
 pub(super) fn whole(value: &str, min: u64, max: u64) -> Result<u64, String> {
-    let number: u64 = value
-        .parse()
-        .map_err(|_| format!("is {}, not a whole number", quoted(value)))?;
+    let number: u64 = value.parse().map_err(|_| format!("is {}, not a whole number", quoted(value)))?;
     if (min..=max).contains(&number) {
         Ok(number)
     } else {
@@ -112,9 +95,7 @@ pub(super) fn size_bytes(value: &str) -> Result<u64, String> {
     const MIN: f64 = 64.0 * 1024.0 * 1024.0;
     const MAX: f64 = 1024.0 * 1024.0 * 1024.0 * 1024.0;
     let lower = value.to_ascii_lowercase();
-    let digits_end = lower
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(lower.len());
+    let digits_end = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
     let (digits, unit) = lower.split_at(digits_end);
     let factor = match unit.trim() {
         "" | "b" => 1.0,
@@ -124,9 +105,7 @@ pub(super) fn size_bytes(value: &str) -> Result<u64, String> {
         "t" | "tb" | "tib" => MAX,
         _ => return Err(format!("is {}, not a size", quoted(value))),
     };
-    let number: f64 = digits
-        .parse()
-        .map_err(|_| format!("is {}, not a size", quoted(value)))?;
+    let number: f64 = digits.parse().map_err(|_| format!("is {}, not a size", quoted(value)))?;
     let bytes = number * factor;
     if (MIN..=MAX).contains(&bytes) {
         Ok(bytes as u64)
@@ -137,9 +116,7 @@ pub(super) fn size_bytes(value: &str) -> Result<u64, String> {
 
 /// A number of CPUs, in thousandths.
 pub(super) fn cpu_millis(value: &str) -> Result<u32, String> {
-    let cpus: f64 = value
-        .parse()
-        .map_err(|_| format!("is {}, not a number", quoted(value)))?;
+    let cpus: f64 = value.parse().map_err(|_| format!("is {}, not a number", quoted(value)))?;
     if (0.01..=1024.0).contains(&cpus) {
         Ok((cpus * 1000.0).round() as u32)
     } else {
@@ -157,13 +134,7 @@ pub(super) fn engine(value: &str) -> Result<EngineChoice, String> {
         };
     }
     // The seed took the path of an engine's command here.
-    match value
-        .rsplit('/')
-        .next()
-        .unwrap_or(value)
-        .to_ascii_lowercase()
-        .as_str()
-    {
+    match value.rsplit('/').next().unwrap_or(value).to_ascii_lowercase().as_str() {
         "auto" => Ok(EngineChoice::Auto),
         "podman" => Ok(EngineChoice::Podman),
         "docker" => Ok(EngineChoice::Docker),
@@ -177,9 +148,7 @@ pub(super) fn engine(value: &str) -> Result<EngineChoice, String> {
 }
 
 pub(super) fn container_user(value: &str) -> Result<ContainerUser, String> {
-    let numbers = value
-        .split_once(':')
-        .and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
+    let numbers = value.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
     match numbers {
         Some((0, _)) => Err("is uid 0: sandboxed code never runs as root".to_owned()),
         Some((uid, gid)) => Ok(ContainerUser { uid, gid }),
@@ -219,9 +188,7 @@ mod tests {
         assert_eq!(read("1.5G"), Some(3 << 29));
         assert_eq!(read("256 MiB"), Some(256 << 20));
         assert_eq!(read("104857600"), Some(104_857_600));
-        for bad in [
-            "0", "-1", "m", "1.2.3g", "512x", "1e9", "2t", "63m", "inf", "nan",
-        ] {
+        for bad in ["0", "-1", "m", "1.2.3g", "512x", "1e9", "2t", "63m", "inf", "nan"] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }
@@ -230,50 +197,26 @@ mod tests {
     fn engines_are_named_or_addressed() {
         assert_eq!(engine("Podman"), Ok(EngineChoice::Podman));
         assert_eq!(engine("/usr/bin/docker"), Ok(EngineChoice::Docker));
-        assert_eq!(
-            engine("ssh://me@box"),
-            Ok(EngineChoice::Url("ssh://me@box".into()))
-        );
-        assert_eq!(
-            engine("tcp://"),
-            Err("is \"tcp://\", an address without a place".into())
-        );
+        assert_eq!(engine("ssh://me@box"), Ok(EngineChoice::Url("ssh://me@box".into())));
+        assert_eq!(engine("tcp://"), Err("is \"tcp://\", an address without a place".into()));
         assert_eq!(
             engine("http://user:pw@box"),
             Err("has the scheme \"http\", which is none of unix, tcp and ssh".into())
         );
-        assert_eq!(
-            engine("lxc"),
-            Err("is \"lxc\", no engine that is known".into())
-        );
+        assert_eq!(engine("lxc"), Err("is \"lxc\", no engine that is known".into()));
     }
 
     #[test]
     fn cpus_are_thousandths() {
         assert_eq!(cpu_millis("1.5"), Ok(1500));
-        assert_eq!(
-            cpu_millis("0"),
-            Err("is \"0\", outside 0.01 to 1024".into())
-        );
-        assert_eq!(
-            cpu_millis("NaN"),
-            Err("is \"NaN\", outside 0.01 to 1024".into())
-        );
+        assert_eq!(cpu_millis("0"), Err("is \"0\", outside 0.01 to 1024".into()));
+        assert_eq!(cpu_millis("NaN"), Err("is \"NaN\", outside 0.01 to 1024".into()));
     }
 
     #[test]
     fn a_sandbox_user_is_two_numbers_and_never_root() {
-        assert_eq!(
-            container_user("1000:0"),
-            Ok(ContainerUser { uid: 1000, gid: 0 })
-        );
-        assert_eq!(
-            container_user("0:0"),
-            Err("is uid 0: sandboxed code never runs as root".into())
-        );
-        assert_eq!(
-            container_user("nobody"),
-            Err("is \"nobody\", not a numeric uid:gid".into())
-        );
+        assert_eq!(container_user("1000:0"), Ok(ContainerUser { uid: 1000, gid: 0 }));
+        assert_eq!(container_user("0:0"), Err("is uid 0: sandboxed code never runs as root".into()));
+        assert_eq!(container_user("nobody"), Err("is \"nobody\", not a numeric uid:gid".into()));
     }
 }

@@ -7,8 +7,7 @@ use super::reply::Verdict;
 use super::structured::{exit_code, status, verdict};
 use crate::limits::Limits;
 use crate::run::{
-    CallOutcome, FreshReason, Output, OutputStream, RunOutcome, RunReport, SandboxLoss, StateNote,
-    ToolFault,
+    CallOutcome, FreshReason, Output, OutputStream, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault,
 };
 use crate::text::inert;
 
@@ -48,11 +47,7 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
 
 /// Refused arguments as text.
 pub(super) fn of_refusal(fault: &ToolFault, limits: &Limits) -> String {
-    let hint = if fault.hint.is_empty() {
-        String::new()
-    } else {
-        format!("\nhint: {}", fault.hint)
-    };
+    let hint = if fault.hint.is_empty() { String::new() } else { format!("\nhint: {}", fault.hint) };
     let text = format!("status: validation_error\nerror: {}{hint}", fault.message);
     fitted(&inert(&text), limits.reply_chars_max)
 }
@@ -71,10 +66,9 @@ pub(super) fn error_line(outcome: &RunOutcome) -> Option<String> {
         RunOutcome::SandboxLost(SandboxLoss::Exited { exit_code }) => {
             format!("the interpreter exited ({exit_code}) in the middle of the run")
         }
-        RunOutcome::SandboxLost(SandboxLoss::Killed {
-            out_of_memory: true,
-            ..
-        }) => "the interpreter was killed because the sandbox ran out of memory".to_owned(),
+        RunOutcome::SandboxLost(SandboxLoss::Killed { out_of_memory: true, .. }) => {
+            "the interpreter was killed because the sandbox ran out of memory".to_owned()
+        }
         RunOutcome::SandboxLost(SandboxLoss::Killed { signal, .. }) => {
             format!("the interpreter was killed by signal {signal}")
         }
@@ -126,28 +120,20 @@ pub(super) fn servers_with_unknown_outcome(report: &RunReport) -> Option<String>
         more => format!(" and {more} more"),
     };
     let shown = calls[..calls.len().min(SHOWN_MAX)].join(", ");
-    Some(format!(
-        "calls with unknown outcome (they may have taken effect): {shown}{more}"
-    ))
+    Some(format!("calls with unknown outcome (they may have taken effect): {shown}{more}"))
 }
 
 /// Output in order, stretches of stderr between marks, then the value.
 fn body(report: &RunReport) -> String {
     let mut body = String::new();
     let pieces = &report.output.pieces;
-    let has_stdout = pieces
-        .iter()
-        .any(|piece| piece.stream == OutputStream::Stdout);
+    let has_stdout = pieces.iter().any(|piece| piece.stream == OutputStream::Stdout);
     for (index, piece) in pieces.iter().enumerate() {
         let is_stderr = piece.stream == OutputStream::Stderr;
         let before = index.checked_sub(1).map(|before| pieces[before].stream);
         if before != Some(piece.stream) && (is_stderr || before.is_some()) {
             new_line(&mut body);
-            body.push_str(if is_stderr {
-                "[stderr]\n"
-            } else {
-                "[stdout]\n"
-            });
+            body.push_str(if is_stderr { "[stderr]\n" } else { "[stdout]\n" });
         }
         body.push_str(&piece.text);
     }
@@ -166,18 +152,12 @@ fn body(report: &RunReport) -> String {
 }
 
 fn cuts(output: &Output) -> impl Iterator<Item = String> {
-    [
-        ("stdout", output.stdout_cut_bytes),
-        ("stderr", output.stderr_cut_bytes),
-    ]
-    .into_iter()
-    .filter(|(_, bytes)| *bytes > 0)
-    .map(|(stream, bytes)| {
-        format!(
-            "… {} bytes of {stream} left out between its head and tail …",
-            grouped(bytes)
-        )
-    })
+    [("stdout", output.stdout_cut_bytes), ("stderr", output.stderr_cut_bytes)]
+        .into_iter()
+        .filter(|(_, bytes)| *bytes > 0)
+        .map(|(stream, bytes)| {
+            format!("… {} bytes of {stream} left out between its head and tail …", grouped(bytes))
+        })
 }
 
 fn new_line(text: &mut String) {
@@ -195,13 +175,6 @@ fn assembled(above: &str, body: &str, below: &str, limits: &Limits) -> String {
     let body = body.trim_end_matches('\n');
     let body = fitted(body, limits.reply_chars_max.saturating_sub(used));
     let parts = [above.as_ref(), body.as_str(), below.as_str()];
-    let parts: Vec<&str> = parts
-        .into_iter()
-        .filter(|part| !part.trim().is_empty())
-        .collect();
-    if parts.is_empty() {
-        SILENT.to_owned()
-    } else {
-        parts.join("\n")
-    }
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.trim().is_empty()).collect();
+    if parts.is_empty() { SILENT.to_owned() } else { parts.join("\n") }
 }

@@ -16,10 +16,7 @@ pub(super) fn fitted(text: &str, chars_max: usize) -> String {
     let tail_chars = kept - head_chars;
     let head_end = byte_at(text, head_chars);
     let tail_start = byte_at(text, chars - tail_chars);
-    let head_end = text[..head_end]
-        .rfind('\n')
-        .filter(|feed| *feed * 2 > head_end)
-        .unwrap_or(head_end);
+    let head_end = text[..head_end].rfind('\n').filter(|feed| *feed * 2 > head_end).unwrap_or(head_end);
     let tail = &text[tail_start..];
     let tail = match tail.find('\n') {
         Some(feed) if feed * 2 < tail.len() => &tail[feed + 1..],
@@ -47,9 +44,7 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 fn byte_at(text: &str, chars: usize) -> usize {
-    text.char_indices()
-        .nth(chars)
-        .map_or(text.len(), |(byte, _)| byte)
+    text.char_indices().nth(chars).map_or(text.len(), |(byte, _)| byte)
 }
 
 #[cfg(test)]
@@ -68,10 +63,7 @@ mod tests {
         let left_out = text.len() - head.len() - tail.len();
         assert_eq!(
             notice,
-            format!(
-                "{} characters left out here to keep the reply short",
-                grouped(left_out as u64)
-            )
+            format!("{} characters left out here to keep the reply short", grouped(left_out as u64))
         );
     }
 
@@ -83,9 +75,6 @@ mod tests {
 
     #[test]
     fn thousands_are_grouped() {
-        assert_eq!(
-            [0, 999, 1000, 1_234_567].map(grouped),
-            ["0", "999", "1,000", "1,234,567"]
-        );
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

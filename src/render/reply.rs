@@ -72,11 +72,7 @@ pub fn refusal(fault: &ToolFault, mode: OutputMode, limits: &Limits) -> Reply {
         OutputMode::Toon => structured::toon(&structured),
         OutputMode::Json => structured.to_string(),
     };
-    Reply {
-        blocks: vec![Block::Text(text)],
-        verdict: Verdict::Error,
-        structured,
-    }
+    Reply { blocks: vec![Block::Text(text)], verdict: Verdict::Error, structured }
 }
 
 #[cfg(test)]

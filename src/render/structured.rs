@@ -33,8 +33,9 @@ pub(super) fn exit_code(report: &RunReport) -> Option<i64> {
     match &report.outcome {
         RunOutcome::Finished => Some(0),
         RunOutcome::Raised(_) => Some(1),
-        RunOutcome::Exited { exit_code }
-        | RunOutcome::SandboxLost(SandboxLoss::Exited { exit_code }) => Some(*exit_code),
+        RunOutcome::Exited { exit_code } | RunOutcome::SandboxLost(SandboxLoss::Exited { exit_code }) => {
+            Some(*exit_code)
+        }
         RunOutcome::SandboxLost(SandboxLoss::Killed { signal, .. }) => Some(128 + signal),
         RunOutcome::TimedOut { .. }
         | RunOutcome::Interrupted
@@ -51,42 +52,28 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> Value {
     if let Some(exit_code) = exit_code(report) {
         fields.insert("exitCode".into(), json!(exit_code));
     }
-    let names: Vec<String> = report
-        .servers
-        .iter()
-        .map(|server| inert(server.as_str()).into_owned())
-        .collect();
+    let names: Vec<String> =
+        report.servers.iter().map(|server| inert(server.as_str()).into_owned()).collect();
     insert_lines(&mut fields, "servers", names);
-    for (key, stream) in [
-        ("stdout", OutputStream::Stdout),
-        ("stderr", OutputStream::Stderr),
-    ] {
+    for (key, stream) in [("stdout", OutputStream::Stdout), ("stderr", OutputStream::Stderr)] {
         insert_lines(&mut fields, key, lines(&report.output, stream, limits));
     }
     if let Some(value) = &report.value {
-        fields.insert(
-            "value".into(),
-            json!(fitted(&inert(value), limits.reply_chars_max)),
-        );
+        fields.insert("value".into(), json!(fitted(&inert(value), limits.reply_chars_max)));
     }
     if let Some(error) = error_line(&report.outcome) {
         fields.insert("error".into(), json!(inert(&error)));
     }
     match &report.outcome {
         RunOutcome::Raised(raised) => {
-            fields.insert(
-                "traceback".into(),
-                json!(fitted(&inert(&raised.traceback), limits.reply_chars_max)),
-            );
+            fields
+                .insert("traceback".into(), json!(fitted(&inert(&raised.traceback), limits.reply_chars_max)));
             if let Some(line) = raised.line {
                 fields.insert("line".into(), json!(line));
             }
         }
         RunOutcome::TimedOut { after } => {
-            fields.insert(
-                "timeoutSeconds".into(),
-                json!(after.as_secs_f64().ceil() as u64),
-            );
+            fields.insert("timeoutSeconds".into(), json!(after.as_secs_f64().ceil() as u64));
         }
         RunOutcome::NotStarted(fault) => {
             fields.insert("code".into(), json!(fault.code));
@@ -100,10 +87,9 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> Value {
         fields.insert("state".into(), json!(state(report.state)));
     }
     let output = &report.output;
-    for (key, bytes) in [
-        ("stdoutCutBytes", output.stdout_cut_bytes),
-        ("stderrCutBytes", output.stderr_cut_bytes),
-    ] {
+    for (key, bytes) in
+        [("stdoutCutBytes", output.stdout_cut_bytes), ("stderrCutBytes", output.stderr_cut_bytes)]
+    {
         if bytes > 0 {
             fields.insert(key.into(), json!(bytes));
         }
@@ -139,10 +125,7 @@ pub(super) fn toon(value: &Value) -> String {
 }
 
 fn longest_backquotes(text: &str) -> usize {
-    text.split(|character| character != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or(0)
+    text.split(|character| character != '`').map(str::len).max().unwrap_or(0)
 }
 
 fn insert_lines(fields: &mut Map<String, Value>, key: &str, lines: Vec<String>) {
@@ -158,10 +141,7 @@ fn lines(output: &Output, stream: OutputStream, limits: &Limits) -> Vec<String> 
         .filter(|piece| piece.stream == stream)
         .map(|piece| piece.text.as_str())
         .collect();
-    fitted(&inert(&whole), limits.reply_chars_max)
-        .lines()
-        .map(str::to_owned)
-        .collect()
+    fitted(&inert(&whole), limits.reply_chars_max).lines().map(str::to_owned).collect()
 }
 
 fn state(note: StateNote) -> &'static str {
@@ -173,8 +153,7 @@ fn state(note: StateNote) -> &'static str {
 }
 
 fn summary(report: &RunReport) -> String {
-    let is_silent =
-        report.output.pieces.is_empty() && report.value.is_none() && report.images.is_empty();
+    let is_silent = report.output.pieces.is_empty() && report.value.is_none() && report.images.is_empty();
     match &report.outcome {
         RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 } if is_silent => {
             "Success (no output)".to_owned()
@@ -183,8 +162,6 @@ fn summary(report: &RunReport) -> String {
         RunOutcome::TimedOut { after } => {
             format!("Timeout: execution exceeded {}s", after.as_secs_f64())
         }
-        outcome => error_line(outcome)
-            .map(|line| inert(&line).into_owned())
-            .unwrap_or_default(),
+        outcome => error_line(outcome).map(|line| inert(&line).into_owned()).unwrap_or_default(),
     }
 }

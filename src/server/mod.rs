@@ -1,1 +1,12 @@
-//! The MCP face towards the client; it runs nothing itself.
+//! The MCP face towards the client: the one tool, its manual as a resource, progress and cancellation.
+//!
+//! It runs nothing itself: requests become runs of the session, reports become replies by way of `render`.
+
+mod arguments;
+mod description;
+mod face;
+mod serve;
+
+pub use arguments::RunDefaults;
+pub use face::{Face, FaceSettings};
+pub use serve::serve;

@@ -1,1 +1,14 @@
-//! Owns one sandbox from handshake to death; it renders nothing.
+//! Owns one sandbox from handshake to death: runs one after the other, deadlines, calls in flight.
+//!
+//! It admits no call (`broker` does) and writes no text for the model (`render` does).
+
+mod actor;
+mod machine;
+mod output;
+mod posture;
+mod runtime;
+mod sandbox;
+
+pub use actor::{Progress, RunAsked, Session};
+pub use runtime::{BOOTSTRAP, bundle};
+pub use sandbox::{SandboxReport, SandboxSettings};

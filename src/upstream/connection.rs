@@ -23,8 +23,8 @@ use super::process::{Process, StderrTail};
 use crate::limits::Limits;
 use crate::names::ServerName;
 
-/// An initialized client. Cheap to share; ends with [`Connection::close`].
-pub(super) struct Connection {
+/// An initialized client to a running server; the server's task ends it.
+pub struct Connection {
     server: ServerName,
     peer: Peer<RoleClient>,
     stderr: StderrTail,
@@ -110,7 +110,9 @@ impl Connection {
         self.peer.is_transport_closed()
     }
 
-    pub(super) fn tools(&self) -> Arc<[Value]> {
+    /// The server's tools as it published them.
+    #[must_use]
+    pub fn tools(&self) -> Arc<[Value]> {
         Arc::clone(&self.tools)
     }
 
@@ -141,8 +143,12 @@ impl Connection {
         }
     }
 
-    /// One call. It is cancelled at the server when the time is over or the caller cancels.
-    pub(super) async fn call(
+    /// One call; the result is the server's own. It is cancelled at the server when the time is over or the caller
+    /// cancels.
+    ///
+    /// # Errors
+    /// See [`UpstreamError`]. Nothing is ever sent twice.
+    pub async fn call(
         &self,
         tool: String,
         arguments: Map<String, Value>,

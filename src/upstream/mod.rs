@@ -8,6 +8,7 @@ mod process;
 mod registry;
 mod server;
 
+pub use connection::Connection;
 pub use error::UpstreamError;
 pub use registry::Upstream;
 
@@ -21,7 +22,7 @@ pub struct ServerSpec {
     /// Its name.
     pub name: ServerName,
     /// The program, found in `PATH` when it has no slash.
-    pub program: String,
+    pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
     /// Added to the bridge's own environment. May hold secrets, so this type has no `Debug`.

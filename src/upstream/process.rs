@@ -15,9 +15,6 @@ use tokio::task::JoinHandle;
 
 use super::ServerSpec;
 
-/// Set for every server, so that a bridge which a server starts knows that it is inside one.
-const PARENT_VARIABLE: &str = "HOTCELL_PARENT";
-
 /// How long a server gets after each step of its ending.
 const STEP: Duration = Duration::from_millis(700);
 
@@ -44,7 +41,6 @@ impl Process {
         let mut command = Command::new(&spec.program);
         command
             .args(&spec.args)
-            .env(PARENT_VARIABLE, "1")
             .envs(spec.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

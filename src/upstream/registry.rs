@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -46,31 +44,6 @@ impl Upstream {
         Self { servers, tasks: Mutex::new(tasks), closing }
     }
 
-    /// The server's tools as it published them, read anew when it said that they changed.
-    ///
-    /// # Errors
-    /// When the server is unknown, cannot be started, or is too late.
-    pub async fn tools(&self, server: &ServerName, deadline: Instant) -> Result<Arc<[Value]>, UpstreamError> {
-        let never = CancellationToken::new();
-        self.connect(server, deadline, &never).await.map(|connection| connection.tools())
-    }
-
-    /// One call; the result is the server's, unread. Cancelled at the server with `cancel` or at `deadline`.
-    ///
-    /// # Errors
-    /// See [`UpstreamError`]. Nothing is ever sent twice.
-    pub async fn call(
-        &self,
-        server: &ServerName,
-        tool: String,
-        arguments: Map<String, Value>,
-        deadline: Instant,
-        cancel: &CancellationToken,
-    ) -> Result<Box<RawValue>, UpstreamError> {
-        let connection = self.connect(server, deadline, cancel).await?;
-        connection.call(tool, arguments, deadline, cancel).await
-    }
-
     /// Ends all servers, all at once.
     pub async fn close(&self) {
         self.closing.cancel();
@@ -82,7 +55,11 @@ impl Upstream {
         }
     }
 
-    async fn connect(
+    /// A live connection to the server, which is started if need be.
+    ///
+    /// # Errors
+    /// When the server is unknown, cannot be started, or is too late; or when the caller cancels.
+    pub async fn connect(
         &self,
         server: &ServerName,
         deadline: Instant,

@@ -1,1 +1,0 @@
-//! Wires the rooms together; it decides nothing about runs or calls itself.

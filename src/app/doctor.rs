@@ -1,0 +1,95 @@
+//! `hotcell doctor`: what works, what does not, and what to do about it.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use super::wiring;
+use crate::config::{Config, Severity, locate_program};
+use crate::protocol::Posture;
+use crate::run::ToolFault;
+use crate::session::{SandboxReport, Session};
+
+/// Prints the report; the exit code is 1 when code could not be run.
+pub(super) async fn doctor(config: Config) -> ExitCode {
+    println!("hotcell {}", env!("CARGO_PKG_VERSION"));
+    let limits = Arc::new(config.limits.clone());
+    let probed = Session::probe(wiring::sandbox_settings(&config), limits).await;
+    match &probed {
+        Ok(report) => sandbox(report, &config),
+        Err(fault) => no_sandbox(fault),
+    }
+    servers(&config);
+    problems(&config);
+    ExitCode::from(u8::from(probed.is_err()))
+}
+
+fn sandbox(report: &SandboxReport, config: &Config) {
+    let Posture { memory_max_bytes, pids_max, cpu_max_millis, .. } = report.posture;
+    line("engine", &format!("{} {}, {}", report.engine, report.engine_version, rootless(&report.posture)));
+    line("socket", &report.address);
+    line("image", &format!("{} (Python {})", report.image, report.python));
+    line("memory", &limit(memory_max_bytes.map(mebibytes), &mebibytes(config.memory_bytes)));
+    line("processes", &limit(pids_max, &u64::from(config.pids)));
+    match config.cpu_millis {
+        Some(millis) => line("cpus", &limit(cpu_max_millis.map(cpus), &cpus(millis.into()))),
+        None => line("cpus", "no limit asked for"),
+    }
+    line("network", "none");
+    line("sandbox", "starts and answers");
+    if report.reaped > 0 {
+        line("removed", &format!("{} stale containers of bridges that are gone", report.reaped));
+    }
+    for notice in &report.notices {
+        line("notice", notice);
+    }
+}
+
+fn no_sandbox(fault: &ToolFault) {
+    line("sandbox", &format!("MISSING: {}", fault.message));
+    line("", &format!("what to do: {}", fault.hint));
+}
+
+fn servers(config: &Config) {
+    if config.servers.is_empty() {
+        line("servers", "none configured (~/MCPs/*.json, MCP_SERVERS_CONFIG)");
+    }
+    for server in &config.servers {
+        let path = config.engine_addresses.path.as_deref();
+        let cwd = server.cwd.as_deref().unwrap_or(Path::new("."));
+        let found = match locate_program(&server.program, path, cwd) {
+            Some(file) => format!("found at {}", file.display()),
+            None => format!("NOT FOUND: command {}", server.program.display()),
+        };
+        line("server", &format!("{}: {found} ({})", server.name, server.source.display()));
+    }
+}
+
+fn problems(config: &Config) {
+    for problem in config.problems.iter().filter(|problem| problem.severity != Severity::Note) {
+        line("config", &format!("{}: {problem}", problem.severity));
+    }
+}
+
+fn rootless(posture: &Posture) -> &'static str {
+    if posture.user_namespace { "rootless" } else { "rootful" }
+}
+
+fn limit<T: std::fmt::Display>(enforced: Option<T>, asked: &T) -> String {
+    match enforced {
+        Some(enforced) => format!("{enforced} enforced"),
+        None => format!("{asked} asked for, NOT ENFORCED by this engine"),
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes >> 20)
+}
+
+fn cpus(millis: u64) -> String {
+    format!("{}.{:03}", millis / 1000, millis % 1000)
+}
+
+fn line(label: &str, text: &str) {
+    println!("{label:10} {text}");
+}

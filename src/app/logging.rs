@@ -1,0 +1,19 @@
+//! Logs to stderr, never to stdout, which belongs to MCP.
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Starts logging. The libraries below are heard only when they warn: their debug logs hold whole messages.
+pub(super) fn start(level: LevelFilter) {
+    let targets = Targets::new()
+        .with_target("hotcell", level)
+        .with_target("rmcp", level.min(LevelFilter::ERROR))
+        .with_default(level.min(LevelFilter::WARN));
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .without_time()
+        .with_ansi(false);
+    tracing_subscriber::registry().with(targets).with(layer).init();
+}

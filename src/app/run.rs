@@ -1,0 +1,189 @@
+//! `hotcell run`: code from the shell, in the same sandbox and with the same servers.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::signals::Signals;
+use super::wiring::{self, Rooms};
+use crate::cli;
+use crate::config::Config;
+use crate::names::ServerName;
+use crate::run::{
+    OutputStream, PythonError, RunOutcome, RunReport, RunRequest, SandboxLoss, ServerScope, StateNote,
+};
+use crate::session::RunAsked;
+
+/// Bad usage, as clap's own.
+const USAGE: u8 = 2;
+/// The code was interrupted for its time, as `timeout(1)` says it.
+const TIMED_OUT: u8 = 124;
+/// No sandbox could be had, as `docker run` and `podman run` say it.
+const NO_SANDBOX: u8 = 125;
+
+/// Runs the code; the exit code is the code's own.
+pub(super) async fn run(config: Config, arguments: cli::Run) -> ExitCode {
+    wiring::report_problems(&config);
+    let request = match request(&config, arguments) {
+        Ok(request) => request,
+        Err(message) => {
+            eprintln!("hotcell: {message}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => {
+            eprintln!("hotcell: cannot listen for signals: {error}");
+            return ExitCode::from(70);
+        }
+    };
+    let rooms = Rooms::build(&config);
+    let (progress, _unheard) = mpsc::channel(1);
+    let asked = RunAsked { request, cancel: CancellationToken::new(), progress };
+    let code = tokio::select! {
+        report = rooms.session.run(asked) => match report {
+            Ok(report) => print(&report),
+            Err(fault) => {
+                eprintln!("hotcell: {fault}");
+                70
+            }
+        },
+        ending = signals.next() => ending.exit_code(),
+    };
+    rooms.close(&config).await;
+    ExitCode::from(code)
+}
+
+fn request(config: &Config, arguments: cli::Run) -> Result<RunRequest, String> {
+    let code = match (arguments.code, arguments.file) {
+        (Some(code), _) => code,
+        (None, Some(file)) => source(&file, config.limits.code_bytes_max as u64)?,
+        (None, None) => return Err("give CODE with -c, or a FILE".into()),
+    };
+    let timeout = match arguments.timeout {
+        None => config.timeout,
+        Some(seconds) => Duration::try_from_secs_f64(seconds)
+            .ok()
+            .filter(|timeout| !timeout.is_zero() && *timeout <= config.timeout_max)
+            .ok_or_else(|| {
+                format!(
+                    "--timeout is {seconds}, it must be above 0 and up to {}",
+                    config.timeout_max.as_secs()
+                )
+            })?,
+    };
+    let mut servers = Vec::new();
+    for name in &arguments.servers {
+        let known = config.servers.iter().find(|server| server.name.as_str() == name);
+        servers.push(known.map(|server| server.name.clone()).ok_or_else(|| unknown(name, config))?);
+    }
+    let servers = if servers.is_empty() { ServerScope::All } else { ServerScope::Only(servers) };
+    Ok(RunRequest { code, servers, timeout, reset: false })
+}
+
+fn source(file: &Path, bytes_max: u64) -> Result<String, String> {
+    let mut text = String::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin().take(bytes_max + 1).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text))
+    };
+    match read {
+        Ok(bytes) if bytes as u64 > bytes_max => {
+            Err(format!("{} is larger than {bytes_max} bytes", file.display()))
+        }
+        Ok(_) => Ok(text),
+        Err(error) => Err(format!("cannot read {}: {error}", file.display())),
+    }
+}
+
+fn unknown(name: &str, config: &Config) -> String {
+    let names: Vec<&str> = config.servers.iter().map(|server| ServerName::as_str(&server.name)).collect();
+    let known = if names.is_empty() {
+        "none is configured".into()
+    } else {
+        format!("configured: {}", names.join(", "))
+    };
+    format!("server '{name}' is not available; {known}")
+}
+
+/// Prints what the code wrote to where it wrote it, the rest to stderr; returns the exit code.
+fn print(report: &RunReport) -> u8 {
+    let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
+    let mut put = |stream: OutputStream, text: &str| {
+        let written = match stream {
+            OutputStream::Stdout => out.write_all(text.as_bytes()),
+            OutputStream::Stderr => err.write_all(text.as_bytes()),
+        };
+        // A reader that has gone, as `head` does, is no defect; the exit code still tells.
+        if let Err(error) = written {
+            tracing::debug!(%error, "output could not be written");
+        }
+    };
+    for piece in &report.output.pieces {
+        put(piece.stream, &piece.text);
+    }
+    if let Some(value) = &report.value {
+        put(OutputStream::Stdout, &format!("{value}\n"));
+    }
+    for (stream, bytes) in
+        [("stdout", report.output.stdout_cut_bytes), ("stderr", report.output.stderr_cut_bytes)]
+    {
+        if bytes > 0 {
+            put(OutputStream::Stderr, &format!("hotcell: {bytes} bytes of {stream} left out\n"));
+        }
+    }
+    for note in &report.notes {
+        put(OutputStream::Stderr, &format!("hotcell: {note}\n"));
+    }
+    let (code, message) = ending(report);
+    if let Some(message) = message {
+        put(OutputStream::Stderr, &message);
+    }
+    code
+}
+
+fn ending(report: &RunReport) -> (u8, Option<String>) {
+    let low_byte = |code: i64| (code & 0xff) as u8;
+    match &report.outcome {
+        RunOutcome::Finished => (0, None),
+        RunOutcome::Exited { exit_code } => (low_byte(*exit_code), None),
+        RunOutcome::Raised(PythonError { traceback, class, message, .. }) => {
+            let text = if traceback.is_empty() {
+                format!("{class}: {message}\n")
+            } else {
+                format!("{}\n", traceback.trim_end())
+            };
+            (1, Some(text))
+        }
+        RunOutcome::TimedOut { after } => {
+            let kept = if report.state == StateNote::Lost { "" } else { ", as it was interrupted" };
+            (TIMED_OUT, Some(format!("hotcell: ended after {} s{kept}\n", after.as_secs_f64())))
+        }
+        RunOutcome::Interrupted => (130, Some("hotcell: interrupted\n".into())),
+        RunOutcome::SandboxLost(loss) => match loss {
+            SandboxLoss::Exited { exit_code } => (
+                low_byte(*exit_code),
+                Some(format!("hotcell: the interpreter ended itself with {exit_code}\n")),
+            ),
+            SandboxLoss::Killed { signal, out_of_memory } => {
+                let why = if *out_of_memory { ", out of memory" } else { "" };
+                (
+                    low_byte(128 + signal),
+                    Some(format!("hotcell: the interpreter was killed by signal {signal}{why}\n")),
+                )
+            }
+            SandboxLoss::Container { reason } => {
+                (NO_SANDBOX, Some(format!("hotcell: the container is gone: {reason}\n")))
+            }
+        },
+        RunOutcome::NotStarted(fault) => {
+            (NO_SANDBOX, Some(format!("hotcell: {}\n  {}\n", fault.message, fault.hint)))
+        }
+    }
+}

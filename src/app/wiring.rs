@@ -1,0 +1,116 @@
+//! Builds the rooms from the configuration, and takes them down in order.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::broker::Broker;
+use crate::catalog::Catalog;
+use crate::config::{self, Config, EngineChoice};
+use crate::engine::{Choice, Places};
+use crate::session::{SandboxSettings, Session};
+use crate::upstream::{ServerSpec, Upstream};
+
+/// The image that `make image` builds.
+pub(super) const OWN_IMAGE: &str = "localhost/hotcell-sandbox:latest";
+/// What serves when that one is not there: any image with Python does, though without pandas.
+const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
+
+/// The rooms below the face.
+pub(super) struct Rooms {
+    pub(super) session: Arc<Session>,
+    pub(super) broker: Arc<Broker>,
+    upstream: Arc<Upstream>,
+}
+
+impl Rooms {
+    /// Builds them; starts no engine and no server. Must be called inside a tokio runtime.
+    pub(super) fn build(config: &Config) -> Self {
+        let limits = Arc::new(config.limits.clone());
+        let upstream = Arc::new(Upstream::new(server_specs(config), &limits));
+        let servers = config
+            .servers
+            .iter()
+            .map(|server| (server.name.clone(), server.description.clone(), server.cwd.clone()));
+        let catalog = Catalog::new(servers, &limits);
+        let saved_tools = config.state_dir.join("tools");
+        let broker = Arc::new(Broker::new(catalog, Arc::clone(&upstream), saved_tools, Arc::clone(&limits)));
+        let session = Session::start(sandbox_settings(config), Arc::clone(&broker), limits, config.idle_stop);
+        Self { session: Arc::new(session), broker, upstream }
+    }
+
+    /// Ends the session and the servers, side by side, within the bound for it.
+    pub(super) async fn close(&self, config: &Config) {
+        let closing = async { tokio::join!(self.session.close(), self.upstream.close()) };
+        if tokio::time::timeout(config.limits.shutdown, closing).await.is_err() {
+            tracing::warn!("not everything had ended in time; the next start removes what is left");
+        }
+    }
+}
+
+/// How sandboxes are to be.
+pub(super) fn sandbox_settings(config: &Config) -> SandboxSettings {
+    let addresses = &config.engine_addresses;
+    let runtime_dir = addresses
+        .xdg_runtime_dir
+        .clone()
+        .or_else(|| Some(PathBuf::from(format!("/run/user/{}", addresses.uid))).filter(|dir| dir.is_dir()));
+    let lock_dir = runtime_dir.as_ref().map_or_else(
+        || std::env::temp_dir().join(format!("hotcell-{}", addresses.uid)),
+        |dir| dir.join("hotcell"),
+    );
+    SandboxSettings {
+        places: Places {
+            choice: match &config.engine {
+                EngineChoice::Auto => Choice::Auto,
+                EngineChoice::Podman => Choice::Podman,
+                EngineChoice::Docker => Choice::Docker,
+                EngineChoice::Url(address) => Choice::At(address.clone()),
+            },
+            container_host: addresses.container_host.clone(),
+            docker_host: addresses.docker_host.clone(),
+            runtime_dir,
+            root: addresses.uid == 0,
+            podman: addresses.podman.clone(),
+        },
+        images: match &config.image {
+            Some(image) => vec![image.clone()],
+            None => vec![OWN_IMAGE.into(), PLAIN_IMAGE.into()],
+        },
+        uid: config.container_user.uid,
+        gid: config.container_user.gid,
+        memory_bytes: config.memory_bytes,
+        pids_max: config.pids.into(),
+        cpu_millis: config.cpu_millis.map(u64::from),
+        lock_dir,
+    }
+}
+
+/// Says what is wrong with the configuration, on stderr.
+pub(super) fn report_problems(config: &Config) {
+    for problem in &config.problems {
+        match problem.severity {
+            config::Severity::Note => tracing::debug!("{problem}"),
+            config::Severity::Warning => tracing::warn!("{problem}"),
+            config::Severity::Error => tracing::error!("{problem}"),
+        }
+    }
+}
+
+fn server_specs(config: &Config) -> Vec<ServerSpec> {
+    config
+        .servers
+        .iter()
+        .map(|server| {
+            let own = server.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+            // Last, so that no entry can take it away: a bridge inside a bridge must know where it is.
+            let parent = (config::PARENT_VARIABLE.to_owned(), "1".to_owned());
+            ServerSpec {
+                name: server.name.clone(),
+                program: server.program.clone(),
+                args: server.args.clone(),
+                env: own.chain([parent]).collect(),
+                cwd: server.cwd.clone(),
+            }
+        })
+        .collect()
+}

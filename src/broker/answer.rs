@@ -1,0 +1,205 @@
+//! Admits or refuses a call, and has it answered.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::arguments;
+use super::saved_tools::SavedTools;
+use crate::catalog::{self, Catalog, Tool};
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::protocol::RunServer;
+use crate::run::{FaultCode, ServerScope, ToolFault};
+use crate::text;
+use crate::upstream::{Connection, Upstream, UpstreamError};
+
+/// A call as the sandbox claims it, and the run that it is made in.
+pub struct Call<'a> {
+    /// The servers of the run.
+    pub scope: &'a ServerScope,
+    /// The server's name or alias; nothing for a helper.
+    pub server: Option<String>,
+    /// The tool's name or alias, or the helper's name.
+    pub tool: String,
+    /// A JSON object, not yet read.
+    pub arguments: Box<RawValue>,
+    /// When the run's time is over.
+    pub deadline: Instant,
+}
+
+/// Decides on calls.
+pub struct Broker {
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) saved: SavedTools,
+    pub(super) limits: Arc<Limits>,
+    known: RwLock<Known>,
+}
+
+/// The catalog, and from which listing of each server it was made.
+struct Known {
+    catalog: Catalog,
+    listings: BTreeMap<ServerName, Arc<[Value]>>,
+}
+
+/// Longest text of a server's failure that the model reads, in characters.
+const FAILURE_CHARS_MAX: usize = 2_000;
+
+impl Broker {
+    /// A broker for the servers of the catalog; saved tools are kept in the folder, made at the first save.
+    #[must_use]
+    pub fn new(catalog: Catalog, upstream: Arc<Upstream>, saved_tools: PathBuf, limits: Arc<Limits>) -> Self {
+        let saved = SavedTools::new(saved_tools, &limits);
+        Self { upstream, saved, limits, known: RwLock::new(Known { catalog, listings: BTreeMap::new() }) }
+    }
+
+    /// The servers of a run, as the sandbox is told of them.
+    #[must_use]
+    pub fn run_servers(&self, scope: &ServerScope) -> Vec<RunServer> {
+        let catalog = self.catalog().scoped(scope);
+        let server = |server: &Arc<catalog::ServerTools>| RunServer {
+            name: server.name.as_str().to_owned(),
+            alias: server.alias.clone(),
+            description: server.description.clone().unwrap_or_default(),
+        };
+        catalog.servers().iter().map(server).collect()
+    }
+
+    /// The names of a run's servers.
+    #[must_use]
+    pub fn server_names(&self, scope: &ServerScope) -> Vec<ServerName> {
+        self.catalog().scoped(scope).servers().iter().map(|server| server.name.clone()).collect()
+    }
+
+    /// The manual of what code can do.
+    #[must_use]
+    pub fn manual(&self) -> String {
+        catalog::capability_summary(&self.catalog())
+    }
+
+    /// The answer to a call: an MCP result as the server sent it, or what a helper returns.
+    ///
+    /// # Errors
+    /// A fault for the model. Nothing is ever sent to a server twice.
+    pub async fn answer(
+        &self,
+        call: Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Box<RawValue>, ToolFault> {
+        match &call.server {
+            None => self.help(&call, cancel).await,
+            Some(server) => self.forward(server, &call, cancel).await,
+        }
+    }
+
+    /// What is known now; a snapshot.
+    pub(super) fn catalog(&self) -> Catalog {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).catalog.clone()
+    }
+
+    /// A server of the run.
+    pub(super) fn admitted(&self, server: &str, scope: &ServerScope) -> Result<ServerName, ToolFault> {
+        let catalog = self.catalog().scoped(scope);
+        if let Some(server) = catalog.server(server) {
+            return Ok(server.name.clone());
+        }
+        let names = self.server_names(scope);
+        let names: Vec<&str> = names.iter().map(ServerName::as_str).collect();
+        let available = if names.is_empty() { "none".into() } else { names.join(", ") };
+        let near = catalog.near_servers(server).to_string();
+        let shown = text::bounded(&text::inert_line(server), 100).into_owned();
+        Err(ToolFault::new(FaultCode::ServerUnavailable, format!("Server '{shown}' is not available"))
+            .hint(format!("{near} Available in this run: {available}").trim_start().to_owned()))
+    }
+
+    /// A live connection to a server, its tools in the catalog.
+    pub(super) async fn connected(
+        &self,
+        server: &ServerName,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<Connection>, UpstreamError> {
+        match self.upstream.connect(server, deadline, cancel).await {
+            Ok(connection) => {
+                self.learn(server, &connection.tools());
+                Ok(connection)
+            }
+            Err(error) => {
+                // A call that was given up says nothing of the server.
+                if !matches!(error, UpstreamError::Cancelled { .. } | UpstreamError::Closing) {
+                    self.learn_failure(server, &error.to_string());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn forward(
+        &self,
+        server: &str,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Box<RawValue>, ToolFault> {
+        let server = self.admitted(server, call.scope)?;
+        let arguments = arguments::object(&call.arguments, &self.limits)?;
+        let connection = self.connected(&server, call.deadline, cancel).await.map_err(fault)?;
+        let catalog = self.catalog();
+        let known = catalog.server(server.as_str()).ok_or_else(|| {
+            ToolFault::new(FaultCode::Internal, format!("server '{server}' has left the catalog"))
+        })?;
+        let tool = known.resolve(&call.tool)?.name.as_str().to_owned();
+        connection.call(tool, arguments, call.deadline, cancel).await.map_err(fault)
+    }
+
+    fn learn(&self, server: &ServerName, listing: &Arc<[Value]>) {
+        let same = |known: &Known| known.listings.get(server).is_some_and(|old| Arc::ptr_eq(old, listing));
+        if same(&self.known.read().unwrap_or_else(PoisonError::into_inner)) {
+            return;
+        }
+        let tools = listing
+            .iter()
+            .filter_map(|item| match Tool::from_json(item, &self.limits) {
+                Ok(tool) => Some(tool),
+                Err(refusal) => {
+                    tracing::warn!(%server, %refusal, "a tool is left out");
+                    None
+                }
+            })
+            .collect();
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.catalog = known.catalog.with_tools(server, Ok(tools), &self.limits);
+        known.listings.insert(server.clone(), Arc::clone(listing));
+    }
+
+    fn learn_failure(&self, server: &ServerName, reason: &str) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        // Tools that were listed before stay known: a server that died comes back.
+        if !known.listings.contains_key(server) {
+            known.catalog = known.catalog.with_tools(server, Err(reason.to_owned()), &self.limits);
+        }
+    }
+}
+
+/// A server's failure as the model reads it.
+pub(super) fn fault(error: UpstreamError) -> ToolFault {
+    let (code, hint) = match &error {
+        UpstreamError::Unknown { .. } => (FaultCode::ServerUnavailable, ""),
+        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
+            (FaultCode::ServerFailed, "the user must fix it; `hotcell doctor` checks the configured commands")
+        }
+        UpstreamError::Died { .. } => (FaultCode::ServerFailed, "it is started again by the next call"),
+        UpstreamError::Nonsense { .. } => (FaultCode::ServerFailed, ""),
+        UpstreamError::Refused { .. } => (FaultCode::ToolError, ""),
+        UpstreamError::Deadline { .. } => {
+            (FaultCode::Deadline, "whether it took effect is unknown; give the run a larger timeout")
+        }
+        UpstreamError::Cancelled { .. } | UpstreamError::Closing => (FaultCode::Cancelled, ""),
+    };
+    let shown = text::inert(&error.to_string()).into_owned();
+    ToolFault::new(code, text::bounded(&shown, FAILURE_CHARS_MAX)).hint(hint)
+}

@@ -1,0 +1,168 @@
+//! The helpers that code reaches through `mcp.runtime`, answered from the catalog and the saved tools.
+//!
+//! They tell of the run's own servers only, except `discovered_servers`, which gives the names of all.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::answer::{Broker, Call, fault};
+use super::arguments;
+use crate::catalog::{self, Catalog, Detail};
+use crate::run::{FaultCode, ToolFault};
+use crate::text;
+
+/// How long helpers that look at all servers wait for the slowest.
+const LISTING: Duration = Duration::from_secs(10);
+/// Servers that are started side by side for such a helper.
+const LISTED_AT_ONCE: usize = 8;
+/// Hits of a search that asks for no number, as in the system that hotcell replaces.
+const HITS: usize = 5;
+
+impl Broker {
+    pub(super) async fn help(
+        &self,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Box<RawValue>, ToolFault> {
+        let value = match call.tool.as_str() {
+            "discovered_servers" => self.discovered_servers(call)?,
+            "list_servers" => catalog::list_servers(&self.catalog().scoped(call.scope)),
+            "list_tools" => self.list_tools(call, cancel).await?,
+            "query_tool_docs" => self.query_tool_docs(call, cancel).await?,
+            "search_tool_docs" => self.search_tool_docs(call, cancel).await?,
+            "describe_server" => self.describe_server(call, cancel).await?,
+            "list_loaded_server_metadata" => {
+                catalog::loaded_server_metadata(&self.all_listed(call, cancel).await)
+            }
+            "capability_summary" => json!(catalog::capability_summary(&self.catalog().scoped(call.scope))),
+            "save_tool" => self.save_tool(call)?,
+            "saved_tools" => self.saved_tools()?,
+            unknown => {
+                let shown = text::bounded(&text::inert_line(unknown), 100).into_owned();
+                return Err(ToolFault::new(FaultCode::UnknownTool, format!("there is no helper '{shown}'")));
+            }
+        };
+        to_raw_value(&value).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
+    }
+
+    fn discovered_servers(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            #[serde(default)]
+            detailed: bool,
+        }
+        let Arguments { detailed } = self.read(call)?;
+        let catalog = self.catalog();
+        Ok(if detailed { catalog::discovered_servers(&catalog) } else { catalog::list_servers(&catalog) })
+    }
+
+    async fn list_tools(&self, call: &Call<'_>, cancel: &CancellationToken) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            server: String,
+        }
+        let Arguments { server } = self.read(call)?;
+        let (catalog, server) = self.listed(&server, call, cancel).await?;
+        Ok(catalog.server(&server).map_or(Value::Null, |server| catalog::list_tools(server)))
+    }
+
+    async fn describe_server(&self, call: &Call<'_>, cancel: &CancellationToken) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            name: String,
+        }
+        let Arguments { name } = self.read(call)?;
+        let (catalog, server) = self.listed(&name, call, cancel).await?;
+        Ok(catalog.server(&server).map_or(Value::Null, |server| catalog::describe_server(server)))
+    }
+
+    async fn query_tool_docs(&self, call: &Call<'_>, cancel: &CancellationToken) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            server: String,
+            #[serde(default)]
+            tool: Option<String>,
+            #[serde(default)]
+            detail: Option<String>,
+        }
+        let Arguments { server, tool, detail } = self.read(call)?;
+        let detail = detail.map_or(Detail::Summary, |word| Detail::from_word(&word));
+        let (catalog, server) = self.listed(&server, call, cancel).await?;
+        let Some(server) = catalog.server(&server) else { return Ok(Value::Null) };
+        Ok(catalog::query_tool_docs(server, tool.as_deref(), detail)?)
+    }
+
+    async fn search_tool_docs(
+        &self,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            query: String,
+            #[serde(default)]
+            limit: Option<usize>,
+            #[serde(default)]
+            offset: usize,
+            #[serde(default)]
+            detail: Option<String>,
+        }
+        let Arguments { query, limit, offset, detail } = self.read(call)?;
+        let detail = detail.map_or(Detail::Summary, |word| Detail::from_word(&word));
+        let catalog = self.all_listed(call, cancel).await;
+        let (hits, _) = catalog::search(&catalog, &query, limit.unwrap_or(HITS), offset);
+        Ok(hits.iter().map(|hit| hit.to_json(detail)).collect())
+    }
+
+    fn save_tool(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            name: String,
+            source: String,
+        }
+        let Arguments { name, source } = self.read(call)?;
+        self.saved.save(&name, &source).map_err(ToolFault::from)?;
+        Ok(json!(format!("Tool '{name}' saved; later sessions can call it by this name.")))
+    }
+
+    fn saved_tools(&self) -> Result<Value, ToolFault> {
+        let saved = self.saved.all().map_err(ToolFault::from)?;
+        Ok(saved.into_iter().map(|(name, source)| json!({"name": name, "source": source})).collect())
+    }
+
+    /// The catalog in which this server of the run has its tools, and its name.
+    async fn listed(
+        &self,
+        server: &str,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(Catalog, String), ToolFault> {
+        let server = self.admitted(server, call.scope)?;
+        self.connected(&server, call.deadline, cancel).await.map_err(fault)?;
+        Ok((self.catalog(), server.as_str().to_owned()))
+    }
+
+    /// The catalog in which every server of the run has its tools or the reason why not.
+    async fn all_listed(&self, call: &Call<'_>, cancel: &CancellationToken) -> Catalog {
+        let deadline = call.deadline.min(Instant::now() + LISTING);
+        let servers = self.server_names(call.scope);
+        stream::iter(&servers)
+            .for_each_concurrent(LISTED_AT_ONCE, |server| async move {
+                if let Err(error) = self.connected(server, deadline, cancel).await {
+                    tracing::info!(%server, %error, "a server's tools are not known");
+                }
+            })
+            .await;
+        self.catalog().scoped(call.scope)
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, ToolFault> {
+        arguments::of_helper(&call.tool, &call.arguments, &self.limits)
+    }
+}

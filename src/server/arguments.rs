@@ -1,0 +1,242 @@
+//! Turns the arguments of `run_python` into a checked request; bad input is refused here and nowhere else.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::run::{FaultCode, RunRequest, ServerScope, ToolFault};
+
+/// What holds when the caller does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunDefaults {
+    /// Time of a run that asks for none.
+    pub timeout: Duration,
+    /// Longest time that a run may ask for.
+    pub timeout_max: Duration,
+}
+
+/// The names of all arguments.
+const NAMES: [&str; 4] = ["code", "servers", "timeout", "reset"];
+
+/// A checked request; `configured` are the servers that there are.
+///
+/// # Errors
+/// `invalid_arguments` naming the argument, what it is and what it must be.
+pub(super) fn run_request(
+    arguments: &Map<String, Value>,
+    configured: &[ServerName],
+    defaults: RunDefaults,
+    limits: &Limits,
+) -> Result<RunRequest, ToolFault> {
+    if let Some(unknown) = arguments.keys().find(|key| !NAMES.contains(&key.as_str())) {
+        let nearest =
+            nearest(unknown, &NAMES).map(|name| format!("did you mean {name:?}? ")).unwrap_or_default();
+        return Err(invalid(format!("unknown argument {unknown:?}"))
+            .hint(format!("{nearest}run_python takes code, servers, timeout and reset")));
+    }
+    Ok(RunRequest {
+        code: code(arguments.get("code"), limits)?,
+        servers: servers(arguments.get("servers"), configured)?,
+        timeout: timeout(arguments.get("timeout"), defaults)?,
+        reset: match arguments.get("reset") {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(reset)) => *reset,
+            Some(other) => return Err(mistyped("reset", other, "true or false")),
+        },
+    })
+}
+
+fn code(value: Option<&Value>, limits: &Limits) -> Result<String, ToolFault> {
+    let code = match value {
+        Some(Value::String(code)) => code,
+        None | Some(Value::Null) => {
+            return Err(invalid("code is missing".into()).hint("pass the Python source as code"));
+        }
+        Some(other) => return Err(mistyped("code", other, "a string of Python source")),
+    };
+    if code.trim().is_empty() {
+        return Err(invalid("code is empty".into()).hint("pass the Python source as code"));
+    }
+    if code.len() > limits.code_bytes_max {
+        return Err(invalid(format!(
+            "code has {} bytes, at most {} are taken",
+            code.len(),
+            limits.code_bytes_max
+        ))
+        .hint("keep data out of the code: read it through a tool"));
+    }
+    if let Some(at) = code.find('\0') {
+        return Err(invalid(format!("code holds a NUL character at byte {at}")).hint("write it as \\x00"));
+    }
+    Ok(code.clone())
+}
+
+fn servers(value: Option<&Value>, configured: &[ServerName]) -> Result<ServerScope, ToolFault> {
+    let list = match value {
+        None | Some(Value::Null) => return Ok(ServerScope::All),
+        Some(Value::Array(list)) => list,
+        Some(other) => return Err(mistyped("servers", other, "a list of server names")),
+    };
+    let mut servers: Vec<ServerName> = Vec::new();
+    for value in list {
+        let Value::String(text) = value else {
+            return Err(mistyped("servers", value, "a list of server names"));
+        };
+        let Some(server) = configured.iter().find(|name| name.as_str() == text) else {
+            return Err(unavailable(text, configured));
+        };
+        if !servers.contains(server) {
+            servers.push(server.clone());
+        }
+    }
+    Ok(ServerScope::Only(servers))
+}
+
+fn timeout(value: Option<&Value>, defaults: RunDefaults) -> Result<Duration, ToolFault> {
+    let bounds = format!("a number of seconds above 0 and up to {}", defaults.timeout_max.as_secs());
+    let seconds = match value {
+        None | Some(Value::Null) => return Ok(defaults.timeout),
+        Some(Value::Number(number)) => number.as_f64().unwrap_or(f64::NAN),
+        Some(other) => return Err(mistyped("timeout", other, &bounds)),
+    };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(timeout) if !timeout.is_zero() && timeout <= defaults.timeout_max => Ok(timeout),
+        _ => Err(invalid(format!("timeout is {seconds}, it must be {bounds}"))
+            .hint("MCP_BRIDGE_MAX_TIMEOUT raises the bound")),
+    }
+}
+
+fn unavailable(text: &str, configured: &[ServerName]) -> ToolFault {
+    let names: Vec<&str> = configured.iter().map(ServerName::as_str).collect();
+    let hint = match (names.is_empty(), nearest(text, &names)) {
+        (true, _) => "no server is configured".to_owned(),
+        (false, Some(near)) => format!("did you mean {near:?}? Available: {}", names.join(", ")),
+        (false, None) => format!("available: {}", names.join(", ")),
+    };
+    let shown: String = text.chars().take(100).flat_map(char::escape_debug).collect();
+    invalid(format!("Server '{shown}' is not available")).hint(hint)
+}
+
+fn nearest<'a>(text: &str, names: &[&'a str]) -> Option<&'a str> {
+    names
+        .iter()
+        .map(|name| {
+            (strsim::normalized_damerau_levenshtein(&text.to_lowercase(), &name.to_lowercase()), *name)
+        })
+        .filter(|(likeness, _)| *likeness >= 0.5)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+fn mistyped(name: &str, value: &Value, wanted: &str) -> ToolFault {
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    };
+    invalid(format!("{name} is {kind}, it must be {wanted}"))
+}
+
+fn invalid(message: String) -> ToolFault {
+    ToolFault::new(FaultCode::InvalidArguments, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(arguments: Value) -> Result<RunRequest, String> {
+        let configured = ["github", "time"].map(|name| ServerName::new(name).unwrap());
+        let defaults =
+            RunDefaults { timeout: Duration::from_secs(30), timeout_max: Duration::from_secs(120) };
+        let limits = Limits { code_bytes_max: 50, ..Limits::default() };
+        let Value::Object(arguments) = arguments else { panic!("an object") };
+        run_request(&arguments, &configured, defaults, &limits)
+            .map_err(|fault| format!("{}; {}", fault.message, fault.hint))
+    }
+
+    #[test]
+    fn defaults_hold_for_what_is_not_said() {
+        let asked = check(json!({"code": "1", "servers": null, "timeout": null, "reset": null})).unwrap();
+        assert_eq!(
+            asked,
+            RunRequest {
+                code: "1".into(),
+                servers: ServerScope::All,
+                timeout: Duration::from_secs(30),
+                reset: false
+            }
+        );
+    }
+
+    #[test]
+    fn every_argument_is_taken() {
+        let asked = check(json!({"code": "1", "servers": ["time", "time"], "timeout": 0.5, "reset": true}));
+        assert_eq!(
+            asked.unwrap(),
+            RunRequest {
+                code: "1".into(),
+                servers: ServerScope::Only(vec![ServerName::new("time").unwrap()]),
+                timeout: Duration::from_millis(500),
+                reset: true
+            }
+        );
+    }
+
+    #[test]
+    fn every_refusal_names_the_argument_and_what_it_must_be() {
+        let cases = [
+            (json!({}), "code is missing; pass the Python source as code"),
+            (json!({"code": 1}), "code is a number, it must be a string of Python source; "),
+            (json!({"code": " \n"}), "code is empty; pass the Python source as code"),
+            (
+                json!({"code": "x".repeat(51)}),
+                "code has 51 bytes, at most 50 are taken; keep data out of the code: read it through a tool",
+            ),
+            (json!({"code": "a\0"}), "code holds a NUL character at byte 1; write it as \\x00"),
+            (
+                json!({"code": "1", "servers": "time"}),
+                "servers is a string, it must be a list of server names; ",
+            ),
+            (
+                json!({"code": "1", "servers": [1]}),
+                "servers is a number, it must be a list of server names; ",
+            ),
+            (
+                json!({"code": "1", "servers": ["githup"]}),
+                "Server 'githup' is not available; did you mean \"github\"? Available: github, time",
+            ),
+            (
+                json!({"code": "1", "timeout": true}),
+                "timeout is a boolean, it must be a number of seconds above 0 and up to 120; ",
+            ),
+            (
+                json!({"code": "1", "timeout": -1}),
+                "timeout is -1, it must be a number of seconds above 0 and up to 120; MCP_BRIDGE_MAX_TIMEOUT raises the bound",
+            ),
+            (
+                json!({"code": "1", "timeout": 0}),
+                "timeout is 0, it must be a number of seconds above 0 and up to 120; MCP_BRIDGE_MAX_TIMEOUT raises the bound",
+            ),
+            (
+                json!({"code": "1", "timeout": 1e9}),
+                "timeout is 1000000000, it must be a number of seconds above 0 and up to 120; MCP_BRIDGE_MAX_TIMEOUT raises the bound",
+            ),
+            (json!({"code": "1", "reset": "yes"}), "reset is a string, it must be true or false; "),
+            (
+                json!({"code": "1", "timout": 3}),
+                "unknown argument \"timout\"; did you mean \"timeout\"? run_python takes code, servers, timeout and reset",
+            ),
+        ];
+        for (arguments, refusal) in cases {
+            assert_eq!(check(arguments).unwrap_err(), refusal);
+        }
+    }
+}

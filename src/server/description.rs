@@ -1,0 +1,139 @@
+//! The one tool as the client lists it: small, and the same bytes at every start.
+
+use std::sync::Arc;
+
+use rmcp::model::{MetaObject, Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+
+use super::arguments::RunDefaults;
+use crate::names::ServerName;
+
+/// Claude Code cuts descriptions at 2,048 bytes without a word (anthropics/claude-code issue 41593).
+const DESCRIPTION_BYTES_MAX: usize = 2048;
+/// Bytes of server names in the description; the rest is "+N more".
+const SERVERS_BYTES_MAX: usize = 400;
+/// What a client may show of one result, in characters: beyond its own default, as replies are bounded here.
+const RESULT_CHARS_MAX: u64 = 100_000;
+
+/// The tool, for these servers.
+pub(super) fn run_python(servers: &[ServerName], defaults: RunDefaults) -> Tool {
+    let description = description(servers);
+    debug_assert!(description.len() <= DESCRIPTION_BYTES_MAX);
+    let mut meta = Map::new();
+    meta.insert("anthropic/alwaysLoad".into(), Value::Bool(true));
+    meta.insert("anthropic/maxResultSizeChars".into(), RESULT_CHARS_MAX.into());
+    Tool::new("run_python", description, Arc::new(input_schema(defaults)))
+        .annotate(
+            ToolAnnotations::with_title("Run Python")
+                .read_only(false)
+                .destructive(!servers.is_empty())
+                .idempotent(false)
+                .open_world(!servers.is_empty()),
+        )
+        .with_meta(MetaObject(meta))
+}
+
+fn description(servers: &[ServerName]) -> String {
+    let mut text = String::from(
+        "Run Python in a persistent, sandboxed interpreter: variables and imports stay for the next call; no network, \
+         no host files. You get what the code prints, the value of a last expression, and open figures.\n",
+    );
+    if servers.is_empty() {
+        text.push_str("No MCP servers are configured.\n");
+    } else {
+        text.push_str(&format!("MCP servers as Python functions: {}.\n", server_names(servers)));
+        text.push_str(
+            "Find tools: print(runtime.search_tool_docs_sync(\"what you need\")). Call: await mcp_NAME.tool(arg=...), or \
+             mcp_NAME.tool.sync(arg=...); asyncio.gather runs calls in parallel.\n",
+        );
+    }
+    text.push_str("Manual: print(runtime.capability_summary())");
+    text
+}
+
+/// Names in order until their room is used up; what is no plain text is shown escaped.
+fn server_names(servers: &[ServerName]) -> String {
+    let mut shown = String::new();
+    for (index, server) in servers.iter().enumerate() {
+        let name = server.as_str().escape_debug().to_string();
+        if shown.len() + name.len() + 2 > SERVERS_BYTES_MAX {
+            return format!("{shown}, +{} more", servers.len() - index).trim_start_matches(", ").to_owned();
+        }
+        if !shown.is_empty() {
+            shown.push_str(", ");
+        }
+        shown.push_str(&name);
+    }
+    shown
+}
+
+fn input_schema(defaults: RunDefaults) -> Map<String, Value> {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "code": {"type": "string"},
+            "servers": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "only these servers; default all"
+            },
+            "timeout": {
+                "type": "number",
+                "description": format!(
+                    "seconds, default {}, at most {}",
+                    defaults.timeout.as_secs_f64(),
+                    defaults.timeout_max.as_secs_f64()
+                )
+            },
+            "reset": {"type": "boolean", "description": "start from a fresh interpreter"}
+        },
+        "required": ["code"],
+        "additionalProperties": false
+    });
+    match schema {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const DEFAULTS: RunDefaults =
+        RunDefaults { timeout: Duration::from_secs(30), timeout_max: Duration::from_secs(120) };
+
+    fn servers(count: usize) -> Vec<ServerName> {
+        (0..count).map(|n| ServerName::new(&format!("server-number-{n}")).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_thousand_servers_fit_the_description() {
+        let tool = run_python(&servers(1000), DEFAULTS);
+        let description = tool.description.unwrap();
+        assert!(description.len() <= DESCRIPTION_BYTES_MAX, "{}", description.len());
+        assert!(description.contains("server-number-0, server-number-1"));
+        assert!(description.contains("+977 more"), "{description}");
+    }
+
+    #[test]
+    fn a_name_longer_than_the_room_is_counted() {
+        let long = ServerName::new(&"x".repeat(256)).unwrap();
+        let description = description(&[long.clone(), long]);
+        assert!(description.contains("+1 more"), "{description}");
+    }
+
+    #[test]
+    fn without_servers_nothing_is_said_of_calls() {
+        let tool = run_python(&[], DEFAULTS);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&tool).unwrap());
+    }
+
+    #[test]
+    fn with_servers_the_tool_reads_like_this() {
+        let tool = run_python(&servers(3), DEFAULTS);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&tool).unwrap());
+    }
+}

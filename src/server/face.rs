@@ -1,0 +1,219 @@
+//! Answers the client's requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, DiscoverResult, ErrorData,
+    Implementation, ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ProgressToken, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ResourceContents, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::{NotificationContext, Peer, RequestContext};
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::arguments::{self, RunDefaults};
+use super::description;
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::render::{self, Block, Reply, Verdict};
+use crate::run::{FaultCode, OutputMode, RunRequest, ToolFault};
+use crate::session::{Progress, RunAsked, Session};
+
+/// The manual, under this bridge's address and under that of the project whose users know it by.
+const MANUALS: [&str; 2] =
+    ["resource://hotcell/capabilities", "resource://mcp-server-code-execution-mode/capabilities"];
+
+/// How often a run that says nothing is reported as going on.
+const STILL_RUNNING: Duration = Duration::from_secs(10);
+
+/// What the face needs to know.
+#[derive(Debug, Clone)]
+pub struct FaceSettings {
+    /// The configured servers, in the order in which they are shown.
+    pub servers: Vec<ServerName>,
+    /// What holds when the caller does not say.
+    pub defaults: RunDefaults,
+    /// How replies are written.
+    pub output_mode: OutputMode,
+    /// Whether replies carry structured content beside the text.
+    pub structured: bool,
+    /// Whether the sandbox is started before the first run.
+    pub prewarm: bool,
+    /// The manual's text.
+    pub manual: String,
+    /// The bounds.
+    pub limits: Arc<Limits>,
+}
+
+/// The server that clients see.
+pub struct Face {
+    session: Arc<Session>,
+    settings: FaceSettings,
+    tool: Tool,
+}
+
+impl Face {
+    /// A face over the session.
+    #[must_use]
+    pub fn new(session: Arc<Session>, settings: FaceSettings) -> Self {
+        let tool = description::run_python(&settings.servers, settings.defaults);
+        Self { session, settings, tool }
+    }
+
+    fn prewarm(&self) {
+        if self.settings.prewarm {
+            self.session.prewarm();
+        }
+    }
+
+    async fn run(&self, request: RunRequest, context: &RequestContext<RoleServer>) -> Reply {
+        let (progress, heard) = mpsc::channel(64);
+        let session = Arc::clone(&self.session);
+        let cancel = context.ct.clone();
+        // As a task of its own: a defect in it must still be answered, or the client waits for ever.
+        let run = tokio::spawn(async move { session.run(RunAsked { request, cancel, progress }).await });
+        let reporting = CancellationToken::new();
+        let stop = reporting.clone().drop_guard();
+        if let Some(token) = context.meta.get_progress_token() {
+            tokio::spawn(report_progress(context.peer.clone(), token, heard, reporting));
+        }
+        let report = run.await;
+        drop(stop);
+        match report {
+            Ok(Ok(report)) => render::render(&report, self.settings.output_mode, &self.settings.limits),
+            Ok(Err(fault)) => render::refusal(&fault, self.settings.output_mode, &self.settings.limits),
+            Err(error) => {
+                tracing::error!(%error, "a run's task broke");
+                let fault = ToolFault::new(FaultCode::Internal, "the run broke inside hotcell")
+                    .hint("run it again; variables may be gone");
+                render::refusal(&fault, self.settings.output_mode, &self.settings.limits)
+            }
+        }
+    }
+
+    fn result(&self, reply: Reply) -> CallToolResult {
+        let blocks = reply
+            .blocks
+            .into_iter()
+            .map(|block| match block {
+                Block::Text(text) => ContentBlock::text(text),
+                Block::Image(image) => ContentBlock::image(image.base64, image.mime_type),
+            })
+            .collect();
+        let mut result = CallToolResult::success(blocks);
+        result.is_error = Some(reply.verdict == Verdict::Error);
+        if self.settings.structured {
+            result.structured_content = Some(reply.structured);
+        }
+        result
+    }
+}
+
+impl ServerHandler for Face {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        let about = Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(capabilities).with_server_info(about)
+    }
+
+    async fn on_initialized(&self, _context: NotificationContext<RoleServer>) {
+        self.prewarm();
+    }
+
+    async fn discover(&self, _context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        self.prewarm();
+        let versions = self.supported_protocol_versions().into_owned();
+        Ok(DiscoverResult::from_server_info(versions, self.get_info()))
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.prewarm();
+        Ok(ListToolsResult::with_all_items(vec![self.tool.clone()]))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if request.name != self.tool.name {
+            let message = format!("unknown tool {:?}; the only tool is run_python", request.name);
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let none = Map::<String, Value>::new();
+        let arguments = request.arguments.as_ref().unwrap_or(&none);
+        let settings = &self.settings;
+        let checked =
+            arguments::run_request(arguments, &settings.servers, settings.defaults, &settings.limits);
+        let reply = match checked {
+            Ok(asked) => self.run(asked, &context).await,
+            Err(fault) => render::refusal(&fault, settings.output_mode, &settings.limits),
+        };
+        Ok(self.result(reply).into())
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let manual = |uri: &str| {
+            Resource::new(uri, "capabilities")
+                .with_title("What code in run_python can do")
+                .with_mime_type("text/markdown")
+        };
+        Ok(ListResourcesResult::with_all_items(MANUALS.map(manual).to_vec()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        if !MANUALS.contains(&request.uri.as_str()) {
+            let message = format!("unknown resource {:?}; there is {}", request.uri, MANUALS[0]);
+            return Err(ErrorData::resource_not_found(message, None));
+        }
+        let contents = ResourceContents::text(self.settings.manual.clone(), request.uri);
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+}
+
+/// Tells the client what happens in the run, and every ten seconds that it still goes on.
+async fn report_progress(
+    peer: Peer<RoleServer>,
+    token: ProgressToken,
+    mut heard: mpsc::Receiver<Progress>,
+    ended: CancellationToken,
+) {
+    let started = Instant::now();
+    let mut ticks = tokio::time::interval_at(started + STILL_RUNNING, STILL_RUNNING);
+    let mut step = 0_u32;
+    loop {
+        let message = tokio::select! {
+            biased;
+            () = ended.cancelled() => return,
+            event = heard.recv() => match event {
+                Some(Progress::Started) => "running".to_owned(),
+                Some(Progress::Call { tool, number }) => format!("call {number}: {tool}"),
+                None => return,
+            },
+            _ = ticks.tick() => format!("running for {} s", started.elapsed().as_secs()),
+        };
+        step += 1;
+        let note = ProgressNotificationParam::new(token.clone(), f64::from(step)).with_message(message);
+        if let Err(error) = peer.notify_progress(note).await {
+            tracing::debug!(%error, "the client takes no progress");
+            return;
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! The task that owns the session: it feeds the machine with events and carries out its effects.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use super::machine::{Effect, Machine};
+use super::sandbox::{Maker, Sandbox, SandboxReport, SandboxSettings};
+use crate::broker::{Broker, Call};
+use crate::limits::Limits;
+use crate::names::{CallId, RunId};
+use crate::protocol::{CallFrame, CallResult, ToSupervisor, ToWorker};
+use crate::run::{CallOutcome, FaultCode, RunReport, RunRequest, ServerScope, ToolFault};
+
+/// A run that is asked for, and who waits for it.
+pub struct RunAsked {
+    /// What to run.
+    pub request: RunRequest,
+    /// The client's cancellation.
+    pub cancel: CancellationToken,
+    /// Hears of the run's progress; what does not fit is left out.
+    pub progress: mpsc::Sender<Progress>,
+}
+
+/// What happens in a run while it goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// The code is executing.
+    Started,
+    /// A tool is called: the text names it, the number counts them.
+    Call {
+        /// `server.tool`.
+        tool: String,
+        /// Counted from 1.
+        number: usize,
+    },
+}
+
+/// A session. Ends with [`Session::close`].
+pub struct Session {
+    asks: mpsc::Sender<(RunAsked, oneshot::Sender<RunReport>)>,
+    prewarm: Arc<Notify>,
+    closing: CancellationToken,
+    task: Mutex<Option<JoinHandle<()>>>,
+    limits: Arc<Limits>,
+}
+
+/// The run that the machine has taken.
+struct Current {
+    id: RunId,
+    scope: ServerScope,
+    cancel: CancellationToken,
+    progress: mpsc::Sender<Progress>,
+    reply: oneshot::Sender<RunReport>,
+    /// Ends all calls of this run.
+    calls: CancellationToken,
+    started_calls: usize,
+}
+
+struct CallEnded {
+    run: RunId,
+    call: CallId,
+    index: usize,
+    outcome: CallOutcome,
+}
+
+struct Actor {
+    machine: Machine,
+    broker: Arc<Broker>,
+    limits: Arc<Limits>,
+    /// Away while it is starting a sandbox.
+    maker: Option<Maker>,
+    starting: Option<JoinHandle<(Maker, Result<Sandbox, ToolFault>)>>,
+    sandbox: Option<Sandbox>,
+    closings: JoinSet<()>,
+    calls: JoinSet<CallEnded>,
+    in_flight: HashMap<CallId, CancellationToken>,
+    current: Option<Current>,
+    notices_given: bool,
+    pings: u64,
+}
+
+impl Session {
+    /// Starts the session's task, and no sandbox yet. Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn start(
+        settings: SandboxSettings,
+        broker: Arc<Broker>,
+        limits: Arc<Limits>,
+        idle_stop: Option<Duration>,
+    ) -> Self {
+        let (asks, inbox) = mpsc::channel(limits.runs_queued_max);
+        let closing = CancellationToken::new();
+        let actor = Actor {
+            machine: Machine::new(Arc::clone(&limits), idle_stop),
+            broker,
+            limits: Arc::clone(&limits),
+            maker: Some(Maker::new(settings, Arc::clone(&limits))),
+            starting: None,
+            sandbox: None,
+            closings: JoinSet::new(),
+            calls: JoinSet::new(),
+            in_flight: HashMap::new(),
+            current: None,
+            notices_given: false,
+            pings: 0,
+        };
+        let prewarm = Arc::new(Notify::new());
+        let task = tokio::spawn(actor.live(inbox, closing.clone(), Arc::clone(&prewarm)));
+        Self { asks, prewarm, closing, task: Mutex::new(Some(task)), limits }
+    }
+
+    /// Starts the sandbox in the background, unless there is one.
+    pub fn prewarm(&self) {
+        self.prewarm.notify_one();
+    }
+
+    /// Runs code; waits behind the runs asked for before.
+    ///
+    /// # Errors
+    /// `busy` when too many wait already, `internal` when the session has ended.
+    pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
+        let (reply, report) = oneshot::channel();
+        self.asks.try_send((asked, reply)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => ToolFault::new(
+                FaultCode::Busy,
+                format!("{} runs are waiting already", self.limits.runs_queued_max),
+            )
+            .hint("wait for one of them"),
+            mpsc::error::TrySendError::Closed(_) => closed(),
+        })?;
+        report.await.map_err(|_| closed())
+    }
+
+    /// Ends the session: its run, its calls, its container.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        if let Some(task) = self.task.lock().await.take()
+            && let Err(error) = task.await
+        {
+            tracing::warn!(%error, "the session's task broke");
+        }
+    }
+
+    /// Starts a sandbox, reports on it, and closes it: for `doctor`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn probe(settings: SandboxSettings, limits: Arc<Limits>) -> Result<SandboxReport, ToolFault> {
+        let sandbox = Maker::new(settings, limits).make().await?;
+        let report = sandbox.report.clone();
+        sandbox.close().await;
+        Ok(report)
+    }
+}
+
+impl Actor {
+    async fn live(
+        mut self,
+        mut asks: mpsc::Receiver<(RunAsked, oneshot::Sender<RunReport>)>,
+        closing: CancellationToken,
+        prewarm: Arc<Notify>,
+    ) {
+        let mut heartbeat = tokio::time::interval(self.limits.heartbeat / 4);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let takes_runs = self.machine.takes_runs() && self.current.is_none();
+            let deadline = self.machine.deadline();
+            // Deadlines come before frames, so that a flood of frames cannot hold them up.
+            let effects = tokio::select! {
+                biased;
+                () = closing.cancelled() => break,
+                () = cancelled(self.current.as_ref()) => self.cancel_current(),
+                () = prewarm.notified() => self.machine.prewarm(),
+                () = sleep_until(deadline) => self.machine.tick(Instant::now()),
+                _ = heartbeat.tick() => { self.beat(); vec![] }
+                Some(ended) = self.calls.join_next() => self.call_ended(ended),
+                Some(closed) = self.closings.join_next() => {
+                    if let Err(error) = closed { tracing::warn!(%error, "closing a sandbox broke"); }
+                    vec![]
+                }
+                started = joined(self.starting.as_mut()) => self.started(started),
+                frame = next_frame(self.sandbox.as_mut()) => self.frame(frame),
+                asked = asks.recv(), if takes_runs => match asked {
+                    Some((asked, reply)) => self.asked(asked, reply),
+                    None => break,
+                },
+            };
+            self.carry_out(effects);
+        }
+        self.end().await;
+    }
+
+    fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<RunReport>) -> Vec<Effect> {
+        let RunAsked { request, cancel, progress } = asked;
+        let scope = request.servers.clone();
+        let servers = self.broker.server_names(&scope);
+        let (id, effects) = self.machine.ask(request, servers, Instant::now());
+        let calls = CancellationToken::new();
+        self.current = Some(Current { id, scope, cancel, progress, reply, calls, started_calls: 0 });
+        effects
+    }
+
+    fn cancel_current(&mut self) -> Vec<Effect> {
+        let Some(current) = &mut self.current else { return vec![] };
+        // Heard once: from here on the machine ends the run.
+        current.cancel = CancellationToken::new();
+        let id = current.id;
+        self.machine.cancel(id, Instant::now())
+    }
+
+    fn started(
+        &mut self,
+        started: Result<(Maker, Result<Sandbox, ToolFault>), tokio::task::JoinError>,
+    ) -> Vec<Effect> {
+        self.starting = None;
+        match started {
+            Ok((maker, Ok(sandbox))) => {
+                self.maker = Some(maker);
+                let notices = if std::mem::replace(&mut self.notices_given, true) {
+                    vec![]
+                } else {
+                    sandbox.report.notices.clone()
+                };
+                self.sandbox = Some(sandbox);
+                self.machine.sandbox_up(notices, Instant::now())
+            }
+            Ok((maker, Err(fault))) => {
+                self.maker = Some(maker);
+                self.machine.sandbox_failed(fault)
+            }
+            Err(error) => {
+                tracing::error!(%error, "starting a sandbox broke");
+                self.machine.sandbox_failed(ToolFault::new(FaultCode::Internal, "starting the sandbox broke"))
+            }
+        }
+    }
+
+    fn frame(
+        &mut self,
+        frame: Option<Result<crate::protocol::FromSandbox, crate::protocol::Dropped>>,
+    ) -> Vec<Effect> {
+        match frame {
+            Some(Ok(frame)) => self.machine.frame(frame, Instant::now()),
+            Some(Err(dropped)) => {
+                self.machine.dropped(&dropped);
+                vec![]
+            }
+            None => {
+                let stderr = self.sandbox.as_ref().map(Sandbox::stderr).unwrap_or_default();
+                let reason = if stderr.is_empty() { "it was stopped or removed".into() } else { stderr };
+                self.machine.stream_ended(&reason)
+            }
+        }
+    }
+
+    fn call_ended(&mut self, ended: Result<CallEnded, tokio::task::JoinError>) -> Vec<Effect> {
+        match ended {
+            Ok(CallEnded { run, call, index, outcome }) => {
+                if self.current.as_ref().is_some_and(|current| current.id == run) {
+                    self.in_flight.remove(&call);
+                }
+                self.machine.call_ended(run, index, outcome);
+            }
+            Err(error) => tracing::error!(%error, "a call's task broke"),
+        }
+        vec![]
+    }
+
+    fn beat(&mut self) {
+        if let Some(sandbox) = &self.sandbox {
+            self.pings += 1;
+            sandbox.send(&ToSupervisor::Ping { seq: self.pings });
+        }
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::StartSandbox => self.start_sandbox(),
+                Effect::Send(frame) => {
+                    if let Some(sandbox) = &self.sandbox {
+                        sandbox.send(&frame);
+                    }
+                }
+                Effect::SendRun { run, code } => self.send_run(run, code),
+                Effect::StartCall { call, index, deadline } => self.start_call(call, index, deadline),
+                Effect::Refuse { call, fault } => self.refuse(call, fault),
+                Effect::CancelCall(call) => {
+                    if let Some(cancel) = self.in_flight.remove(&call) {
+                        cancel.cancel();
+                    }
+                }
+                Effect::EndCalls => {
+                    self.in_flight.clear();
+                    if let Some(current) = &self.current {
+                        current.calls.cancel();
+                    }
+                }
+                Effect::CloseSandbox => {
+                    if let Some(sandbox) = self.sandbox.take() {
+                        self.closings.spawn(sandbox.close());
+                    }
+                }
+                Effect::Finish(report) => {
+                    if let Some(current) = self.current.take()
+                        && current.reply.send(*report).is_err()
+                    {
+                        tracing::debug!("nobody waits for the run's report any more");
+                    }
+                }
+            }
+        }
+    }
+
+    fn start_sandbox(&mut self) {
+        let Some(mut maker) = self.maker.take() else { return };
+        self.starting = Some(tokio::spawn(async move {
+            let made = maker.make().await;
+            (maker, made)
+        }));
+    }
+
+    fn send_run(&mut self, run: RunId, code: String) {
+        let (Some(sandbox), Some(current)) = (&self.sandbox, &self.current) else { return };
+        let servers = self.broker.run_servers(&current.scope);
+        // Nothing is under way between runs, so the queue has room unless the sandbox is stuck; then the run's
+        // deadline ends it.
+        if sandbox.data().try_send(ToWorker::Run { run, code, servers }.to_line()).is_err() {
+            tracing::warn!("the run could not be queued");
+        }
+        tell(&current.progress, Progress::Started);
+    }
+
+    fn start_call(&mut self, frame: CallFrame, index: usize, deadline: Instant) {
+        let (Some(sandbox), Some(current)) = (&self.sandbox, &mut self.current) else { return };
+        let call = frame.call;
+        if self.in_flight.len() >= self.limits.calls_in_flight_max || self.in_flight.contains_key(&call) {
+            let fault =
+                ToolFault::new(FaultCode::Busy, "too many calls are under way, or two with one number");
+            return self.refuse(call, fault);
+        }
+        if let Some(server) = &frame.server {
+            current.started_calls += 1;
+            let tool = format!("{server}.{}", frame.tool);
+            tell(&current.progress, Progress::Call { tool, number: current.started_calls });
+        }
+        let cancel = current.calls.child_token();
+        self.in_flight.insert(call, cancel.clone());
+        let data = sandbox.data();
+        let broker = Arc::clone(&self.broker);
+        let line_bytes_max = self.limits.frame_to_sandbox_bytes_max;
+        let scope = current.scope.clone();
+        let run = current.id;
+        self.calls.spawn(async move {
+            let CallFrame { server, tool, arguments, .. } = frame;
+            let answer =
+                broker.answer(Call { scope: &scope, server, tool, arguments, deadline }, &cancel).await;
+            let outcome = outcome(&answer);
+            let line = result_line(call, answer, line_bytes_max);
+            if data.send(line).await.is_err() {
+                tracing::debug!("the sandbox went before the call's result");
+            }
+            CallEnded { run, call, index, outcome }
+        });
+    }
+
+    fn refuse(&mut self, call: CallId, fault: ToolFault) {
+        let Some(sandbox) = &self.sandbox else { return };
+        let line = result_line(call, Err(fault), self.limits.frame_to_sandbox_bytes_max);
+        let data = sandbox.data();
+        if let Err(mpsc::error::TrySendError::Full(line)) = data.try_send(line) {
+            // As a task, since this one must not wait; bounded by the sandbox's own window of calls, and it ends
+            // with the sandbox.
+            self.closings.spawn(async move {
+                if data.send(line).await.is_err() {
+                    tracing::debug!("the sandbox went before a refusal");
+                }
+            });
+        }
+    }
+
+    async fn end(mut self) {
+        if let Some(current) = self.current.take() {
+            current.calls.cancel();
+        }
+        if let Some(sandbox) = self.sandbox.take() {
+            self.closings.spawn(sandbox.close());
+        }
+        if let Some(starting) = self.starting.take() {
+            self.closings.spawn(async move {
+                if let Ok((_maker, Ok(sandbox))) = starting.await {
+                    sandbox.close().await;
+                }
+            });
+        }
+        self.calls.shutdown().await;
+        while self.closings.join_next().await.is_some() {}
+    }
+}
+
+fn closed() -> ToolFault {
+    ToolFault::new(FaultCode::Internal, "the session has ended")
+}
+
+fn tell(progress: &mpsc::Sender<Progress>, event: Progress) {
+    if progress.try_send(event).is_err() {
+        tracing::trace!("progress that nobody has read yet is left out");
+    }
+}
+
+fn outcome(answer: &Result<Box<RawValue>, ToolFault>) -> CallOutcome {
+    match answer {
+        Ok(_) => CallOutcome::Answered,
+        Err(fault) => match fault.code {
+            FaultCode::Deadline | FaultCode::Cancelled | FaultCode::ServerFailed => CallOutcome::Unknown,
+            _ => CallOutcome::Refused,
+        },
+    }
+}
+
+fn result_line(call: CallId, answer: Result<Box<RawValue>, ToolFault>, bytes_max: usize) -> Vec<u8> {
+    let result = match answer {
+        Ok(value) => CallResult::Value(value),
+        Err(fault) => CallResult::Fault(fault),
+    };
+    let line = ToWorker::Result { call, result }.to_line();
+    if line.len() <= bytes_max {
+        return line;
+    }
+    let fault = ToolFault::new(
+        FaultCode::TooLarge,
+        format!("the result has {} bytes, more than the {bytes_max} that fit", line.len()),
+    )
+    .hint("ask the tool for less: a page, a filter, fewer fields");
+    ToWorker::Result { call, result: CallResult::Fault(fault) }.to_line()
+}
+
+async fn cancelled(current: Option<&Current>) {
+    match current {
+        Some(current) => current.cancel.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn joined<T>(task: Option<&mut JoinHandle<T>>) -> Result<T, tokio::task::JoinError> {
+    match task {
+        Some(task) => task.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_frame(
+    sandbox: Option<&mut Sandbox>,
+) -> Option<Result<crate::protocol::FromSandbox, crate::protocol::Dropped>> {
+    match sandbox {
+        Some(sandbox) => sandbox.next().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,559 @@
+//! The session's state machine: events in, effects out; it does no input or output and reads no clock.
+//!
+//! `Absent -> Starting -> Idle -> Running -> Interrupting -> Replacing -> Idle | Absent`. Every run that it takes is
+//! finished exactly once, whatever the sandbox says or does not say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::output::OutputBuffer;
+use crate::limits::Limits;
+use crate::names::{CallId, RunId, ServerName};
+use crate::protocol::{
+    CallFrame, DoneFrame, DoneOutcome, Dropped, FromSandbox, FromSupervisor, FromWorker, ToSupervisor,
+};
+use crate::run::{
+    CallOutcome, CallRecord, FaultCode, FreshReason, PythonError, RunOutcome, RunReport, RunRequest,
+    SandboxLoss, StateNote, ToolFault,
+};
+
+/// What the actor must do.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// Start a sandbox; answer with `sandbox_up` or `sandbox_failed`.
+    StartSandbox,
+    /// Send a frame to the supervisor.
+    Send(ToSupervisor),
+    /// Send the run's code to the worker.
+    SendRun { run: RunId, code: String },
+    /// Have a call answered, and the answer sent; tell `call_ended` with the index.
+    StartCall { call: CallFrame, index: usize, deadline: Instant },
+    /// Answer a call with a fault.
+    Refuse { call: CallId, fault: ToolFault },
+    /// The caller no longer waits for it.
+    CancelCall(CallId),
+    /// Cancel all calls under way.
+    EndCalls,
+    /// Close the sandbox.
+    CloseSandbox,
+    /// The run has ended.
+    Finish(Box<RunReport>),
+}
+
+/// Why a run is being ended before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    TimedOut,
+    Cancelled,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Absent,
+    Starting {
+        run: Option<Box<Run>>,
+    },
+    Idle,
+    /// `replace` was sent for a reset; the run waits for the fresh worker.
+    Resetting {
+        run: Box<Run>,
+        until: Instant,
+    },
+    Running {
+        run: Box<Run>,
+        until: Instant,
+    },
+    Interrupting {
+        run: Box<Run>,
+        cause: Cause,
+        until: Instant,
+    },
+    /// `replace` was sent because the interrupt did not help.
+    Replacing {
+        run: Box<Run>,
+        cause: Cause,
+        until: Instant,
+    },
+    /// No run, and no worker yet.
+    AwaitingWorker {
+        until: Instant,
+    },
+}
+
+#[derive(Debug)]
+struct Run {
+    id: RunId,
+    request: RunRequest,
+    servers: Vec<ServerName>,
+    output: OutputBuffer,
+    calls: Vec<CallRecord>,
+    fresh: Option<FreshReason>,
+    notes: Vec<String>,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub(super) struct Machine {
+    phase: Phase,
+    limits: Arc<Limits>,
+    idle_stop: Option<Duration>,
+    idle_until: Option<Instant>,
+    next_run: u64,
+    /// Why the present, or next, namespace is empty; nothing once a run has used it.
+    fresh: Option<FreshReason>,
+    /// For the next report.
+    notes: Vec<String>,
+    stray_bytes: u64,
+}
+
+/// A dropped-frame note is given once per run, however many there were.
+const NOTES_MAX: usize = 20;
+
+impl Machine {
+    pub(super) fn new(limits: Arc<Limits>, idle_stop: Option<Duration>) -> Self {
+        Self {
+            phase: Phase::Absent,
+            limits,
+            idle_stop,
+            idle_until: None,
+            next_run: 1,
+            fresh: Some(FreshReason::First),
+            notes: Vec::new(),
+            stray_bytes: 0,
+        }
+    }
+
+    /// Whether a run may be asked for now.
+    pub(super) fn takes_runs(&self) -> bool {
+        matches!(self.phase, Phase::Absent | Phase::Idle | Phase::Starting { run: None })
+    }
+
+    /// When `tick` is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Absent | Phase::Starting { .. } => None,
+            Phase::Idle => self.idle_until,
+            Phase::Resetting { until, .. }
+            | Phase::Running { until, .. }
+            | Phase::Interrupting { until, .. }
+            | Phase::Replacing { until, .. }
+            | Phase::AwaitingWorker { until } => Some(*until),
+        }
+    }
+
+    /// Starts the sandbox before anything is asked of it.
+    pub(super) fn prewarm(&mut self) -> Vec<Effect> {
+        if !matches!(self.phase, Phase::Absent) {
+            return vec![];
+        }
+        self.phase = Phase::Starting { run: None };
+        vec![Effect::StartSandbox]
+    }
+
+    /// A run is asked for; only while [`Self::takes_runs`]. Returns its id.
+    pub(super) fn ask(
+        &mut self,
+        request: RunRequest,
+        servers: Vec<ServerName>,
+        now: Instant,
+    ) -> (RunId, Vec<Effect>) {
+        let id = RunId(self.next_run);
+        self.next_run += 1;
+        let output = OutputBuffer::new(&self.limits);
+        let run = Box::new(Run { id, request, servers, output, calls: vec![], fresh: None, notes: vec![] });
+        let effects = match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Idle if run.request.reset && self.fresh.is_none() => {
+                self.fresh = Some(FreshReason::Reset);
+                self.phase = Phase::Resetting { run, until: now + self.limits.replace };
+                vec![Effect::Send(ToSupervisor::Replace)]
+            }
+            Phase::Idle => self.begin(run, now),
+            Phase::Starting { .. } => {
+                self.phase = Phase::Starting { run: Some(run) };
+                vec![]
+            }
+            _ => {
+                self.phase = Phase::Starting { run: Some(run) };
+                vec![Effect::StartSandbox]
+            }
+        };
+        (id, effects)
+    }
+
+    /// The sandbox has shaken hands and its worker is ready.
+    pub(super) fn sandbox_up(&mut self, notices: Vec<String>, now: Instant) -> Vec<Effect> {
+        self.notes.extend(notices);
+        match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Starting { run: Some(run) } => self.begin(run, now),
+            _ => {
+                self.idle(now);
+                vec![]
+            }
+        }
+    }
+
+    /// There is no sandbox to be had.
+    pub(super) fn sandbox_failed(&mut self, fault: ToolFault) -> Vec<Effect> {
+        match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Starting { run: Some(run) } => {
+                vec![Effect::Finish(Box::new(self.report(
+                    *run,
+                    RunOutcome::NotStarted(fault),
+                    StateNote::Lost,
+                )))]
+            }
+            _ => vec![],
+        }
+    }
+
+    /// The client no longer wants this run.
+    pub(super) fn cancel(&mut self, id: RunId, now: Instant) -> Vec<Effect> {
+        match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Running { run, .. } if run.id == id => self.interrupt(run, Cause::Cancelled, now),
+            Phase::Starting { run: Some(run) } if run.id == id => {
+                self.phase = Phase::Starting { run: None };
+                vec![self.finish_unstarted(*run)]
+            }
+            Phase::Resetting { run, until } if run.id == id => {
+                self.phase = Phase::AwaitingWorker { until };
+                vec![self.finish_unstarted(*run)]
+            }
+            other => {
+                self.phase = other;
+                vec![]
+            }
+        }
+    }
+
+    /// The time of [`Self::deadline`] has come.
+    pub(super) fn tick(&mut self, now: Instant) -> Vec<Effect> {
+        if self.deadline().is_none_or(|deadline| deadline > now) {
+            return vec![];
+        }
+        match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Idle => {
+                self.fresh = Some(self.fresh.unwrap_or(FreshReason::IdleStop));
+                vec![Effect::CloseSandbox]
+            }
+            Phase::Running { run, .. } => self.interrupt(run, Cause::TimedOut, now),
+            Phase::Interrupting { run, cause, .. } => {
+                self.phase = Phase::Replacing { run, cause, until: now + self.limits.replace };
+                vec![Effect::Send(ToSupervisor::Replace)]
+            }
+            Phase::Replacing { run, cause, .. } => {
+                let mut effects = self.lose(run, Self::ended_by(cause, &self.limits));
+                effects.insert(0, Effect::CloseSandbox);
+                effects
+            }
+            Phase::Resetting { run, .. } => {
+                // The supervisor does not answer: a new container is the fresh interpreter.
+                self.phase = Phase::Starting { run: Some(run) };
+                vec![Effect::CloseSandbox, Effect::StartSandbox]
+            }
+            Phase::AwaitingWorker { .. } => vec![Effect::CloseSandbox],
+            other @ (Phase::Absent | Phase::Starting { .. }) => {
+                self.phase = other;
+                vec![]
+            }
+        }
+    }
+
+    /// The container is gone, or its connection.
+    pub(super) fn stream_ended(&mut self, reason: &str) -> Vec<Effect> {
+        let loss = || RunOutcome::SandboxLost(SandboxLoss::Container { reason: reason.to_owned() });
+        let mut effects = vec![Effect::EndCalls, Effect::CloseSandbox];
+        match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Running { run, .. } => effects.extend(self.lose(run, loss())),
+            Phase::Interrupting { run, cause, .. } | Phase::Replacing { run, cause, .. } => {
+                effects.extend(self.lose(run, Self::ended_by(cause, &self.limits)));
+            }
+            Phase::Resetting { run, .. } => {
+                self.phase = Phase::Starting { run: Some(run) };
+                effects.push(Effect::StartSandbox);
+            }
+            Phase::Starting { run } => self.phase = Phase::Starting { run },
+            Phase::Idle | Phase::AwaitingWorker { .. } | Phase::Absent => self.forget(),
+        }
+        effects
+    }
+
+    /// A line from the sandbox was dropped.
+    pub(super) fn dropped(&mut self, dropped: &Dropped) {
+        self.note(format!("the sandbox sent {dropped}; it was dropped"));
+    }
+
+    /// A call that was started has ended.
+    pub(super) fn call_ended(&mut self, run: RunId, index: usize, outcome: CallOutcome) {
+        if let Some(current) = self.current().filter(|current| current.id == run)
+            && let Some(record) = current.calls.get_mut(index)
+        {
+            record.outcome = outcome;
+        }
+    }
+
+    /// A frame from the sandbox.
+    pub(super) fn frame(&mut self, frame: FromSandbox, now: Instant) -> Vec<Effect> {
+        match frame {
+            FromSandbox::Supervisor(FromSupervisor::Output { stream, text, base64 }) => {
+                let bytes = FromSupervisor::output_bytes(text, base64);
+                match self.current() {
+                    Some(run) => run.output.push(stream, &bytes),
+                    None => self.stray_bytes += bytes.len() as u64,
+                }
+                vec![]
+            }
+            FromSandbox::Supervisor(FromSupervisor::WorkerExited { exit_code, signal, oom, .. }) => {
+                self.worker_exited(exit_code, signal, oom, now)
+            }
+            FromSandbox::Supervisor(FromSupervisor::WorkerStarted { .. }) => self.worker_started(now),
+            FromSandbox::Supervisor(FromSupervisor::Fault { message }) => {
+                self.note(message);
+                vec![]
+            }
+            FromSandbox::Supervisor(FromSupervisor::Pong { .. } | FromSupervisor::Hello { .. }) => vec![],
+            FromSandbox::Worker(FromWorker::Call(call)) => self.call(call),
+            FromSandbox::Worker(FromWorker::Cancel { call, .. }) => vec![Effect::CancelCall(call)],
+            FromSandbox::Worker(FromWorker::Done(done)) => self.done(*done, now),
+        }
+    }
+
+    fn call(&mut self, call: CallFrame) -> Vec<Effect> {
+        let Phase::Running { run, until } = &mut self.phase else {
+            let fault =
+                ToolFault::new(FaultCode::NotRunning, "no run is under way, so no tool can be called");
+            return vec![Effect::Refuse { call: call.call, fault }];
+        };
+        if call.run != run.id {
+            let message = "the run that this call belongs to has ended";
+            let fault = ToolFault::new(FaultCode::NotRunning, message)
+                .hint("await or join what calls tools before the code ends");
+            return vec![Effect::Refuse { call: call.call, fault }];
+        }
+        let index = run.calls.len();
+        if let Some(server) = call.server.as_deref().and_then(|name| ServerName::new(name).ok()) {
+            run.calls.push(CallRecord { server, tool: call.tool.clone(), outcome: CallOutcome::Unknown });
+        }
+        vec![Effect::StartCall { index, deadline: *until, call }]
+    }
+
+    fn done(&mut self, done: DoneFrame, now: Instant) -> Vec<Effect> {
+        if self.current().is_none_or(|run| run.id != done.run) {
+            self.note("the sandbox reported the end of a run that was not under way; it was ignored".into());
+            return vec![];
+        }
+        let (run, cause) = match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Running { run, .. } => (run, None),
+            Phase::Interrupting { run, cause, .. } => (run, Some(cause)),
+            // Its worker is being killed: what it says now cannot be kept.
+            other => {
+                self.phase = other;
+                return vec![];
+            }
+        };
+        self.idle(now);
+        let outcome = match cause {
+            Some(Cause::TimedOut) => RunOutcome::TimedOut { after: run.request.timeout },
+            Some(Cause::Cancelled) => RunOutcome::Interrupted,
+            None => match done.outcome {
+                DoneOutcome::Finished => RunOutcome::Finished,
+                DoneOutcome::Raised { error } => RunOutcome::Raised(error),
+                DoneOutcome::Exited { exit_code } => RunOutcome::Exited { exit_code },
+                DoneOutcome::Interrupted { error } => {
+                    RunOutcome::Raised(error.unwrap_or_else(keyboard_interrupt))
+                }
+            },
+        };
+        let state = run.fresh.map_or(StateNote::Kept, StateNote::Fresh);
+        let mut report = self.report(*run, outcome, state);
+        report.value = done.value;
+        report.notes.extend(done.notes.into_iter().take(NOTES_MAX));
+        report.images = self.bounded(done.images, &mut report.notes);
+        vec![Effect::EndCalls, Effect::Finish(Box::new(report))]
+    }
+
+    fn worker_exited(
+        &mut self,
+        exit_code: Option<i64>,
+        signal: Option<i64>,
+        oom: bool,
+        now: Instant,
+    ) -> Vec<Effect> {
+        let until = now + self.limits.replace;
+        let loss = RunOutcome::SandboxLost(match (signal, exit_code) {
+            (Some(signal), _) => SandboxLoss::Killed { signal, out_of_memory: oom },
+            (None, exit_code) => SandboxLoss::Exited { exit_code: exit_code.unwrap_or(-1) },
+        });
+        match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Running { run, .. } => {
+                let effects = self.lose(run, loss);
+                self.phase = Phase::AwaitingWorker { until };
+                effects
+            }
+            Phase::Interrupting { run, cause, .. } | Phase::Replacing { run, cause, .. } => {
+                let effects = self.lose(run, Self::ended_by(cause, &self.limits));
+                self.phase = Phase::AwaitingWorker { until };
+                effects
+            }
+            Phase::Idle => {
+                self.note(format!("the interpreter ended between runs ({})", describe(&loss)));
+                self.forget();
+                self.phase = Phase::AwaitingWorker { until };
+                vec![]
+            }
+            other => {
+                self.phase = other;
+                vec![]
+            }
+        }
+    }
+
+    fn worker_started(&mut self, now: Instant) -> Vec<Effect> {
+        match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Resetting { run, .. } => self.begin(run, now),
+            Phase::AwaitingWorker { .. } => {
+                self.idle(now);
+                vec![]
+            }
+            other => {
+                self.phase = other;
+                vec![]
+            }
+        }
+    }
+
+    fn begin(&mut self, mut run: Box<Run>, now: Instant) -> Vec<Effect> {
+        run.fresh = self.fresh.take();
+        if run.request.reset && run.fresh.is_some_and(|reason| reason != FreshReason::First) {
+            run.fresh = Some(FreshReason::Reset);
+        }
+        let effect = Effect::SendRun { run: run.id, code: std::mem::take(&mut run.request.code) };
+        let until = now + run.request.timeout;
+        self.phase = Phase::Running { run, until };
+        vec![effect]
+    }
+
+    fn interrupt(&mut self, run: Box<Run>, cause: Cause, now: Instant) -> Vec<Effect> {
+        self.phase = Phase::Interrupting { run, cause, until: now + self.limits.grace };
+        vec![Effect::Send(ToSupervisor::Interrupt), Effect::EndCalls]
+    }
+
+    fn idle(&mut self, now: Instant) {
+        self.phase = Phase::Idle;
+        self.idle_until = self.idle_stop.map(|after| now + after);
+    }
+
+    /// Finishes a run whose interpreter is gone.
+    fn lose(&mut self, run: Box<Run>, outcome: RunOutcome) -> Vec<Effect> {
+        self.fresh = Some(FreshReason::Lost);
+        let report = self.report(*run, outcome, StateNote::Lost);
+        vec![Effect::EndCalls, Effect::Finish(Box::new(report))]
+    }
+
+    fn finish_unstarted(&mut self, run: Run) -> Effect {
+        let state = self.fresh.map_or(StateNote::Kept, StateNote::Fresh);
+        Effect::Finish(Box::new(self.report(run, RunOutcome::Interrupted, state)))
+    }
+
+    /// The variables are gone, unless there were none.
+    fn forget(&mut self) {
+        self.fresh = Some(self.fresh.unwrap_or(FreshReason::Lost));
+    }
+
+    fn ended_by(cause: Cause, limits: &Limits) -> RunOutcome {
+        match cause {
+            // `report` puts the run's own time here.
+            Cause::TimedOut => RunOutcome::TimedOut { after: limits.grace },
+            Cause::Cancelled => RunOutcome::Interrupted,
+        }
+    }
+
+    fn report(&mut self, run: Run, outcome: RunOutcome, state: StateNote) -> RunReport {
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.extend(run.notes);
+        let stray = std::mem::take(&mut self.stray_bytes);
+        if stray > 0 {
+            notes.push(format!(
+                "{stray} bytes written between the runs, by threads or processes left behind, are not shown"
+            ));
+        }
+        let outcome = match outcome {
+            RunOutcome::TimedOut { .. } => RunOutcome::TimedOut { after: run.request.timeout },
+            other => other,
+        };
+        RunReport {
+            outcome,
+            output: run.output.finish(),
+            value: None,
+            images: vec![],
+            state,
+            notes,
+            servers: run.servers,
+            calls: run.calls,
+        }
+    }
+
+    fn bounded(&self, images: Vec<crate::run::Image>, notes: &mut Vec<String>) -> Vec<crate::run::Image> {
+        let count = images.len();
+        let mut bytes = 0;
+        let kept: Vec<_> = images
+            .into_iter()
+            .take(self.limits.images_max)
+            .take_while(|image| {
+                bytes += image.base64.len();
+                bytes <= self.limits.images_bytes_max
+            })
+            .collect();
+        if kept.len() < count {
+            notes.push(format!(
+                "{} of {count} images are left out: too many or too large",
+                count - kept.len()
+            ));
+        }
+        kept
+    }
+
+    fn note(&mut self, note: String) {
+        let notes = match &mut self.phase {
+            Phase::Running { run, .. } | Phase::Interrupting { run, .. } | Phase::Replacing { run, .. } => {
+                &mut run.notes
+            }
+            _ => &mut self.notes,
+        };
+        if notes.len() < NOTES_MAX {
+            notes.push(note);
+        }
+    }
+
+    /// The run whose code is executing, or being ended.
+    fn current(&mut self) -> Option<&mut Run> {
+        match &mut self.phase {
+            Phase::Running { run, .. } | Phase::Interrupting { run, .. } | Phase::Replacing { run, .. } => {
+                Some(run)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn keyboard_interrupt() -> PythonError {
+    PythonError {
+        class: "KeyboardInterrupt".into(),
+        message: String::new(),
+        traceback: String::new(),
+        line: None,
+    }
+}
+
+fn describe(outcome: &RunOutcome) -> String {
+    match outcome {
+        RunOutcome::SandboxLost(SandboxLoss::Exited { exit_code }) => format!("exit status {exit_code}"),
+        RunOutcome::SandboxLost(SandboxLoss::Killed { signal, .. }) => format!("signal {signal}"),
+        _ => "reason unknown".into(),
+    }
+}
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

@@ -1,0 +1,1 @@
+//! The machine's behaviour, event by event.

@@ -1,0 +1,49 @@
+//! The Python runtime that is streamed into the sandbox, embedded so that both ends are always of one version.
+
+use std::collections::BTreeMap;
+
+use crate::protocol::bundle_line;
+
+/// Passed to `python3 -c`: reads the bundle and runs it.
+pub const BOOTSTRAP: &str = include_str!("../../entrypoint/bootstrap.py");
+
+/// The module whose `main()` is PID 1.
+const MAIN: &str = "hotcell_sandbox.supervisor";
+
+macro_rules! embedded {
+    ($($path:literal),* $(,)?) => {
+        [$(($path, include_str!(concat!("../../entrypoint/", $path)))),*]
+    };
+}
+
+/// The first line towards a new sandbox: all files of the runtime.
+#[must_use]
+pub fn bundle() -> Vec<u8> {
+    let files = embedded![
+        "hotcell_sandbox/__init__.py",
+        "hotcell_sandbox/arguments.py",
+        "hotcell_sandbox/blocking_asyncio.py",
+        "hotcell_sandbox/calls.py",
+        "hotcell_sandbox/channel.py",
+        "hotcell_sandbox/figures.py",
+        "hotcell_sandbox/frames.py",
+        "hotcell_sandbox/interpreter.py",
+        "hotcell_sandbox/interrupts.py",
+        "hotcell_sandbox/kernel.py",
+        "hotcell_sandbox/limits.py",
+        "hotcell_sandbox/outbox.py",
+        "hotcell_sandbox/posture.py",
+        "hotcell_sandbox/processes.py",
+        "hotcell_sandbox/proxies.py",
+        "hotcell_sandbox/report.py",
+        "hotcell_sandbox/results.py",
+        "hotcell_sandbox/saved_tools.py",
+        "hotcell_sandbox/streams.py",
+        "hotcell_sandbox/supervisor.py",
+        "hotcell_sandbox/worker.py",
+        "mcp/__init__.py",
+        "mcp/runtime.py",
+        "mcp/servers/__init__.py",
+    ];
+    bundle_line(&BTreeMap::from(files), MAIN)
+}

@@ -1,0 +1,354 @@
+//! A started sandbox: container, handshake, and frames in both directions.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::posture::{self, Asked};
+use super::runtime::{BOOTSTRAP, bundle};
+use crate::engine::{
+    Container, ContainerOutput, Engine, EngineError, EngineKind, Owner, Places, SandboxSpec, find,
+};
+use crate::limits::Limits;
+use crate::protocol::{
+    self, Decoder, Dropped, FromSandbox, FromSupervisor, Posture, SandboxLimits, ToSupervisor,
+};
+use crate::run::{FaultCode, ToolFault};
+
+/// How the operator wants sandboxes.
+#[derive(Debug, Clone)]
+pub struct SandboxSettings {
+    /// Where engines may be.
+    pub places: Places,
+    /// Images by preference; the first that is there is used.
+    pub images: Vec<String>,
+    /// User id inside.
+    pub uid: u32,
+    /// Group id inside.
+    pub gid: u32,
+    /// Memory and swap together.
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub pids_max: u64,
+    /// Thousandths of a CPU; nothing for no limit.
+    pub cpu_millis: Option<u64>,
+    /// Where the lock that marks this bridge as alive is kept.
+    pub lock_dir: PathBuf,
+}
+
+/// What is known of a started sandbox, for people.
+#[derive(Debug, Clone)]
+pub struct SandboxReport {
+    /// The engine's kind.
+    pub engine: EngineKind,
+    /// The engine's version.
+    pub engine_version: String,
+    /// Where the engine listens.
+    pub address: String,
+    /// The image.
+    pub image: String,
+    /// The interpreter's version.
+    pub python: String,
+    /// What the supervisor sees.
+    pub posture: Posture,
+    /// What the reader of the first reply must know: limits not enforced, a rootful engine.
+    pub notices: Vec<String>,
+    /// Stale containers that were removed before the start.
+    pub reaped: usize,
+}
+
+/// Makes sandboxes; keeps the engine and the owner's lock between them.
+#[derive(Debug)]
+pub(super) struct Maker {
+    settings: SandboxSettings,
+    limits: Arc<Limits>,
+    engine: Option<Engine>,
+    owner: Option<Owner>,
+    reaped: usize,
+}
+
+/// A running sandbox.
+pub(super) struct Sandbox {
+    container: Container,
+    output: ContainerOutput,
+    decoder: Decoder,
+    control: mpsc::Sender<Vec<u8>>,
+    data: mpsc::Sender<Vec<u8>>,
+    writer: JoinHandle<()>,
+    pub(super) report: SandboxReport,
+}
+
+/// Frames for the supervisor that may wait; they overtake the worker's.
+const CONTROL_QUEUED_MAX: usize = 32;
+/// Lines for the worker that may wait: few, since each may be large.
+const DATA_QUEUED_MAX: usize = 8;
+/// Small lines are written together up to this size.
+const WRITE_BYTES: usize = 64 * 1024;
+/// How long a sandbox may take to end itself before it is killed.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+impl Maker {
+    pub(super) fn new(settings: SandboxSettings, limits: Arc<Limits>) -> Self {
+        Self { settings, limits, engine: None, owner: None, reaped: 0 }
+    }
+
+    /// Starts a sandbox and waits for its interpreter.
+    pub(super) async fn make(&mut self) -> Result<Sandbox, ToolFault> {
+        match self.attempt().await {
+            // Seen about once in a thousand starts on Podman: the stream ends before the first frame.
+            Err(Failure::Silent { stderr }) if stderr.is_empty() => self.attempt().await,
+            other => other,
+        }
+        .map_err(Failure::into_fault)
+    }
+
+    async fn attempt(&mut self) -> Result<Sandbox, Failure> {
+        let engine = self.engine().await?;
+        let image = engine.image(&self.settings.images).await?;
+        let spec = self.spec(&image)?;
+        let (container, streams) = engine.start(&spec).await?;
+        let (control, control_inbox) = mpsc::channel(CONTROL_QUEUED_MAX);
+        let (data, data_inbox) = mpsc::channel(DATA_QUEUED_MAX);
+        let writer = tokio::spawn(write(streams.input, bundle(), control_inbox, data_inbox));
+        let mut sandbox = Sandbox {
+            report: SandboxReport {
+                engine: engine.kind,
+                engine_version: engine.version.clone(),
+                address: engine.address.clone(),
+                image,
+                python: String::new(),
+                posture: Posture::default(),
+                notices: container.warnings.iter().map(|warning| format!("engine: {warning}")).collect(),
+                reaped: std::mem::take(&mut self.reaped),
+            },
+            container,
+            output: streams.output,
+            decoder: Decoder::new(&self.limits),
+            control,
+            data,
+            writer,
+        };
+        let shaken = tokio::time::timeout(self.limits.sandbox_start, self.handshake(&mut sandbox)).await;
+        let after = self.limits.sandbox_start;
+        match shaken.unwrap_or(Err(Failure::Late { after })) {
+            Ok(()) => Ok(sandbox),
+            Err(failure) => {
+                sandbox.close().await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// The engine used before while it answers, else the first that does.
+    async fn engine(&mut self) -> Result<Engine, Failure> {
+        if let Some(engine) = &self.engine {
+            if engine.answers().await {
+                return Ok(engine.clone());
+            }
+            self.engine = None;
+        }
+        let engine = find(&self.settings.places).await?;
+        let owner = match &mut self.owner {
+            Some(owner) => owner,
+            none => none.insert(Owner::claim(&self.settings.lock_dir)?),
+        };
+        match tokio::time::timeout(self.limits.engine_request, owner.reap(&engine)).await {
+            Ok(Ok(reaped)) => self.reaped = reaped,
+            Ok(Err(error)) => tracing::warn!(%error, "stale containers could not be looked for"),
+            Err(_) => tracing::warn!("looking for stale containers took too long"),
+        }
+        self.engine = Some(engine.clone());
+        Ok(engine)
+    }
+
+    fn spec(&self, image: &str) -> Result<SandboxSpec, Failure> {
+        let settings = &self.settings;
+        let labels = self.owner.as_ref().map(Owner::labels).ok_or(Failure::NoOwner)?;
+        Ok(SandboxSpec {
+            image: image.to_owned(),
+            command: ["python3", "-I", "-u", "-c", BOOTSTRAP].map(str::to_owned).to_vec(),
+            user: format!("{}:{}", settings.uid, settings.gid),
+            memory_bytes: settings.memory_bytes,
+            pids_max: settings.pids_max,
+            cpu_millis: settings.cpu_millis,
+            open_files_max: self.limits.sandbox_open_files_max,
+            labels,
+            request: self.limits.engine_request,
+        })
+    }
+
+    async fn handshake(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
+        let limits = SandboxLimits::new(&self.limits, self.settings.memory_bytes);
+        sandbox.send(&ToSupervisor::Hello { version: protocol::VERSION, limits });
+        loop {
+            let Some(frame) = sandbox.next().await else {
+                return Err(Failure::Silent { stderr: sandbox.output.stderr() });
+            };
+            match frame {
+                Ok(FromSandbox::Supervisor(FromSupervisor::Hello { version, python, posture })) => {
+                    if version != protocol::VERSION {
+                        return Err(Failure::Version { theirs: version });
+                    }
+                    self.judge(&posture, &mut sandbox.report)?;
+                    sandbox.report.python = python;
+                    sandbox.report.posture = posture;
+                }
+                Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { .. })) => {
+                    // Never before the hello: its posture decides.
+                    return if sandbox.report.python.is_empty() { Err(Failure::NoHello) } else { Ok(()) };
+                }
+                Ok(FromSandbox::Supervisor(FromSupervisor::Fault { message })) => {
+                    return Err(Failure::Fault { message });
+                }
+                Ok(other) => tracing::debug!(?other, "a frame before the handshake"),
+                Err(dropped) => tracing::debug!(%dropped, "a line before the handshake"),
+            }
+        }
+    }
+
+    fn judge(&self, posture: &Posture, report: &mut SandboxReport) -> Result<(), Failure> {
+        let asked = Asked {
+            uid: self.settings.uid.into(),
+            gid: self.settings.gid.into(),
+            memory_bytes: self.settings.memory_bytes,
+            pids_max: self.settings.pids_max,
+            cpu_millis: self.settings.cpu_millis,
+        };
+        let weak = posture::weaknesses(posture, &asked);
+        if !weak.is_empty() {
+            return Err(Failure::Weak { fields: weak });
+        }
+        report.notices.extend(posture::unenforced(posture, &asked));
+        if !posture.user_namespace {
+            report.notices.push(format!(
+                "{} is rootful here: no rootless engine was found, and one would be safer",
+                report.engine
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Sandbox {
+    /// The next frame, or why a line was dropped; nothing when the sandbox is gone. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Option<Result<FromSandbox, Dropped>> {
+        loop {
+            if let Some(frame) = self.decoder.next_frame() {
+                return Some(frame);
+            }
+            let bytes = self.output.next().await?;
+            self.decoder.push(&bytes);
+        }
+    }
+
+    /// Queues a frame for the supervisor, ahead of all lines for the worker.
+    pub(super) fn send(&self, frame: &ToSupervisor) {
+        if self.control.try_send(frame.to_line()).is_err() {
+            // The stream's end or the deadline of what was asked for says so to everybody.
+            tracing::warn!("a frame for the supervisor could not be queued");
+        }
+    }
+
+    /// The queue of lines for the worker.
+    pub(super) fn data(&self) -> mpsc::Sender<Vec<u8>> {
+        self.data.clone()
+    }
+
+    /// The last words on the container's stderr.
+    pub(super) fn stderr(&self) -> String {
+        self.output.stderr()
+    }
+
+    /// Ends the sandbox: it is asked to, then killed and removed.
+    pub(super) async fn close(mut self) {
+        self.send(&ToSupervisor::Shutdown);
+        let farewell = async { while self.output.next().await.is_some() {} };
+        if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
+            tracing::debug!("the sandbox did not end itself");
+        }
+        self.writer.abort();
+        // The streams go before the container: an engine waits for whoever is attached and does not read.
+        drop(self.output);
+        self.container.close().await;
+    }
+}
+
+/// Why there is no sandbox.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("the owner lock is missing")]
+    NoOwner,
+    #[error("the sandbox ended before it was ready{}", if stderr.is_empty() { String::new() } else { format!(": {stderr}") })]
+    Silent { stderr: String },
+    #[error("the sandbox was not ready within {} s", after.as_secs())]
+    Late { after: Duration },
+    #[error("the sandbox speaks protocol version {theirs}, this bridge {}", protocol::VERSION)]
+    Version { theirs: u64 },
+    #[error("the sandbox started an interpreter without a handshake")]
+    NoHello,
+    #[error("the sandbox could not start: {message}")]
+    Fault { message: String },
+    #[error("the sandbox is weaker than asked for and was refused: {}", fields.join("; "))]
+    Weak { fields: Vec<String> },
+}
+
+impl Failure {
+    fn into_fault(self) -> ToolFault {
+        let hint = match &self {
+            Self::Engine(error) => error.hint(),
+            Self::Silent { .. } => {
+                "the image must have python3 >= 3.11 in its PATH; `hotcell doctor` shows the image".into()
+            }
+            Self::Weak { .. } => {
+                "`hotcell doctor` shows what the engine enforces; another engine may serve".into()
+            }
+            _ => "`hotcell doctor` checks the engine and the image".into(),
+        };
+        ToolFault::new(FaultCode::SandboxUnavailable, self.to_string()).hint(hint)
+    }
+}
+
+/// Writes lines until nobody can send any more, or the sandbox is gone.
+async fn write(
+    mut input: std::pin::Pin<Box<dyn AsyncWrite + Send>>,
+    bundle: Vec<u8>,
+    mut control: mpsc::Receiver<Vec<u8>>,
+    mut data: mpsc::Receiver<Vec<u8>>,
+) {
+    let mut batch = bundle;
+    loop {
+        while batch.len() < WRITE_BYTES {
+            match control.try_recv().or_else(|_| data.try_recv()) {
+                Ok(line) => batch.extend_from_slice(&line),
+                Err(_) => break,
+            }
+        }
+        if !batch.is_empty() {
+            let written = async {
+                input.write_all(&batch).await?;
+                input.flush().await
+            };
+            if let Err(error) = written.await {
+                tracing::debug!(%error, "the sandbox takes no more input");
+                return;
+            }
+            batch.clear();
+            batch.shrink_to(WRITE_BYTES);
+        }
+        let line = tokio::select! {
+            biased;
+            line = control.recv() => line,
+            Some(line) = data.recv() => Some(line),
+        };
+        match line {
+            Some(line) => batch = line,
+            None => return,
+        }
+    }
+}
