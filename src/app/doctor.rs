@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::wiring;
 use crate::config::{Config, Severity, locate_program};
+use crate::engine::About;
 use crate::protocol::Posture;
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
@@ -16,7 +17,7 @@ pub(super) async fn doctor(config: Config) -> ExitCode {
     let limits = Arc::new(config.limits.clone());
     let probed = Session::probe(wiring::sandbox_settings(&config), limits).await;
     match &probed {
-        Ok(report) => sandbox(report, &config),
+        Ok((about, report)) => sandbox(about, report, &config),
         Err(fault) => no_sandbox(fault),
     }
     servers(&config);
@@ -24,9 +25,9 @@ pub(super) async fn doctor(config: Config) -> ExitCode {
     ExitCode::from(u8::from(probed.is_err()))
 }
 
-fn sandbox(report: &SandboxReport, config: &Config) {
+fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     let Posture { memory_max_bytes, pids_max, cpu_max_millis, .. } = report.posture;
-    line("engine", &format!("{} {}, {}", report.engine, report.engine_version, rootless(&report.posture)));
+    line("engine", &format!("{} {}, {}", about.kind, about.version, rootless(&report.posture)));
     line("socket", &report.address);
     line("image", &format!("{} (Python {})", report.image, report.python));
     line("memory", &limit(memory_max_bytes.map(mebibytes), &mebibytes(config.memory_bytes)));

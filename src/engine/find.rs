@@ -52,14 +52,19 @@ pub enum EngineKind {
 #[derive(Debug, Clone)]
 pub struct Engine {
     pub(super) docker: Docker,
-    /// What kind it is.
-    pub kind: EngineKind,
-    /// Its version, for example `4.3.1`.
-    pub version: String,
     /// Where it listens.
     pub address: String,
     /// The service that the bridge started for itself, kept for its `Drop`.
     _service: Option<Arc<PodmanService>>,
+}
+
+/// What an engine says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// What kind it is.
+    pub kind: EngineKind,
+    /// Its version, for example `4.3.1`.
+    pub version: String,
 }
 
 enum Candidate {
@@ -78,11 +83,8 @@ pub async fn find(places: &Places) -> Result<Engine, EngineError> {
     let mut tried = Vec::new();
     for candidate in candidates(places) {
         let found = match candidate {
-            Candidate::At { address, only } => match connect(&address, None).await {
-                Ok(engine) if only.is_none_or(|kind| kind == engine.kind) => Ok(engine),
-                Ok(engine) => Err(format!("{address}: answers as {}, which was not asked for", engine.kind)),
-                Err(reason) => Err(format!("{address}: {reason}")),
-            },
+            Candidate::At { address, only: None } => connect(&address, None).await,
+            Candidate::At { address, only: Some(kind) } => connect_to(&address, kind).await,
             Candidate::OwnPodman => own_podman(places).await,
         };
         match found {
@@ -108,7 +110,7 @@ fn candidates(places: &Places) -> Vec<Candidate> {
     let docker = places.choice != Choice::Podman;
     let mut list = Vec::new();
     if podman {
-        list.extend(places.container_host.clone().map(|address| at(address, Some(Podman))));
+        list.extend(places.container_host.clone().map(|address| at(address, None)));
     }
     // DOCKER_HOST may name Podman's socket, and often does.
     let docker_host_kind = match places.choice {
@@ -118,16 +120,16 @@ fn candidates(places: &Places) -> Vec<Candidate> {
     };
     list.extend(places.docker_host.clone().map(|address| at(address, docker_host_kind)));
     if podman {
-        list.extend(in_runtime_dir("podman/podman.sock").and_then(|path| socket(path, Some(Podman))));
+        list.extend(in_runtime_dir("podman/podman.sock").and_then(|path| socket(path, None)));
     }
     if docker {
-        list.extend(in_runtime_dir("docker.sock").and_then(|path| socket(path, Some(Docker))));
+        list.extend(in_runtime_dir("docker.sock").and_then(|path| socket(path, docker_host_kind)));
     }
     if podman && !places.root {
         list.extend(places.podman.is_some().then_some(Candidate::OwnPodman));
     }
     if podman {
-        list.extend(socket("/run/podman/podman.sock".into(), Some(Podman)));
+        list.extend(socket("/run/podman/podman.sock".into(), None));
     }
     if podman && places.root {
         list.extend(places.podman.is_some().then_some(Candidate::OwnPodman));
@@ -142,11 +144,22 @@ async fn own_podman(places: &Places) -> Result<Engine, String> {
     let program = places.podman.as_ref().ok_or("podman is not installed")?;
     let service = PodmanService::start(program).await.map_err(|error| format!("podman service: {error}"))?;
     let address = service.address();
-    connect(&address, Some(Arc::new(service))).await.map_err(|reason| format!("podman service: {reason}"))
+    connect(&address, Some(Arc::new(service))).await
+}
+
+async fn connect_to(address: &str, wanted: EngineKind) -> Result<Engine, String> {
+    let engine = connect(address, None).await?;
+    let about = engine.about().await.map_err(|error| format!("{address}: {error}"))?;
+    if about.kind == wanted {
+        return Ok(engine);
+    }
+    Err(format!("{address}: answers as {}, which was not asked for", about.kind))
 }
 
 async fn connect(address: &str, service: Option<Arc<PodmanService>>) -> Result<Engine, String> {
     let seconds = 120;
+    // No version is negotiated: bollard 0.21 asks without one, and the engine answers as its own newest. It would
+    // also cost half a second on Podman, which starts its runtime to tell its version.
     let docker = if address.starts_with("unix://") {
         Docker::connect_with_unix(address, seconds, API_DEFAULT_VERSION)
     } else if address.starts_with("tcp://") || address.starts_with("http://") {
@@ -154,32 +167,39 @@ async fn connect(address: &str, service: Option<Arc<PodmanService>>) -> Result<E
     } else if address.starts_with("ssh://") {
         Docker::connect_with_ssh(address, seconds, API_DEFAULT_VERSION, None)
     } else {
-        return Err("not an address of the form unix://PATH, tcp://HOST:PORT or ssh://USER@HOST".into());
+        return Err(format!(
+            "{address}: no address of the form unix://PATH, tcp://HOST:PORT or ssh://USER@HOST"
+        ));
     }
-    .map_err(|error| error.to_string())?;
-    let answer = async {
-        let docker = docker.negotiate_version().await?;
-        let version = docker.version().await?;
-        Ok::<_, bollard::errors::Error>((docker, version))
-    };
-    let (docker, version) = tokio::time::timeout(ANSWER, answer)
+    .map_err(|error| format!("{address}: {error}"))?;
+    tokio::time::timeout(ANSWER, docker.ping())
         .await
-        .map_err(|_| format!("did not answer within {} s", ANSWER.as_secs()))?
-        .map_err(|error| error.to_string())?;
-    let podman = version.components.iter().flatten().any(|component| component.name.contains("Podman"));
-    Ok(Engine {
-        docker,
-        kind: if podman { EngineKind::Podman } else { EngineKind::Docker },
-        version: version.version.unwrap_or_else(|| "of unknown version".into()),
-        address: address.to_owned(),
-        _service: service,
-    })
+        .map_err(|_| format!("{address}: did not answer within {} s", ANSWER.as_secs()))?
+        .map_err(|error| format!("{address}: {error}"))?;
+    Ok(Engine { docker, address: address.to_owned(), _service: service })
 }
 
 impl Engine {
     /// Whether it still answers.
     pub async fn answers(&self) -> bool {
         matches!(tokio::time::timeout(ANSWER, self.docker.ping()).await, Ok(Ok(_)))
+    }
+
+    /// What the engine says of itself; half a second on Podman.
+    ///
+    /// # Errors
+    /// When it does not say.
+    pub async fn about(&self) -> Result<About, EngineError> {
+        let action = "tell its version";
+        let version = tokio::time::timeout(ANSWER, self.docker.version())
+            .await
+            .map_err(|_| EngineError::Timeout { action, after: ANSWER })?
+            .map_err(|error| EngineError::request(action, &error))?;
+        let podman = version.components.iter().flatten().any(|component| component.name.contains("Podman"));
+        Ok(About {
+            kind: if podman { EngineKind::Podman } else { EngineKind::Docker },
+            version: version.version.unwrap_or_else(|| "of unknown version".into()),
+        })
     }
 
     /// The first of the images that the engine has, by name.

@@ -10,5 +10,5 @@ mod podman_service;
 
 pub use container::{Container, ContainerOutput, SandboxSpec, Streams};
 pub use error::EngineError;
-pub use find::{Choice, Engine, EngineKind, Places, find};
+pub use find::{About, Choice, Engine, EngineKind, Places, find};
 pub use owner::Owner;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::machine::{Effect, Machine};
 use super::sandbox::{Maker, Sandbox, SandboxReport, SandboxSettings};
 use crate::broker::{Broker, Call};
+use crate::engine::About;
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
 use crate::protocol::{CallFrame, CallResult, ToSupervisor, ToWorker};
@@ -152,11 +153,15 @@ impl Session {
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn probe(settings: SandboxSettings, limits: Arc<Limits>) -> Result<SandboxReport, ToolFault> {
-        let sandbox = Maker::new(settings, limits).make().await?;
+    pub async fn probe(
+        settings: SandboxSettings,
+        limits: Arc<Limits>,
+    ) -> Result<(About, SandboxReport), ToolFault> {
+        let mut maker = Maker::new(settings, limits);
+        let sandbox = maker.make().await?;
         let report = sandbox.report.clone();
         sandbox.close().await;
-        Ok(report)
+        Ok((maker.about().await?, report))
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::posture::{self, Asked};
 use super::runtime::{BOOTSTRAP, bundle};
 use crate::engine::{
-    Container, ContainerOutput, Engine, EngineError, EngineKind, Owner, Places, SandboxSpec, find,
+    About, Container, ContainerOutput, Engine, EngineError, Owner, Places, SandboxSpec, find,
 };
 use crate::limits::Limits;
 use crate::protocol::{
@@ -43,10 +43,6 @@ pub struct SandboxSettings {
 /// What is known of a started sandbox, for people.
 #[derive(Debug, Clone)]
 pub struct SandboxReport {
-    /// The engine's kind.
-    pub engine: EngineKind,
-    /// The engine's version.
-    pub engine_version: String,
     /// Where the engine listens.
     pub address: String,
     /// The image.
@@ -106,6 +102,12 @@ impl Maker {
         .map_err(Failure::into_fault)
     }
 
+    /// What the engine of the last sandbox says of itself.
+    pub(super) async fn about(&self) -> Result<About, ToolFault> {
+        let engine = self.engine.as_ref().ok_or(Failure::NoEngineYet).map_err(Failure::into_fault)?;
+        engine.about().await.map_err(|error| Failure::from(error).into_fault())
+    }
+
     async fn attempt(&mut self) -> Result<Sandbox, Failure> {
         let engine = self.engine().await?;
         let image = engine.image(&self.settings.images).await?;
@@ -116,8 +118,6 @@ impl Maker {
         let writer = tokio::spawn(write(streams.input, bundle(), control_inbox, data_inbox));
         let mut sandbox = Sandbox {
             report: SandboxReport {
-                engine: engine.kind,
-                engine_version: engine.version.clone(),
                 address: engine.address.clone(),
                 image,
                 python: String::new(),
@@ -224,10 +224,8 @@ impl Maker {
         }
         report.notices.extend(posture::unenforced(posture, &asked));
         if !posture.user_namespace {
-            report.notices.push(format!(
-                "{} is rootful here: no rootless engine was found, and one would be safer",
-                report.engine
-            ));
+            let notice = "the container engine is rootful: no rootless one was found, and one would be safer";
+            report.notices.push(notice.into());
         }
         Ok(())
     }
@@ -282,6 +280,8 @@ impl Sandbox {
 enum Failure {
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error("no engine has been used yet")]
+    NoEngineYet,
     #[error("the owner lock is missing")]
     NoOwner,
     #[error("the sandbox ended before it was ready{}", if stderr.is_empty() { String::new() } else { format!(": {stderr}") })]
