@@ -1,1 +1,462 @@
-//! The machine's behaviour, event by event.
+//! The machine's behaviour: each phase with each event that matters, then any events in any order.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::run::{Output, OutputStream, ServerScope};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A machine with the actor's bookkeeping: which run is asked, what came back.
+struct Bench {
+    machine: Machine,
+    now: Instant,
+    asked: Option<RunId>,
+    reports: Vec<(RunId, RunReport)>,
+    effects: Vec<&'static str>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let machine = Machine::new(Arc::new(Limits::default()), Some(Duration::from_secs(300)));
+        Self { machine, now: Instant::now(), asked: None, reports: vec![], effects: vec![] }
+    }
+
+    /// With a sandbox that is up and has been used once.
+    fn used() -> Self {
+        let mut bench = Self::new();
+        bench.ask(false);
+        bench.up();
+        bench.done(DoneOutcome::Finished);
+        bench.reports.clear();
+        bench.effects.clear();
+        bench
+    }
+
+    fn running() -> Self {
+        let mut bench = Self::used();
+        bench.ask(false);
+        bench
+    }
+
+    fn take(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            self.effects.push(match effect {
+                Effect::StartSandbox => "start sandbox",
+                Effect::Send(ToSupervisor::Interrupt) => "interrupt",
+                Effect::Send(ToSupervisor::Replace) => "replace",
+                Effect::Send(_) => "send",
+                Effect::SendRun { .. } => "send run",
+                Effect::StartCall { .. } => "start call",
+                Effect::Refuse { .. } => "refuse",
+                Effect::CancelCall(_) => "cancel call",
+                Effect::EndCalls => "end calls",
+                Effect::CloseSandbox => "close sandbox",
+                Effect::Finish(report) => {
+                    let id = self.asked.take().expect("a run that was asked for");
+                    self.reports.push((id, *report));
+                    "finish"
+                }
+            });
+        }
+    }
+
+    fn ask(&mut self, reset: bool) {
+        assert!(self.machine.takes_runs());
+        let request = RunRequest { code: "1".into(), servers: ServerScope::All, timeout: TIMEOUT, reset };
+        let (id, effects) = self.machine.ask(request, vec![], self.now);
+        self.asked = Some(id);
+        self.take(effects);
+    }
+
+    fn up(&mut self) {
+        let effects = self.machine.sandbox_up(vec![], self.now);
+        self.take(effects);
+    }
+
+    fn done(&mut self, outcome: DoneOutcome) {
+        let run = self.asked.unwrap_or(RunId(999));
+        let done = DoneFrame { run, outcome, value: None, images: vec![], notes: vec![] };
+        self.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
+    }
+
+    fn frame(&mut self, frame: FromSandbox) {
+        let effects = self.machine.frame(frame, self.now);
+        self.take(effects);
+    }
+
+    fn supervisor(&mut self, frame: FromSupervisor) {
+        self.frame(FromSandbox::Supervisor(frame));
+    }
+
+    fn exited(&mut self, signal: Option<i64>, oom: bool, requested: bool) {
+        let exit_code = signal.is_none().then_some(7);
+        self.supervisor(FromSupervisor::WorkerExited { worker: 1, exit_code, signal, oom, requested });
+    }
+
+    fn started(&mut self) {
+        self.supervisor(FromSupervisor::WorkerStarted { worker: 2 });
+    }
+
+    fn output(&mut self, text: &str) {
+        let (stream, text) = (OutputStream::Stdout, Some(text.to_owned()));
+        self.supervisor(FromSupervisor::Output { stream, text, base64: None });
+    }
+
+    fn call(&mut self, run: RunId) {
+        let arguments = serde_json::value::RawValue::from_string("{}".into()).unwrap();
+        let (server, tool) = (Some("s".to_owned()), "t".to_owned());
+        self.frame(FromSandbox::Worker(FromWorker::Call(CallFrame {
+            run,
+            call: CallId(1),
+            server,
+            tool,
+            arguments,
+        })));
+    }
+
+    /// Lets the time of the present phase run out.
+    fn wait(&mut self) {
+        if let Some(deadline) = self.machine.deadline() {
+            self.now = deadline;
+            let effects = self.machine.tick(self.now);
+            self.take(effects);
+        }
+    }
+
+    fn cancel(&mut self) {
+        if let Some(id) = self.asked {
+            let effects = self.machine.cancel(id, self.now);
+            self.take(effects);
+        }
+    }
+
+    fn effects(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.effects)
+    }
+
+    fn report(&mut self) -> RunReport {
+        assert_eq!(self.reports.len(), 1);
+        self.reports.remove(0).1
+    }
+}
+
+fn written(output: &Output) -> String {
+    output.pieces.iter().map(|piece| piece.text.as_str()).collect()
+}
+
+#[test]
+fn the_first_run_starts_the_sandbox_and_finishes() {
+    let mut bench = Bench::new();
+    bench.ask(false);
+    assert_eq!(bench.effects(), ["start sandbox"]);
+    bench.up();
+    assert_eq!(bench.effects(), ["send run"]);
+    bench.output("hi");
+    bench.done(DoneOutcome::Finished);
+    assert_eq!(bench.effects(), ["end calls", "finish"]);
+    let report = bench.report();
+    assert_eq!((report.outcome, report.state), (RunOutcome::Finished, StateNote::Fresh(FreshReason::First)));
+    assert_eq!(written(&report.output), "hi");
+}
+
+#[test]
+fn a_sandbox_that_was_prewarmed_is_not_started_again() {
+    let mut bench = Bench::new();
+    let effects = bench.machine.prewarm();
+    bench.take(effects);
+    assert!(bench.machine.prewarm().is_empty());
+    bench.ask(false);
+    bench.up();
+    assert_eq!(bench.effects(), ["start sandbox", "send run"]);
+}
+
+#[test]
+fn a_sandbox_that_cannot_be_had_is_the_answer_and_the_next_run_tries_again() {
+    let mut bench = Bench::new();
+    bench.ask(false);
+    let fault = ToolFault::new(FaultCode::SandboxUnavailable, "no engine");
+    let effects = bench.machine.sandbox_failed(fault.clone());
+    bench.take(effects);
+    assert_eq!(bench.report().outcome, RunOutcome::NotStarted(fault));
+    bench.effects();
+    bench.ask(false);
+    assert_eq!(bench.effects(), ["start sandbox"]);
+}
+
+#[test]
+fn a_timeout_interrupts_first_and_keeps_the_variables() {
+    let mut bench = Bench::running();
+    bench.effects();
+    bench.output("part");
+    bench.wait();
+    assert_eq!(bench.effects(), ["interrupt", "end calls"]);
+    bench.done(DoneOutcome::Interrupted { error: None });
+    let report = bench.report();
+    assert_eq!((report.outcome, report.state), (RunOutcome::TimedOut { after: TIMEOUT }, StateNote::Kept));
+    assert_eq!(written(&report.output), "part");
+    assert!(bench.machine.takes_runs());
+}
+
+#[test]
+fn a_run_that_ignores_the_interrupt_costs_the_interpreter_and_says_so() {
+    let mut bench = Bench::running();
+    bench.wait();
+    bench.effects();
+    bench.wait();
+    assert_eq!(bench.effects(), ["replace"]);
+    bench.exited(Some(9), false, true);
+    let report = bench.report();
+    assert_eq!((report.outcome, report.state), (RunOutcome::TimedOut { after: TIMEOUT }, StateNote::Lost));
+    assert!(!bench.machine.takes_runs());
+    bench.started();
+    bench.ask(false);
+    bench.done(DoneOutcome::Finished);
+    assert_eq!(bench.report().state, StateNote::Fresh(FreshReason::Lost));
+}
+
+#[test]
+fn a_supervisor_that_does_not_replace_costs_the_container() {
+    let mut bench = Bench::running();
+    bench.wait();
+    bench.wait();
+    bench.effects();
+    bench.wait();
+    assert_eq!(bench.effects(), ["close sandbox", "end calls", "finish"]);
+    bench.reports.clear();
+    bench.ask(false);
+    assert_eq!(bench.effects(), ["start sandbox"]);
+}
+
+#[test]
+fn cancelling_interrupts_and_keeps_the_variables() {
+    let mut bench = Bench::running();
+    bench.effects();
+    bench.cancel();
+    assert_eq!(bench.effects(), ["interrupt", "end calls"]);
+    bench.done(DoneOutcome::Finished);
+    let report = bench.report();
+    assert_eq!((report.outcome, report.state), (RunOutcome::Interrupted, StateNote::Kept));
+}
+
+#[test]
+fn cancelling_before_the_sandbox_is_up_finishes_at_once_and_lets_it_come_up() {
+    let mut bench = Bench::new();
+    bench.ask(false);
+    bench.cancel();
+    assert_eq!(bench.effects(), ["start sandbox", "finish"]);
+    assert_eq!(bench.report().outcome, RunOutcome::Interrupted);
+    bench.up();
+    bench.ask(false);
+    assert_eq!(bench.effects(), ["send run"]);
+}
+
+#[test]
+fn every_death_of_the_interpreter_is_named() {
+    for (signal, oom, loss) in [
+        (None, false, SandboxLoss::Exited { exit_code: 7 }),
+        (Some(11), false, SandboxLoss::Killed { signal: 11, out_of_memory: false }),
+        (Some(9), true, SandboxLoss::Killed { signal: 9, out_of_memory: true }),
+    ] {
+        let mut bench = Bench::running();
+        bench.exited(signal, oom, false);
+        let report = bench.report();
+        assert_eq!((report.outcome, report.state), (RunOutcome::SandboxLost(loss), StateNote::Lost));
+    }
+}
+
+#[test]
+fn a_container_that_goes_away_is_named_and_the_next_run_starts_another() {
+    let mut bench = Bench::running();
+    bench.effects();
+    let effects = bench.machine.stream_ended("removed");
+    bench.take(effects);
+    assert_eq!(bench.effects(), ["end calls", "close sandbox", "end calls", "finish"]);
+    let loss = SandboxLoss::Container { reason: "removed".into() };
+    assert_eq!(bench.report().outcome, RunOutcome::SandboxLost(loss));
+    bench.ask(false);
+    assert_eq!(bench.effects(), ["start sandbox"]);
+}
+
+#[test]
+fn an_idle_sandbox_is_stopped_and_the_next_run_says_so() {
+    let mut bench = Bench::used();
+    bench.wait();
+    assert_eq!(bench.effects(), ["close sandbox"]);
+    bench.ask(false);
+    bench.up();
+    bench.done(DoneOutcome::Finished);
+    assert_eq!(bench.report().state, StateNote::Fresh(FreshReason::IdleStop));
+}
+
+#[test]
+fn a_reset_replaces_the_interpreter_and_not_the_container() {
+    let mut bench = Bench::used();
+    bench.ask(true);
+    assert_eq!(bench.effects(), ["replace"]);
+    bench.exited(Some(9), false, true);
+    bench.started();
+    assert_eq!(bench.effects(), ["send run"]);
+    bench.done(DoneOutcome::Finished);
+    assert_eq!(bench.report().state, StateNote::Fresh(FreshReason::Reset));
+}
+
+#[test]
+fn a_reset_of_an_unused_interpreter_costs_nothing() {
+    let mut bench = Bench::new();
+    bench.ask(true);
+    bench.up();
+    assert_eq!(bench.effects(), ["start sandbox", "send run"]);
+}
+
+#[test]
+fn calls_are_taken_only_from_the_run_under_way() {
+    let mut bench = Bench::used();
+    bench.call(RunId(1));
+    assert_eq!(bench.effects(), ["refuse"]);
+    bench.ask(false);
+    bench.call(RunId(1));
+    bench.call(RunId(2));
+    assert_eq!(bench.effects(), ["send run", "refuse", "start call"]);
+    bench.wait();
+    bench.call(RunId(2));
+    assert_eq!(bench.effects(), ["interrupt", "end calls", "refuse"]);
+}
+
+#[test]
+fn a_forged_end_of_another_run_changes_nothing() {
+    let mut bench = Bench::running();
+    let done = DoneFrame {
+        run: RunId(77),
+        outcome: DoneOutcome::Finished,
+        value: None,
+        images: vec![],
+        notes: vec![],
+    };
+    bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
+    assert!(bench.reports.is_empty());
+    bench.done(DoneOutcome::Finished);
+    assert_eq!(
+        bench.report().notes,
+        ["the sandbox reported the end of a run that was not under way; it was ignored"]
+    );
+}
+
+#[test]
+fn output_between_runs_is_counted_and_never_in_another_reply() {
+    let mut bench = Bench::used();
+    bench.output("stray");
+    bench.ask(false);
+    bench.done(DoneOutcome::Finished);
+    let report = bench.report();
+    assert_eq!(written(&report.output), "");
+    assert_eq!(
+        report.notes,
+        ["5 bytes written between the runs, by threads or processes left behind, are not shown"]
+    );
+}
+
+#[test]
+fn images_over_their_bounds_are_left_out_and_counted() {
+    let mut bench = Bench::running();
+    let image = crate::run::Image { mime_type: "image/png".into(), base64: "x".repeat(1 << 20) };
+    let done = DoneFrame {
+        run: bench.asked.unwrap(),
+        outcome: DoneOutcome::Finished,
+        value: None,
+        images: vec![image; 6],
+        notes: vec![],
+    };
+    bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
+    let report = bench.report();
+    assert_eq!(report.images.len(), 2);
+    assert_eq!(report.notes, ["4 of 6 images are left out: too many or too large"]);
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Ask(bool),
+    Prewarm,
+    Up,
+    Failed,
+    Done,
+    Exited(bool),
+    Started,
+    Output,
+    Call,
+    Cancel,
+    Wait,
+    StreamEnded,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => any::<bool>().prop_map(Event::Ask),
+        1 => Just(Event::Prewarm),
+        3 => Just(Event::Up),
+        1 => Just(Event::Failed),
+        4 => Just(Event::Done),
+        1 => any::<bool>().prop_map(Event::Exited),
+        2 => Just(Event::Started),
+        1 => Just(Event::Output),
+        1 => Just(Event::Call),
+        1 => Just(Event::Cancel),
+        3 => Just(Event::Wait),
+        1 => Just(Event::StreamEnded),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// Whatever happens in whatever order: a run that was taken is answered once, and within the bounds of time
+    /// even when the sandbox never says another word.
+    #[test]
+    fn every_run_is_answered_exactly_once(events in proptest::collection::vec(event(), 0..60)) {
+        let mut bench = Bench::new();
+        let mut starting = false;
+        let mut asked = 0;
+        for event in events {
+            match event {
+                Event::Ask(reset) if bench.machine.takes_runs() && bench.asked.is_none() => {
+                    asked += 1;
+                    bench.ask(reset);
+                }
+                Event::Ask(_) => {}
+                Event::Prewarm => { let effects = bench.machine.prewarm(); bench.take(effects); }
+                // The actor reports the end of a start only when one is under way.
+                Event::Up if starting => { starting = false; bench.up(); }
+                Event::Failed if starting => {
+                    starting = false;
+                    let effects = bench.machine.sandbox_failed(ToolFault::new(FaultCode::Internal, "x"));
+                    bench.take(effects);
+                }
+                Event::Up | Event::Failed => {}
+                _ if starting => {}
+                Event::Done => bench.done(DoneOutcome::Finished),
+                Event::Exited(oom) => bench.exited(Some(9), oom, false),
+                Event::Started => bench.started(),
+                Event::Output => bench.output("x"),
+                Event::Call => bench.call(bench.asked.unwrap_or(RunId(0))),
+                Event::Cancel => bench.cancel(),
+                Event::Wait => bench.wait(),
+                Event::StreamEnded => { let effects = bench.machine.stream_ended("gone"); bench.take(effects); }
+            }
+            starting |= bench.effects().contains(&"start sandbox");
+        }
+        // Silence from here on: only time passes, and starts fail.
+        for _ in 0..8 {
+            if starting {
+                starting = false;
+                let effects = bench.machine.sandbox_failed(ToolFault::new(FaultCode::Internal, "x"));
+                bench.take(effects);
+            }
+            bench.wait();
+            starting |= bench.effects().contains(&"start sandbox");
+        }
+        prop_assert_eq!(bench.reports.len(), asked);
+        prop_assert!(bench.machine.takes_runs());
+        let ids: std::collections::BTreeSet<_> = bench.reports.iter().map(|(id, _)| *id).collect();
+        prop_assert_eq!(ids.len(), asked);
+    }
+}
