@@ -1,8 +1,5 @@
 //! How deep a JSON text nests, found without parsing it.
 
-/// How much deeper than a call's arguments the frame around them nests: the frame's object and one more.
-pub const FRAME_DEPTH_OVER_ARGUMENTS: usize = 2;
-
 /// Whether the JSON text opens more than `depth_max` arrays and objects inside each other.
 ///
 /// Brackets in strings do not count. The text need not be valid; what is no JSON is the parser's business.

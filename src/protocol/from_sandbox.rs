@@ -192,12 +192,12 @@ pub enum DoneOutcome {
 }
 
 /// One line, without its line feed, as a frame.
-pub(super) fn parse(line: &[u8], arguments_depth_max: usize) -> Result<FromSandbox, Dropped> {
+pub(super) fn parse(line: &[u8], depth_max: usize) -> Result<FromSandbox, Dropped> {
     let (address, json) = line.split_first().ok_or(Dropped::Address { byte: b'\n' })?;
     if !matches!(address, b'S' | b'W') {
         return Err(Dropped::Address { byte: *address });
     }
-    if super::depth_exceeds(json, arguments_depth_max + super::FRAME_DEPTH_OVER_ARGUMENTS) {
+    if super::depth_exceeds(json, depth_max) {
         return Err(Dropped::Depth);
     }
     let text = std::str::from_utf8(json).map_err(|_| Dropped::Utf8)?;
@@ -241,7 +241,7 @@ fn kind(text: &str) -> Result<String, Dropped> {
 
 fn from_json<'a, T: Deserialize<'a>>(text: &'a str, kind: &str) -> Result<T, Dropped> {
     let mut parser = serde_json::Deserializer::from_str(text);
-    // The depth is bounded already, by `depth_exceeds`; serde_json's own bound is two lower.
+    // The depth is bounded already, by `depth_exceeds`; serde_json's own bound is one lower.
     parser.disable_recursion_limit();
     T::deserialize(&mut parser)
         .map_err(|error| Dropped::Type { kind: kind.to_owned(), detail: error.to_string() })

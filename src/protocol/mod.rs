@@ -9,10 +9,13 @@ mod from_sandbox;
 mod lines;
 mod to_sandbox;
 
-pub use depth::{FRAME_DEPTH_OVER_ARGUMENTS, depth_exceeds};
+pub use depth::depth_exceeds;
 pub use from_sandbox::{CallFrame, DoneFrame, DoneOutcome, FromSandbox, FromSupervisor, FromWorker, Posture};
 pub use lines::{Decoder, Dropped};
 pub use to_sandbox::{Result as CallResult, RunServer, SandboxLimits, ToSupervisor, ToWorker, bundle_line};
 
 /// The version of the protocol that this bridge and its runtime speak.
 pub const VERSION: u64 = 1;
+
+#[cfg(test)]
+mod fixture_tests;

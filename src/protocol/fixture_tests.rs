@@ -1,0 +1,186 @@
+//! Runs the golden fixtures from the bridge's end; `tests/entrypoint` runs the same files from the sandbox's.
+
+use base64::Engine as _;
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::limits::Limits;
+use crate::names::{CallId, RunId};
+use crate::run::{Image, PythonError};
+
+#[derive(Deserialize)]
+struct Valid {
+    name: String,
+    direction: String,
+    line: String,
+    address: String,
+    frame: Value,
+}
+
+#[derive(Deserialize)]
+struct Invalid {
+    name: String,
+    direction: String,
+    line_base64: Option<String>,
+    repeat: Option<String>,
+    bytes: Option<usize>,
+    error: String,
+}
+
+fn fixtures<T: for<'de> Deserialize<'de>>(file: &str) -> Vec<T> {
+    let path = format!("{}/tests/fixtures/protocol/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut parser = serde_json::Deserializer::from_str(&text);
+    // One fixture nests as deep as a frame may.
+    parser.disable_recursion_limit();
+    Vec::deserialize(&mut parser).unwrap()
+}
+
+/// Builds the typed frame that a fixture describes; a type that is not here fails the test.
+fn to_sandbox(frame: &Value) -> Vec<u8> {
+    let number = |key: &str| frame[key].as_u64().unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    match frame["type"].as_str().unwrap() {
+        "hello" => {
+            let limits = &frame["limits"];
+            let limit = |key: &str| limits[key].as_u64().unwrap();
+            let limits = SandboxLimits {
+                frame_to_sandbox_bytes: limit("frame_to_sandbox_bytes") as usize,
+                frame_to_bridge_bytes: limit("frame_to_bridge_bytes") as usize,
+                frame_depth: limit("frame_depth") as usize,
+                calls_in_flight: limit("calls_in_flight") as usize,
+                memory_bytes: limit("memory_bytes"),
+                open_files: limit("open_files"),
+                heartbeat_ms: limit("heartbeat_ms"),
+            };
+            ToSupervisor::Hello { version: number("version"), limits }.to_line()
+        }
+        "interrupt" => ToSupervisor::Interrupt.to_line(),
+        "replace" => ToSupervisor::Replace.to_line(),
+        "ping" => ToSupervisor::Ping { seq: number("seq") }.to_line(),
+        "shutdown" => ToSupervisor::Shutdown.to_line(),
+        "run" => {
+            let servers = frame["servers"].as_array().unwrap().iter().map(|server| RunServer {
+                name: text(&server["name"]),
+                alias: text(&server["alias"]),
+                description: text(&server["description"]),
+            });
+            let (run, code) = (RunId(number("run")), text(&frame["code"]));
+            ToWorker::Run { run, code, servers: servers.collect() }.to_line()
+        }
+        "result" => {
+            let result = match frame.get("fault") {
+                Some(fault) => CallResult::Fault(serde_json::from_value(fault.clone()).unwrap()),
+                None => CallResult::Value(to_raw_value(&frame["value"]).unwrap()),
+            };
+            ToWorker::Result { call: CallId(number("call")), result }.to_line()
+        }
+        other => panic!("no frame towards the sandbox has type {other}"),
+    }
+}
+
+/// The frame as JSON again, whole: what is not read would be missing.
+fn from_sandbox(frame: FromSandbox) -> (char, Value) {
+    let raw = |raw: &RawValue| serde_json::from_str::<Value>(raw.get());
+    match frame {
+        FromSandbox::Supervisor(frame) => ('S', serde_json::to_value(frame).unwrap()),
+        FromSandbox::Worker(FromWorker::Call(CallFrame { run, call, server, tool, arguments })) => {
+            let arguments = raw(&arguments).unwrap_or_else(|_| {
+                let mut parser = serde_json::Deserializer::from_str(arguments.get());
+                parser.disable_recursion_limit();
+                Value::deserialize(&mut parser).unwrap()
+            });
+            let frame = json!({
+                "type": "call", "run": run, "call": call, "server": server, "tool": tool, "arguments": arguments,
+            });
+            ('W', frame)
+        }
+        FromSandbox::Worker(FromWorker::Cancel { run, call }) => {
+            ('W', json!({"type": "cancel", "run": run, "call": call}))
+        }
+        FromSandbox::Worker(FromWorker::Done(done)) => ('W', done_json(*done)),
+    }
+}
+
+fn done_json(done: DoneFrame) -> Value {
+    let mut frame = json!({"type": "done", "run": done.run});
+    let error = |error: PythonError| serde_json::to_value(error).unwrap();
+    match done.outcome {
+        DoneOutcome::Finished => frame["outcome"] = json!("finished"),
+        DoneOutcome::Raised { error: raised } => {
+            frame["outcome"] = json!("raised");
+            frame["error"] = error(raised);
+        }
+        DoneOutcome::Exited { exit_code } => {
+            frame["outcome"] = json!("exited");
+            frame["exit_code"] = json!(exit_code);
+        }
+        DoneOutcome::Interrupted { error: at } => {
+            frame["outcome"] = json!("interrupted");
+            frame["error"] = at.map_or(Value::Null, error);
+        }
+    }
+    let images: Vec<Value> = done.images.iter().map(|image: &Image| json!(image)).collect();
+    frame["value"] = json!(done.value);
+    frame["images"] = json!(images);
+    frame["notes"] = json!(done.notes);
+    frame
+}
+
+#[test]
+fn valid_fixtures_are_written_and_read_to_the_byte() {
+    let mut seen = 0;
+    for Valid { name, direction, line, address, frame } in fixtures::<Valid>("valid.json") {
+        if direction == "to_sandbox" {
+            assert_eq!(String::from_utf8(to_sandbox(&frame)).unwrap(), format!("{line}\n"), "{name}");
+        } else {
+            let mut decoder = Decoder::new(&Limits::default());
+            decoder.push(format!("{line}\n").as_bytes());
+            let decoded = decoder.next_frame().unwrap().unwrap_or_else(|dropped| panic!("{name}: {dropped}"));
+            assert_eq!(from_sandbox(decoded), (address.chars().next().unwrap(), frame), "{name}");
+            assert!(decoder.next_frame().is_none());
+        }
+        seen += 1;
+    }
+    assert!(seen >= 30, "only {seen} fixtures");
+}
+
+#[test]
+fn invalid_fixtures_are_dropped_for_their_reason_and_the_next_line_is_read() {
+    let mut seen = 0;
+    for fixture in fixtures::<Invalid>("invalid.json") {
+        if fixture.direction != "to_bridge" {
+            continue;
+        }
+        let mut line = match (&fixture.line_base64, &fixture.repeat, fixture.bytes) {
+            (Some(line), _, _) => base64::engine::general_purpose::STANDARD.decode(line).unwrap(),
+            (None, Some(repeat), Some(bytes)) => repeat.repeat(bytes).into_bytes(),
+            _ => panic!("{}: no line", fixture.name),
+        };
+        line.push(b'\n');
+        let mut decoder = Decoder::new(&Limits::default());
+        decoder.push(&line);
+        decoder.push(b"S{\"type\":\"pong\",\"seq\":7}\n");
+        let reason = match decoder.next_frame() {
+            Some(Err(Dropped::Overlong { .. })) => "overlong",
+            Some(Err(Dropped::Address { .. })) => "address",
+            Some(Err(Dropped::Depth)) => "depth",
+            Some(Err(Dropped::Utf8)) => "utf8",
+            Some(Err(Dropped::NotJson { .. })) => "not_json",
+            Some(Err(Dropped::NotObject)) => "not_object",
+            Some(Err(Dropped::Type { .. })) => "type",
+            other => panic!("{}: {other:?}", fixture.name),
+        };
+        assert_eq!(reason, fixture.error, "{}", fixture.name);
+        let next = decoder.next_frame();
+        assert!(
+            matches!(next, Some(Ok(FromSandbox::Supervisor(FromSupervisor::Pong { seq: 7 })))),
+            "{}: {next:?}",
+            fixture.name
+        );
+        seen += 1;
+    }
+    assert!(seen >= 15, "only {seen} fixtures");
+}
