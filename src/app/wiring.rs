@@ -1,6 +1,5 @@
 //! Builds the rooms from the configuration, and takes them down in order.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::broker::Broker;
@@ -50,14 +49,6 @@ impl Rooms {
 /// How sandboxes are to be.
 pub(super) fn sandbox_settings(config: &Config) -> SandboxSettings {
     let addresses = &config.engine_addresses;
-    let runtime_dir = addresses
-        .xdg_runtime_dir
-        .clone()
-        .or_else(|| Some(PathBuf::from(format!("/run/user/{}", addresses.uid))).filter(|dir| dir.is_dir()));
-    let lock_dir = runtime_dir.as_ref().map_or_else(
-        || std::env::temp_dir().join(format!("hotcell-{}", addresses.uid)),
-        |dir| dir.join("hotcell"),
-    );
     SandboxSettings {
         places: Places {
             choice: match &config.engine {
@@ -68,7 +59,7 @@ pub(super) fn sandbox_settings(config: &Config) -> SandboxSettings {
             },
             container_host: addresses.container_host.clone(),
             docker_host: addresses.docker_host.clone(),
-            runtime_dir,
+            runtime_dir: addresses.runtime_dir.clone(),
             root: addresses.uid == 0,
             podman: addresses.podman.clone(),
         },
@@ -81,7 +72,7 @@ pub(super) fn sandbox_settings(config: &Config) -> SandboxSettings {
         memory_bytes: config.memory_bytes,
         pids_max: config.pids.into(),
         cpu_millis: config.cpu_millis.map(u64::from),
-        lock_dir,
+        lock_dir: config.lock_dir.clone(),
     }
 }
 

@@ -65,14 +65,13 @@ impl Reading<'_> {
     }
 
     pub(super) fn report(&mut self, at: usize, key: &str, message: impl Into<String>) {
-        self.push(Severity::Error, at, key, message, "");
+        self.push(Severity::Error, (at, key), message, "");
     }
 
     pub(super) fn push(
         &mut self,
         severity: Severity,
-        at: usize,
-        key: &str,
+        (at, key): (usize, &str),
         message: impl Into<String>,
         hint: &str,
     ) {
@@ -101,7 +100,7 @@ impl Reading<'_> {
         let errors_before = self.errors();
         let parts = self.parts(&key, members);
         if parts.disabled {
-            self.push(Severity::Note, member.key_at, &key, "is switched off in its entry", "");
+            self.push(Severity::Note, (member.key_at, &key), "is switched off in its entry", "");
             return None;
         }
         if !self.is_local(&key, member, &parts) {
@@ -145,8 +144,7 @@ impl Reading<'_> {
                 _ => {
                     self.push(
                         Severity::Warning,
-                        member.key_at,
-                        &at,
+                        (member.key_at, &at),
                         "is no key that hotcell knows; it has no effect",
                         "",
                     );
@@ -162,12 +160,12 @@ impl Reading<'_> {
         match (parts.command, parts.url) {
             (Some(_), Some(url)) => {
                 let message = "has both a command and a url, so it is unclear which is meant";
-                self.push(Severity::Error, url.key_at, key, message, "remove one of them");
+                self.push(Severity::Error, (url.key_at, key), message, "remove one of them");
                 return false;
             }
             (None, Some(url)) => {
                 let message = "is a remote server (url), which this version of hotcell cannot reach";
-                self.push(Severity::Error, url.key_at, key, message, remote_hint);
+                self.push(Severity::Error, (url.key_at, key), message, remote_hint);
                 return false;
             }
             _ => {}
@@ -177,7 +175,7 @@ impl Reading<'_> {
             Some((_, Node::String(kind))) if matches!(kind.as_str(), "stdio" | "local") => {}
             Some((at, Node::String(kind))) => {
                 let message = format!("has the type {kind:?}, which this version of hotcell cannot reach");
-                self.push(Severity::Error, at, key, message, remote_hint);
+                self.push(Severity::Error, (at, key), message, remote_hint);
                 return false;
             }
             Some((at, other)) => {
@@ -212,7 +210,7 @@ impl Reading<'_> {
             Some((_, Node::String(text))) => Some(text.clone()),
             Some((at, other)) => {
                 let message = format!("must be a string, not {}; it is left out", other.kind());
-                self.push(Severity::Warning, at, &format!("{key}.description"), message, "");
+                self.push(Severity::Warning, (at, &format!("{key}.description")), message, "");
                 None
             }
         };
@@ -308,13 +306,13 @@ impl Reading<'_> {
                 Node::Number | Node::Bool(_) => "put it in double quotes",
                 _ => "",
             };
-            self.push(Severity::Error, value.at, key, message, hint);
+            self.push(Severity::Error, (value.at, key), message, hint);
             return None;
         };
         let replaced = match substitute(text, self.environment) {
             Ok(replaced) => replaced,
             Err(message) => {
-                self.push(Severity::Error, value.at, key, message, "write $${ for a literal ${");
+                self.push(Severity::Error, (value.at, key), message, "write $${ for a literal ${");
                 return None;
             }
         };

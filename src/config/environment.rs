@@ -65,6 +65,14 @@ impl Environment {
         }
     }
 
+    /// A folder for locks: in XDG_RUNTIME_DIR, else one of this user's own among the temporary files.
+    pub(super) fn lock_dir(&self) -> PathBuf {
+        match self.variable("XDG_RUNTIME_DIR") {
+            Some(dir) => Path::new(dir).join("hotcell"),
+            None => std::env::temp_dir().join(format!("hotcell-{}", self.uid)),
+        }
+    }
+
     /// A path with a leading `~` replaced by the home folder, and taken from `base` when relative.
     pub(super) fn resolve(&self, path: &str, base: Option<&Path>) -> PathBuf {
         let expanded = self.expand_home(path);

@@ -39,6 +39,8 @@ pub struct Config {
     pub container_user: ContainerUser,
     /// Idle time after which a sandbox is stopped; `None`: never.
     pub idle_stop: Option<Duration>,
+    /// Where the lock that marks this bridge as alive is kept: a folder of this user.
+    pub lock_dir: PathBuf,
     /// Where saved tools and the catalog are kept. It can be the folder of server entries too: what is written there
     /// must not end in `.json` at its top.
     pub state_dir: PathBuf,
@@ -80,8 +82,8 @@ pub struct EngineAddresses {
     pub docker_host: Option<String>,
     /// CONTAINER_HOST.
     pub container_host: Option<String>,
-    /// XDG_RUNTIME_DIR.
-    pub xdg_runtime_dir: Option<PathBuf>,
+    /// XDG_RUNTIME_DIR, or `/run/user/UID` where that exists: where sockets and locks of this user live.
+    pub runtime_dir: Option<PathBuf>,
     /// The effective user.
     pub uid: u32,
     /// PATH.
@@ -159,6 +161,7 @@ impl Config {
             cpu_millis: variables.optional("MCP_BRIDGE_CPUS", read::cpu_millis),
             container_user: variables.required("MCP_BRIDGE_CONTAINER_USER", read::container_user),
             idle_stop: Some(idle).filter(|idle| !idle.is_zero()),
+            lock_dir: environment.lock_dir(),
             state_dir: environment.resolve(&state_dir, environment.cwd.as_deref()),
             output_mode: variables.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
             log_level: variables.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
@@ -183,7 +186,9 @@ impl EngineAddresses {
         Self {
             docker_host: text("DOCKER_HOST"),
             container_host: text("CONTAINER_HOST"),
-            xdg_runtime_dir: environment.variable("XDG_RUNTIME_DIR").map(PathBuf::from),
+            runtime_dir: environment.variable("XDG_RUNTIME_DIR").map(PathBuf::from).or_else(|| {
+                Some(PathBuf::from(format!("/run/user/{}", environment.uid))).filter(|dir| dir.is_dir())
+            }),
             uid: environment.uid,
             path: path.map(OsString::from),
             podman: locate_program(Path::new("podman"), path, cwd),

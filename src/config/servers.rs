@@ -140,7 +140,7 @@ fn read_entries(
     let root = match json::parse(text, limits.json_depth_max) {
         Ok(root) => root,
         Err(defect) => {
-            reading.push(Severity::Error, defect.at, "", defect.message, defect.hint);
+            reading.push(Severity::Error, (defect.at, ""), defect.message, defect.hint);
             return Vec::new();
         }
     };
@@ -156,7 +156,7 @@ fn read_entries(
         } else {
             "write {\"mcpServers\": {NAME: {\"command\": ...}}}"
         };
-        reading.push(Severity::Error, root.at, "", "has no \"mcpServers\"", hint);
+        reading.push(Severity::Error, (root.at, ""), "has no \"mcpServers\"", hint);
         return Vec::new();
     };
     if let Some(second) = found.next() {

@@ -4,11 +4,12 @@
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::geteuid;
 
 use super::error::EngineError;
 use super::find::Engine;
@@ -37,6 +38,11 @@ impl Owner {
     pub fn claim(dir: &Path) -> Result<Self, EngineError> {
         let failed = |source| EngineError::OwnerLock { dir: dir.display().to_string(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+        // Among temporary files somebody else may have made it first.
+        let found = std::fs::symlink_metadata(dir).map_err(failed)?;
+        if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
+            return Err(failed(std::io::Error::other("it is not a folder that only you can write")));
+        }
         let file = tempfile::Builder::new()
             .prefix("owner-")
             .suffix(".lock")
@@ -155,6 +161,15 @@ mod tests {
         let id = first.id.clone();
         drop(first);
         assert!(!second.alive(&id));
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let error = Owner::claim(dir.path()).unwrap_err();
+        assert!(matches!(error, EngineError::OwnerLock { .. }), "{error}");
     }
 
     #[test]

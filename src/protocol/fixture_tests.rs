@@ -67,8 +67,8 @@ fn to_sandbox(frame: &Value) -> Vec<u8> {
                 alias: text(&server["alias"]),
                 description: text(&server["description"]),
             });
-            let (run, code) = (RunId(number("run")), text(&frame["code"]));
-            ToWorker::Run { run, code, servers: servers.collect() }.to_line()
+            let (run, worker, code) = (RunId(number("run")), number("worker"), text(&frame["code"]));
+            ToWorker::Run { run, worker, code, servers: servers.collect() }.to_line()
         }
         "result" => {
             let result = match frame.get("fault") {

@@ -12,10 +12,9 @@ mod to_sandbox;
 pub use depth::depth_exceeds;
 pub use from_sandbox::{CallFrame, DoneFrame, DoneOutcome, FromSandbox, FromSupervisor, FromWorker, Posture};
 pub use lines::{Decoder, Dropped};
-pub use to_sandbox::{Result as CallResult, RunServer, SandboxLimits, ToSupervisor, ToWorker, bundle_line};
-
-/// The version of the protocol that this bridge and its runtime speak.
-pub const VERSION: u64 = 1;
+pub use to_sandbox::{
+    Result as CallResult, RunServer, SandboxLimits, ToSupervisor, ToWorker, VERSION, bundle_line,
+};
 
 #[cfg(test)]
 mod fixture_tests;

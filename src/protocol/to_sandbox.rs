@@ -9,13 +9,16 @@ use crate::limits::Limits;
 use crate::names::{CallId, RunId};
 use crate::run::ToolFault;
 
+/// The version of the protocol that this bridge and its runtime speak.
+pub const VERSION: u64 = 1;
+
 /// Frames for the supervisor.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToSupervisor {
     /// The first frame.
     Hello {
-        /// [`super::VERSION`].
+        /// [`VERSION`].
         version: u64,
         /// What the sandbox must keep to.
         limits: SandboxLimits,
@@ -76,6 +79,8 @@ pub enum ToWorker {
     Run {
         /// Its number.
         run: RunId,
+        /// The worker that it is for: another one ignores it.
+        worker: u64,
         /// Its source.
         code: String,
         /// The servers that it may reach.

@@ -115,7 +115,7 @@ mod tests {
         let description = tool.description.unwrap();
         assert!(description.len() <= DESCRIPTION_BYTES_MAX, "{}", description.len());
         assert!(description.contains("server-number-0, server-number-1"));
-        assert!(description.contains("+977 more"), "{description}");
+        assert!(description.contains("+978 more"), "{description}");
     }
 
     #[test]

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, DiscoverResult, ErrorData,
-    Implementation, ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ProgressToken, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
-    ResourceContents, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
+    DiscoverResult, ErrorCode, ErrorData, Implementation, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig,
+    Tool,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -161,6 +162,14 @@ impl ServerHandler for Face {
         Ok(self.result(reply).into())
     }
 
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(misshapen(&request.method))
+    }
+
     async fn list_resources(
         &self,
         _request: Option<PaginatedRequestParams>,
@@ -185,6 +194,18 @@ impl ServerHandler for Face {
         }
         let contents = ResourceContents::text(self.settings.manual.clone(), request.uri);
         Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+}
+
+/// A request of a known method comes here when its parameters have another shape than the method's.
+fn misshapen(method: &str) -> ErrorData {
+    match method {
+        "tools/call" => ErrorData::invalid_params("tools/call wants a name and an object of arguments", None),
+        "resources/read" => ErrorData::invalid_params("resources/read wants a uri", None),
+        "tools/list" | "resources/list" | "initialize" | "ping" | "server/discover" => {
+            ErrorData::invalid_params(format!("the parameters of {method} have another shape"), None)
+        }
+        unknown => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method {unknown:?}"), None),
     }
 }
 

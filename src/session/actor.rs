@@ -233,8 +233,9 @@ impl Actor {
                 } else {
                     sandbox.report.notices.clone()
                 };
+                let worker = sandbox.worker;
                 self.sandbox = Some(sandbox);
-                self.machine.sandbox_up(notices, Instant::now())
+                self.machine.sandbox_up(worker, notices, Instant::now())
             }
             Ok((maker, Err(fault))) => {
                 self.maker = Some(maker);
@@ -294,7 +295,7 @@ impl Actor {
                         sandbox.send(&frame);
                     }
                 }
-                Effect::SendRun { run, code } => self.send_run(run, code),
+                Effect::SendRun { run, worker, code } => self.send_run(run, worker, code),
                 Effect::StartCall { call, index, deadline } => self.start_call(call, index, deadline),
                 Effect::Refuse { call, fault } => self.refuse(call, fault),
                 Effect::CancelCall(call) => {
@@ -332,12 +333,12 @@ impl Actor {
         }));
     }
 
-    fn send_run(&mut self, run: RunId, code: String) {
+    fn send_run(&mut self, run: RunId, worker: u64, code: String) {
         let (Some(sandbox), Some(current)) = (&self.sandbox, &self.current) else { return };
         let servers = self.broker.run_servers(&current.scope);
         // Nothing is under way between runs, so the queue has room unless the sandbox is stuck; then the run's
         // deadline ends it.
-        if sandbox.data().try_send(ToWorker::Run { run, code, servers }.to_line()).is_err() {
+        if sandbox.data().try_send(ToWorker::Run { run, worker, code, servers }.to_line()).is_err() {
             tracing::warn!("the run could not be queued");
         }
         tell(&current.progress, Progress::Started);

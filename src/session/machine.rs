@@ -27,7 +27,7 @@ pub(super) enum Effect {
     /// Send a frame to the supervisor.
     Send(ToSupervisor),
     /// Send the run's code to the worker.
-    SendRun { run: RunId, code: String },
+    SendRun { run: RunId, worker: u64, code: String },
     /// Have a call answered, and the answer sent; tell `call_ended` with the index.
     StartCall { call: CallFrame, index: usize, deadline: Instant },
     /// Answer a call with a fault.
@@ -106,6 +106,8 @@ pub(super) struct Machine {
     /// For the next report.
     notes: Vec<String>,
     stray_bytes: u64,
+    /// The worker that reads frames now.
+    worker: u64,
 }
 
 /// A dropped-frame note is given once per run, however many there were.
@@ -122,6 +124,7 @@ impl Machine {
             fresh: Some(FreshReason::First),
             notes: Vec::new(),
             stray_bytes: 0,
+            worker: 0,
         }
     }
 
@@ -183,7 +186,8 @@ impl Machine {
     }
 
     /// The sandbox has shaken hands and its worker is ready.
-    pub(super) fn sandbox_up(&mut self, notices: Vec<String>, now: Instant) -> Vec<Effect> {
+    pub(super) fn sandbox_up(&mut self, worker: u64, notices: Vec<String>, now: Instant) -> Vec<Effect> {
+        self.worker = worker;
         self.notes.extend(notices);
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Starting { run: Some(run) } => self.begin(run, now),
@@ -307,7 +311,9 @@ impl Machine {
             FromSandbox::Supervisor(FromSupervisor::WorkerExited { exit_code, signal, oom, .. }) => {
                 self.worker_exited(exit_code, signal, oom, now)
             }
-            FromSandbox::Supervisor(FromSupervisor::WorkerStarted { .. }) => self.worker_started(now),
+            FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker }) => {
+                self.worker_started(worker, now)
+            }
             FromSandbox::Supervisor(FromSupervisor::Fault { message }) => {
                 self.note(message);
                 vec![]
@@ -409,7 +415,8 @@ impl Machine {
         }
     }
 
-    fn worker_started(&mut self, now: Instant) -> Vec<Effect> {
+    fn worker_started(&mut self, worker: u64, now: Instant) -> Vec<Effect> {
+        self.worker = worker;
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Resetting { run, .. } => self.begin(run, now),
             Phase::AwaitingWorker { .. } => {
@@ -428,7 +435,8 @@ impl Machine {
         if run.request.reset && run.fresh.is_some_and(|reason| reason != FreshReason::First) {
             run.fresh = Some(FreshReason::Reset);
         }
-        let effect = Effect::SendRun { run: run.id, code: std::mem::take(&mut run.request.code) };
+        let code = std::mem::take(&mut run.request.code);
+        let effect = Effect::SendRun { run: run.id, worker: self.worker, code };
         let until = now + run.request.timeout;
         self.phase = Phase::Running { run, until };
         vec![effect]

@@ -70,7 +70,7 @@ impl Bench {
     }
 
     fn up(&mut self) {
-        let effects = self.machine.sandbox_up(vec![], self.now);
+        let effects = self.machine.sandbox_up(1, vec![], self.now);
         self.take(effects);
     }
 
@@ -295,7 +295,10 @@ fn a_reset_replaces_the_interpreter_and_not_the_container() {
     bench.ask(true);
     assert_eq!(bench.effects(), ["replace"]);
     bench.exited(Some(9), false, true);
-    bench.started();
+    let effects =
+        bench.machine.frame(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker: 2 }), bench.now);
+    assert!(matches!(effects[..], [Effect::SendRun { worker: 2, .. }]), "{effects:?}");
+    bench.take(effects);
     assert_eq!(bench.effects(), ["send run"]);
     bench.done(DoneOutcome::Finished);
     assert_eq!(bench.report().state, StateNote::Fresh(FreshReason::Reset));

@@ -76,6 +76,8 @@ pub(super) struct Sandbox {
     data: mpsc::Sender<Vec<u8>>,
     writer: JoinHandle<()>,
     pub(super) report: SandboxReport,
+    /// The number of the worker that it started with.
+    pub(super) worker: u64,
 }
 
 /// Frames for the supervisor that may wait; they overtake the worker's.
@@ -125,6 +127,7 @@ impl Maker {
                 notices: container.warnings.iter().map(|warning| format!("engine: {warning}")).collect(),
                 reaped: std::mem::take(&mut self.reaped),
             },
+            worker: 0,
             container,
             output: streams.output,
             decoder: Decoder::new(&self.limits),
@@ -197,7 +200,8 @@ impl Maker {
                     sandbox.report.python = python;
                     sandbox.report.posture = posture;
                 }
-                Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { .. })) => {
+                Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker })) => {
+                    sandbox.worker = worker;
                     // Never before the hello: its posture decides.
                     return if sandbox.report.python.is_empty() { Err(Failure::NoHello) } else { Ok(()) };
                 }

@@ -234,8 +234,7 @@ async fn list_tools(peer: &Peer<RoleClient>, limits: &Limits) -> Result<Arc<[Val
     for _ in 0..limits.tool_pages_max {
         let mut params = PaginatedRequestParams::default();
         params.cursor = cursor.clone();
-        let mut request = ListToolsRequest::default();
-        request.params = Some(params);
+        let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
         let handle = peer
             .send_cancellable_request(
                 ClientRequest::ListToolsRequest(request),

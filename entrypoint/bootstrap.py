@@ -1,0 +1,67 @@
+"""The text behind `python3 -I -u -c`: reads the bundle from stdin and starts its main module from memory.
+
+It does not look at frames: the bytes after the bundle's line feed go to main() untouched.
+"""
+
+import builtins
+import json
+import os
+import sys
+from _frozen_importlib import ModuleSpec
+from types import ModuleType
+
+BUNDLE_BYTES_MAX = 16 << 20
+
+
+class Importer:
+    """Serves the bundle's modules ahead of anything installed, and the same module again after sys.modules.clear().
+
+    Its modules get builtins of their own, so that user code may rebind the shared ones without breaking the runtime.
+    """
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self.files = {path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in files}
+        self.sources = files
+        self.loaded: dict[str, ModuleType] = {}
+        self.builtins = dict(vars(builtins))
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        file = self.files.get(name)
+        if file is None:
+            return None
+        return ModuleSpec(name, self, origin="<hotcell>/" + file, is_package=file.endswith("/__init__.py"))  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loaded.get(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__
+        if name in self.loaded:
+            return
+        self.loaded[name] = module
+        vars(module)["__builtins__"] = self.builtins
+        file = self.files[name]
+        exec(compile(self.sources[file], "<hotcell>/" + file, "exec", dont_inherit=True), vars(module))
+
+
+def read_bundle() -> tuple[bytes, bytes]:
+    """The bundle's line and what was read beyond it."""
+    chunks, size = [], 0
+    while size <= BUNDLE_BYTES_MAX:
+        chunk = os.read(0, 1 << 16)
+        if not chunk:
+            sys.exit("hotcell: stdin ended before the bundle was complete")
+        head, line_feed, rest = chunk.partition(b"\n")
+        chunks.append(head)
+        size += len(head)
+        if line_feed:
+            return b"".join(chunks), rest
+    sys.exit("hotcell: the bundle is longer than 16 MiB")
+
+
+if __name__ == "__main__":
+    line, rest = read_bundle()
+    bundle = json.loads(line)
+    sys.meta_path.insert(0, Importer(bundle["files"]))
+    __import__(bundle["main"])
+    sys.modules[bundle["main"]].main(rest)

@@ -1,0 +1,85 @@
+"""Checks and encodes the arguments of a call.
+
+It does not know any tool's schema: the bridge checks that.
+"""
+
+from __future__ import annotations
+
+import math
+from json.encoder import JSONEncoder
+
+from .frames import DEPTH_MAX, deeper_than
+
+ARGUMENTS_BYTES_MAX = 8 << 20
+# The frame itself is one level of the nesting that the protocol allows.
+_DEPTH_MAX = DEPTH_MAX - 1
+
+
+def encode_arguments(arguments: object) -> bytes:
+    """JSON; ValueError or TypeError names the place that has none."""
+    try:
+        encoded = _dumps(arguments).encode()
+    except (ValueError, TypeError, RecursionError):
+        _explain(arguments, "arguments", 1, {})
+        raise
+    if len(encoded) > ARGUMENTS_BYTES_MAX:
+        raise ValueError(f"the arguments are {len(encoded):,} bytes of JSON; limit 8 MiB")
+    if deeper_than(_DEPTH_MAX, encoded):
+        _explain(arguments, "arguments", 1, {})
+    return encoded
+
+
+def _scalar(value: object) -> object:
+    """numpy's scalars are no Python numbers but hold one."""
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        return value.item()  # type: ignore[attr-defined]
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_dumps = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_scalar).encode
+
+
+def _explain(value: object, path: str, depth: int, parents: dict[int, str]) -> None:
+    if isinstance(value, dict | list | tuple):
+        if id(value) in parents:
+            raise ValueError(f"circular reference: {path} contains {parents[id(value)]}, which it is part of")
+        if depth > _DEPTH_MAX:
+            raise ValueError(f"nesting > {DEPTH_MAX} at {path[:80]}...")
+        parents[id(value)] = path
+        if isinstance(value, dict):
+            for key, item in value.items():
+                if not isinstance(key, str | int | float | bool | None):
+                    raise TypeError(f"{path} has a key of type {type(key).__name__}; keys are strings")
+                _check_text(str(key), f"a key of {path}")
+                _explain(item, f"{path}[{key!r}]", depth + 1, parents)
+        else:
+            for index, item in enumerate(value):
+                _explain(item, f"{path}[{index}]", depth + 1, parents)
+        del parents[id(value)]
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{path} is {value}, which JSON cannot hold; send None or a string")
+    elif isinstance(value, str):
+        _check_text(value, path)
+    elif value is not None and not isinstance(value, int):
+        if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+            return
+        raise TypeError(f"{path} is {type(value).__name__}, which JSON cannot hold{_remedy(value)}")
+
+
+def _check_text(text: str, path: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{path} has a lone surrogate at position {error.start}, which is not text") from None
+
+
+def _remedy(value: object) -> str:
+    match value:
+        case bytes() | bytearray():
+            return "; decode it, or send base64 text"
+        case set() | frozenset():
+            return "; send a list"
+        case _ if hasattr(value, "isoformat"):
+            return "; send its .isoformat()"
+    return ""

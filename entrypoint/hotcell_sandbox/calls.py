@@ -1,0 +1,236 @@
+"""The calls that user code makes: sends them, bounds how many are under way, resolves those who wait.
+
+It grants nothing: whether a call may happen is decided by the bridge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from _thread import allocate_lock
+from asyncio import AbstractEventLoop, CancelledError, Future
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .arguments import encode_arguments
+from .channel import Channel
+from .frames import Frame, encode
+from .interrupts import Interrupts
+from .results import MCPError, answer
+
+_running_loop = asyncio.get_running_loop
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server of the current run."""
+
+    name: str
+    alias: str
+    description: str
+
+
+class _Waiter:
+    """Who waits for a call: a thread (`lock`) or a future of an event loop."""
+
+    __slots__ = ("frame", "future", "lock", "loop", "sent")
+
+    def __init__(self, loop: AbstractEventLoop | None) -> None:
+        self.loop = loop
+        self.future: Future[Frame] | None = loop.create_future() if loop is not None else None
+        self.lock = allocate_lock()
+        self.frame: Frame = {}
+        self.sent = False
+        if loop is None:
+            self.lock.acquire()
+
+
+class Calls:
+    def __init__(self, channel: Channel, interrupts: Interrupts, flush: Callable[[], None], in_flight_max: int) -> None:
+        self.servers: Mapping[str, Server] = {}
+        self.in_child = False
+        self._channel = channel
+        self._interrupts = interrupts
+        self._flush_output = flush
+        self._in_flight_max = max(1, in_flight_max)
+        self._lock = allocate_lock()
+        self._run: int | None = None
+        self._last = 0
+        self._in_flight = 0
+        self._pending: dict[int, _Waiter] = {}
+        self._queue: deque[tuple[int, bytes]] = deque()
+        # Calls of one iteration of an event loop go out together.
+        self._batches: dict[AbstractEventLoop, list[tuple[int, bytes]]] = {}
+        channel.on_results = self._resolve
+        channel.on_lost_result = self._lost_result
+
+    def begin_run(self, run: int, servers: Mapping[str, Server]) -> None:
+        with self._interrupts, self._lock:
+            self._run = run
+            self.servers = servers
+
+    def end_run(self) -> None:
+        with self._interrupts:
+            with self._lock:
+                run, self._run = self._run, None
+                waiters = list(self._pending.items())
+                self._pending.clear()
+                self._queue.clear()
+                self._batches.clear()
+                self._in_flight = 0
+            cancels = [{"type": "cancel", "run": run, "call": call} for call, waiter in waiters if waiter.sent]
+            if cancels:
+                self._channel.send(b"".join(map(encode, cancels)))
+            self._wake(
+                [(waiter, _fault("not_running", "the run that made this call has ended")) for _, waiter in waiters]
+            )
+            self._channel.read_here()
+
+    async def call(self, server: str | None, tool: str, arguments: object) -> Any:
+        waiter = _Waiter(_running_loop())
+        future = waiter.future
+        assert future is not None
+        call = self._submit(server, tool, arguments, waiter)
+        try:
+            frame = await future
+        except (CancelledError, KeyboardInterrupt, GeneratorExit):
+            self._abandon(call)
+            raise
+        return answer(frame, server, tool)
+
+    def call_sync(self, server: str | None, tool: str, arguments: object) -> Any:
+        waiter = _Waiter(None)
+        call = self._submit(server, tool, arguments, waiter)
+        try:
+            waiter.lock.acquire()
+        except BaseException:
+            self._abandon(call)
+            raise
+        return answer(waiter.frame, server, tool)
+
+    def _submit(self, server: str | None, tool: str, arguments: object, waiter: _Waiter) -> int:
+        if self.in_child:
+            raise MCPError("calls can only be made by the main process, not by a forked one", code="not_running")
+        if server is not None and server not in self.servers:
+            names = ", ".join(sorted(self.servers)) or "none"
+            raise MCPError(
+                f"Server {server!r} is not available", code="server_unavailable", hint=f"In this run: {names}."
+            )
+        names_json = encode({"server": server, "tool": tool})[1:-2]
+        body = encode_arguments(arguments)
+        self._flush_output()
+        with self._interrupts:
+            with self._lock:
+                if self._run is None:
+                    raise MCPError("no run is active: the run that started this code has ended", code="not_running")
+                self._last = call = self._last + 1
+                line = b'{"type":"call","run":%d,"call":%d,%b,"arguments":%b}\n' % (self._run, call, names_json, body)
+                self._pending[call] = waiter
+                self._channel.read_in_background()
+                if self._in_flight >= self._in_flight_max:
+                    self._queue.append((call, line))
+                    return call
+                self._in_flight += 1
+                loop = waiter.loop
+                if loop is not None:
+                    batch = self._batches.get(loop)
+                    if batch is None:
+                        self._batches[loop] = batch = []
+                        loop.call_soon(self._send_batch, loop)
+                    batch.append((call, line))
+                    return call
+                waiter.sent = True
+            self._channel.send(line)
+        return call
+
+    def _send_batch(self, loop: AbstractEventLoop) -> None:
+        with self._interrupts:
+            with self._lock:
+                lines = self._mark_sent(self._batches.pop(loop, []))
+            if lines:
+                self._channel.send(b"".join(lines))
+
+    def _mark_sent(self, calls: list[tuple[int, bytes]]) -> list[bytes]:
+        lines = []
+        for call, line in calls:
+            waiter = self._pending.get(call)
+            if waiter is not None:
+                waiter.sent = True
+                lines.append(line)
+        return lines
+
+    def _refill(self) -> list[bytes]:
+        """The lines that may go out now; with the lock held."""
+        ready = []
+        while self._queue and self._in_flight < self._in_flight_max:
+            call, line = self._queue.popleft()
+            if call in self._pending:
+                self._in_flight += 1
+                ready.append((call, line))
+        return self._mark_sent(ready)
+
+    def _abandon(self, call: int) -> None:
+        with self._interrupts:
+            with self._lock:
+                waiter = self._pending.pop(call, None)
+                if waiter is None:
+                    return
+                lines = []
+                if waiter.sent:
+                    lines.append(encode({"type": "cancel", "run": self._run, "call": call}))
+                if waiter.sent or any(call == batched for batch in self._batches.values() for batched, _ in batch):
+                    self._in_flight -= 1
+                    lines += self._refill()
+            if lines:
+                self._channel.send(b"".join(lines))
+
+    def _resolve(self, results: list[Frame]) -> None:
+        answered = []
+        with self._interrupts:
+            with self._lock:
+                for frame in results:
+                    call = frame.get("call")
+                    waiter = self._pending.get(call) if type(call) is int else None
+                    if waiter is not None and waiter.sent:
+                        del self._pending[call]  # type: ignore[arg-type]
+                        self._in_flight -= 1
+                        answered.append((waiter, frame))
+                lines = self._refill()
+            if lines:
+                self._channel.send(b"".join(lines))
+            self._wake(answered)
+
+    def _lost_result(self) -> None:
+        with self._lock:
+            answered = [
+                (self._pending.pop(call), _fault("too_large", "a result was lost: no memory was left for it"))
+                for call, waiter in list(self._pending.items())
+                if waiter.sent
+            ]
+            self._in_flight -= len(answered)
+        self._wake(answered)
+
+    def _wake(self, answered: list[tuple[_Waiter, Frame]]) -> None:
+        by_loop: dict[AbstractEventLoop, list[tuple[Future[Frame], Frame]]] = {}
+        for waiter, frame in answered:
+            if waiter.loop is None or waiter.future is None:
+                waiter.frame = frame
+                waiter.lock.release()
+            else:
+                by_loop.setdefault(waiter.loop, []).append((waiter.future, frame))
+        for loop, futures in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_set_results, futures)
+            except RuntimeError:  # closed: nobody waits any more
+                pass
+
+
+def _set_results(futures: list[tuple[Future[Frame], Frame]]) -> None:
+    for future, frame in futures:
+        if not future.done():
+            future.set_result(frame)
+
+
+def _fault(code: str, message: str) -> Frame:
+    return {"type": "result", "fault": {"code": code, "message": message, "hint": None}}

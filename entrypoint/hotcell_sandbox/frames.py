@@ -1,0 +1,150 @@
+"""Frames as bytes: lines of JSON with their bounds.
+
+It does not read or write files, and does not know what a frame means beyond the names of its types.
+"""
+
+from __future__ import annotations
+
+import codecs
+from json.decoder import JSONDecoder
+from json.encoder import JSONEncoder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Frame = dict[str, object]
+
+DEPTH_MAX = 128
+SUPERVISOR, WORKER = b"S", b"W"
+
+TO_SANDBOX = {
+    SUPERVISOR: frozenset(("hello", "interrupt", "replace", "ping", "shutdown")),
+    WORKER: frozenset(("run", "result")),
+}
+TO_BRIDGE = {
+    SUPERVISOR: frozenset(("hello", "worker_started", "worker_exited", "pong", "output", "fault")),
+    WORKER: frozenset(("call", "cancel", "done")),
+}
+
+
+class FrameError(ValueError):
+    """A line that is no frame; `kind` is one of address, utf8, depth, not_json, not_object, type."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(name)
+
+
+def _surrogate_as_text(error: UnicodeError) -> tuple[str, int]:
+    # The escape's backslash is doubled: inside JSON text a single one would make the lone surrogate anew.
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = error.object[error.start : error.end]
+    return "".join(f"\\\\u{ord(character):04x}" for character in found), error.end
+
+
+codecs.register_error("hotcell", _surrogate_as_text)
+_dumps = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_loads = JSONDecoder(parse_constant=_no_constant).decode
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def encode(frame: Mapping[str, object]) -> bytes:
+    """The frame's line without its address."""
+    return _dumps(frame).encode("utf-8", "hotcell") + b"\n"
+
+
+def decode(body: bytes, types: frozenset[str], depth_max: int = DEPTH_MAX) -> Frame:
+    """The frame of a line whose address and line feed were taken off."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        raise FrameError("utf8") from None
+    if deeper_than(depth_max, body):
+        raise FrameError("depth")
+    try:
+        frame = _loads(text)
+    except RecursionError:
+        raise FrameError("depth") from None
+    except ValueError:
+        raise FrameError("not_json") from None
+    if type(frame) is not dict:
+        raise FrameError("not_object")
+    kind = frame.get("type")
+    if type(kind) is not str or kind not in types:
+        raise FrameError("type")
+    return frame
+
+
+def decode_line(line: bytes, direction: Mapping[bytes, frozenset[str]]) -> tuple[bytes, Frame]:
+    """Address and frame of a line without its line feed."""
+    types = direction.get(line[:1])
+    if types is None:
+        raise FrameError("address")
+    return line[:1], decode(line[1:], types)
+
+
+def deeper_than(depth_max: int, text: bytes) -> bool:
+    """Whether JSON nests deeper, found without parsing it; few brackets settle it, else each round peels one level."""
+    if text.count(b"[") + text.count(b"{") <= depth_max:
+        return False
+    unescaped = text.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in text else text
+    brackets = b"".join(unescaped.split(b'"')[::2]).translate(_BRACKETS, _NOT_BRACKETS)
+    for _ in range(depth_max):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
+
+
+class LineSplitter:
+    """Cuts a byte stream into lines of at most `bound` bytes, line feed included.
+
+    Drops and counts those that are longer, or for which no memory was left.
+    """
+
+    __slots__ = ("_bound", "_held", "_parts", "_skipping", "dropped")
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._parts: list[bytes] = []
+        self._held = 0
+        self._skipping = False
+        self.dropped = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        lines = data.split(b"\n")
+        tail = lines.pop()
+        if lines:
+            if self._skipping:
+                del lines[0]
+                self._skipping = False
+            elif self._parts:
+                parts, self._parts = self._parts, []
+                parts.append(lines[0])
+                try:
+                    lines[0] = b"".join(parts)
+                except MemoryError:
+                    del lines[0]
+                    self.dropped += 1
+            self._parts = []
+            self._held = 0
+            if len(data) >= self._bound or (lines and len(lines[0]) >= self._bound):
+                fitting = [line for line in lines if len(line) < self._bound]
+                self.dropped += len(lines) - len(fitting)
+                lines = fitting
+        if tail and not self._skipping:
+            self._parts.append(tail)
+            self._held += len(tail)
+            if self._held >= self._bound:
+                self._parts = []
+                self._held = 0
+                self._skipping = True
+                self.dropped += 1
+        return lines

@@ -1,0 +1,227 @@
+"""Runs code in a namespace that persists, and says how it went.
+
+It does not bound how long: the bridge interrupts. What user code rebinds is restored before the next run.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import builtins
+import os
+import sys
+import threading
+from _thread import stack_size
+from asyncio import AbstractEventLoop, CancelledError, Task
+from signal import ITIMER_REAL, setitimer
+from types import CodeType, ModuleType
+from typing import Any
+from weakref import WeakSet
+
+from .blocking_asyncio import install_asyncio_run
+from .calls import Calls, Server
+from .figures import take_figures
+from .frames import Frame
+from .interrupts import Interrupts
+from .proxies import Proxies
+from .report import Sources, bounded_repr, error_report
+from .saved_tools import SavedTools
+from .streams import Streams
+
+_CO_COROUTINE = 0x80
+_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_NAMES_MAX = 5
+_THREAD_STACK_BYTES = 1 << 20
+_RECURSION_LIMIT = sys.getrecursionlimit()
+_compile, _getpid, _exit = compile, os.getpid, os._exit
+_enumerate_threads, _all_tasks = threading.enumerate, asyncio.all_tasks
+_main_thread = threading.main_thread()
+
+
+class Interpreter:
+    def __init__(self, streams: Streams, interrupts: Interrupts, calls: Calls) -> None:
+        self._streams = streams
+        self._interrupts = interrupts
+        self._calls = calls
+        interrupts.run_code = Interpreter.run.__code__
+        self._sources = Sources()
+        self._pid = _getpid()
+        main = ModuleType("__main__")
+        sys.modules["__main__"] = main
+        self._namespace = vars(main)
+        self._namespace["__builtins__"] = builtins
+        self._proxies = Proxies(calls, self._namespace)
+        self._saved_tools = SavedTools(calls, self._namespace)
+        self._known_left: WeakSet[Any] = WeakSet()
+        install_asyncio_run()
+        stack_size(_THREAD_STACK_BYTES)
+        self._loop = self._new_loop()
+        self._modules = dict(sys.modules)
+        self._builtins = dict(vars(builtins))
+        self._importers = list(sys.meta_path)
+
+    def run(self, number: int, code: str, servers: list[Server]) -> Frame:
+        """The `done` frame."""
+        name = f"<run {number}>"
+        notes: list[str] = []
+        self._restore(notes)
+        self._sources.keep(name, code)
+        self._calls.begin_run(number, self._proxies.offer(servers))
+        self._interrupts.arm()
+        value: str | None = None
+        images: list[dict[str, str]] = []
+        try:
+            self._interrupts.run_active = True
+            value = self._execute(name, code, notes)
+            take_figures(images, notes)
+            self._interrupts.run_active = False
+            end: Frame = {"outcome": "finished"}
+        except BaseException as error:
+            self._interrupts.run_active = False
+            self._stop_tricks(notes)
+            end = self._failed(error, name)
+            error.__traceback__ = None  # it keeps every local of the failed code alive
+        self._stop_tricks(notes)
+        if _getpid() != self._pid:
+            self._end_child(end)
+        self._note_left_running(notes)
+        self._calls.end_run()
+        self._streams.flush()
+        return {"type": "done", "run": number, **end, "value": value, "images": images, "notes": notes}
+
+    def _execute(self, name: str, code: str, notes: list[str]) -> str | None:
+        with self._interrupts:
+            pass  # one that came while the run was prepared takes effect here
+        tree = _compile(code, name, "exec", ast.PyCF_ONLY_AST | _FLAGS, dont_inherit=True)
+        assert isinstance(tree, ast.Module)
+        self._saved_tools.load_for(tree, notes)
+        last = tree.body[-1] if tree.body else None
+        parts: list[CodeType] = []
+        if isinstance(last, ast.Expr) and not code.rstrip().endswith(";"):
+            tree.body.pop()
+            parts.append(_compile(ast.Expression(last.value), name, "eval", _FLAGS, dont_inherit=True))
+        parts.insert(0, _compile(tree, name, "exec", _FLAGS, dont_inherit=True))
+        if any(part.co_flags & _CO_COROUTINE for part in parts):
+            value = self.drive(self._execute_async(parts))
+        else:
+            value = None
+            for part in parts:
+                value = eval(part, self._namespace)
+        if value is None:
+            return None
+        self._namespace["_"] = value
+        if asyncio.iscoroutine(value):
+            notes.append("the last expression is a coroutine that was not awaited: put `await` before it")
+        return bounded_repr(value)
+
+    async def _execute_async(self, parts: list[CodeType]) -> object:
+        value: object = None
+        for part in parts:
+            value = eval(part, self._namespace)
+            if part.co_flags & _CO_COROUTINE:
+                value = await value  # type: ignore[misc]
+        return value
+
+    # The name is known to `interrupts`: above its frame, asyncio alone means that user code waits.
+    def drive(self, main: Any) -> object:
+        loop = self._loop
+        task = loop.create_task(main)
+        self._interrupts.task = task
+        try:
+            return loop.run_until_complete(task)
+        except CancelledError as error:
+            if self._interrupts.cancelled:
+                raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
+            raise
+        except (KeyboardInterrupt, SystemExit):
+            # Raised in a step of some task: the main one gets to run its `finally` blocks.
+            if not task.done():
+                task.cancel()
+                try:
+                    loop.run_until_complete(task)
+                except (CancelledError, Exception):
+                    pass
+            else:
+                task.cancelled() or task.exception()
+            raise
+        finally:
+            self._interrupts.task = None
+
+    def _failed(self, error: BaseException, name: str) -> Frame:
+        match error:
+            case SystemExit(code=None):
+                return {"outcome": "exited", "exit_code": 0}
+            case SystemExit(code=int(code)):
+                return {"outcome": "exited", "exit_code": code & 0xFF}
+            case SystemExit(code=text):
+                self._streams.write_error(f"{bounded_repr(text) if not isinstance(text, str) else text}\n")
+                return {"outcome": "exited", "exit_code": 1}
+            case KeyboardInterrupt():
+                return {"outcome": "interrupted", "error": error_report(error, name)}
+        return {"outcome": "raised", "error": error_report(error, name)}
+
+    def _end_child(self, end: Frame) -> None:
+        """A process that user code forked has come to the end of the code: it ends like a script."""
+        error = end.get("error")
+        if isinstance(error, dict):
+            self._streams.write_error(f"{error['traceback']}\n")
+        self._streams.flush()
+        code = end.get("exit_code", 0 if error is None else 1)
+        _exit(code if isinstance(code, int) else 1)
+
+    def _restore(self, notes: list[str]) -> None:
+        self._restore_builtins(notes)
+        self._namespace.update(__name__="__main__", __builtins__=builtins)
+        if not sys.modules.keys() >= self._modules.keys() or sys.modules["__main__"] is not self._modules["__main__"]:
+            missing = {name: module for name, module in self._modules.items() if name not in sys.modules}
+            sys.modules.update(missing, __main__=self._modules["__main__"])
+        if sys.meta_path[:1] != self._importers[:1]:
+            sys.meta_path[:0] = [importer for importer in self._importers if importer not in sys.meta_path]
+        self._streams.restore()
+        if self._loop.is_closed():
+            self._loop = self._new_loop()
+        asyncio.set_event_loop(self._loop)
+
+    def _restore_builtins(self, notes: list[str]) -> None:
+        current = vars(builtins)
+        replaced = [name for name, thing in self._builtins.items() if current.get(name, self) is not thing]
+        if replaced:
+            current.update(self._builtins)
+            more = f" and {len(replaced) - _NAMES_MAX} more" if len(replaced) > _NAMES_MAX else ""
+            notes.append(f"builtins that were replaced are restored: {', '.join(replaced[:_NAMES_MAX])}{more}")
+
+    def _stop_tricks(self, notes: list[str]) -> None:
+        """What would run user code inside ours, or ours out of its depth, or break the library that ours uses."""
+        self._restore_builtins(notes)
+        sys.settrace(None)
+        sys.setprofile(None)
+        if sys.getrecursionlimit() < _RECURSION_LIMIT:
+            sys.setrecursionlimit(_RECURSION_LIMIT)
+        setitimer(ITIMER_REAL, 0)
+
+    def _note_left_running(self, notes: list[str]) -> None:
+        threads = [thread for thread in _enumerate_threads() if thread is not _main_thread and thread.is_alive()]
+        tasks = [task for task in _all_tasks(self._loop) if not task.done()]
+        for things, what in (
+            (threads, "threads still running"),
+            (tasks, "asyncio tasks paused until a run awaits again"),
+        ):
+            names = [_name(thing) for thing in things if thing not in self._known_left]
+            self._known_left.update(things)
+            if names:
+                more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+                notes.append(f"{what}: {', '.join(names[:_NAMES_MAX])}{more}")
+
+    def _new_loop(self) -> AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        return loop
+
+
+def _name(thing: threading.Thread | Task[Any]) -> str:
+    try:
+        if isinstance(thing, threading.Thread):
+            return str(thing.name)[:80]
+        return f"{getattr(thing.get_coro(), '__qualname__', '')} ({thing.get_name()})"[:80]
+    except Exception:
+        return "?"

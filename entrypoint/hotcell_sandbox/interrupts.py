@@ -1,0 +1,78 @@
+"""What SIGINT does, depending on what the main thread is at.
+
+It does not decide when to interrupt, and cannot help against code that swallows KeyboardInterrupt: the bridge then has
+the worker replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import selectors
+import signal
+from _thread import get_ident
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+OURS = "<hotcell>/"
+ASYNCIO = os.path.dirname(asyncio.__file__)
+_MAIN_THREAD = get_ident()
+_SELECTORS = selectors.__file__
+
+
+class Interrupts:
+    """Also a context manager: within it the main thread is not interrupted, but right after."""
+
+    def __init__(self) -> None:
+        self.run_active = False
+        self.task: asyncio.Task[Any] | None = None
+        self.cancelled = False
+        # The function that prepares and reports: in itself, not in what it calls, it is not interrupted.
+        self.run_code: CodeType | None = None
+        self._depth = 0
+        self._pending = False
+
+    def arm(self) -> None:
+        """Undoes what user code did to the signal, and forgets interrupts that were meant for an earlier run."""
+        signal.signal(signal.SIGINT, self._handle)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        self._pending = False
+        self._depth = 0
+        self.cancelled = False
+        self.task = None
+
+    def __enter__(self) -> None:
+        if get_ident() == _MAIN_THREAD:
+            self._depth += 1
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if get_ident() == _MAIN_THREAD:
+            self._depth -= 1
+            if self._pending and self._depth == 0 and self.run_active:
+                self._pending = False
+                raise KeyboardInterrupt
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self.run_active:
+            return
+        if self._depth or (frame is not None and frame.f_code is self.run_code):
+            self._pending = True
+            return
+        task = self.task
+        if task is None or _in_user_code(frame):
+            raise KeyboardInterrupt
+        # The event loop waits, or is between two steps: raising here would hit asyncio itself.
+        self.cancelled = True
+        task.get_loop().call_soon_threadsafe(task.cancel)
+
+
+def _in_user_code(frame: FrameType | None) -> bool:
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(OURS):
+            if frame.f_code.co_name == "drive":
+                return False
+        elif not file.startswith(ASYNCIO) and file != _SELECTORS:
+            return True
+        frame = frame.f_back
+    return False

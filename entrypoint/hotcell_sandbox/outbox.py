@@ -1,0 +1,53 @@
+"""A writer that never blocks: it keeps what the other side has not taken yet.
+
+It does not bound what it keeps; whoever fills it stops reading its own source when `size` says so.
+"""
+
+from __future__ import annotations
+
+import os
+
+_WRITE_BYTES = 1 << 18
+
+
+class Outbox:
+    __slots__ = ("_fd", "_kept", "broken")
+
+    def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self._kept = bytearray()
+        self.broken = False
+
+    @property
+    def size(self) -> int:
+        return len(self._kept)
+
+    def push(self, data: bytes) -> None:
+        if not self._kept and not self.broken:
+            written = self._write(data)
+            if written == len(data):
+                return
+            data = data[written:]
+        if not self.broken:
+            self._kept += data
+
+    def flush(self) -> None:
+        while self._kept:
+            written = self._write(bytes(self._kept[:_WRITE_BYTES]))
+            if written == 0:
+                return
+            del self._kept[:written]
+
+    def discard(self) -> None:
+        self.broken = True
+        self._kept.clear()
+
+    def _write(self, data: bytes) -> int:
+        try:
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self.discard()
+            return 0

@@ -1,0 +1,140 @@
+"""Servers and tools as Python objects: mcp_<alias>, mcp_servers, and the modules mcp.servers.<alias>.
+
+They carry no authority and know no schema: an attribute's name goes to the bridge as the tool's name.
+"""
+
+from __future__ import annotations
+
+import sys
+from _frozen_importlib import ModuleSpec
+from collections.abc import Coroutine
+from types import ModuleType
+from typing import Any
+
+from .calls import Calls, Server
+from .results import MCPError
+
+_PACKAGE = "mcp.servers."
+
+
+class ToolFunction:
+    """A tool: `await it(argument=...)`, or `it.sync(argument=...)` without await."""
+
+    def __init__(self, calls: Calls, server: str, tool: str) -> None:
+        self._calls = calls
+        self._server = server
+        self._tool = tool
+        self.__name__ = self.__qualname__ = tool
+
+    def __call__(self, *positional: object, **arguments: Any) -> Coroutine[Any, Any, Any]:
+        self._keywords_only(positional)
+        return self._calls.call(self._server, self._tool, arguments)
+
+    def sync(self, *positional: object, **arguments: Any) -> Any:
+        self._keywords_only(positional)
+        return self._calls.call_sync(self._server, self._tool, arguments)
+
+    def _keywords_only(self, positional: tuple[object, ...]) -> None:
+        if positional:
+            raise TypeError(f"{self._server}.{self._tool} takes keyword arguments only")
+
+    def __repr__(self) -> str:
+        return f"<tool {self._server}.{self._tool}>"
+
+
+class ServerProxy:
+    """A server: its attributes are its tools."""
+
+    def __init__(self, calls: Calls, server: Server) -> None:
+        self._calls = calls
+        self._server = server.name
+        self.__doc__ = server.description
+
+    async def list_tools(self) -> list[dict[str, Any]]:
+        found = await self._calls.call(None, "list_tools", {"server": self._server})
+        return list(found)
+
+    def __getattr__(self, name: str) -> ToolFunction:
+        return ToolFunction(self._calls, self._server, _tool_name(name))
+
+    def __repr__(self) -> str:
+        return f"<server {self._server}: await .tool(argument=...), .tool.sync(...), .list_tools()>"
+
+
+class ServerModule(ModuleType):
+    """`mcp.servers.<alias>`: the same, importable."""
+
+    def __init__(self, calls: Calls, server: Server) -> None:
+        super().__init__(_PACKAGE + server.alias, server.description)
+        self.__dict__["_calls"] = calls
+        self.__dict__["_server"] = server.name
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            tools = self._calls.call_sync(None, "list_tools", {"server": self._server})
+            return [str(tool["alias"]) for tool in tools]
+        return ToolFunction(self._calls, self._server, _tool_name(name))
+
+
+class ServerTable(dict[str, ServerProxy]):
+    """`mcp_servers`."""
+
+    def __missing__(self, name: str) -> ServerProxy:
+        raise MCPError(f"Server {name!r} is not available", code="server_unavailable", hint=_available(self))
+
+
+class Proxies:
+    """Keeps them in user code's namespace; also the importer of their modules."""
+
+    def __init__(self, calls: Calls, namespace: dict[str, Any]) -> None:
+        from mcp import runtime
+
+        runtime.use(calls)
+        self._calls = calls
+        self._namespace = namespace
+        self._table = ServerTable()
+        self._proxies: dict[Server, ServerProxy] = {}
+        self._modules: dict[Server, ServerModule] = {}
+        self._lasting = {"mcp": sys.modules["mcp"], "runtime": runtime, "save_tool": runtime.save_tool}
+        namespace.update(self._lasting)
+        sys.meta_path.insert(0, self)
+
+    def offer(self, servers: list[Server]) -> dict[str, Server]:
+        """Makes those of a run available, by name."""
+        self._table.clear()
+        for server in servers:
+            if server not in self._proxies:
+                self._proxies[server] = ServerProxy(self._calls, server)
+                self._modules[server] = ServerModule(self._calls, server)
+            self._table[server.name] = self._namespace[f"mcp_{server.alias}"] = self._proxies[server]
+        self._namespace["mcp_servers"] = self._table
+        self._namespace["LOADED_MCP_SERVERS"] = tuple(self._table)
+        for name, thing in self._lasting.items():
+            self._namespace.setdefault(name, thing)
+        return {server.name: server for server in servers}
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if not name.startswith(_PACKAGE):
+            return None
+        alias = name.removeprefix(_PACKAGE)
+        if not any(server.alias == alias for server in self._modules):
+            raise ModuleNotFoundError(f"Server {alias!r} is not available. {_available(self._table)}", name=name)
+        return ModuleSpec(name, self, origin="hotcell")  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        alias = spec.name.removeprefix(_PACKAGE)
+        return next(module for server, module in self._modules.items() if server.alias == alias)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: it was whole when it was made."""
+
+
+def _tool_name(name: str) -> str:
+    # Python and notebooks probe such names on every object.
+    if name.startswith(("__", "_ipython")) or (name.startswith("_repr_") and name.endswith("_")):
+        raise AttributeError(name)
+    return name
+
+
+def _available(servers: dict[str, ServerProxy]) -> str:
+    return f"In this run: {', '.join(sorted(servers)) or 'none'}."

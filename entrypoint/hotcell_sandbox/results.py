@@ -1,0 +1,143 @@
+"""Turns the answer to a call into the Python value that its caller gets, or the exception.
+
+It does not change what the server said: `.raw` of a dict, list, str or handle is the whole result.
+"""
+
+from __future__ import annotations
+
+from binascii import a2b_base64
+from json.decoder import JSONDecoder
+from typing import Any
+
+from .frames import DEPTH_MAX, Frame, deeper_than
+
+_loads = JSONDecoder().decode
+
+
+class MCPError(RuntimeError):
+    """A call or a helper failed. `code` says how (see the protocol), `hint` what to do about it."""
+
+    def __init__(self, message: str, *, code: str = "internal", hint: str | None = None) -> None:
+        super().__init__(f"{message}\n{hint}" if hint else message)
+        self.message = message
+        self.code = code
+        self.hint = hint
+
+
+class ToolError(MCPError):
+    """The tool itself answered with an error."""
+
+    def __init__(self, server: str, tool: str, message: str, *, hint: str | None = None, raw: object = None) -> None:
+        super().__init__(message, code="tool_error", hint=hint)
+        self.server = server
+        self.tool = tool
+        self.raw = raw
+
+
+class DictResult(dict[str, Any]):
+    raw: Any = None
+
+
+class ListResult(list[Any]):
+    raw: Any = None
+
+
+class StrResult(str):
+    raw: Any = None
+
+
+class Blob:
+    """Binary content of a result: an image, audio or an embedded resource."""
+
+    def __init__(self, mime_type: str, data: bytes, raw: object) -> None:
+        self.mime_type = mime_type
+        self.data = data
+        self.raw = raw
+
+    def save(self, path: str) -> str:
+        """Writes the bytes to a file and returns its path."""
+        with open(path, "wb") as file:
+            file.write(self.data)
+        return path
+
+    def __repr__(self) -> str:
+        return f"<{self.mime_type}, {len(self.data)} bytes: .data, .save(path)>"
+
+
+def answer(frame: Frame, server: str | None, tool: str) -> Any:
+    """The value of a `result` frame."""
+    fault = frame.get("fault")
+    if isinstance(fault, dict):
+        message, code, hint = (fault.get(key) for key in ("message", "code", "hint"))
+        hint = hint if isinstance(hint, str) else None
+        if code == "tool_error" and server is not None:
+            raise ToolError(server, tool, str(message), hint=hint)
+        raise MCPError(str(message), code=str(code), hint=hint)
+    value = frame.get("value")
+    return value if server is None else unwrap(value, server, tool)
+
+
+def unwrap(result: Any, server: str, tool: str) -> Any:
+    if not isinstance(result, dict):
+        return result
+    content = result.get("content")
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    if result.get("isError"):
+        texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
+        raise ToolError(server, tool, "\n".join(texts) or "the tool reported an error without text", raw=result)
+    structured = result.get("structuredContent")
+    if structured is not None:
+        return _with_raw(structured, result)
+    if not blocks:
+        return None
+    if len(blocks) == 1:
+        return _with_raw(_block(blocks[0]), result)
+    return _with_raw([_block(block) for block in blocks], result)
+
+
+def _block(block: dict[str, Any]) -> Any:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return _parsed(text)
+        case {"type": "image" | "audio", "data": str(data)}:
+            return _blob(block.get("mimeType"), data, block)
+        case {"type": "resource", "resource": {"text": str(text)}}:
+            return text
+        case {"type": "resource", "resource": {"blob": str(data)} as resource}:
+            return _blob(resource.get("mimeType"), data, block)
+    return block
+
+
+def _parsed(text: str) -> Any:
+    if text.lstrip(" \t\r\n")[:1] in ("{", "["):
+        try:
+            if not deeper_than(DEPTH_MAX, text.encode("utf-8", "replace")):
+                return _loads(text)
+        except (ValueError, RecursionError):
+            pass
+    return text
+
+
+def _blob(mime_type: object, data: str, block: dict[str, Any]) -> Any:
+    try:
+        return Blob(str(mime_type or "application/octet-stream"), a2b_base64(data), block)
+    except ValueError:
+        return block
+
+
+def _with_raw(value: Any, raw: object) -> Any:
+    wrapped: DictResult | ListResult | StrResult
+    match value:
+        case dict():
+            wrapped = DictResult(value)
+        case list():
+            wrapped = ListResult(value)
+        case str():
+            wrapped = StrResult(value)
+        case Blob():
+            value.raw = raw
+            return value
+        case _:
+            return value
+    wrapped.raw = raw
+    return wrapped

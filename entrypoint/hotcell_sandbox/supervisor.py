@@ -1,0 +1,396 @@
+"""PID 1 of the sandbox: relays between the bridge and the worker, and outlives the worker.
+
+It never runs user code, never reads a frame that is addressed to or comes from the worker, and decides nothing about
+calls. One thread, one poll loop; each backlog is bounded by not reading what would fill it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from binascii import b2a_base64
+from fcntl import F_DUPFD_CLOEXEC, fcntl, ioctl
+from select import POLLIN, POLLOUT, poll
+from time import monotonic
+
+from . import kernel
+from .frames import SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode, encode
+from .limits import Limits
+from .outbox import Outbox
+from .posture import oom_kills, posture
+from .processes import Output, Worker, kill, kill_descendants, read_now, start_worker
+
+VERSION = 1
+HOST_BACKLOG_MAX = 1 << 20
+WORKER_BACKLOG_MAX = 96 << 20
+CONTROL_BYTES_MAX = 1 << 20
+USELESS_WORKERS_MAX = 5
+TOUCH_SECONDS = 0.1
+PRELOAD_QUIET_MS = 250
+_READ_BYTES = 1 << 18
+_OUTPUT_BYTES = 1 << 16
+_FIONREAD = 0x541B
+_PRIVATE_FD_MIN = 40
+
+
+class Ended(Exception):  # noqa: N818 - it is no error
+    """The sandbox has to end; the exit status."""
+
+
+def main(rest: bytes) -> None:
+    """`rest`: the bytes that were read beyond the bundle."""
+    private = [fcntl(fd, F_DUPFD_CLOEXEC, _PRIVATE_FD_MIN) for fd in (0, 1)]
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(null, fd)
+    os.close(null)
+    kernel.set_dumpable(False)
+    kernel.adopt_orphans()
+    # Python's own SIGINT handler would let the worker end PID 1 by one kill(1, SIGINT); PID 1 ignores the default.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    supervisor = Supervisor(*private)
+    try:
+        frame_socket = supervisor.serve(rest)
+        number = supervisor.workers + 1
+    except BaseException as error:
+        if not isinstance(error, Ended):
+            sys.excepthook(type(error), error, error.__traceback__)
+        kill_descendants()
+        os._exit(error.args[0] if isinstance(error, Ended) else 1)
+    limits = supervisor.limits
+    del supervisor
+    from .worker import main as worker_main
+
+    worker_main(frame_socket, number, limits)
+
+
+class Supervisor:
+    def __init__(self, host_in: int, host_out: int) -> None:
+        self.host_in = host_in
+        self.host_out = host_out
+        self.to_host = Outbox(host_out)
+        self.limits = Limits({})
+        self.greeted = False
+        self.preloaded = False
+        self.worker: Worker | None = None
+        self.workers = 0
+        self.useless = 0
+        self.heard_at = monotonic()
+        self.poller = poll()
+        self.watched: dict[int, int] = {}
+        self.child_fd, wake = os.pipe()
+        for fd in (self.child_fd, wake):
+            os.set_blocking(fd, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        # Of the line from the bridge that has begun: whose it is, its bytes so far, the parts kept of a control line.
+        self.address = b""
+        self.line_bytes = 0
+        self.target: Worker | None = None
+        self.control: list[bytes] = []
+        self.unparsed = b""
+
+    def serve(self, rest: bytes) -> int:
+        """Returns only in a worker, with its frame socket."""
+        self.from_host(rest)
+        while True:
+            if self.greeted and self.worker is None:
+                started = start_worker(self.workers + 1, self.limits)
+                if isinstance(started, int):
+                    return started
+                self.worker_started(started)
+            self.watch()
+            ready = self.poller.poll(self.patience_ms() if self.preloaded else PRELOAD_QUIET_MS)
+            if not ready and not self.preloaded:
+                self.preload()
+            for fd, _ in ready:
+                self.ready(fd)
+            worker = self.worker
+            if worker is not None and worker.status is not None and self.to_host.size <= HOST_BACKLOG_MAX:
+                self.worker_exited(worker)
+            if self.patience_ms() == 0:
+                raise Ended(0)
+
+    def preload(self) -> None:
+        """What a worker imports, once it is quiet: the first worker does not wait for it, its successors have it."""
+        self.preloaded = True
+        from . import interpreter  # noqa: F401
+
+    def ready(self, fd: int) -> None:
+        worker = self.worker
+        if fd == self.host_in:
+            data = os.read(fd, _READ_BYTES)
+            if not data:
+                raise Ended(0)
+            self.from_host(data)
+        elif fd == self.host_out:
+            self.to_host.flush()
+            if self.to_host.broken:
+                raise Ended(0)
+        elif fd == self.child_fd:
+            while read_now(fd, 512):
+                pass
+            self.reap()
+        elif worker is not None and fd == worker.socket:
+            worker.inbox.flush()
+            if self.to_host.size <= HOST_BACKLOG_MAX:
+                self.relay(worker)
+        elif worker is not None:
+            for output in worker.outputs:
+                if output.fd == fd:
+                    written = read_now(fd, _OUTPUT_BYTES)
+                    output.ended = written == b""
+                    if written:
+                        self.output(output, written)
+
+    def watch(self) -> None:
+        """Asks poll for what may be read without overfilling a backlog, and what waits to be written."""
+        wanted = {self.child_fd: POLLIN}
+        worker = self.worker
+        # Without POLLIN poll still reports that the bridge has gone.
+        wanted[self.host_in] = 0 if worker is not None and worker.inbox.size > WORKER_BACKLOG_MAX else POLLIN
+        if self.to_host.size:
+            wanted[self.host_out] = POLLOUT
+        if worker is not None and worker.status is None:
+            room = self.to_host.size <= HOST_BACKLOG_MAX
+            events = (POLLIN if room else 0) | (POLLOUT if worker.inbox.size else 0)
+            if events:
+                wanted[worker.socket] = events
+            if room:
+                wanted.update((output.fd, POLLIN) for output in worker.outputs if not output.ended)
+        for fd in self.watched.keys() - wanted.keys():
+            self.poller.unregister(fd)
+        for fd, events in wanted.items():
+            if self.watched.get(fd) != events:
+                self.poller.register(fd, events)
+        self.watched = wanted
+
+    def patience_ms(self) -> int | None:
+        """Until the bridge counts as dead. While we do not listen it cannot be silent."""
+        if self.limits.heartbeat_ms == 0 or self.watched.get(self.host_in) == 0:
+            return None
+        silent_ms = (monotonic() - self.heard_at) * 1000
+        return max(0, int(self.limits.heartbeat_ms - silent_ms) + 1) if silent_ms < self.limits.heartbeat_ms else 0
+
+    # From the bridge.
+
+    def from_host(self, data: bytes) -> None:
+        self.heard_at = monotonic()
+        position = 0
+        while position < len(data):
+            if self.greeted and self.worker is None:
+                # A run may come together with the hello: it waits for the worker.
+                self.unparsed = data[position:]
+                return
+            if not self.address:
+                self.address = data[position : position + 1]
+                self.line_bytes = 0
+                if self.address == WORKER:
+                    self.target = self.worker
+                    position += 1
+                    self.line_bytes = 1
+                    if self.worker is None:
+                        self.drop_line("a frame for the worker came before hello")
+                elif self.address == SUPERVISOR:
+                    position += 1
+                    self.line_bytes = 1
+                else:
+                    self.drop_line("a line from the bridge has no known address")
+            end = data.find(b"\n", position) + 1
+            piece = data[position : end or None]
+            position += len(piece)
+            self.line_bytes += len(piece)
+            self.take(piece, bool(end))
+            if end:
+                self.address = b""
+
+    def take(self, piece: bytes, last: bool) -> None:
+        if self.address == WORKER:
+            worker = self.worker
+            if worker is None or worker is not self.target:
+                return
+            worker.used = True
+            if self.line_bytes > self.limits.frame_to_sandbox_bytes:
+                # The worker has its beginning: ended here, it is no JSON and the worker drops it.
+                worker.inbox.push(b"\n")
+                self.drop_line("a frame for the worker is longer than the limit")
+            else:
+                worker.inbox.push(piece)
+        elif self.address == SUPERVISOR:
+            self.control.append(piece)
+            if self.line_bytes > CONTROL_BYTES_MAX:
+                self.drop_line("a frame for the supervisor is longer than 1 MiB")
+            elif last:
+                line = b"".join(self.control)[:-1]
+                self.control = []
+                try:
+                    self.obey(decode(line, TO_SANDBOX[SUPERVISOR], self.limits.frame_depth))
+                except FrameError as error:
+                    self.fault(f"a frame for the supervisor was dropped: {error.kind}")
+
+    def drop_line(self, why: str) -> None:
+        self.address = b"-"
+        self.control = []
+        self.fault(why)
+
+    def obey(self, frame: Frame) -> None:
+        worker = self.worker if self.worker is not None and self.worker.status is None else None
+        match frame:
+            case {"type": "hello"}:
+                self.hello(frame)
+            case {"type": "ping", "seq": seq}:
+                self.send({"type": "pong", "seq": seq})
+            case {"type": "interrupt"}:
+                if worker is not None:
+                    kill(worker.pid, signal.SIGINT)
+            case {"type": "replace"}:
+                if worker is not None:
+                    worker.requested = True
+                    kill(worker.pid, signal.SIGKILL)
+            case {"type": "shutdown"}:
+                raise Ended(0)
+            case _:
+                self.fault("a frame for the supervisor was dropped: a field is missing")
+
+    def hello(self, frame: Frame) -> None:
+        limits = frame.get("limits")
+        if self.greeted or not isinstance(limits, dict):
+            self.fault("a hello was dropped: it is the second one, or has no limits")
+            return
+        if frame.get("version") != VERSION:
+            self.last_words(f"the bridge speaks version {frame.get('version')!r}, the sandbox version {VERSION}")
+        try:
+            self.limits = Limits(limits)
+        except ValueError as error:
+            self.last_words(str(error))
+        python = ".".join(map(str, sys.version_info[:3]))
+        self.send({"type": "hello", "version": VERSION, "python": python, "posture": posture()})
+        self.greeted = True
+
+    # From the worker.
+
+    def relay(self, worker: Worker) -> bool:
+        """Passes on what it has sent, after all output that came before; False when there was nothing."""
+        data = worker.read()
+        if not data:
+            if data == b"" and worker.status is None:
+                self.lost_touch(worker)
+            return False
+        for output in worker.outputs:
+            self.drain(output)
+        dropped = worker.lines.dropped
+        lines = worker.lines.feed(data)
+        if worker.lines.dropped != dropped:
+            self.fault(f"frames of the worker dropped, longer than the limit: {worker.lines.dropped - dropped}")
+        if lines:
+            for output in worker.outputs:
+                self.release_held(output)
+            self.push(b"".join([b"W%b\n" % line for line in lines]))
+        return True
+
+    def lost_touch(self, worker: Worker) -> None:
+        """Its socket has ended: it is dying, or user code has closed the descriptor and nobody can speak to it."""
+        deadline = monotonic() + TOUCH_SECONDS
+        while monotonic() < deadline:
+            self.reap()
+            if worker.status is not None:
+                return
+            poll().poll(1)
+        kill(worker.pid, signal.SIGKILL)
+        worker.status = os.waitpid(worker.pid, 0)[1]
+        self.fault("the worker closed its frame socket and was killed")
+
+    def drain(self, output: Output) -> None:
+        """Reads what is in the pipe now; what comes meanwhile came after the frame that waits."""
+        waiting = int.from_bytes(ioctl(output.fd, _FIONREAD, b"\0\0\0\0"), sys.byteorder)
+        while waiting > 0 and (data := read_now(output.fd, min(waiting, _OUTPUT_BYTES))):
+            waiting -= len(data)
+            self.output(output, data)
+
+    def output(self, output: Output, data: bytes) -> None:
+        data = output.held + data
+        output.held = b""
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            if error.reason != "unexpected end of data":
+                self.send({"type": "output", "stream": output.name, "base64": _base64(data)})
+                return
+            text = data[: error.start].decode()
+            output.held = data[error.start :]
+        if text:
+            self.send({"type": "output", "stream": output.name, "text": text})
+
+    def release_held(self, output: Output) -> None:
+        if output.held:
+            held, output.held = output.held, b""
+            self.send({"type": "output", "stream": output.name, "base64": _base64(held)})
+
+    def worker_started(self, worker: Worker) -> None:
+        self.worker = worker
+        self.workers = worker.number
+        worker.oom_before = oom_kills()
+        self.send({"type": "worker_started", "worker": worker.number})
+        unparsed, self.unparsed = self.unparsed, b""
+        self.from_host(unparsed)
+
+    def reap(self) -> None:
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                if self.worker is not None and pid == self.worker.pid:
+                    self.worker.status = status
+        except ChildProcessError:
+            pass
+
+    def worker_exited(self, worker: Worker) -> None:
+        # What it started holds its pipes open and would outlive it.
+        if not kill_descendants():
+            self.last_words("processes of the worker would not die")
+        while self.relay(worker):
+            pass
+        for output in worker.outputs:
+            self.drain(output)
+            self.release_held(output)
+        code = os.waitstatus_to_exitcode(worker.status or 0)
+        end = {"exit_code": code} if code >= 0 else {"signal": -code}
+        oom = code == -signal.SIGKILL and not worker.requested and oom_kills() > worker.oom_before
+        self.send({"type": "worker_exited", "worker": worker.number, **end, "oom": oom, "requested": worker.requested})
+        self.worker = None
+        for fd in [fd for fd in self.watched if fd not in (self.host_in, self.host_out, self.child_fd)]:
+            self.poller.unregister(fd)
+            del self.watched[fd]
+        worker.close()
+        self.useless = 0 if worker.used or worker.requested else self.useless + 1
+        if self.useless == USELESS_WORKERS_MAX:
+            self.last_words(f"{USELESS_WORKERS_MAX} interpreters in a row died before their first run")
+
+    # To the bridge.
+
+    def send(self, frame: Frame) -> None:
+        self.push(SUPERVISOR + encode(frame))
+
+    def push(self, data: bytes) -> None:
+        self.to_host.push(data)
+        if self.to_host.broken:
+            raise Ended(0)
+
+    def fault(self, message: str) -> None:
+        self.send({"type": "fault", "message": message})
+
+    def last_words(self, message: str) -> None:
+        self.fault(message)
+        # The backlog goes out if the bridge still reads; it is not waited for longer than this.
+        waiter = poll()
+        waiter.register(self.host_out, POLLOUT)
+        while self.to_host.size and waiter.poll(1000):
+            self.to_host.flush()
+        raise Ended(1)
+
+
+def _base64(data: bytes) -> str:
+    return b2a_base64(data, newline=False).decode()

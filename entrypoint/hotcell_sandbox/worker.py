@@ -1,0 +1,122 @@
+"""The worker process: sets itself up after the fork, then reads runs and answers them.
+
+It is not trusted: whatever it sends may come from user code. It ends only by being killed, or by user code.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+
+from .frames import Frame, encode
+from .limits import Limits
+from .streams import Streams
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from .interpreter import Interpreter
+
+_OOM_SCORE_ADJ = b"1000"
+_HOME = "/workspace"
+_FONT_CACHE = "/usr/local/share/hotcell/matplotlib"
+_ENVIRONMENT = {
+    "HOME": _HOME,
+    "MPLBACKEND": "Agg",
+    "MPLCONFIGDIR": "/tmp/matplotlib",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONIOENCODING": "utf-8",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+def main(frame_socket: int, number: int, limits: Limits) -> NoReturn:
+    _confine(limits)
+    _settle()
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    # Last, so that a file in the working directory cannot take the place of a standard module.
+    sys.path.append(os.getcwd())
+    sys.argv = [""]
+    streams = Streams()
+    streams.restore()
+
+    # asyncio takes 40 ms: only now, when the bridge already knows that its first run may come. Later workers find it
+    # imported by the supervisor.
+    from .calls import Calls
+    from .channel import Channel
+    from .interpreter import Interpreter
+    from .interrupts import Interrupts
+
+    interrupts = Interrupts()
+    interrupts.arm()
+    channel = Channel(frame_socket, limits, interrupts)
+    calls = Calls(channel, interrupts, streams.flush_python, limits.calls_in_flight)
+    interpreter = Interpreter(streams, interrupts, calls)
+
+    def in_child() -> None:
+        calls.in_child = True
+        channel.leave()
+
+    os.register_at_fork(after_in_child=in_child)
+    while True:
+        try:
+            frame = channel.next_run()
+        except Exception:  # a signal handler that user code left behind
+            continue
+        done = _run(interpreter, number, frame)
+        if done is not None:
+            channel.send(encode(done))
+
+
+def _run(interpreter: Interpreter, worker: int, frame: Frame) -> Frame | None:
+    from .calls import Server
+
+    match frame:
+        # A run for a worker that has gone was answered by its end: nobody waits for it.
+        case {"run": int(number), "worker": int(meant), "code": str(code), "servers": list(servers)} if meant == worker:
+            offered = [
+                Server(server["name"], server["alias"], str(server.get("description") or ""))
+                for server in servers
+                if isinstance(server, dict)
+            ]
+            return interpreter.run(number, code, offered)
+    return None
+
+
+def _confine(limits: Limits) -> None:
+    with open("/proc/self/oom_score_adj", "wb") as file:
+        file.write(_OOM_SCORE_ADJ)
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_NOFILE, limits.open_files)
+    if limits.memory_bytes:
+        # An allocation beyond the limit is a MemoryError then, instead of the end of the worker.
+        _lower(resource.RLIMIT_DATA, limits.memory_bytes)
+
+
+def _settle() -> None:
+    """The working directory, and the image's font list where matplotlib looks: it reads only where it may write."""
+    try:
+        os.chdir(_HOME)
+    except OSError:  # an image without it, on an engine that makes none
+        pass
+    try:
+        fonts = os.listdir(_FONT_CACHE)
+        os.makedirs(_ENVIRONMENT["MPLCONFIGDIR"], 0o700)
+    except OSError:  # another image, or an earlier worker has done it
+        return
+    for name in fonts:
+        with (
+            open(os.path.join(_FONT_CACHE, name), "rb") as cached,
+            open(os.path.join(_ENVIRONMENT["MPLCONFIGDIR"], name), "wb") as copy,
+        ):
+            copy.write(cached.read())
+
+
+def _lower(limit: int, value: int) -> None:
+    hard = resource.getrlimit(limit)[1]
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(limit, (value, value))

@@ -1,0 +1,136 @@
+"""Helpers for code in the sandbox: which servers and tools there are, how to call them, what to keep.
+
+Each asks the bridge; nothing is cached here. The plain names without `_sync` are to be awaited, except those that
+return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hotcell_sandbox.calls import Calls
+from hotcell_sandbox.results import MCPError, ToolError
+from hotcell_sandbox.saved_tools import source_of
+
+__all__ = [
+    "MCPError",
+    "ToolError",
+    "call_tool",
+    "call_tool_sync",
+    "capability_summary",
+    "describe_server",
+    "discovered_servers",
+    "list_loaded_server_metadata",
+    "list_servers",
+    "list_servers_sync",
+    "list_tools",
+    "list_tools_sync",
+    "query_tool_docs",
+    "query_tool_docs_sync",
+    "save_tool",
+    "search_tool_docs",
+    "search_tool_docs_sync",
+]
+
+_calls: Calls
+
+
+def use(calls: Calls) -> None:
+    """For the runtime itself, at its start."""
+    global _calls
+    _calls = calls
+
+
+async def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = None) -> Any:
+    """Calls a tool by its own name; the result is unwrapped, `.raw` is all of it."""
+    return await _calls.call(server, tool, dict(args or {}))
+
+
+def call_tool_sync(server: str, tool: str, args: Mapping[str, Any] | None = None) -> Any:
+    """call_tool without await."""
+    return _calls.call_sync(server, tool, dict(args or {}))
+
+
+def discovered_servers(detailed: bool = False) -> tuple[Any, ...]:
+    """All configured servers: their names, or dicts of name and description."""
+    return tuple(_ask("discovered_servers", detailed=detailed))
+
+
+async def list_servers() -> tuple[str, ...]:
+    """The servers of this run."""
+    return tuple(await _ask_async("list_servers"))
+
+
+def list_servers_sync() -> tuple[str, ...]:
+    """list_servers without await."""
+    return tuple(_ask("list_servers"))
+
+
+async def list_tools(server: str) -> list[dict[str, Any]]:
+    """The tools of a server: name, alias, description, input_schema."""
+    return list(await _ask_async("list_tools", server=server))
+
+
+def list_tools_sync(server: str) -> tuple[dict[str, Any], ...]:
+    """list_tools without await."""
+    return tuple(_ask("list_tools", server=server))
+
+
+async def query_tool_docs(server: str, tool: str | None = None, detail: str = "summary") -> Any:
+    """Documentation of a server's tools (a list), or of one tool; detail: summary or full."""
+    docs = await _ask_async("query_tool_docs", server=server, tool=tool, detail=detail)
+    if tool is not None and isinstance(docs, list) and len(docs) == 1:
+        return docs[0]
+    return docs
+
+
+def query_tool_docs_sync(server: str, tool: str | None = None, detail: str = "summary") -> list[Any]:
+    """query_tool_docs without await; always a list."""
+    docs = _ask("query_tool_docs", server=server, tool=tool, detail=detail)
+    return docs if isinstance(docs, list) else [docs]
+
+
+async def search_tool_docs(query: str, limit: int = 5, detail: str | None = None) -> Any:
+    """Searches the tools of all configured servers."""
+    return await _ask_async("search_tool_docs", query=query, limit=limit, detail=detail)
+
+
+def search_tool_docs_sync(query: str, limit: int = 5, detail: str | None = None) -> Any:
+    """search_tool_docs without await."""
+    return _ask("search_tool_docs", query=query, limit=limit, detail=detail)
+
+
+def describe_server(name: str) -> dict[str, Any]:
+    """One server's metadata: name, alias, tools, cwd."""
+    described: dict[str, Any] = _ask("describe_server", name=name)
+    return described
+
+
+def list_loaded_server_metadata() -> tuple[dict[str, Any], ...]:
+    """The metadata of all servers of this run."""
+    return tuple(_ask("list_loaded_server_metadata"))
+
+
+def capability_summary() -> str:
+    """The manual of this sandbox."""
+    return str(_ask("capability_summary"))
+
+
+def save_tool(func: Callable[..., Any]) -> str:
+    """Keeps a function for later sessions, which can use it by its name."""
+    source = source_of(func)
+    return str(_ask("save_tool", name=func.__name__, source=source))
+
+
+def _given(arguments: dict[str, Any]) -> dict[str, Any]:
+    # What was left out is for the bridge to choose.
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _ask(helper: str, **arguments: Any) -> Any:
+    return _calls.call_sync(None, helper, _given(arguments))
+
+
+async def _ask_async(helper: str, **arguments: Any) -> Any:
+    return await _calls.call(None, helper, _given(arguments))

@@ -1,0 +1,196 @@
+"""Drives the real runtime over pipes, the way the bridge does, without a container.
+
+It does not check anything by itself; a wait that exceeds its deadline fails the test.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+ENTRYPOINT = Path(__file__).parents[2] / "entrypoint"
+DEADLINE_SECONDS = 30.0
+LIMITS = {
+    "frame_to_sandbox_bytes": 64 << 20,
+    "frame_to_bridge_bytes": 16 << 20,
+    "frame_depth": 128,
+    "calls_in_flight": 64,
+    "memory_bytes": 0,
+    "open_files": 1024,
+    "heartbeat_ms": 0,
+}
+
+Frame = dict[str, Any]
+
+
+def bundle() -> bytes:
+    files = {
+        str(path.relative_to(ENTRYPOINT)): path.read_text()
+        for path in sorted(ENTRYPOINT.rglob("*.py"))
+        if path.name != "bootstrap.py"
+    }
+    return json.dumps({"files": files, "main": "hotcell_sandbox.supervisor"}).encode() + b"\n"
+
+
+class Sandbox:
+    def __init__(self, greet: bool = True, prefix: tuple[str, ...] = (), **limits: int) -> None:
+        bootstrap = (ENTRYPOINT / "bootstrap.py").read_text()
+        self.process = subprocess.Popen(
+            [*prefix, sys.executable, "-I", "-u", "-c", bootstrap],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            cwd="/tmp",
+        )
+        assert self.process.stdin and self.process.stdout and self.process.stderr
+        self._in, self._out = self.process.stdin.fileno(), self.process.stdout.fileno()
+        os.set_blocking(self._in, False)
+        os.set_blocking(self._out, False)
+        self._unsent = bytearray(bundle())
+        self._unread = b""
+        self.frames: deque[Frame] = deque()
+        self.seen: list[Frame] = []
+        self.runs = 0
+        self.worker = 1
+        self.limits = {**LIMITS, **limits}
+        self.ended = False
+        if greet:
+            try:
+                self.hello = self.greet()
+            except BaseException as error:
+                self.__exit__(type(error), error, error.__traceback__)
+                raise
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self.process.poll() is None:
+            assert self.process.stdin
+            self.process.stdin.close()
+            try:
+                self.process.wait(DEADLINE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                raise
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert pipe
+            pipe.close()
+
+    def greet(self) -> Frame:
+        self.supervise({"type": "hello", "version": 1, "limits": self.limits})
+        hello = self.wait("hello")
+        self.wait("worker_started")
+        return hello
+
+    def write(self, data: bytes) -> None:
+        self._unsent += data
+        self._exchange(0)
+
+    def supervise(self, frame: Frame) -> None:
+        self.write(b"S" + json.dumps(frame, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+
+    def tell(self, frame: Frame) -> None:
+        self.write(b"W" + json.dumps(frame, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+
+    def answer(self, call: Frame, value: object) -> None:
+        self.tell({"type": "result", "call": call["call"], "value": value})
+
+    def fail(self, call: Frame, code: str, message: str, hint: str | None = None) -> None:
+        fault = {"code": code, "message": message, "hint": hint}
+        self.tell({"type": "result", "call": call["call"], "fault": fault})
+
+    def start(self, code: str, servers: tuple[str, ...] = ()) -> int:
+        self.runs += 1
+        described = [{"name": name, "alias": name.replace("-", "_"), "description": ""} for name in servers]
+        self.tell({"type": "run", "run": self.runs, "worker": self.worker, "code": code, "servers": described})
+        return self.runs
+
+    def run(self, code: str, servers: tuple[str, ...] = (), on_call: Callable[[Frame], object] | None = None) -> Frame:
+        """Runs to the end; `done` with what was written as `stdout`, `stderr` and `both`. Helpers answer []."""
+        run = self.start(code, servers)
+        return self.finish(run, on_call)
+
+    def finish(self, run: int, on_call: Callable[[Frame], object] | None = None) -> Frame:
+        written: dict[str, bytes] = {"stdout": b"", "stderr": b"", "both": b""}
+        while True:
+            frame = self.next()
+            match frame:
+                case {"type": "output", "stream": stream}:
+                    data = base64.b64decode(frame["base64"]) if "base64" in frame else frame["text"].encode()
+                    written[stream] += data
+                    written["both"] += data
+                case {"type": "call"}:
+                    if frame["server"] is None and on_call is None:
+                        self.answer(frame, [])
+                    elif on_call is not None:
+                        self.answer(frame, on_call(frame))
+                case {"type": "done", "run": done} if done == run:
+                    return {**frame, **{name: data.decode(errors="replace") for name, data in written.items()}}
+                case {"type": "worker_exited"}:
+                    raise AssertionError(f"the worker is gone: {frame}; {written}")
+
+    def wait(self, kind: str, deadline: float = DEADLINE_SECONDS, **fields: object) -> Frame:
+        """The next frame of this type and with these fields; others are skipped."""
+        while True:
+            frame = self.next(deadline)
+            if frame["type"] == kind and all(frame.get(name) == value for name, value in fields.items()):
+                return frame
+
+    def wait_output(self, text: str) -> None:
+        got = ""
+        while text not in got:
+            got += str(self.wait("output").get("text", ""))
+
+    def next(self, deadline: float = DEADLINE_SECONDS) -> Frame:
+        end = time.monotonic() + deadline
+        while not self.frames:
+            if self.ended or time.monotonic() > end:
+                state = "ended" if self.ended else "is silent"
+                raise AssertionError(f"the sandbox {state}; last frames {self.seen[-5:]}; {self.stderr()}")
+            self._exchange(min(end - time.monotonic(), 1))
+        return self.frames.popleft()
+
+    def interrupt(self) -> None:
+        self.supervise({"type": "interrupt"})
+
+    def stderr(self) -> str:
+        assert self.process.stderr
+        os.set_blocking(self.process.stderr.fileno(), False)
+        return (self.process.stderr.read() or b"").decode()
+
+    def _exchange(self, timeout: float) -> None:
+        """Writes what can be written, reads what can be read; never only one of both, which would deadlock."""
+        readable, writable, _ = select.select([self._out], [self._in] if self._unsent else [], [], max(timeout, 0))
+        if writable:
+            try:
+                del self._unsent[: os.write(self._in, self._unsent[: 1 << 18])]
+            except BrokenPipeError:
+                self._unsent.clear()
+        if readable:
+            data = os.read(self._out, 1 << 20)
+            self.ended = not data
+            *lines, self._unread = (self._unread + data).split(b"\n")
+            for line in lines:
+                assert line[:1] in b"SW", line[:100]
+                try:
+                    frame = json.loads(line[1:])
+                    assert isinstance(frame, dict)
+                except (ValueError, AssertionError):
+                    frame = {"type": "garbage", "line": line}
+                frame.setdefault("type", "garbage")
+                if line[:1] == b"S" and frame["type"] == "worker_started":
+                    self.worker = frame["worker"]
+                self.seen = [*self.seen[-20:], frame]
+                self.frames.append(frame)

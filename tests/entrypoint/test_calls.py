@@ -1,0 +1,373 @@
+"""Calls of tools and helpers: arguments, results, many at once, and what becomes of those that nobody awaits."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from sandbox import Frame, Sandbox
+
+
+def text(value: str) -> Frame:
+    return {"content": [{"type": "text", "text": value}]}
+
+
+def echo(call: Frame) -> Frame:
+    return {"content": [], "structuredContent": call["arguments"]}
+
+
+def test_call_names_server_tool_and_arguments(sandbox: Sandbox) -> None:
+    calls: list[Frame] = []
+    code = (
+        "import mcp.runtime as runtime\nfrom mcp.servers.git_hub import search as s\nfrom mcp.servers import git_hub\n"
+        "await mcp_git_hub.search(a=1)\nawait mcp_servers['git-hub'].search(a=2)\nawait s(a=3)\n"
+        "mcp_git_hub.search.sync(a=4)\nawait runtime.call_tool('git-hub', 'search', {'a': 5})\n"
+        "runtime.call_tool_sync('git-hub', 'search', {'a': 6})\nawait git_hub.search(a=7)"
+    )
+    done = sandbox.run(code, ("git-hub",), lambda call: calls.append(call))
+    assert done["outcome"] == "finished", done
+    assert [(call["server"], call["tool"], call["arguments"]) for call in calls] == [
+        ("git-hub", "search", {"a": number}) for number in range(1, 8)
+    ]
+    assert {call["run"] for call in calls} == {1} and len({call["call"] for call in calls}) == 7
+
+
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        ({"content": []}, None),
+        (text("plain"), "'plain'"),
+        (text('{"a": [1]}'), "{'a': [1]}"),
+        (text(" [1, 2]"), "[1, 2]"),
+        (text("5"), "'5'"),
+        (text("{broken"), "'{broken'"),
+        ({"content": [{"type": "text", "text": "x"}], "structuredContent": {"n": 1}}, "{'n': 1}"),
+        ({"content": [{"type": "text", "text": "x"}], "structuredContent": None}, "'x'"),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "[1]"}]}, "['a', [1]]"),
+        ({"content": [{"type": "resource", "resource": {"uri": "u", "text": "{}"}}]}, "'{}'"),
+        (
+            {"content": [{"type": "image", "mimeType": "image/png", "data": "AAEC"}]},
+            "<image/png, 3 bytes: .data, .save(path)>",
+        ),
+        ({"content": [{"type": "resource_link", "uri": "u"}]}, "{'type': 'resource_link', 'uri': 'u'}"),
+    ],
+)
+def test_result_is_unwrapped(sandbox: Sandbox, result: Frame, value: str | None) -> None:
+    assert sandbox.run("await mcp_a.t()", ("a",), lambda call: result)["value"] == value
+
+
+def test_whole_result_stays_reachable(sandbox: Sandbox) -> None:
+    code = "r = mcp_a.t.sync()\nr.raw['content'][0]['text'], type(r).__mro__[1].__name__"
+    assert sandbox.run(code, ("a",), lambda call: text("[1]"))["value"] == "('[1]', 'list')"
+    assert sandbox.run(code, ("a",), lambda call: text("{}"))["value"] == "('{}', 'dict')"
+    assert sandbox.run(code, ("a",), lambda call: text("x"))["value"] == "('x', 'str')"
+
+
+def test_image_can_be_saved(sandbox: Sandbox, tmp_path: Any) -> None:
+    data = base64.b64encode(b"image").decode()
+    result = {"content": [{"type": "image", "mimeType": "image/png", "data": data}]}
+    path = tmp_path / "image.png"
+    sandbox.run(f"mcp_a.t.sync().save({str(path)!r})", ("a",), lambda call: result)
+    assert path.read_bytes() == b"image"
+
+
+def test_error_of_a_tool_is_raised_with_its_text(sandbox: Sandbox) -> None:
+    code = (
+        "from mcp.runtime import MCPError, ToolError\n"
+        "try: await mcp_a.t()\nexcept MCPError as e: r = type(e) is ToolError, e.server, e.tool, e.message, e.code\nr"
+    )
+    done = sandbox.run(code, ("a",), lambda call: {**text("bad thing"), "isError": True})
+    assert done["value"] == "(True, 'a', 't', 'bad thing', 'tool_error')"
+
+
+def test_uncaught_error_of_a_tool_has_no_frame_of_ours(sandbox: Sandbox) -> None:
+    done = sandbox.run("x = 1\nawait mcp_a.t()", ("a",), lambda call: {**text("bad"), "isError": True})
+    assert (done["error"]["line"], done["error"]["message"]) == (2, "bad")
+    assert done["error"]["traceback"].count("File ") == 1
+
+
+def test_fault_is_raised_with_code_and_hint(sandbox: Sandbox) -> None:
+    run = sandbox.start(
+        "try: mcp_a.serch.sync()\nexcept mcp.runtime.MCPError as e: r = e.code, e.hint, str(e)\nr", ("a",)
+    )
+    sandbox.fail(sandbox.wait("call"), "unknown_tool", "no tool 'serch'", "did you mean 'search'?")
+    expected = ("unknown_tool", "did you mean 'search'?", "no tool 'serch'\ndid you mean 'search'?")
+    assert sandbox.finish(run)["value"] == repr(expected)
+
+
+@pytest.mark.parametrize(
+    ("argument", "error", "message"),
+    [
+        ("(l := [], l.append(l))[0]", "ValueError", "circular reference: arguments['x'][0] contains arguments['x']"),
+        ("[1, float('nan')]", "ValueError", "arguments['x'][1] is nan"),
+        ("{'k': float('-inf')}", "ValueError", "arguments['x']['k'] is -inf"),
+        ("'\\ud800'", "ValueError", "arguments['x'] has a lone surrogate at position 0"),
+        ("{'\\ud800': 1}", "ValueError", "a key of arguments['x'] has a lone surrogate"),
+        ("b'1'", "TypeError", "arguments['x'] is bytes, which JSON cannot hold; decode it"),
+        ("{'a': [{1}]}", "TypeError", "arguments['x']['a'][0] is set, which JSON cannot hold; send a list"),
+        ("__import__('datetime').datetime(2020, 1, 1)", "TypeError", "arguments['x'] is datetime"),
+        ("{(1, 2): 3}", "TypeError", "arguments['x'] has a key of type tuple"),
+        ("'x' * (8 << 20)", "ValueError", "limit 8 MiB"),
+        ("__import__('functools').reduce(lambda a, _: [a], range(126), 1)", None, None),
+        ("__import__('functools').reduce(lambda a, _: [a], range(127), 1)", "ValueError", "nesting > 128"),
+        ("__import__('functools').reduce(lambda a, _: [a], range(100_000), 1)", "ValueError", "nesting > 128"),
+        ("{1: 'int', None: 'none', True: (1, 2)}", None, None),
+    ],
+)
+def test_argument_without_json_form_is_refused_by_path(
+    sandbox: Sandbox, argument: str, error: str | None, message: str | None
+) -> None:
+    calls: list[Frame] = []
+    done = sandbox.run(f"mcp_a.t.sync(x={argument})\nNone", ("a",), lambda call: calls.append(call))
+    if error is None:
+        assert (done["outcome"], len(calls)) == ("finished", 1)
+    else:
+        assert (done["error"]["type"], calls) == (error, [])
+        assert message is not None and message in done["error"]["message"]
+
+
+def test_positional_arguments_are_refused(sandbox: Sandbox) -> None:
+    assert sandbox.run("mcp_a.t(1)", ("a",))["error"]["message"] == "a.t takes keyword arguments only"
+
+
+def test_server_outside_the_run_is_not_available(sandbox: Sandbox) -> None:
+    sandbox.run("kept = mcp_a", ("a", "b"))
+    for code in ("kept.t.sync()", "await kept.t()", "mcp.runtime.call_tool_sync('a', 't')", "mcp_servers['a']"):
+        error = sandbox.run(code, ("b",))["error"]
+        assert error["type"] == "hotcell_sandbox.results.MCPError"
+        assert error["message"] == "Server 'a' is not available\nIn this run: b."
+    assert sandbox.run("from mcp.servers import nosuch", ("b",))["error"]["type"] == "ImportError"
+    assert sandbox.run("import mcp.servers.nosuch", ("b",))["error"]["type"] == "ModuleNotFoundError"
+    assert sandbox.run("LOADED_MCP_SERVERS", ("b",))["value"] == "('b',)"
+
+
+def test_parallel_calls_are_sent_together_and_answered_in_any_order(sandbox: Sandbox) -> None:
+    code = "import asyncio\n[r['i'] for r in await asyncio.gather(*[mcp_a.t(i=i) for i in range(10)])]"
+    run = sandbox.start(code, ("a",))
+    calls = [sandbox.wait("call") for _ in range(10)]
+    for call in reversed(calls):
+        sandbox.answer(call, echo(call))
+    assert sandbox.finish(run)["value"] == str(list(range(10)))
+
+
+def test_ten_thousand_parallel_calls_out_of_order_each_get_their_answer(sandbox: Sandbox) -> None:
+    code = (
+        "import asyncio\nrs = await asyncio.gather(*[mcp_a.t(i=i) for i in range(10_000)])\n"
+        "[r['i'] for r in rs] == list(range(10_000))"
+    )
+    run = sandbox.start(code, ("a",))
+    waiting: list[Frame] = []
+    most = answered = 0
+    while answered < 10_000:
+        waiting.append(sandbox.wait("call"))
+        most = max(most, len(waiting))
+        if len(waiting) == 64 or answered + len(waiting) == 10_000:
+            for call in waiting[::-1]:
+                sandbox.answer(call, echo(call))
+            answered += len(waiting)
+            waiting = []
+    assert sandbox.finish(run)["value"] == "True"
+    assert most == 64
+
+
+def test_sync_calls_from_many_threads_work(sandbox: Sandbox) -> None:
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(8) as pool:\n    rs = list(pool.map(lambda i: mcp_a.t.sync(i=i)['i'], range(300)))\n"
+        "rs == list(range(300))"
+    )
+    assert sandbox.run(code, ("a",), echo)["value"] == "True"
+
+
+def test_calls_work_in_any_event_loop(sandbox: Sandbox) -> None:
+    code = (
+        "import asyncio, threading\nasync def many(): return await asyncio.gather(*[mcp_a.t(i=i) for i in range(5)])\n"
+        "got = []\nt = threading.Thread(target=lambda: got.extend(asyncio.run(many()))); t.start()\n"
+        "here = await many(); inside = asyncio.run(many()); t.join()\nlen(here) + len(inside) + len(got)"
+    )
+    assert sandbox.run(code, ("a",), echo)["value"] == "15"
+
+
+def test_sync_call_inside_a_coroutine_works(sandbox: Sandbox) -> None:
+    assert sandbox.run("import asyncio\nawait asyncio.sleep(0)\nmcp_a.t.sync(i=3)['i']", ("a",), echo)["value"] == "3"
+
+
+def test_cancelled_task_sends_cancel(sandbox: Sandbox) -> None:
+    run = sandbox.start("import asyncio\nawait asyncio.wait_for(mcp_a.t(), 0.01)", ("a",))
+    call = sandbox.wait("call")
+    assert sandbox.wait("cancel")["call"] == call["call"]
+    sandbox.answer(call, None)
+    assert sandbox.finish(run)["error"]["type"] == "TimeoutError"
+
+
+def test_cancelled_calls_make_room_for_those_that_wait() -> None:
+    with Sandbox(calls_in_flight=2) as sandbox:
+        code = (
+            "import asyncio\ntasks = [asyncio.ensure_future(mcp_a.t(i=i)) for i in range(4)]\n"
+            "await asyncio.sleep(0.01)\nfor t in tasks[:3]: t.cancel()\nr = (await tasks[3])['i']\nr"
+        )
+        run = sandbox.start(code, ("a",))
+        assert [sandbox.wait("call")["arguments"]["i"] for _ in range(2)] == [0, 1]
+        sandbox.wait("cancel")
+        # The room of the first goes to the third, until that is cancelled too.
+        last = sandbox.wait("call")
+        while last["arguments"]["i"] != 3:
+            last = sandbox.wait("call")
+        sandbox.answer(last, echo(last))
+        assert sandbox.finish(run)["value"] == "3"
+
+
+def test_call_left_behind_is_cancelled_and_fails_in_the_next_run(sandbox: Sandbox) -> None:
+    run = sandbox.start("import asyncio\nt = asyncio.ensure_future(mcp_a.t())\nawait asyncio.sleep(0)", ("a",))
+    call = sandbox.wait("call")
+    assert sandbox.wait("cancel") == {"type": "cancel", "run": run, "call": call["call"]}
+    assert sandbox.finish(run)["outcome"] == "finished"
+    error = sandbox.run("await t", ("a",))["error"]
+    assert error["message"] == "the run that made this call has ended"
+
+
+def test_thread_that_outlives_its_run_cannot_call(sandbox: Sandbox) -> None:
+    code = (
+        "import threading\ngo = threading.Event()\ndef work():\n    go.wait()\n    try: mcp_a.t.sync()\n"
+        "    except Exception as e: print(e)\nthreading.Thread(target=work).start()\n"
+        "import os, signal\nthreading.Timer(0.05, go.set).start()"
+    )
+    sandbox.run(code, ("a",))
+    sandbox.wait_output("no run is active: the run that started this code has ended")
+
+
+def test_interrupted_call_is_cancelled_and_the_next_call_works(sandbox: Sandbox) -> None:
+    for code in ("mcp_a.t.sync()", "await mcp_a.t()"):
+        run = sandbox.start(code, ("a",))
+        call = sandbox.wait("call")
+        sandbox.interrupt()
+        assert sandbox.wait("cancel")["call"] == call["call"]
+        assert sandbox.finish(run)["outcome"] == "interrupted"
+        assert sandbox.run("(await mcp_a.t(i=1))['i']", ("a",), echo)["value"] == "1"
+
+
+def test_result_of_32_megabytes_arrives(sandbox: Sandbox) -> None:
+    done = sandbox.run("len(await mcp_a.t())", ("a",), lambda call: text("x" * (32 << 20)))
+    assert done["value"] == str(32 << 20)
+
+
+def test_result_without_memory_for_it_fails_the_call_and_keeps_variables() -> None:
+    with Sandbox(memory_bytes=120 << 20) as sandbox:
+        done = sandbox.run("x = 7\nawait mcp_a.t()", ("a",), lambda call: text("x" * (60 << 20)))
+        assert done["error"]["message"] == "a result was lost: no memory was left for it"
+        assert sandbox.run("x + mcp_a.t.sync(i=1)['i']", ("a",), echo)["value"] == "8"
+
+
+def test_unknown_and_repeated_results_are_ignored(sandbox: Sandbox) -> None:
+    run = sandbox.start("await mcp_a.t()", ("a",))
+    call = sandbox.wait("call")
+    for stray in (999, "x", None, [1], call["call"], call["call"]):
+        sandbox.tell({"type": "result", "call": stray, "value": text("first")})
+    assert sandbox.finish(run)["value"] == "'first'"
+
+
+def test_helpers_ask_the_bridge_by_parameter_name(sandbox: Sandbox) -> None:
+    answers: dict[str, Any] = {
+        "discovered_servers": ["a", "b"],
+        "list_servers": ["a"],
+        "list_tools": [{"name": "t-1", "alias": "t_1"}],
+        "query_tool_docs": [{"tool": "t-1"}],
+        "search_tool_docs": [{"tool": "t-1"}],
+        "describe_server": {"name": "a"},
+        "list_loaded_server_metadata": [{"name": "a"}],
+        "capability_summary": "the manual",
+    }
+    asked = []
+
+    def on_call(call: Frame) -> object:
+        asked.append((call["tool"], call["arguments"]))
+        assert call["server"] is None
+        return answers[call["tool"]]
+
+    for code, value, tool, arguments in [
+        ("runtime.discovered_servers()", ("a", "b"), "discovered_servers", {"detailed": False}),
+        ("await runtime.list_servers()", ("a",), "list_servers", {}),
+        ("runtime.list_servers_sync()", ("a",), "list_servers", {}),
+        ("await runtime.list_tools('a')", [{"name": "t-1", "alias": "t_1"}], "list_tools", {"server": "a"}),
+        ("runtime.list_tools_sync('a')", ({"name": "t-1", "alias": "t_1"},), "list_tools", {"server": "a"}),
+        (
+            "await runtime.query_tool_docs('a', 't')",
+            {"tool": "t-1"},
+            "query_tool_docs",
+            {"server": "a", "tool": "t", "detail": "summary"},
+        ),
+        (
+            "runtime.query_tool_docs_sync('a')",
+            [{"tool": "t-1"}],
+            "query_tool_docs",
+            {"server": "a", "detail": "summary"},
+        ),
+        (
+            "await runtime.search_tool_docs('q', limit=3)",
+            [{"tool": "t-1"}],
+            "search_tool_docs",
+            {"query": "q", "limit": 3},
+        ),
+        (
+            "runtime.search_tool_docs_sync('q', detail='full')",
+            [{"tool": "t-1"}],
+            "search_tool_docs",
+            {"query": "q", "limit": 5, "detail": "full"},
+        ),
+        ("runtime.describe_server('a')", {"name": "a"}, "describe_server", {"name": "a"}),
+        ("runtime.list_loaded_server_metadata()", ({"name": "a"},), "list_loaded_server_metadata", {}),
+        ("runtime.capability_summary()", "the manual", "capability_summary", {}),
+    ]:
+        assert sandbox.run(code, ("a",), on_call)["value"] == repr(value), code
+        assert asked.pop() == (tool, arguments)
+
+
+def test_star_import_brings_the_tools_of_list_tools(sandbox: Sandbox) -> None:
+    def on_call(call: Frame) -> object:
+        return [{"name": "t-1", "alias": "t_1"}] if call["server"] is None else echo(call)
+
+    assert sandbox.run("from mcp.servers.a import *\nt_1.sync(i=4)['i']", ("a",), on_call)["value"] == "4"
+
+
+def test_save_tool_sends_the_source(sandbox: Sandbox) -> None:
+    sandbox.run("if True:\n    def double(x):\n        return 2 * x\n")
+    saved: list[Frame] = []
+
+    def on_call(call: Frame) -> object:
+        saved.append(call)
+        return "saved"
+
+    done = sandbox.run("save_tool(double)", (), on_call)
+    assert done["value"] == "'saved'"
+    assert saved[0]["arguments"] == {"name": "double", "source": "def double(x):\n    return 2 * x\n"}
+    assert sandbox.run("save_tool(5)")["error"]["type"] == "TypeError"
+
+
+def test_saved_tools_are_loaded_when_a_name_is_unknown_and_only_once(sandbox: Sandbox) -> None:
+    asked = []
+
+    def on_call(call: Frame) -> object:
+        asked.append(call["tool"])
+        return [
+            {"name": "broken", "source": "def broken(:\n"},
+            {"name": "double", "source": "def double(x):\n    return 2 * x\n"},
+        ]
+
+    assert sandbox.run("def f(a, *b):\n    return [c for c in b]\nf(1)", (), on_call)["notes"] == []
+    assert asked == []
+    done = sandbox.run("double(4)", (), on_call)
+    assert (done["value"], asked) == ("8", ["saved_tools"])
+    assert "saved tool broken is broken: SyntaxError" in done["notes"][0]
+    assert sandbox.run("nosuch", (), on_call)["error"]["type"] == "NameError"
+    assert asked == ["saved_tools"]
+    assert sandbox.run("double(1 / 0 if 0 else 'x' * 0 or None)", (), on_call)["error"]["type"] == "TypeError"
+
+
+def test_own_mcp_package_wins_over_an_installed_one(sandbox: Sandbox, tmp_path: Any) -> None:
+    (tmp_path / "mcp").mkdir()
+    (tmp_path / "mcp" / "__init__.py").write_text("installed = True\n")
+    first_on_path = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nsys.modules.pop('mcp')\n"
+    code = first_on_path + "import mcp\nhasattr(mcp, 'installed')"
+    assert sandbox.run(code)["value"] == "False"

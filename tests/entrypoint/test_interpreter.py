@@ -1,0 +1,327 @@
+"""What a run does and reports: values, errors, output, and what the next run finds."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from sandbox import Sandbox
+
+
+def test_variables_persist(sandbox: Sandbox) -> None:
+    sandbox.run("x = [1, 2]")
+    assert sandbox.run("x + [3]")["value"] == "[1, 2, 3]"
+
+
+def test_none_and_a_trailing_semicolon_echo_nothing(sandbox: Sandbox) -> None:
+    assert sandbox.run("None")["value"] is None
+    assert sandbox.run("5;")["value"] is None
+
+
+def test_top_level_await_runs_on_one_persistent_loop(sandbox: Sandbox) -> None:
+    first = sandbox.run("import asyncio\nawait asyncio.sleep(0)\nid(asyncio.get_running_loop())")
+    assert sandbox.run("await asyncio.sleep(0)\nid(asyncio.get_running_loop())")["value"] == first["value"]
+
+
+def test_asyncio_run_works_without_top_level_await(sandbox: Sandbox) -> None:
+    assert sandbox.run("import asyncio\nasyncio.run(asyncio.sleep(0, 'ok'))")["value"] == "'ok'"
+
+
+def test_asyncio_run_works_beside_top_level_await(sandbox: Sandbox) -> None:
+    code = "import asyncio\nawait asyncio.sleep(0)\nasyncio.run(asyncio.sleep(0, 'ok'))"
+    assert sandbox.run(code)["value"] == "'ok'"
+    assert sandbox.run(code.replace("asyncio.sleep(0, 'ok')", "1 / 0"))["error"]["type"] == "ZeroDivisionError"
+
+
+def test_value_of_ten_million_items_is_bounded(sandbox: Sandbox) -> None:
+    value = sandbox.run("list(range(10**7))")["value"]
+    assert len(value) <= 4_000
+    assert value.startswith("[0, 1, 2, ") and " more]" in value
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("(1,)", "(1,)"),
+        ("{'a': {1, 2}, 'b': frozenset({3})}", "{'a': {1, 2}, 'b': frozenset({3})}"),
+        ("[], {}, set(), ()", "([], {}, set(), ())"),
+        ("x = []; x.append(x); x", "..."),
+    ],
+)
+def test_value_is_the_repr(sandbox: Sandbox, code: str, value: str) -> None:
+    assert value in sandbox.run(code)["value"]
+
+
+def test_value_whose_repr_raises_is_described(sandbox: Sandbox) -> None:
+    done = sandbox.run("class Bad:\n    def __repr__(self): raise ValueError\nBad()")
+    assert (done["outcome"], done["value"]) == ("finished", "<Bad object, whose repr raises ValueError>")
+
+
+def test_error_names_line_and_source_and_no_frame_of_ours(sandbox: Sandbox) -> None:
+    sandbox.run("def divide(a):\n    return a / 0")
+    error = sandbox.run("x = 1\ndivide(x)\n")["error"]
+    assert error == {
+        "type": "ZeroDivisionError",
+        "message": "division by zero",
+        "line": 2,
+        "traceback": "Traceback (most recent call last):\n"
+        '  File "<run 2>", line 2, in <module>\n    divide(x)\n'
+        '  File "<run 1>", line 2, in divide\n    return a / 0\n           ~~^~~\n'
+        "ZeroDivisionError: division by zero",
+    }
+
+
+def test_error_after_await_has_no_frame_of_ours(sandbox: Sandbox) -> None:
+    error = sandbox.run("import asyncio\nawait asyncio.sleep(0)\n1/0")["error"]
+    assert error["line"] == 3
+    assert "hotcell" not in error["traceback"] and error["traceback"].count("File") == 1
+
+
+def test_syntax_error_names_the_line(sandbox: Sandbox) -> None:
+    error = sandbox.run("x = 1\nif x\n")["error"]
+    assert (error["type"], error["line"]) == ("SyntaxError", 2)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class E(BaseException):\n    def __str__(self): raise self\n    __repr__ = __str__\nraise E",
+        "raise type('E', (Exception,), {'__str__': lambda self: 5})",
+        "raise ExceptionGroup('g', [ValueError(1), ExceptionGroup('h', [KeyError(2)])])",
+        "e = ValueError('x'); e.__cause__ = e; raise e",
+        "raise ValueError('\\ud800')",
+        "raise ValueError('x' * 10**6)",
+    ],
+)
+def test_hostile_exception_is_reported(sandbox: Sandbox, code: str) -> None:
+    assert sandbox.run(code)["outcome"] == "raised"
+    assert sandbox.run("1")["value"] == "1"
+
+
+def test_endless_recursion_keeps_variables(sandbox: Sandbox) -> None:
+    assert sandbox.run("x = 7\nf = lambda: f()\nf()")["error"]["type"] == "RecursionError"
+    assert sandbox.run("x")["value"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("argument", "code", "stderr"),
+    [("", 0, ""), ("3", 3, ""), ("-1", 255, ""), ("'text'", 1, "text\n"), ("True", 1, "")],
+)
+def test_exit_reports_its_code_and_keeps_variables(sandbox: Sandbox, argument: str, code: int, stderr: str) -> None:
+    done = sandbox.run(f"import sys\nx = 7\nprint('part')\nsys.exit({argument})")
+    assert (done["outcome"], done["exit_code"], done["stdout"], done["stderr"]) == ("exited", code, "part\n", stderr)
+    assert sandbox.run("x")["value"] == "7"
+
+
+def test_exit_after_await_and_in_a_task_ends_the_run(sandbox: Sandbox) -> None:
+    assert sandbox.run("import asyncio, sys\nawait asyncio.sleep(0)\nsys.exit(4)")["exit_code"] == 4
+    code = "async def leave(): sys.exit(5)\nt = asyncio.ensure_future(leave())\nawait asyncio.sleep(99)"
+    assert sandbox.run(code)["exit_code"] == 5
+    assert sandbox.run("await asyncio.sleep(0, 'alive')")["value"] == "'alive'"
+
+
+def test_quit_leaves_a_usable_stdin(sandbox: Sandbox) -> None:
+    assert sandbox.run("quit()")["outcome"] == "exited"
+    assert sandbox.run("import sys\nsys.stdin.read()")["value"] == "''"
+
+
+def test_stdin_is_at_its_end(sandbox: Sandbox) -> None:
+    assert sandbox.run("input('?')")["error"]["type"] == "EOFError"
+    assert sandbox.run("import os\nos.read(0, 1)")["value"] == "b''"
+
+
+def test_closed_descriptors_are_back_in_the_next_run(sandbox: Sandbox) -> None:
+    sandbox.run("import os\nfor fd in (0, 1, 2): os.close(fd)")
+    done = sandbox.run("import sys\nprint('out'); print('err', file=sys.stderr)\nos.read(0, 1)")
+    assert (done["stdout"], done["stderr"], done["value"]) == ("out\n", "err\n", "b''")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import sys; sys.stdout.close(); sys.stderr.close()",
+        "import sys; sys.stdout.detach()",
+        "import sys; sys.stdout = sys.stderr = None",
+        "import sys; sys.displayhook = sys.excepthook = None",
+        "import sys; sys.modules.clear()",
+        "import sys; sys.meta_path.clear(); sys.modules.pop('mcp')",
+        "import builtins, json, os\nbuiltins.print = json.dumps = json.loads = os.write = os.read = None",
+        "import builtins\nfor name in ('len', 'isinstance', 'str', 'type', 'bytes'): setattr(builtins, name, None)",
+        "import builtins\nvars(builtins).clear()",
+        "import asyncio\nasyncio.get_event_loop_policy().get_event_loop().close()",
+        "import sys\nsys.setrecursionlimit(60)",
+        "import sys\nsys.settrace(lambda *a: 1 / 0)",
+        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGALRM, lambda *a: 1 / 0)\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)",
+        "__builtins__ = None",
+        "import mcp.runtime, hotcell_sandbox.frames\nvars(hotcell_sandbox.frames)['x'] = 1\ndel mcp.runtime.__name__",
+    ],
+)
+def test_whatever_user_code_rebinds_the_next_run_works(sandbox: Sandbox, code: str) -> None:
+    sandbox.run(code)
+    done = sandbox.run("import asyncio, mcp.runtime\nawait asyncio.sleep(0)\nprint('alive')\nlen('xy')")
+    assert (done["outcome"], done["stdout"], done["value"]) == ("finished", "alive\n", "2")
+
+
+def test_output_of_both_streams_keeps_its_order(sandbox: Sandbox) -> None:
+    code = "import sys\nfor i in range(50):\n    print('o', i)\n    print('e', i, file=sys.stderr)"
+    assert sandbox.run(code)["both"] == "".join(f"o {i}\ne {i}\n" for i in range(50))
+
+
+def test_unfinished_line_comes_before_the_other_stream(sandbox: Sandbox) -> None:
+    assert sandbox.run("import sys\nprint('a', end='')\nsys.stderr.write('b')\nprint('c', end='')")["both"] == "abc"
+
+
+def test_subprocess_output_is_on_the_right_stream_and_in_order(sandbox: Sandbox) -> None:
+    shell = "subprocess.run(['sh', '-c', 'echo out; echo err >&2'])"
+    code = f"import subprocess\nprint('before', end=' ')\n{shell}\nprint('after')"
+    done = sandbox.run(code)
+    assert (done["stdout"], done["stderr"]) == ("before out\nafter\n", "err\n")
+
+
+def test_output_of_c_code_is_flushed(sandbox: Sandbox) -> None:
+    assert sandbox.run("import ctypes\nctypes.CDLL(None).printf(b'from C')\nNone")["stdout"] == "from C"
+
+
+def test_output_before_a_call_arrives_before_the_call(sandbox: Sandbox) -> None:
+    for _ in range(20):
+        sandbox.start("print('before', end='')\nmcp_a.t.sync()\nprint('after')", ("a",))
+        kinds = [sandbox.next() for _ in range(2)]
+        assert [frame["type"] for frame in kinds] == ["output", "call"]
+        sandbox.answer(kinds[1], None)
+        assert sandbox.next()["text"] == "after\n"
+        assert sandbox.next()["type"] == "done"
+
+
+def test_binary_output_is_base64_and_whole(sandbox: Sandbox) -> None:
+    run = sandbox.start("import os\nos.write(1, b'\\xff\\x00\\xfe');")
+    assert base64.b64decode(sandbox.wait("output")["base64"]) == b"\xff\x00\xfe"
+    sandbox.finish(run)
+
+
+def test_character_split_between_writes_is_put_together(sandbox: Sandbox) -> None:
+    run = sandbox.start("import os, time\nfor b in '€é😀'.encode(): os.write(1, bytes([b])); time.sleep(0.002)")
+    assert sandbox.finish(run)["stdout"] == "€é😀"
+    frames = [frame for frame in sandbox.seen if frame["type"] == "output"]
+    assert all("text" in frame for frame in frames)
+
+
+def test_incomplete_character_at_the_end_of_a_run_is_not_lost(sandbox: Sandbox) -> None:
+    run = sandbox.start("import os\nos.write(1, b'a\\xe2\\x82');")
+    assert sandbox.wait("output")["text"] == "a"
+    assert base64.b64decode(sandbox.wait("output")["base64"]) == b"\xe2\x82"
+    sandbox.finish(run)
+
+
+def test_lone_surrogate_is_printed_escaped(sandbox: Sandbox) -> None:
+    done = sandbox.run("print('\\ud800')\n'\\ud800'")
+    assert (done["stdout"], done["value"]) == ("\\ud800\n", "'\\ud800'")
+
+
+def test_hundred_megabytes_of_output_arrive_in_order(sandbox: Sandbox) -> None:
+    run = sandbox.start("for i in range(100): print(str(i % 10) * 999_999)")
+    seen, outputs = 0, []
+    while (frame := sandbox.next())["type"] == "output":
+        outputs.append(len(frame["text"]))
+        seen += outputs[-1]
+    assert (frame["run"], seen) == (run, 100 * 1_000_000)
+    assert max(outputs) <= 65_536 + 3
+
+
+def test_threads_and_subprocesses_of_multiprocessing_work(sandbox: Sandbox) -> None:
+    code = (
+        "import multiprocessing, threading\n"
+        "def double(x): return 2 * x\n"
+        "with multiprocessing.get_context('fork').Pool(2) as pool: print(pool.map(double, [1, 2]))\n"
+        "t = threading.Thread(target=print, args=('thread',)); t.start(); t.join()"
+    )
+    assert sandbox.run(code)["stdout"] == "[2, 4]\nthread\n"
+
+
+def test_forked_child_ends_with_the_code_and_sends_no_frame(sandbox: Sandbox) -> None:
+    code = (
+        "import os\npid = os.fork()\n"
+        "if pid == 0:\n    print('child')\n"
+        "else:\n    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"
+    )
+    assert sandbox.run(code)["stdout"] == "child\n0\n"
+    assert sandbox.run(code.replace("print('child')", "raise ValueError"))["stdout"] == "1\n"
+    assert sandbox.run(code.replace("print('child')", "os.sys.exit(9)"))["stdout"] == "9\n"
+    assert sandbox.run("1")["value"] == "1"
+
+
+def test_calls_from_a_forked_child_are_refused(sandbox: Sandbox) -> None:
+    done = sandbox.run(
+        "import os\npid = os.fork()\nif pid == 0:\n    mcp_a.t.sync()\nelse:\n    os.waitpid(pid, 0)\n", ("a",)
+    )
+    assert "only be made by the main process" in done["stderr"]
+
+
+def test_threads_and_tasks_that_outlive_the_run_are_named_once(sandbox: Sandbox) -> None:
+    code = (
+        "import asyncio, threading\nstop = threading.Event()\n"
+        "threading.Thread(target=stop.wait, name='waiter').start()\n"
+        "async def later(): await asyncio.sleep(99)\n"
+        "task = asyncio.create_task(later(), name='t1')\nawait asyncio.sleep(0)"
+    )
+    assert sandbox.run(code)["notes"] == [
+        "threads still running: waiter",
+        "asyncio tasks paused until a run awaits again: later (t1)",
+    ]
+    assert sandbox.run("stop.set()")["notes"] == []
+
+
+def test_unawaited_coroutine_as_value_is_noted(sandbox: Sandbox) -> None:
+    done = sandbox.run("import asyncio\nasyncio.sleep(0)")
+    assert done["notes"] == ["the last expression is a coroutine that was not awaited: put `await` before it"]
+
+
+FAKE_PYPLOT = """
+import sys, types
+class Figure:
+    def __init__(self, size): self.size = size
+    def savefig(self, file, format, dpi): file.write(b'P' * self.size)
+pyplot = types.ModuleType('matplotlib.pyplot')
+figures = {}
+pyplot.get_fignums = lambda: list(figures)
+pyplot.figure = figures.get
+pyplot.close = lambda which: figures.clear()
+sys.modules['matplotlib'] = types.ModuleType('matplotlib')
+sys.modules['matplotlib.pyplot'] = pyplot
+"""
+
+
+def test_open_figures_are_sent_and_closed(sandbox: Sandbox) -> None:
+    done = sandbox.run(FAKE_PYPLOT + "figures.update({1: Figure(3), 2: Figure(2_000_000), 3: Figure(4)})")
+    assert done["images"] == [
+        {"mime_type": "image/png", "base64": "UFBQ"},
+        {"mime_type": "image/png", "base64": "UFBQUA=="},
+    ]
+    assert "figures left out and closed: 2 " in done["notes"][0]
+    assert sandbox.run("figures")["value"] == "{}"
+
+
+def test_memory_error_keeps_variables() -> None:
+    with Sandbox(memory_bytes=400 << 20) as sandbox:
+        assert sandbox.run("x = 7\nbytearray(10**10)")["error"]["type"] == "MemoryError"
+        assert sandbox.run("x")["value"] == "7"
+
+
+def test_open_files_are_limited() -> None:
+    with Sandbox(open_files=100) as sandbox:
+        done = sandbox.run("import os\nfds = []\nwhile True: fds.append(os.open('/dev/null', 0))")
+        assert "Too many open files" in done["error"]["message"]
+        assert sandbox.run("print('alive')")["stdout"] == "alive\n"
+
+
+def test_worker_sees_no_descriptor_of_the_supervisor(sandbox: Sandbox) -> None:
+    done = sandbox.run("import os\nsorted({os.readlink(f'/proc/self/fd/{fd}').split(':')[0] for fd in range(3, 60) if"
+                       " os.path.exists(f'/proc/self/fd/{fd}') or os.path.islink(f'/proc/self/fd/{fd}')})")  # fmt: skip
+    assert set(eval(done["value"])) <= {"socket", "pipe", "/dev/null", "anon_inode"}
+    assert sandbox.run("os.readlink('/proc/self/fd/0')")["value"] == "'/dev/null'"
+
+
+def test_inspect_finds_the_source_of_an_earlier_run(sandbox: Sandbox) -> None:
+    sandbox.run("def f():\n    return 1  # here")
+    assert "# here" in sandbox.run("import inspect\ninspect.getsource(f)")["value"]
