@@ -243,6 +243,7 @@ impl ToolFault {
 pub enum FaultCode {
     ServerUnavailable,
     UnknownTool,
+    ServerNotStarted,
     ServerFailed,
     ToolError,
     Deadline,

@@ -13,6 +13,7 @@ import sys
 import threading
 from _thread import stack_size
 from asyncio import AbstractEventLoop, CancelledError, Task
+from operator import is_
 from signal import ITIMER_REAL, setitimer
 from types import CodeType, ModuleType
 from typing import Any
@@ -94,13 +95,15 @@ class Interpreter:
             pass  # one that came while the run was prepared takes effect here
         tree = _compile(code, name, "exec", ast.PyCF_ONLY_AST | _FLAGS, dont_inherit=True)
         assert isinstance(tree, ast.Module)
-        self._saved_tools.load_for(tree, notes)
         last = tree.body[-1] if tree.body else None
         parts: list[CodeType] = []
         if isinstance(last, ast.Expr) and not code.rstrip().endswith(";"):
-            tree.body.pop()
             parts.append(_compile(ast.Expression(last.value), name, "eval", _FLAGS, dont_inherit=True))
-        parts.insert(0, _compile(tree, name, "exec", _FLAGS, dont_inherit=True))
+        body = tree.body[: len(tree.body) - len(parts)]
+        if body:
+            statements = ast.Module(body, type_ignores=[])
+            parts.insert(0, _compile(statements, name, "exec", _FLAGS, dont_inherit=True))
+        self._saved_tools.load_for(tree, parts, notes)
         if any(part.co_flags & _CO_COROUTINE for part in parts):
             value = self.drive(self._execute_async(parts))
         else:
@@ -172,7 +175,8 @@ class Interpreter:
     def _restore(self, notes: list[str]) -> None:
         self._restore_builtins(notes)
         self._namespace.update(__name__="__main__", __builtins__=builtins)
-        if not sys.modules.keys() >= self._modules.keys() or sys.modules["__main__"] is not self._modules["__main__"]:
+        # A module that was taken out alone is imported again by whoever needs it; this is about sys.modules.clear().
+        if len(sys.modules) < len(self._modules) or sys.modules.get("__main__") is not self._modules["__main__"]:
             missing = {name: module for name, module in self._modules.items() if name not in sys.modules}
             sys.modules.update(missing, __main__=self._modules["__main__"])
         if sys.meta_path[:1] != self._importers[:1]:
@@ -184,6 +188,9 @@ class Interpreter:
 
     def _restore_builtins(self, notes: list[str]) -> None:
         current = vars(builtins)
+        # Names keep their places, so two walks side by side tell cheaply that nothing was replaced.
+        if all(map(is_, current.values(), self._builtins.values())) and len(current) >= len(self._builtins):
+            return
         replaced = [name for name, thing in self._builtins.items() if current.get(name, self) is not thing]
         if replaced:
             current.update(self._builtins)

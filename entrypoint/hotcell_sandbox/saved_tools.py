@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from textwrap import dedent
+from types import CodeType
 from typing import Any
 
 from .calls import Calls
@@ -27,9 +28,9 @@ class SavedTools:
         self._sources = Sources()
         self._loaded = False
 
-    def load_for(self, tree: ast.Module, notes: list[str]) -> None:
+    def load_for(self, tree: ast.Module, parts: Iterable[CodeType], notes: list[str]) -> None:
         """Once per worker, and only if the code could mean one: else a first run would wait for the bridge."""
-        if self._loaded or not self._has_unknown_names(tree):
+        if self._loaded or not (self._may_have_unknown_names(parts) and self._has_unknown_names(tree)):
             return
         try:
             saved = self._calls.call_sync(None, "saved_tools", {})
@@ -51,6 +52,16 @@ class SavedTools:
         except Exception as error:
             report = error_report(error, file)
             notes.append(f"saved tool {name} is broken: {report['type']}: {report['message']}")
+
+    def _may_have_unknown_names(self, parts: Iterable[CodeType]) -> bool:
+        """Cheaper than a look at the tree, but takes attributes for names."""
+        known = self._namespace.keys() | vars(builtins).keys()
+        waiting = list(parts)
+        for code in waiting:
+            if not known.issuperset(code.co_names):
+                return True
+            waiting.extend(const for const in code.co_consts if isinstance(const, CodeType))
+        return False
 
     def _has_unknown_names(self, tree: ast.Module) -> bool:
         used, bound = set(), set()

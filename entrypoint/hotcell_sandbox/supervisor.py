@@ -28,6 +28,7 @@ CONTROL_BYTES_MAX = 1 << 20
 USELESS_WORKERS_MAX = 5
 TOUCH_SECONDS = 0.1
 PRELOAD_QUIET_MS = 250
+OUTPUT_HOLD_MS = 1
 _READ_BYTES = 1 << 18
 _OUTPUT_BYTES = 1 << 16
 _FIONREAD = 0x541B
@@ -78,6 +79,8 @@ class Supervisor:
         self.workers = 0
         self.useless = 0
         self.heard_at = monotonic()
+        self.held_back: list[bytes] = []
+        self.held_back_bytes = 0
         self.poller = poll()
         self.watched: dict[int, int] = {}
         self.child_fd, wake = os.pipe()
@@ -102,8 +105,10 @@ class Supervisor:
                     return started
                 self.worker_started(started)
             self.watch()
-            ready = self.poller.poll(self.patience_ms() if self.preloaded else PRELOAD_QUIET_MS)
-            if not ready and not self.preloaded:
+            ready = self.poller.poll(self.wait_ms())
+            if self.held_back and not ready:
+                self.send_output()
+            elif not ready and not self.preloaded:
                 self.preload()
             for fd, _ in ready:
                 self.ready(fd)
@@ -173,6 +178,11 @@ class Supervisor:
             return None
         silent_ms = (monotonic() - self.heard_at) * 1000
         return max(0, int(self.limits.heartbeat_ms - silent_ms) + 1) if silent_ms < self.limits.heartbeat_ms else 0
+
+    def wait_ms(self) -> int | None:
+        if self.held_back:
+            return OUTPUT_HOLD_MS
+        return self.patience_ms() if self.preloaded else PRELOAD_QUIET_MS
 
     # From the bridge.
 
@@ -316,17 +326,17 @@ class Supervisor:
             text = data.decode()
         except UnicodeDecodeError as error:
             if error.reason != "unexpected end of data":
-                self.send({"type": "output", "stream": output.name, "base64": _base64(data)})
+                self.hold({"type": "output", "stream": output.name, "base64": _base64(data)})
                 return
             text = data[: error.start].decode()
             output.held = data[error.start :]
         if text:
-            self.send({"type": "output", "stream": output.name, "text": text})
+            self.hold({"type": "output", "stream": output.name, "text": text})
 
     def release_held(self, output: Output) -> None:
         if output.held:
             held, output.held = output.held, b""
-            self.send({"type": "output", "stream": output.name, "base64": _base64(held)})
+            self.hold({"type": "output", "stream": output.name, "base64": _base64(held)})
 
     def worker_started(self, worker: Worker) -> None:
         self.worker = worker
@@ -374,7 +384,21 @@ class Supervisor:
     def send(self, frame: Frame) -> None:
         self.push(SUPERVISOR + encode(frame))
 
+    def hold(self, frame: Frame) -> None:
+        """Sends output with what follows it: a run that prints and ends wakes the bridge once."""
+        self.held_back.append(SUPERVISOR + encode(frame))
+        self.held_back_bytes += len(self.held_back[-1])
+        if self.held_back_bytes > _OUTPUT_BYTES:
+            self.send_output()
+
+    def send_output(self) -> None:
+        self.push(b"")
+
     def push(self, data: bytes) -> None:
+        if self.held_back:
+            data = b"".join(self.held_back) + data
+            self.held_back.clear()
+            self.held_back_bytes = 0
         self.to_host.push(data)
         if self.to_host.broken:
             raise Ended(0)

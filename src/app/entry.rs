@@ -12,7 +12,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
     let config = Config::load(&Environment::capture());
     logging::start(config.log_level);
     // Two threads: one for the client's side and one for the sandbox's; more only cost memory.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -189,10 +189,14 @@ impl Broker {
 pub(super) fn fault(error: UpstreamError) -> ToolFault {
     let (code, hint) = match &error {
         UpstreamError::Unknown { .. } => (FaultCode::ServerUnavailable, ""),
-        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
-            (FaultCode::ServerFailed, "the user must fix it; `hotcell doctor` checks the configured commands")
-        }
+        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => (
+            FaultCode::ServerNotStarted,
+            "the user must fix it; `hotcell doctor` checks the configured commands",
+        ),
         UpstreamError::Died { .. } => (FaultCode::ServerFailed, "it is started again by the next call"),
+        UpstreamError::Overlong { .. } => {
+            (FaultCode::ServerFailed, "ask the tool for less: a page, a filter, fewer fields")
+        }
         UpstreamError::Nonsense { .. } => (FaultCode::ServerFailed, ""),
         UpstreamError::Refused { .. } => (FaultCode::ToolError, ""),
         UpstreamError::Deadline { .. } => {

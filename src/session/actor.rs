@@ -125,9 +125,11 @@ impl Session {
     /// Runs code; waits behind the runs asked for before.
     ///
     /// # Errors
-    /// `busy` when too many wait already, `internal` when the session has ended.
+    /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
+    /// has ended.
     pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
         let (reply, report) = oneshot::channel();
+        let cancel = asked.cancel.clone();
         self.asks.try_send((asked, reply)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ToolFault::new(
                 FaultCode::Busy,
@@ -136,7 +138,13 @@ impl Session {
             .hint("wait for one of them"),
             mpsc::error::TrySendError::Closed(_) => closed(),
         })?;
-        report.await.map_err(|_| closed())
+        report.await.map_err(|_| {
+            if cancel.is_cancelled() {
+                ToolFault::new(FaultCode::Cancelled, "the run was cancelled before it started")
+            } else {
+                closed()
+            }
+        })
     }
 
     /// Ends the session: its run, its calls, its container.
@@ -204,6 +212,10 @@ impl Actor {
 
     fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<RunReport>) -> Vec<Effect> {
         let RunAsked { request, cancel, progress } = asked;
+        if cancel.is_cancelled() {
+            // Cancelled while it waited: it never starts, and its caller sees the dropped reply.
+            return vec![];
+        }
         let scope = request.servers.clone();
         let servers = self.broker.server_names(&scope);
         let (id, effects) = self.machine.ask(request, servers, Instant::now());
@@ -426,6 +438,7 @@ fn outcome(answer: &Result<Box<RawValue>, ToolFault>) -> CallOutcome {
         Ok(_) => CallOutcome::Answered,
         Err(fault) => match fault.code {
             FaultCode::Deadline | FaultCode::Cancelled | FaultCode::ServerFailed => CallOutcome::Unknown,
+            FaultCode::ToolError => CallOutcome::Answered,
             _ => CallOutcome::Refused,
         },
     }

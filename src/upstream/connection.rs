@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ServerSpec;
 use super::error::UpstreamError;
+use super::lines::BoundedLines;
 use super::process::{Process, StderrTail};
 use crate::limits::Limits;
 use crate::names::ServerName;
@@ -31,6 +32,8 @@ pub struct Connection {
     permits: Arc<Semaphore>,
     tools: Arc<[Value]>,
     tools_changed: Arc<AtomicBool>,
+    /// Its output was cut off.
+    overlong: Arc<AtomicBool>,
     limits: Arc<Limits>,
 }
 
@@ -70,8 +73,8 @@ impl Connection {
         let stderr = process.stderr();
         let tools_changed = Arc::new(AtomicBool::new(false));
         let face = Face { tools_changed: Arc::clone(&tools_changed) };
-        let transport = AsyncRwTransport::new_client(pipes.stdout, pipes.stdin)
-            .with_max_line_length(limits.server_line_bytes_max);
+        let (stdout, overlong) = BoundedLines::new(pipes.stdout, limits.server_line_bytes_max);
+        let transport = AsyncRwTransport::new_client(stdout, pipes.stdin).with_max_line_length(usize::MAX);
         let failed = |reason: String, stderr: &StderrTail| UpstreamError::Handshake {
             server: server.clone(),
             reason,
@@ -95,7 +98,8 @@ impl Connection {
             Ok((service, peer, tools)) => {
                 let permits = Arc::new(Semaphore::new(limits.calls_in_flight_per_server_max));
                 let limits = Arc::clone(limits);
-                let connection = Self { server, peer, stderr, permits, tools, tools_changed, limits };
+                let connection =
+                    Self { server, peer, stderr, permits, tools, tools_changed, overlong, limits };
                 Ok((connection, Running { service, process }))
             }
             Err(reason) => {
@@ -139,6 +143,7 @@ impl Connection {
             permits: Arc::clone(&self.permits),
             tools,
             tools_changed: Arc::clone(&self.tools_changed),
+            overlong: Arc::clone(&self.overlong),
             limits: Arc::clone(&self.limits),
         }
     }
@@ -208,6 +213,11 @@ impl Connection {
         match error {
             ServiceError::McpError(error) => {
                 UpstreamError::Refused { server, message: error.message.into_owned() }
+            }
+            ServiceError::TransportClosed | ServiceError::TransportSend(_)
+                if self.overlong.load(Ordering::Acquire) =>
+            {
+                UpstreamError::Overlong { server, bytes_max: self.limits.server_line_bytes_max }
             }
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
                 UpstreamError::Died { server, stderr: self.stderr.last_words() }

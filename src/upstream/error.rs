@@ -40,6 +40,16 @@ pub enum UpstreamError {
         /// Its last lines on stderr.
         stderr: String,
     },
+    /// It sent a line over the bound, so it was ended; whether the call took effect is not known.
+    #[error(
+        "server '{server}' answered with more than {bytes_max} bytes and was ended; whether the call took effect is unknown"
+    )]
+    Overlong {
+        /// The server.
+        server: ServerName,
+        /// The bound.
+        bytes_max: usize,
+    },
     /// It answered with a JSON-RPC error.
     #[error("server '{server}' refused: {message}")]
     Refused {

@@ -4,6 +4,7 @@
 
 mod connection;
 mod error;
+mod lines;
 mod process;
 mod registry;
 mod server;
