@@ -129,17 +129,8 @@ impl Container {
     /// Kills and removes the container. The streams must have been dropped before: an engine waits for whoever is
     /// attached and does not read.
     pub async fn close(self) {
-        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        let removed = bounded(
-            self.request,
-            "remove the container",
-            self.docker.remove_container(&self.id, Some(options)),
-        )
-        .await;
-        // Gone already, or being removed because it ended by itself: that is what was wanted.
-        if let Err(error) = removed
-            && !error.to_string().contains("(status 404)")
-            && !error.to_string().contains("(status 409)")
+        if let Err(error) =
+            bounded(self.request, "remove the container", remove(&self.docker, &self.id)).await
         {
             tracing::warn!(%error, container = self.id, "a container stays; the next start removes it");
         }
@@ -172,6 +163,15 @@ impl ContainerOutput {
         self.stderr.extend_from_slice(message);
         let excess = self.stderr.len().saturating_sub(STDERR_BYTES_MAX);
         self.stderr.drain(..excess);
+    }
+}
+
+/// Kills and removes a container. One that is gone, or being removed because it ended by itself, is as wanted.
+pub(super) async fn remove(docker: &Docker, id: &str) -> Result<(), bollard::errors::Error> {
+    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+    match docker.remove_container(id, Some(options)).await {
+        Err(bollard::errors::Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
+        other => other,
     }
 }
 

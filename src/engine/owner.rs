@@ -7,10 +7,11 @@ use std::fs::{DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
+use bollard::query_parameters::ListContainersOptionsBuilder;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 
+use super::container::remove;
 use super::error::EngineError;
 use super::find::Engine;
 
@@ -87,8 +88,7 @@ impl Owner {
             if *owner == self.id || self.alive(owner) {
                 continue;
             }
-            let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-            match engine.docker.remove_container(&id, Some(options)).await {
+            match remove(&engine.docker, &id).await {
                 Ok(()) => removed += 1,
                 Err(error) => tracing::warn!(%error, container = id, "a stale container stays"),
             }
