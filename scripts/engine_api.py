@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Asks a container engine over its unix socket: is it there, has it this image, take this image, drop what it replaced.
+"""Asks a container engine over its socket: is it there, has it this image, take this image, drop what it replaced.
 
-It exists so that the set-up scripts need neither curl nor the command line client that goes with each engine: Podman and
-Docker both answer these requests. It starts and stops nothing.
+It exists so that the set-up scripts need neither curl nor the command line client that goes with each engine: Podman
+and Docker both answer these requests. It starts and stops nothing.
 
 usage: engine_api.py ping SOCKET | label SOCKET IMAGE LABEL | load SOCKET ARCHIVE | prune SOCKET LABEL
 """

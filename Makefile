@@ -1,0 +1,36 @@
+# The commands of this repository. `make help` lists them; what each does stands in scripts/.
+
+# The cache of downloads and built images, as in scripts/setup.sh.
+CACHE := $(or $(HOTCELL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hotcell)
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+export PATH := $(PATH):$(CACHE)/tools/bin
+# Which engines `make bench` measures: podman-rootful, podman-rootless, docker; all that are there when empty.
+ENGINE ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench image engines-up engines-down
+
+help: ## list these commands
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+demo: ## set up what is missing, build the release binary, and run the main job on real servers
+	scripts/setup.sh demo
+	cargo build --release --locked
+	python3 scripts/demo.py $(TARGET)/release/hotcell
+
+test: ## set up what is missing and run everything that must pass
+	scripts/test.sh
+
+bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; JSON in target/bench.json
+	scripts/setup.sh engines-up
+	cargo build --release --locked --bin hotcell --example fixture_server
+	HOTCELL_BENCH_ENGINES='$(ENGINE)' cargo bench --locked --bench bridge
+
+image: ## build the sandbox image and load it into this user's engine
+	sandbox-image/build.sh
+
+engines-up: ## start the test engines on private sockets
+	scripts/setup.sh engines-up
+
+engines-down: ## stop them
+	scripts/setup.sh engines-down

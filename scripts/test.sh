@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Everything that must pass, in one go: sets up what is missing, checks, tests, and says at the end which engines were
+# tested. A failed step does not keep the later ones from running, so that one call shows all that is wrong.
+#
+# With CI=true an engine that is absent is a failure.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cache=${HOTCELL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hotcell}
+target=${CARGO_TARGET_DIR:-target}
+dev=$cache/dev/bin
+export PATH="$PATH:$cache/tools/bin"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+passed=0
+failed=0
+report=()
+
+main() {
+    # Without its engines and tools nothing below means anything, so this step is allowed to end the run.
+    scripts/setup.sh test
+    echo "advisories are not checked: their database is on the network; run 'cargo deny check advisories' by hand"
+
+    step "rustfmt" cargo fmt --all --check
+    step "clippy" cargo clippy --locked --all-targets -- -D warnings
+    step "dependencies" cargo deny --locked check --hide-inclusion-graph bans licenses sources
+    step "rustdoc" env RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
+    step "mypy" "$dev/mypy"
+    step "mypy scripts" "$dev/mypy" --strict scripts/demo.py scripts/engine_api.py
+    step "ruff" "$dev/ruff" check entrypoint tests scripts
+    step "ruff format" "$dev/ruff" format --check entrypoint tests scripts
+    step "pytest" "$dev/pytest"
+    step "doctests" cargo test --locked --doc
+    step "nextest" cargo nextest run --locked --no-fail-fast
+    engines_demo
+    summary
+}
+
+# usage: step NAME COMMAND...; counts the tests that the command reports, or the command itself as one.
+step() {
+    local name=$1 started=$SECONDS good=0 bad=0
+    shift
+    printf '\n=== %s\n' "$name"
+    if "$@" </dev/null 2>&1 | tee "$log"; then
+        good=$(count passed)
+        passed=$((passed + (good > 0 ? good : 1)))
+        report+=("$(printf '%-12s ok      %4d s' "$name" $((SECONDS - started)))")
+    else
+        good=$(count passed)
+        bad=$(count failed)
+        passed=$((passed + good))
+        failed=$((failed + (bad > 0 ? bad : 1)))
+        report+=("$(printf '%-12s FAILED  %4d s' "$name" $((SECONDS - started)))")
+    fi
+}
+
+# The number before a word in the closing lines of nextest, pytest or libtest.
+count() {
+    sed 's/\x1b\[[0-9;]*m//g' "$log" |
+        awk -v word="$1" '
+            /^ *Summary \[/ || /^test result:/ || /[0-9]+ (passed|failed).* in [0-9.]+s/ {
+                for (i = 2; i <= NF; i++) if ($i ~ "^" word "[,;]?$") sum += $(i - 1)
+            }
+            END { print sum + 0 }'
+}
+
+# The demonstration, against each engine, with the binary that the tests have built.
+engines_demo() {
+    local line
+    while read -r line; do
+        step "demo $(engine_name "${line%%=*}")" env MCP_BRIDGE_RUNTIME="${line#*=}" \
+            python3 scripts/demo.py "$target/debug/hotcell"
+    done < <(grep '^HOTCELL_TEST_[A-Z_]*=unix:' "$cache/engines.env")
+}
+
+engine_name() { tr 'A-Z_' 'a-z-' <<<"${1#HOTCELL_TEST_}"; }
+
+summary() {
+    local variable address absent line
+    absent=$(sed -n 's/^HOTCELL_TEST_ABSENT="\(.*\)"$/\1/p' "$cache/engines.env")
+    printf '\n=== summary\n'
+    printf '%s\n' "${report[@]}"
+    for variable in HOTCELL_TEST_PODMAN_ROOTFUL HOTCELL_TEST_PODMAN_ROOTLESS HOTCELL_TEST_DOCKER; do
+        address=$(sed -n "s/^$variable=//p" "$cache/engines.env")
+        if [ -n "$address" ]; then
+            echo "engine $(engine_name "$variable"): tested ($address)"
+            continue
+        fi
+        line=$(grep -oE "$(engine_name "$variable"): [^;]*" <<<"$absent" || echo "$(engine_name "$variable"): not started")
+        echo "engine ${line%%:*}: ABSENT:${line#*:}"
+        [ "${CI:-}" != true ] || failed=$((failed + 1))
+    done
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ]
+}
+
+main "$@"

@@ -1,0 +1,123 @@
+//! The start: fast, without an engine, and what is said when one is needed.
+
+use std::os::unix::net::UnixListener;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::{Bridge, Home};
+
+/// What people may notice, allowed on top of what starting any program costs here.
+const UNNOTICED: Duration = Duration::from_millis(50);
+
+#[test]
+fn initialize_costs_little_more_than_starting_the_program() {
+    let home = Home::new();
+    let best = |mut once: Box<dyn FnMut() -> Duration + '_>| (0..5).map(|_| once()).min().unwrap();
+    let floor = best(Box::new(|| {
+        let started = Instant::now();
+        home.run(&["--version"]);
+        started.elapsed()
+    }));
+    let answered = best(Box::new(|| {
+        let started = Instant::now();
+        Bridge::start(&home);
+        started.elapsed()
+    }));
+    assert!(answered <= floor * 3 + UNNOTICED, "floor {floor:?}, initialize {answered:?}");
+}
+
+#[test]
+fn an_engine_that_never_answers_holds_up_neither_initialize_nor_anything_but_runs() {
+    let home = Home::new();
+    let socket = home.path().join("silent.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let home = home.env("MCP_BRIDGE_RUNTIME", &format!("unix://{}", socket.display()));
+    let mut bridge = Bridge::start(&home);
+    // The sandbox is being started in the background now: the engine has been asked, and says nothing.
+    let (_asked, _) = listener.accept().unwrap();
+    bridge.request("tools/list", json!({})).unwrap();
+    let run = bridge.send_run(json!({"code": "1"}));
+    bridge.request("ping", json!({})).unwrap();
+    let reply = bridge.reply(run);
+    assert!(reply.is_error);
+    assert!(
+        reply.text.starts_with("status: error\nerror: no container engine is running ("),
+        "{}",
+        reply.text
+    );
+    assert!(reply.text.contains("did not answer within"), "{}", reply.text);
+}
+
+#[test]
+fn without_prewarm_no_engine_is_asked_before_the_first_run() {
+    let home = Home::new();
+    let socket = home.path().join("watched.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let home = home
+        .env("MCP_BRIDGE_RUNTIME", &format!("unix://{}", socket.display()))
+        .env("MCP_BRIDGE_PREWARM", "0");
+    let mut bridge = Bridge::start(&home);
+    bridge.request("tools/list", json!({})).unwrap();
+    bridge.request("ping", json!({})).unwrap();
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_run_without_an_engine_says_what_is_missing_and_what_to_type() {
+    let home = Home::new();
+    let mut bridge = Bridge::start(&home);
+    let reply = bridge.run("print(1)");
+    let socket = home.path().join("no-engine.sock").display().to_string();
+    assert!(reply.is_error);
+    assert_eq!(
+        reply.text,
+        format!(
+            "status: error\n\
+             error: no container engine is running (unix://{socket}: Socket not found: {socket})\n\
+             hint: install one with `sudo apt-get install podman` (or your distribution's way), or start it with \
+             `systemctl --user start podman.socket`; `hotcell doctor` shows what was tried"
+        )
+    );
+    // It serves on, and looks again each time.
+    assert_eq!(bridge.run("print(1)").text, reply.text);
+    bridge.request("ping", json!({})).unwrap();
+}
+
+#[test]
+fn a_server_is_not_started_before_its_first_call() {
+    let fixture = crate::support::Fixture::new(&[]);
+    let home = Home::new().server("fixture", fixture.entry());
+    let mut bridge = Bridge::start(&home);
+    bridge.request("tools/list", json!({})).unwrap();
+    bridge.run("print(1)");
+    assert_eq!(fixture.pids(), [0; 0]);
+}
+
+#[test]
+fn the_end_of_stdin_ends_it_with_success() {
+    let mut bridge = Bridge::start(&Home::new());
+    bridge.hang_up();
+    let (status, _) = bridge.wait(Duration::from_secs(3));
+    assert_eq!(status.code(), Some(0), "{}", bridge.stderr());
+}
+
+#[test]
+fn a_client_that_leaves_before_it_says_anything_is_no_error() {
+    let mut bridge = Bridge::spawn(&Home::new());
+    bridge.hang_up();
+    let (status, _) = bridge.wait(Duration::from_secs(3));
+    assert_eq!(status.code(), Some(0), "{}", bridge.stderr());
+}
+
+#[test]
+fn each_ending_signal_has_its_shells_exit_code() {
+    use nix::sys::signal::Signal;
+    for (signal, code) in [(Signal::SIGHUP, 129), (Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let mut bridge = Bridge::start(&Home::new());
+        bridge.signal(signal);
+        let (status, _) = bridge.wait(Duration::from_secs(3));
+        assert_eq!(status.code(), Some(code), "{signal}");
+    }
+}

@@ -1,0 +1,231 @@
+//! The house's rules as tables, so that a new edge between rooms is a visible decision.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Rooms and floors: a room uses rooms on lower floors only.
+const FLOORS: [(&str, u8); 16] = [
+    ("names", 0),
+    ("limits", 0),
+    ("text", 0),
+    ("protocol", 1),
+    ("run", 1),
+    ("engine", 2),
+    ("upstream", 2),
+    ("catalog", 2),
+    ("config", 2),
+    ("render", 2),
+    ("broker", 3),
+    ("session", 4),
+    ("server", 5),
+    ("app", 6),
+    ("cli", 6),
+    ("main", 7),
+];
+
+/// Edges within one floor, each with the reason why it may be.
+const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
+    ("protocol", "run", "frames carry a run's nouns: outcomes, faults, images"),
+    ("app", "cli", "the application does what the command line asks for"),
+];
+
+/// Crates and modules with owners: nobody else names them.
+const OWNED: [(&str, &[&str]); 4] = [
+    ("bollard", &["engine"]),
+    ("rmcp", &["server", "upstream"]),
+    ("clap", &["cli", "main"]),
+    ("std::env", &["config"]),
+];
+
+/// Names of owned things in texts that are not code.
+const OWNED_MENTIONS: [(&str, &str, &str); 1] =
+    [("rmcp", "src/app/logging.rs", "the target whose log level is set")];
+
+/// Unwraps outside tests, each provable where it stands: file, how many.
+const PROVABLE: [(&str, usize); 3] = [
+    // The embedded defaults, checked by tests.
+    ("src/config/defaults.rs", 1),
+    ("src/config/variables.rs", 1),
+    // A frame of our own is written to memory.
+    ("src/protocol/to_sandbox.rs", 1),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files_below(folder: &str, extension: &str) -> Vec<(String, String)> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { walk(&path, found) } else { found.push(path) }
+        }
+    }
+    let mut paths = Vec::new();
+    walk(&root().join(folder), &mut paths);
+    paths.sort();
+    let has_extension = |path: &PathBuf| path.extension().is_some_and(|found| found == extension);
+    let name = |path: &Path| path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+    paths.iter().filter(|path| has_extension(path)).map(|path| (name(path), read(path))).collect()
+}
+
+fn read(path: &Path) -> String {
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    // Among the invalid examples are files that are no UTF-8.
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The room that a file under src/ belongs to.
+fn room(file: &str) -> &str {
+    let inside = file.strip_prefix("src/").unwrap();
+    inside.split('/').next().unwrap().trim_end_matches(".rs")
+}
+
+/// A file's code without its tests and comments.
+fn product_code(file: &str, text: &str) -> String {
+    if file.ends_with("_tests.rs") {
+        return String::new();
+    }
+    let code = text.split("\n#[cfg(test)]\n").next().unwrap();
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn floor(room: &str) -> u8 {
+    let (_, floor) = FLOORS
+        .into_iter()
+        .find(|(known, _)| *known == room)
+        .unwrap_or_else(|| panic!("room {room:?} has no floor; give it one in FLOORS"));
+    floor
+}
+
+#[test]
+fn rooms_use_lower_floors_only() {
+    let mut wrong = BTreeSet::new();
+    for (file, text) in files_below("src", "rs") {
+        let own = room(&file);
+        if own == "lib" {
+            continue;
+        }
+        for (_, rest) in text.match_indices("crate::").map(|(at, found)| text.split_at(at + found.len())) {
+            let used: String = rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
+            let is_allowed = WITHIN_A_FLOOR.iter().any(|(from, to, _)| (*from, *to) == (own, used.as_str()));
+            if used == own || used.is_empty() || is_allowed {
+                continue;
+            }
+            if floor(&used) >= floor(own) {
+                wrong.insert(format!("{file} (floor {}) uses {used} (floor {})", floor(own), floor(&used)));
+            }
+        }
+    }
+    assert_eq!(wrong, BTreeSet::new());
+}
+
+#[test]
+fn crates_are_named_by_their_owners_only() {
+    let mut wrong = Vec::new();
+    for (file, text) in files_below("src", "rs") {
+        for (owned, owners) in OWNED {
+            let mentioned =
+                OWNED_MENTIONS.iter().any(|(of, in_file, _)| (*of, *in_file) == (owned, file.as_str()));
+            // As a path: a comment or a message may name a crate.
+            let path = if owned.contains("::") { owned.to_owned() } else { format!("{owned}::") };
+            if product_code(&file, &text).contains(&path) && !owners.contains(&room(&file)) && !mentioned {
+                wrong.push(format!("{file} names {owned}, which belongs to {owners:?}"));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn crates_that_blur_errors_or_duplicate_the_standard_library_are_no_dependencies() {
+    let manifest = read(&root().join("Cargo.toml"));
+    for refused in ["anyhow", "eyre", "lazy_static", "once_cell", "openssl"] {
+        assert!(!manifest.lines().any(|line| line.starts_with(refused)), "{refused}");
+    }
+}
+
+#[test]
+fn every_file_says_at_its_top_what_it_is() {
+    let mut wrong = Vec::new();
+    for folder in ["src", "tests", "benches"] {
+        let silent = |(file, text): (String, String)| (!text.starts_with("//! ")).then_some(file);
+        wrong.extend(files_below(folder, "rs").into_iter().filter_map(silent));
+    }
+    for folder in ["entrypoint", "tests/entrypoint"] {
+        let is_silent =
+            |text: &str| !text.starts_with("\"\"\"") && !text.starts_with("#!/") && !text.trim().is_empty();
+        let silent = |(file, text): (String, String)| is_silent(&text).then_some(file);
+        wrong.extend(files_below(folder, "py").into_iter().filter_map(silent));
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn mod_files_hold_declarations_only() {
+    let mut wrong = Vec::new();
+    for (file, text) in files_below("src", "rs").into_iter().filter(|(file, _)| file.ends_with("/mod.rs")) {
+        for item in
+            ["fn ", "struct ", "enum ", "impl", "const ", "static ", "type ", "trait ", "macro_rules!"]
+        {
+            let declares = |line: &str| {
+                let line = line.trim_start_matches("pub ").trim_start_matches("pub(super) ");
+                line.trim_start_matches("pub(crate) ").trim_start_matches("async ").starts_with(item)
+            };
+            if text.lines().any(declares) {
+                wrong.push(format!("{file} holds a {}", item.trim()));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn product_code_does_not_unwrap() {
+    let mut found = Vec::new();
+    for (file, text) in files_below("src", "rs") {
+        let code = product_code(&file, &text);
+        let count = [".unwrap()", ".expect(", "panic!(", "unreachable!(", "todo!(", "unimplemented!("]
+            .map(|call| code.matches(call).count())
+            .into_iter()
+            .sum::<usize>();
+        if count > 0 {
+            found.push((file, count));
+        }
+    }
+    let provable: Vec<(String, usize)> = PROVABLE.map(|(file, count)| (file.to_owned(), count)).to_vec();
+    assert_eq!(found, provable);
+}
+
+#[test]
+fn every_runtime_file_is_embedded() {
+    let embedded = read(&root().join("src/session/runtime.rs"));
+    let listed: Vec<String> = embedded
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix('"')?.strip_suffix("\","))
+        .filter(|path| path.ends_with(".py"))
+        .map(|path| format!("entrypoint/{path}"))
+        .collect();
+    let on_disk: Vec<String> = files_below("entrypoint", "py")
+        .into_iter()
+        .map(|(file, _)| file)
+        .filter(|file| file != "entrypoint/bootstrap.py")
+        .collect();
+    assert_eq!(listed, on_disk);
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    // Written in two pieces, so that this file does not find itself.
+    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:")];
+    let mut found = Vec::new();
+    for folder in ["src", "tests", "benches", "entrypoint", "scripts", "sandbox-image", "config"] {
+        for extension in ["rs", "py", "sh", "md", "toml"] {
+            for (file, text) in files_below(folder, extension) {
+                let marked = marks.iter().filter(|mark| text.contains(**mark));
+                found.extend(marked.map(|mark| format!("{file}: {mark}")));
+            }
+        }
+    }
+    assert_eq!(found, [""; 0]);
+}

@@ -1,0 +1,298 @@
+//! Calls of servers from the sandbox: every way to make one, what comes back, bounds and refusals.
+
+use serde_json::json;
+
+use crate::on_every_engine;
+use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
+
+on_every_engine!(
+    every_way_to_call_a_tool_gives_the_same,
+    results_are_unwrapped_and_the_whole_is_kept,
+    errors_of_tools_and_servers_raise,
+    calls_of_one_run_are_concurrent_and_bounded,
+    a_thousand_calls_at_once_get_each_its_own_answer,
+    a_call_that_nobody_waits_for_any_longer_is_cancelled_at_the_server,
+    a_run_over_its_time_cancels_its_calls_at_the_server,
+    calls_left_behind_by_a_run_are_cancelled,
+    a_large_result_arrives_whole,
+    a_result_over_the_bound_is_refused_by_name,
+    arguments_that_are_no_json_are_refused_before_they_leave,
+    servers_that_were_not_given_are_unavailable_and_not_started,
+    all_pages_of_tools_are_read,
+    every_tool_is_callable_whatever_its_name,
+    a_changed_list_of_tools_is_read_again,
+    an_unknown_tool_is_refused_with_the_nearest_name,
+    progress_is_told_to_a_client_that_asks,
+    helpers_tell_of_the_servers,
+);
+
+fn bridge(engine: &Engine, fixture: &Fixture) -> Bridge {
+    Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm()
+}
+
+fn every_way_to_call_a_tool_gives_the_same(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    for way in [
+        "await mcp_fixture.echo(text='hi')",
+        "mcp_fixture.echo.sync(text='hi')",
+        "await mcp_servers['fixture'].echo(text='hi')",
+        "from mcp.servers.fixture import echo\nawait echo(text='hi')",
+        "from mcp import runtime\nawait runtime.call_tool('fixture', 'echo', {'text': 'hi'})",
+        "runtime.call_tool_sync('fixture', 'echo', {'text': 'hi'})",
+        "async def main():\n  return await mcp_fixture.echo(text='hi')\nimport asyncio\nasyncio.run(main())",
+        "import concurrent.futures as f\nf.ThreadPoolExecutor().submit(lambda: mcp_fixture.echo.sync(text='hi')).result()",
+    ] {
+        assert_eq!(bridge.ok(way), "'hi'", "{way}");
+    }
+    assert_eq!(fixture.ledger(), vec![r#"call echo {"text":"hi"}"#; 8]);
+    assert_eq!(fixture.pids().len(), 1, "started once");
+}
+
+fn results_are_unwrapped_and_the_whole_is_kept(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    let code =
+        "r = await mcp_fixture.structured()\n(r['rows'][1]['title'], r['next'], r.raw['content'][0]['type'])";
+    assert_eq!(bridge.ok(code), "('two', None, 'text')");
+    assert_eq!(bridge.ok("await mcp_fixture.add(a=2, b=0.5)"), "{'sum': 2.5}");
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='[1, {\"a\": null}]')"), "[1, {'a': None}]");
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='[not json')"), "'[not json'");
+    assert_eq!(
+        bridge.ok("i = await mcp_fixture.image()\n(i.mime_type, i.data[:4])"),
+        "('image/png', b'\\x89PNG')"
+    );
+    assert_eq!(
+        bridge.ok("b = await mcp_fixture.blocks()\n(b[0], b[1], b[2].mime_type)"),
+        "('first', [1, 2], 'image/png')"
+    );
+    let saved = bridge.ok("import os\nos.path.getsize(i.save('/workspace/pixel.png')) == len(i.data)");
+    assert_eq!(saved, "True");
+}
+
+fn errors_of_tools_and_servers_raise(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    let code = |call: &str| {
+        format!(
+            "from mcp.runtime import MCPError, ToolError\ntry:\n  {call}\nexcept MCPError as error:\n  \
+             e = (type(error).__name__, error.code, str(error))\ne"
+        )
+    };
+    assert_eq!(
+        bridge.ok(&code("await mcp_fixture.fail(message='no such issue')")),
+        "('ToolError', 'tool_error', 'no such issue')"
+    );
+    let refused = bridge.ok(&code("mcp_fixture.refuse.sync()"));
+    assert!(refused.contains("'tool_error'") && refused.contains("refused by the server"), "{refused}");
+    let reply = bridge.run("await mcp_fixture.fail(message='no such issue')");
+    assert!(reply.is_error);
+    assert!(reply.text.contains("ToolError: no such issue\nstate: variables kept"), "{}", reply.text);
+}
+
+fn calls_of_one_run_are_concurrent_and_bounded(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    bridge.ok("import asyncio\nawait mcp_fixture.peak()");
+    bridge.ok("r = await asyncio.gather(*(mcp_fixture.slow(ms=200) for _ in range(10)))");
+    assert_eq!(bridge.ok("await mcp_fixture.peak()"), "'10'");
+    bridge.ok("r = await asyncio.gather(*(mcp_fixture.slow(ms=20) for _ in range(200)))\nassert r == ['slept'] * 200");
+    assert_eq!(bridge.ok("await mcp_fixture.peak()"), "'32'");
+}
+
+fn a_thousand_calls_at_once_get_each_its_own_answer(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    let code = "import asyncio\nr = await asyncio.gather(*(mcp_fixture.echo(text=f'n{i}') for i in range(1000)))\n\
+                r == [f'n{i}' for i in range(1000)]";
+    assert_eq!(bridge.ok(code), "True");
+    assert_eq!(fixture.ledger().len(), 1000);
+}
+
+fn a_call_that_nobody_waits_for_any_longer_is_cancelled_at_the_server(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    let code = "import asyncio\ntry:\n  await asyncio.wait_for(mcp_fixture.hang(), 0.2)\n\
+                except asyncio.TimeoutError:\n  print('gave up')\nawait mcp_fixture.echo(text='next')";
+    assert_eq!(
+        bridge.ok(code),
+        "gave up\n'next'\ncalls with unknown outcome (they may have taken effect): fixture.hang"
+    );
+    eventually("the server is told", PATIENCE, || fixture.ledger().contains(&"cancelled".to_owned()));
+}
+
+fn a_run_over_its_time_cancels_its_calls_at_the_server(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    for call in ["await mcp_fixture.hang()", "mcp_fixture.hang.sync()"] {
+        let reply = bridge.run_with(json!({"code": call, "timeout": 0.5}));
+        assert!(reply.text.starts_with("status: timeout\n"), "{}", reply.text);
+        assert!(reply.text.contains("state: variables kept"), "{}", reply.text);
+        assert!(reply.text.contains("(they may have taken effect): fixture.hang"), "{}", reply.text);
+    }
+    let cancelled = || fixture.ledger().iter().filter(|event| *event == "cancelled").count() == 2;
+    eventually("the server is told", PATIENCE, cancelled);
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='next')"), "'next'");
+}
+
+fn calls_left_behind_by_a_run_are_cancelled(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    bridge.ok("import asyncio\ntask = asyncio.ensure_future(mcp_fixture.hang())\nawait asyncio.sleep(0.1)");
+    eventually("the server is told", PATIENCE, || fixture.ledger() == ["call hang {}", "cancelled"]);
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='next')"), "'next'");
+}
+
+fn a_large_result_arrives_whole(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    let code = "r = await mcp_fixture.big(bytes=32_000_000)\n(len(r), r.count('x'))";
+    assert_eq!(bridge.ok(code), "(32000000, 32000000)");
+}
+
+fn a_result_over_the_bound_is_refused_by_name(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    let code = "from mcp.runtime import MCPError\ntry:\n  await mcp_fixture.big(bytes=70_000_000)\n\
+                except MCPError as error:\n  print(error.code, error)";
+    let text = bridge.ok(code);
+    assert!(text.starts_with("too_large ") || text.starts_with("server_failed "), "{text}");
+    assert!(text.contains("64 MiB") || text.contains("67108864") || text.contains("67,108,864"), "{text}");
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='next')"), "'next'");
+}
+
+fn arguments_that_are_no_json_are_refused_before_they_leave(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    let cases = [
+        ("float('nan')", "ValueError"),
+        ("float('inf')", "ValueError"),
+        ("loop", "ValueError"),
+        ("deep", "ValueError"),
+        ("b'bytes'", "TypeError"),
+        ("{1, 2}", "TypeError"),
+        ("object()", "TypeError"),
+        (r"'\ud800'", "ValueError"),
+        ("'x' * 9_000_000", "ValueError"),
+    ];
+    bridge.ok("loop = []; loop.append(loop)\ndeep = []\nfor _ in range(100_000): deep = [deep]");
+    for (argument, exception) in cases {
+        let code = format!(
+            "try:\n  await mcp_fixture.echo(text={argument})\nexcept Exception as error:\n  e = error\ntype(e).__name__"
+        );
+        assert_eq!(bridge.ok(&code), format!("'{exception}'"), "{argument}");
+    }
+    assert_eq!(fixture.ledger(), [""; 0]);
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='x' * 8_000_000) == 'x' * 8_000_000"), "True");
+}
+
+fn servers_that_were_not_given_are_unavailable_and_not_started(engine: &Engine) {
+    let (given, other) = (Fixture::new(&[]), Fixture::new(&[]));
+    let home = Home::on(engine).server("given", given.entry()).server("other", other.entry());
+    let mut bridge = Bridge::start(&home).warm();
+    let mut only_given = |code: &str| bridge.run_with(json!({"code": code, "servers": ["given"]})).text;
+    assert_eq!(only_given("await mcp_given.echo(text='hi')"), "'hi'");
+    for way in [
+        "await mcp_servers['other'].echo(text='hi')",
+        "runtime.call_tool_sync('other', 'echo', {'text': 'hi'})",
+        "await runtime.call_tool('other', 'echo', {'text': 'hi'})",
+        "runtime.list_tools_sync('other')",
+    ] {
+        let text = only_given(way);
+        assert!(text.contains("Server 'other' is not available"), "{way}: {text}");
+    }
+    assert_eq!(only_given("(runtime.list_servers_sync(), LOADED_MCP_SERVERS)"), "(('given',), ('given',))");
+    assert_eq!(other.pids(), [0; 0]);
+    // A frame of its own making grants user code nothing either.
+    let forge = "import os\nframe = b'{\"type\":\"call\",\"run\":%d,\"call\":99999,\"server\":\"other\",\"tool\":\"echo\",\"arguments\":{}}\\n'\n\
+                 for fd in os.listdir('/proc/self/fd'):\n  for run in range(1, 12):\n    \
+                 try: os.write(int(fd), frame % run)\n    except OSError: pass";
+    only_given(forge);
+    assert_eq!(only_given("1"), "1");
+    assert_eq!(other.pids(), [0; 0]);
+    // Omitted, every server can be reached.
+    let reply = bridge.run_with(json!({"code": "await mcp_other.echo(text='now')", "reset": true}));
+    assert!(reply.text.starts_with("'now'"), "{}", reply.text);
+}
+
+fn all_pages_of_tools_are_read(engine: &Engine) {
+    let fixture = Fixture::new(&["--pages", "50"]);
+    let mut bridge = bridge(engine, &fixture);
+    assert_eq!(bridge.ok("len(await runtime.list_tools('fixture'))"), "514");
+    assert_eq!(bridge.ok("await mcp_fixture.tool_9_of_page_50()"), "'tool_9_of_page_50 was called'");
+}
+
+fn every_tool_is_callable_whatever_its_name(engine: &Engine) {
+    let fixture = Fixture::new(&["--awkward-names"]);
+    let mut bridge = bridge(engine, &fixture);
+    let code = "tools = await runtime.list_tools('fixture')\naliases = [tool['alias'] for tool in tools]\n\
+                wrong = [tool for tool in tools if not tool['alias'].isidentifier()\n  \
+                or await getattr(mcp_fixture, tool['alias'])() != tool['name'] + ' was called'\n  \
+                or runtime.call_tool_sync('fixture', tool['name']) != tool['name'] + ' was called']\n\
+                (len(tools), len(set(aliases)), wrong)";
+    assert_eq!(bridge.ok(code), "(12, 12, [])");
+}
+
+fn a_changed_list_of_tools_is_read_again(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    let reply = bridge.run("await mcp_fixture.late()");
+    assert!(reply.is_error && reply.text.contains("late"), "{}", reply.text);
+    bridge.ok("await mcp_fixture.change_list()");
+    assert_eq!(bridge.ok("await mcp_fixture.late()"), "'late was called'");
+    assert_eq!(bridge.ok("'late' in [tool['name'] for tool in runtime.list_tools_sync('fixture')]"), "True");
+}
+
+fn an_unknown_tool_is_refused_with_the_nearest_name(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    let reply = bridge.run("await mcp_fixture.ecko(text='hi')");
+    assert!(reply.is_error);
+    assert!(reply.text.contains("ecko") && reply.text.contains("echo"), "{}", reply.text);
+    assert_eq!(fixture.ledger(), [""; 0]);
+}
+
+fn progress_is_told_to_a_client_that_asks(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    let params = json!({
+        "name": "run_python",
+        "arguments": {"code": "await mcp_fixture.echo(text='1')\nawait mcp_fixture.slow(ms=20)"},
+        "_meta": {"progressToken": "mine"}
+    });
+    bridge.request("tools/call", params).unwrap();
+    let heard: Vec<_> = (0..3)
+        .map(|_| {
+            let mut note = bridge.notification("notifications/progress")["params"].take();
+            assert_eq!(note["progressToken"], "mine");
+            (note["progress"].as_f64().unwrap(), note["message"].take())
+        })
+        .collect();
+    assert_eq!(
+        heard,
+        [(1.0, json!("running")), (2.0, json!("call 1: fixture.echo")), (3.0, json!("call 2: fixture.slow"))]
+    );
+    bridge.ok("await mcp_fixture.echo(text='1')");
+    assert_eq!(bridge.rest(), [json!(null); 0], "nobody asked");
+}
+
+fn helpers_tell_of_the_servers(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let entry =
+        json!({"command": Fixture::program(), "args": ["--crash-at-start"], "description": "the broken one"});
+    let home = Home::on(engine).server("fixture", fixture.entry()).server("broken", entry);
+    let mut bridge = Bridge::start(&home).warm();
+    assert_eq!(bridge.ok("runtime.discovered_servers()"), "('broken', 'fixture')");
+    assert_eq!(bridge.ok("runtime.list_servers_sync() == await runtime.list_servers()"), "True");
+    let described = "d = runtime.describe_server('fixture')\n(d['name'], d['alias'], d['tools'][0]['name'])";
+    assert_eq!(bridge.ok(described), "('fixture', 'fixture', 'add')");
+    let metadata =
+        "[(m['name'], len(m['tools'])) for m in runtime.list_loaded_server_metadata() if m['tools']]";
+    assert_eq!(bridge.ok(metadata), "[('fixture', 14)]");
+    let docs = "(await runtime.query_tool_docs('fixture', 'add', detail='full'))";
+    assert!(bridge.ok(docs).contains("The fixture's add."));
+    let found = bridge.ok("runtime.search_tool_docs_sync('add two numbers')");
+    assert!(found.contains("add"), "{found}");
+    let manual = bridge.ok("print(runtime.capability_summary())");
+    assert!(manual.contains("mcp_fixture, 14 tools") && manual.contains("mcp_broken"), "{manual}");
+}

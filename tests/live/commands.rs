@@ -1,0 +1,108 @@
+//! The commands for people, with an engine: `run` and `doctor`.
+
+use crate::on_every_engine;
+use crate::support::home::Output;
+use crate::support::{Engine, Fixture, Home, eventually};
+
+on_every_engine!(
+    run_prints_what_the_code_prints_and_exits_as_it_does,
+    run_takes_code_from_an_argument_a_file_and_stdin,
+    run_reaches_the_servers_that_it_is_given,
+    run_ends_code_over_its_time,
+    run_leaves_nothing,
+    doctor_tells_engine_image_and_limits,
+);
+
+/// Without the notices about the engine.
+fn run(home: &Home, arguments: &[&str], stdin: &str) -> Output {
+    let mut output = home.run_with(arguments, stdin);
+    let is_notice = |line: &&str| {
+        line.starts_with("hotcell: the container engine is rootful")
+            || line.ends_with(" is not enforced by this engine")
+    };
+    let lines = output.stderr.lines().filter(|line| !is_notice(line));
+    output.stderr = lines.map(|line| format!("{line}\n")).collect();
+    output
+}
+
+fn left(code: i32, stdout: &str, stderr: &str) -> Output {
+    Output { code: Some(code), stdout: stdout.to_owned(), stderr: stderr.to_owned() }
+}
+
+fn run_prints_what_the_code_prints_and_exits_as_it_does(engine: &Engine) {
+    let home = Home::on(engine);
+    let code = "import sys\nprint('out')\nprint('err', file=sys.stderr)\nsys.exit(3)";
+    assert_eq!(run(&home, &["run", "-c", code], ""), left(3, "out\n", "err\n"));
+    assert_eq!(run(&home, &["run", "-c", "1 + 1"], ""), left(0, "2\n", ""));
+    let raised = run(&home, &["run", "-c", "print('before')\n1 / 0"], "");
+    assert_eq!((raised.code, raised.stdout.as_str()), (Some(1), "before\n"));
+    assert!(raised.stderr.ends_with("\nZeroDivisionError: division by zero\n"), "{}", raised.stderr);
+    let died = run(&home, &["run", "-c", "import os; os._exit(9)"], "");
+    assert_eq!(died, left(9, "", "hotcell: the interpreter ended itself with 9\n"));
+}
+
+fn run_takes_code_from_an_argument_a_file_and_stdin(engine: &Engine) {
+    let home = Home::on(engine).file("job.py", "print('from a file')\n");
+    assert_eq!(
+        run(&home, &["run", "-c", "print('from an argument')"], ""),
+        left(0, "from an argument\n", "")
+    );
+    assert_eq!(run(&home, &["run", "job.py"], ""), left(0, "from a file\n", ""));
+    assert_eq!(run(&home, &["run", "-"], "print('from stdin')\n"), left(0, "from stdin\n", ""));
+}
+
+fn run_reaches_the_servers_that_it_is_given(engine: &Engine) {
+    let (one, two) = (Fixture::new(&[]), Fixture::new(&[]));
+    let home = Home::on(engine).server("one", one.entry()).server("two", two.entry());
+    let call = "print(await mcp_one.echo(text='hi'))";
+    assert_eq!(run(&home, &["run", "--server", "one", "-c", call], ""), left(0, "hi\n", ""));
+    assert_eq!(run(&home, &["run", "-c", call], ""), left(0, "hi\n", ""));
+    let refused =
+        run(&home, &["run", "--server", "two", "-c", "await mcp_servers['one'].echo(text='hi')"], "");
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("Server 'one' is not available"), "{}", refused.stderr);
+}
+
+fn run_ends_code_over_its_time(engine: &Engine) {
+    let home = Home::on(engine);
+    let code = "print('tick', flush=True)\nwhile True: pass";
+    let output = run(&home, &["run", "--timeout", "0.5", "-c", code], "");
+    assert_eq!((output.code, output.stdout.as_str()), (Some(124), "tick\n"));
+    assert_eq!(output.stderr, "hotcell: ended after 0.5 s, as it was interrupted\n");
+}
+
+fn run_leaves_nothing(engine: &Engine) {
+    let fixture = Fixture::new(&["--grandchild"]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    // The owner's id is read by the code's own server call, while the sandbox is there.
+    let mut child = home.command(&["run", "-c", "await mcp_fixture.slow(ms=500)"]).spawn().unwrap();
+    eventually("the call is under way", crate::support::PATIENCE, || !fixture.ledger().is_empty());
+    let owners = home.owners();
+    assert_eq!(engine.containers_of(&owners).len(), 1);
+    assert!(child.wait().unwrap().success());
+    eventually("the container goes", std::time::Duration::from_secs(3), || {
+        engine.containers_of(&owners).is_empty()
+    });
+    assert!(!fixture.pids().iter().any(|pid| crate::support::is_alive(*pid)));
+}
+
+fn doctor_tells_engine_image_and_limits(engine: &Engine) {
+    let output = Home::on(engine).run(&["doctor"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{}", output.stdout);
+    let kind = engine.name.split('-').next().unwrap();
+    let line = |label: &str| {
+        let line = output.stdout.lines().find(|line| line.starts_with(label));
+        line.unwrap_or_else(|| panic!("no {label} in\n{}", output.stdout)).to_owned()
+    };
+    let rootless = if engine.is_rootless() { "rootless" } else { "rootful" };
+    assert!(line("engine").starts_with(&format!("engine     {kind} ")), "{}", output.stdout);
+    assert!(line("engine").ends_with(&format!(", {rootless}")), "{}", output.stdout);
+    assert_eq!(line("socket"), format!("socket     {}", engine.address()));
+    assert!(
+        line("image").starts_with("image      localhost/hotcell-sandbox:latest (Python 3."),
+        "{}",
+        output.stdout
+    );
+    assert_eq!(line("network"), "network    none");
+    assert_eq!(line("sandbox"), "sandbox    starts and answers");
+}

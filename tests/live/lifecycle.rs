@@ -1,0 +1,157 @@
+//! Sandboxes and servers come and go: idle ones are stopped, lost ones replaced, and nothing is left behind.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::on_every_engine;
+use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually, is_alive};
+
+on_every_engine!(
+    an_idle_sandbox_is_stopped_and_the_next_run_says_so,
+    prewarm_starts_the_sandbox_before_the_first_run,
+    a_container_that_is_removed_while_idle_is_replaced_and_said,
+    a_container_that_is_killed_in_a_run_is_told_at_once,
+    nothing_is_left_when_the_client_hangs_up,
+    nothing_is_left_after_each_ending_signal,
+    nothing_is_left_when_the_end_comes_in_the_middle_of_a_call,
+    nothing_is_left_of_servers_that_ignore_every_ending,
+    nothing_is_left_when_the_end_comes_while_the_sandbox_starts,
+    nothing_is_left_when_the_bridge_is_killed,
+);
+
+/// How long everything may take to go.
+const AT_EXIT: Duration = Duration::from_secs(3);
+/// The same when nobody was there to take it down: the supervisor notices.
+const AFTER_A_KILL: Duration = Duration::from_secs(10);
+
+fn an_idle_sandbox_is_stopped_and_the_next_run_says_so(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", "1");
+    let mut bridge = Bridge::start(&home);
+    bridge.first("x = 1");
+    let owners = home.owners();
+    eventually("the idle container goes", PATIENCE, || engine.containers_of(&owners).is_empty());
+    assert_eq!(
+        bridge.ok("'x' in globals()"),
+        "False\nstate: fresh interpreter: the sandbox had been stopped for being idle; earlier variables are gone"
+    );
+}
+
+fn prewarm_starts_the_sandbox_before_the_first_run(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_PREWARM", "1");
+    let mut bridge = Bridge::start(&home);
+    eventually("a container comes", PATIENCE, || engine.containers_of(&home.owners()).len() == 1);
+    let containers = engine.containers_of(&home.owners());
+    assert_eq!(bridge.first("1 + 1"), "2");
+    assert_eq!(engine.containers_of(&home.owners()), containers);
+}
+
+fn a_container_that_is_removed_while_idle_is_replaced_and_said(engine: &Engine) {
+    let home = Home::on(engine);
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok("x = 1");
+    let before = engine.containers_of(&home.owners());
+    engine.remove_container(&before[0]);
+    // Whether the bridge has noticed already is a race; that it tells the truth is not.
+    let reply = bridge.run("'x' in globals()");
+    if reply.is_error {
+        assert!(reply.text.starts_with("status: error\nerror: the sandbox went away"), "{}", reply.text);
+        assert!(bridge.ok("'x' in globals()").starts_with("False\nstate: fresh interpreter"));
+    } else {
+        assert_eq!(
+            reply.text,
+            "False\nstate: fresh interpreter: the previous one was lost; earlier variables are gone"
+        );
+    }
+    let after = engine.containers_of(&home.owners());
+    assert!(after.len() == 1 && after != before, "{after:?}");
+}
+
+fn a_container_that_is_killed_in_a_run_is_told_at_once(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let mut bridge = Bridge::start(&home).warm();
+    let id = bridge.send_run(json!({"code": "print('tick')\nawait mcp_fixture.hang()", "timeout": 60}));
+    eventually("the run is under way", PATIENCE, || !fixture.ledger().is_empty());
+    engine.kill_container(&engine.containers_of(&home.owners())[0]);
+    let reply = bridge.reply(id);
+    assert!(reply.text.starts_with("status: error\ntick\nerror: the sandbox went away"), "{}", reply.text);
+    assert!(reply.text.contains("state: variables lost; the next run starts with a fresh interpreter"));
+    assert!(reply.text.contains("calls with unknown outcome (they may have taken effect): fixture.hang"));
+    eventually("the server is told", PATIENCE, || fixture.ledger().contains(&"cancelled".to_owned()));
+    assert!(bridge.ok("1 + 1").starts_with("2\nstate: fresh interpreter"));
+}
+
+/// A session with a container and servers that have a grandchild each; `end` ends it.
+fn leaves_nothing(
+    engine: &Engine,
+    flags: &[&str],
+    code: &str,
+    within: Duration,
+    end: impl FnOnce(&mut Bridge),
+) {
+    let fixtures = [Fixture::new(flags), Fixture::new(flags)];
+    let mut home = Home::on(engine);
+    for (name, fixture) in ["one", "two"].into_iter().zip(&fixtures) {
+        home = home.server(name, fixture.entry());
+    }
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok("(mcp_one.pid.sync(), mcp_two.pid.sync())");
+    if !code.is_empty() {
+        bridge.send_run(json!({"code": code}));
+        let called = || fixtures[0].ledger().iter().any(|event| event.starts_with("call hang"));
+        eventually("the call is under way", PATIENCE, called);
+    }
+    let owners = home.owners();
+    let containers = || engine.containers_of(&owners);
+    let pids: Vec<i32> = fixtures.iter().flat_map(Fixture::pids).collect();
+    assert_eq!(containers().len(), 1);
+    assert!(pids.len() >= 2 && pids.iter().all(|pid| is_alive(*pid)), "{pids:?}");
+    end(&mut bridge);
+    let (status, took) = bridge.wait(within);
+    let left = within.saturating_sub(took);
+    eventually("the containers go", left, || containers().is_empty());
+    eventually("the servers go", left, || !pids.iter().any(|pid| is_alive(*pid)));
+    if status.code().is_some() {
+        assert_eq!(home.owners(), [""; 0], "the lock is left");
+    }
+}
+
+fn nothing_is_left_when_the_client_hangs_up(engine: &Engine) {
+    leaves_nothing(engine, &["--grandchild"], "", AT_EXIT, Bridge::hang_up);
+}
+
+fn nothing_is_left_after_each_ending_signal(engine: &Engine) {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        leaves_nothing(engine, &["--grandchild"], "", AT_EXIT, |bridge| bridge.signal(signal));
+    }
+}
+
+fn nothing_is_left_when_the_end_comes_in_the_middle_of_a_call(engine: &Engine) {
+    leaves_nothing(engine, &[], "await mcp_one.hang()", AT_EXIT, Bridge::hang_up);
+    leaves_nothing(engine, &[], "mcp_one.hang.sync()", AT_EXIT, |bridge| bridge.signal(Signal::SIGTERM));
+}
+
+fn nothing_is_left_of_servers_that_ignore_every_ending(engine: &Engine) {
+    leaves_nothing(engine, &["--ignore-endings", "--grandchild"], "", AT_EXIT, Bridge::hang_up);
+}
+
+fn nothing_is_left_when_the_end_comes_while_the_sandbox_starts(engine: &Engine) {
+    for wait in [0, 30, 60, 120, 250] {
+        let home = Home::on(engine).env("MCP_BRIDGE_PREWARM", "1");
+        let mut bridge = Bridge::start(&home);
+        std::thread::park_timeout(Duration::from_millis(wait));
+        let owners = home.owners();
+        bridge.hang_up();
+        bridge.wait(AT_EXIT);
+        eventually("the containers go", AT_EXIT, || engine.containers_of(&owners).is_empty());
+    }
+}
+
+fn nothing_is_left_when_the_bridge_is_killed(engine: &Engine) {
+    leaves_nothing(engine, &[], "", AFTER_A_KILL, |bridge| bridge.signal(Signal::SIGKILL));
+    leaves_nothing(engine, &[], "await mcp_one.hang()", AFTER_A_KILL, |bridge| {
+        bridge.signal(Signal::SIGKILL)
+    });
+}

@@ -1,0 +1,173 @@
+//! The lock on the sandbox: what it looks like from inside, and which limits hold or are said not to.
+
+use serde_json::{Value, json};
+
+use crate::on_every_engine;
+use crate::support::{Bridge, Engine, Home};
+
+on_every_engine!(
+    from_inside_the_sandbox_is_as_locked_as_the_design_says,
+    every_way_out_is_refused,
+    limits_of_the_operator_are_what_the_engine_was_asked_for,
+    what_the_engine_ignores_is_said_in_the_first_reply_and_by_doctor,
+    a_rootful_engine_is_said_once,
+    a_missing_image_is_said_with_the_command_that_makes_it,
+    an_image_without_python_is_said_and_leaves_nothing,
+    the_user_of_the_operator_runs_the_code,
+    processes_are_bounded_where_the_engine_bounds_them,
+);
+
+fn inside(bridge: &mut Bridge, code: &str) -> Value {
+    let text = bridge.ok(code);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn from_inside_the_sandbox_is_as_locked_as_the_design_says(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    let seen = inside(&mut bridge, include_str!("what_is_inside.py"));
+    assert_eq!(
+        seen,
+        json!({
+            "uid": [65534, 65534, 65534, 65534],
+            "groups": [],
+            "capabilities": [0],
+            "no_new_privs": "1",
+            "seccomp": "2",
+            "interfaces": ["lo"],
+            "root": true,
+            "open_to_programs": [],
+            "home": "/workspace",
+            "cwd": "/workspace",
+            "pid_1": "python3"
+        })
+    );
+}
+
+fn every_way_out_is_refused(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    let seen = inside(&mut bridge, include_str!("ways_out.py"));
+    let refused = |outcome: &Value| {
+        ["refused", "PermissionError", "OSError", "ConnectionRefusedError"]
+            .contains(&outcome.as_str().unwrap_or_default())
+    };
+    let mut open: Vec<String> = seen
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(_, outcome)| !refused(outcome))
+        .map(|(attempt, outcome)| format!("{attempt}: {outcome}"))
+        .collect();
+    // The kernel drops signals from inside to PID 1 without an error; that it lives is what the next run shows.
+    open.retain(|attempt| attempt != "kill the supervisor: \"DONE: 'tried'\"");
+    assert_eq!(open, [""; 0]);
+    assert_eq!(bridge.ok("1 + 1"), "2");
+}
+
+fn limits_of_the_operator_are_what_the_engine_was_asked_for(engine: &Engine) {
+    let home = Home::on(engine)
+        .env("MCP_BRIDGE_MEMORY", "384m")
+        .env("MCP_BRIDGE_PIDS", "77")
+        .env("MCP_BRIDGE_CPUS", "0.75");
+    let mut bridge = Bridge::start(&home);
+    let first = bridge.ok("1");
+    let containers = engine.containers_of(&home.owners());
+    let host = engine.inspect_container(&containers[0])["HostConfig"].take();
+    let asked = [&host["Memory"], &host["MemorySwap"], &host["PidsLimit"], &host["NetworkMode"]];
+    if first.contains("is not enforced by this engine") {
+        // Podman forgets what it cannot do; that it was asked is what the notice says.
+        assert!(engine.is_rootless(), "{first}");
+        assert_eq!(host["NetworkMode"], "none");
+    } else {
+        assert_eq!(asked, [&json!(384 << 20), &json!(384 << 20), &json!(77), &json!("none")]);
+    }
+    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    assert_eq!((&host["Privileged"], &host["ReadonlyRootfs"]), (&json!(false), &json!(true)));
+    assert!(is_empty(&host["Binds"]) && is_empty(&host["CapAdd"]) && is_empty(&host["Devices"]), "{host}");
+}
+
+fn what_the_engine_ignores_is_said_in_the_first_reply_and_by_doctor(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_CPUS", "0.5");
+    let doctor = home.run(&["doctor"]);
+    assert_eq!(doctor.code, Some(0), "{}{}", doctor.stdout, doctor.stderr);
+    let mut bridge = Bridge::start(&home);
+    let first = bridge.ok("1");
+    let second = bridge.ok("2");
+    assert_eq!(second, "2", "said once");
+    let limits = [
+        ("memory", "the memory limit of 536870912 bytes is not enforced by this engine"),
+        ("processes", "the pids limit of 128 processes is not enforced by this engine"),
+        ("cpus", "the cpu limit of 500 thousandths of a CPU is not enforced by this engine"),
+    ];
+    for (label, note) in limits {
+        let line = doctor.stdout.lines().find(|line| line.starts_with(label)).unwrap();
+        let is_ignored = line.ends_with("NOT ENFORCED by this engine");
+        assert_eq!(first.contains(note), is_ignored, "{line}\n{first}");
+        assert_eq!(doctor.stdout.contains(note), is_ignored, "{}", doctor.stdout);
+        assert!(is_ignored || line.ends_with(" enforced"), "{line}");
+        // These machines let a rootful engine enforce everything; a rootless one may be unable to.
+        assert!(!is_ignored || engine.is_rootless(), "{line}");
+    }
+}
+
+fn a_rootful_engine_is_said_once(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine));
+    let note = "note: the container engine is rootful: no rootless one was found, and one would be safer";
+    assert_eq!(bridge.ok("1").contains(note), !engine.is_rootless());
+    assert_eq!(bridge.ok("2"), "2");
+}
+
+fn a_missing_image_is_said_with_the_command_that_makes_it(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_IMAGE", "localhost/no-such-image:1");
+    let mut bridge = Bridge::start(&home);
+    let reply = bridge.run("1");
+    assert!(reply.is_error);
+    assert_eq!(
+        reply.text,
+        "status: error\nerror: the sandbox image is missing: localhost/no-such-image:1\n\
+         hint: build it with `make image` in hotcell's source, or pull any image with python3 >= 3.11 and name it: \
+         `podman pull docker.io/library/python:3.14-slim` (or `docker pull ...`), MCP_BRIDGE_IMAGE=..."
+    );
+    assert_eq!(engine.containers_of(&home.owners()), [""; 0]);
+    bridge.request("ping", json!({})).unwrap();
+}
+
+fn an_image_without_python_is_said_and_leaves_nothing(engine: &Engine) {
+    // The container's user is none that may run the interpreter's set-up: an id far outside of what is mapped.
+    let home = Home::on(engine).env("MCP_BRIDGE_CONTAINER_USER", "4000000000:4000000000");
+    let mut bridge = Bridge::start(&home);
+    let reply = bridge.run("import os; os.getuid()");
+    if reply.is_error {
+        assert!(reply.text.starts_with("status: error\nerror: "), "{}", reply.text);
+        assert!(reply.text.contains("\nhint: "), "{}", reply.text);
+        assert_eq!(engine.containers_of(&home.owners()), [""; 0]);
+    } else {
+        assert!(reply.text.starts_with("4000000000"), "{}", reply.text);
+    }
+}
+
+fn the_user_of_the_operator_runs_the_code(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_CONTAINER_USER", "1234:5678");
+    let mut bridge = Bridge::start(&home);
+    assert_eq!(
+        bridge.first("import os\nopen('/workspace/x', 'w').write('1')\n(os.getuid(), os.getgid())"),
+        "(1234, 5678)"
+    );
+}
+
+fn processes_are_bounded_where_the_engine_bounds_them(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_PIDS", "40");
+    let mut bridge = Bridge::start(&home);
+    let first = bridge.ok("1");
+    if first.contains("the pids limit of 40 processes is not enforced") {
+        assert!(engine.is_rootless());
+        return;
+    }
+    let code = "import os, time\nchildren = []\ntry:\n  while len(children) < 200:\n    child = os.fork()\n    \
+                if child == 0:\n      time.sleep(60)\n      os._exit(0)\n    children.append(child)\n\
+                except BlockingIOError:\n  print('refused')\nlen(children) < 40";
+    assert_eq!(bridge.ok(code), "refused\nTrue");
+    bridge.ok(
+        "import signal\nfor child in children:\n  os.kill(child, signal.SIGKILL)\n  os.waitpid(child, 0)",
+    );
+    assert_eq!(bridge.ok("import subprocess\nsubprocess.run(['true']).returncode"), "0");
+}

@@ -1,0 +1,17 @@
+//! Claims about the program with real containers: each is tested on every engine.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod calls;
+mod commands;
+mod endings;
+mod lifecycle;
+mod limits;
+mod output;
+mod own_podman;
+mod real_servers;
+mod replies;
+mod saved_tools;
+mod server_faults;
+mod state;

@@ -1,0 +1,102 @@
+//! Third-party servers as people use them: files, git, time, and the reference server that has one of everything.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::on_every_engine;
+use crate::support::engines::cache;
+use crate::support::{Bridge, Engine, Home};
+
+on_every_engine!(
+    a_table_is_read_through_a_server_and_analysed,
+    a_repository_is_read_through_the_git_server,
+    time_zones_are_converted_through_the_time_server,
+    the_reference_server_is_usable,
+    tools_of_all_servers_are_found_by_what_they_do,
+);
+
+fn node(name: &str) -> String {
+    cache().join("servers/node/node_modules/.bin").join(name).to_str().unwrap().to_owned()
+}
+
+fn python(name: &str) -> String {
+    cache().join("servers/python/bin").join(name).to_str().unwrap().to_owned()
+}
+
+fn files(folder: &Path) -> Value {
+    json!({"command": node("mcp-server-filesystem"), "args": [folder]})
+}
+
+fn time() -> Value {
+    json!({"command": python("mcp-server-time"), "args": ["--local-timezone", "UTC"]})
+}
+
+fn a_table_is_read_through_a_server_and_analysed(engine: &Engine) {
+    let home = Home::on(engine).file("data/sales.csv", "region,units\nnorth,3\nsouth,4\nnorth,5\n");
+    let data = home.path().join("data");
+    let mut bridge = Bridge::start(&home.server("files", files(&data))).warm();
+    let path = data.join("sales.csv");
+    let path = path.display();
+    let code = format!(
+        "import io, pandas as pd\nanswer = await mcp_files.read_text_file(path='{path}')\n\
+         sales = pd.read_csv(io.StringIO(answer['content']))\nsales.groupby('region')['units'].sum().to_dict()"
+    );
+    assert_eq!(bridge.ok(&code), "{'north': 8, 'south': 4}");
+    let code = format!("await mcp_files.write_file(path='{path}.sum', content=str(sales.units.sum()))\n1");
+    assert_eq!(bridge.ok(&code), "1");
+    assert_eq!(std::fs::read_to_string(data.join("sales.csv.sum")).unwrap(), "12");
+    // The server's own refusal reaches the code as an exception.
+    let reply = bridge.run("await mcp_files.read_text_file(path='/etc/hostname')");
+    assert!(reply.is_error && reply.text.contains("outside allowed directories"), "{}", reply.text);
+    let chart = bridge.run("import matplotlib.pyplot as plt\n_ = sales.units.plot()");
+    assert_eq!(chart.images.len(), 1);
+    assert_eq!(chart.images[0].0, "image/png");
+}
+
+fn a_repository_is_read_through_the_git_server(engine: &Engine) {
+    let home = Home::on(engine).file("repository/a.txt", "one\n");
+    let repository = home.path().join("repository");
+    let git = |arguments: &[&str]| {
+        let identity =
+            ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"];
+        let mut command = Command::new("git");
+        let done = command.args(identity).args(arguments).current_dir(&repository).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    git(&["init", "--quiet", "--initial-branch=main"]);
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "--message", "the first commit"]);
+    let entry = json!({"command": python("mcp-server-git"), "args": ["--repository", repository]});
+    let mut bridge = Bridge::start(&home.server("git", entry)).warm();
+    let log = bridge.ok(&format!("str(await mcp_git.git_log(repo_path='{}'))", repository.display()));
+    assert!(log.contains("the first commit") && log.contains("Test"), "{log}");
+}
+
+fn time_zones_are_converted_through_the_time_server(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine).server("time", time())).warm();
+    let code = "r = await mcp_time.convert_time(source_timezone='UTC', time='12:00', target_timezone='Asia/Tokyo')\n\
+                (r['target']['datetime'][11:16], r['time_difference'])";
+    assert_eq!(bridge.ok(code), "('21:00', '+9.0h')");
+}
+
+fn the_reference_server_is_usable(engine: &Engine) {
+    let entry = json!({"command": node("mcp-server-everything"), "args": ["stdio"]});
+    let mut bridge = Bridge::start(&Home::on(engine).server("everything", entry)).warm();
+    assert_eq!(bridge.ok("await mcp_everything.echo(message='hi')"), "'Echo: hi'");
+    let sum = bridge.ok("tools = {tool['name'] for tool in await runtime.list_tools('everything')}\n'echo' in tools and len(tools) > 5");
+    assert_eq!(sum, "True");
+}
+
+fn tools_of_all_servers_are_found_by_what_they_do(engine: &Engine) {
+    let home = Home::on(engine);
+    let data = home.path().to_owned();
+    let mut bridge = Bridge::start(&home.server("files", files(&data)).server("time", time())).warm();
+    for (query, tool) in
+        [("read the contents of a file", "read_text_file"), ("convert between timezones", "convert_time")]
+    {
+        let found = bridge.ok(&format!("[hit['tool'] for hit in runtime.search_tool_docs_sync('{query}')]"));
+        assert!(found.contains(tool), "{query}: {found}");
+    }
+}

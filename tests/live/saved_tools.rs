@@ -1,0 +1,38 @@
+//! Saved functions: kept by the bridge, there again in later sessions.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::on_every_engine;
+use crate::support::{Bridge, Engine, Home};
+
+on_every_engine!(
+    a_saved_function_is_there_in_the_next_session,
+    a_saved_function_that_others_can_write_is_left_out
+);
+
+const SAVE: &str = "def twice(x):\n    \"Two times x.\"\n    return 2 * x\nsave_tool(twice)";
+
+fn a_saved_function_is_there_in_the_next_session(engine: &Engine) {
+    let home = Home::on(engine);
+    let mut first = Bridge::start(&home).warm();
+    let said = first.ok(SAVE);
+    assert!(said.contains("Tool 'twice' saved"), "{said}");
+    drop(first);
+    let mut second = Bridge::start(&home).warm();
+    assert_eq!(second.ok("twice(21)"), "42");
+    let folder = home.path().join("MCPs/tools");
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&folder), mode(&folder.join("twice.py"))), (0o700, 0o600));
+    let elsewhere = Home::on(engine).env("MCP_BRIDGE_STATE_DIR", home.path().join("MCPs").to_str().unwrap());
+    assert_eq!(Bridge::start(&elsewhere).warm().ok("twice(4)"), "8");
+}
+
+fn a_saved_function_that_others_can_write_is_left_out(engine: &Engine) {
+    let home = Home::on(engine);
+    Bridge::start(&home).warm().ok(SAVE);
+    let file = home.path().join("MCPs/tools/twice.py");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
+    let mut bridge = Bridge::start(&home).warm();
+    assert!(bridge.run("twice(21)").text.contains("NameError"));
+    bridge.says("a saved tool is left out");
+}

@@ -1,0 +1,143 @@
+//! Servers that misbehave: what the code is told, and that nobody else suffers.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::on_every_engine;
+use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually, is_alive};
+
+on_every_engine!(
+    a_server_that_dies_in_a_call_is_said_and_started_again_by_the_next,
+    a_server_that_dies_between_calls_is_started_again_unseen,
+    a_server_that_cannot_start_is_said_with_its_last_words,
+    a_command_that_is_not_there_is_said_with_its_name,
+    a_server_that_never_answers_costs_its_own_calls_only,
+    garbage_and_noise_of_a_server_are_survived,
+    the_first_calls_at_once_start_one_process,
+    the_entries_folder_variables_and_arguments_are_honoured,
+    a_crashing_server_is_never_sent_a_call_twice,
+);
+
+const CAUGHT: &str = "from mcp.runtime import MCPError\ndef caught(call):\n  try:\n    return call()\n  \
+                      except MCPError as error:\n    return error.code + ': ' + str(error)";
+
+fn a_server_that_dies_in_a_call_is_said_and_started_again_by_the_next(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    bridge.ok(CAUGHT);
+    let text = bridge.ok("print(caught(mcp_fixture.crash.sync))");
+    assert_eq!(
+        text,
+        "server_failed: server 'fixture' ended while it worked on this call; whether the call took effect is unknown; \
+         its last words: fixture_server: crashing as asked\nit is started again by the next call\n\
+         calls with unknown outcome (they may have taken effect): fixture.crash"
+    );
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='back')"), "'back'");
+    assert_eq!(fixture.pids().len(), 2);
+}
+
+fn a_server_that_dies_between_calls_is_started_again_unseen(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    bridge.ok("await mcp_fixture.pid()");
+    let pid = fixture.pids()[0];
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+    eventually("it dies", PATIENCE, || !is_alive(pid));
+    // The bridge sees the end of its pipe a moment later; a call in that moment is answered as one that was under way.
+    eventually("a call works again", PATIENCE, || {
+        !bridge.run("await mcp_fixture.echo(text='back')").is_error
+    });
+    assert_eq!(fixture.pids().len(), 2);
+}
+
+fn a_server_that_cannot_start_is_said_with_its_last_words(engine: &Engine) {
+    let (broken, good) = (Fixture::new(&["--crash-at-start"]), Fixture::new(&[]));
+    let home = Home::on(engine).server("broken", broken.entry()).server("good", good.entry());
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok(CAUGHT);
+    let text = bridge.ok("print(caught(mcp_broken.echo.sync))");
+    assert!(text.starts_with("server_failed: server 'broken' did not start: "), "{text}");
+    assert!(text.contains("its last words: fixture_server: the token is missing"), "{text}");
+    assert_eq!(bridge.ok("await mcp_good.echo(text='fine')"), "'fine'");
+}
+
+fn a_command_that_is_not_there_is_said_with_its_name(engine: &Engine) {
+    let home = Home::on(engine)
+        .server("lost", json!({"command": "no-such-command"}))
+        .server("homeless", json!({"command": "true", "cwd": "/no/such/folder"}));
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok(CAUGHT);
+    let hint = "the user must fix it; `hotcell doctor` checks the configured commands";
+    assert_eq!(
+        bridge.ok("print(caught(mcp_lost.echo.sync))"),
+        format!(
+            "server_failed: server 'lost' could not be started: its command \"no-such-command\" was not found\n{hint}"
+        )
+    );
+    assert_eq!(
+        bridge.ok("print(caught(mcp_homeless.echo.sync))"),
+        format!(
+            "server_failed: server 'homeless' could not be started: its folder /no/such/folder does not exist\n{hint}"
+        )
+    );
+}
+
+fn a_server_that_never_answers_costs_its_own_calls_only(engine: &Engine) {
+    let (mute, good) = (Fixture::new(&["--never-answer"]), Fixture::new(&[]));
+    let home = Home::on(engine).server("mute", mute.entry()).server("good", good.entry());
+    let mut bridge = Bridge::start(&home).warm();
+    let code = "import asyncio\nmute = asyncio.ensure_future(mcp_mute.echo(text='?'))\n\
+                print(await mcp_good.echo(text='fine'))\nawait mute";
+    let reply = bridge.run_with(json!({"code": code, "timeout": 1}));
+    assert!(reply.text.starts_with("status: timeout\nfine\n"), "{}", reply.text);
+    assert_eq!(bridge.ok("await mcp_good.echo(text='still fine')"), "'still fine'");
+    bridge.hang_up();
+    bridge.wait(Duration::from_secs(3));
+    assert!(!mute.pids().iter().any(|pid| is_alive(*pid)));
+}
+
+fn garbage_and_noise_of_a_server_are_survived(engine: &Engine) {
+    let fixture = Fixture::new(&["--garbage", "--stderr-noise"]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    for number in 0..5 {
+        assert_eq!(bridge.ok(&format!("await mcp_fixture.echo(text='{number}!')")), format!("'{number}!'"));
+    }
+    assert_eq!(fixture.pids().len(), 1);
+}
+
+fn the_first_calls_at_once_start_one_process(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    let code = "import asyncio\nlen(set(await asyncio.gather(*(mcp_fixture.pid() for _ in range(20)))))";
+    assert_eq!(bridge.ok(code), "1");
+    assert_eq!(fixture.pids().len(), 1);
+}
+
+fn the_entries_folder_variables_and_arguments_are_honoured(engine: &Engine) {
+    // A server in one line of shell: it answers initialize and tools/list, and tells its surroundings on stderr.
+    let script = r#"echo "$GREETING from $(pwd), $1" >&2; exit 4"#;
+    let home = Home::on(engine);
+    std::fs::create_dir(home.path().join("place")).unwrap();
+    let place = home.path().join("place");
+    let entry = json!({
+        "command": "sh",
+        "args": ["-c", script, "sh", "two words"],
+        "env": {"GREETING": "hello"},
+        "cwd": place,
+    });
+    let mut bridge = Bridge::start(&home.server("told", entry)).warm();
+    bridge.ok(CAUGHT);
+    let text = bridge.ok("print(caught(mcp_told.echo.sync))");
+    let words = format!("its last words: hello from {}, two words", place.canonicalize().unwrap().display());
+    assert!(text.contains(&words), "{text}");
+}
+
+fn a_crashing_server_is_never_sent_a_call_twice(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    for _ in 0..3 {
+        assert!(bridge.run("await mcp_fixture.crash()").is_error);
+    }
+    assert_eq!(fixture.ledger(), ["call crash {}"; 3]);
+}

@@ -1,0 +1,129 @@
+//! The engines that the tests use, found by the variables that `scripts/setup.sh engines-up` writes.
+//!
+//! An absent engine skips its tests aloud, and fails them where `CI=true`.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+/// One engine that answers.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    pub name: &'static str,
+    address: String,
+}
+
+/// Variables and the names that people read.
+pub const ENGINES: [(&str, &str); 3] = [
+    ("HOTCELL_TEST_PODMAN_ROOTFUL", "podman-rootful"),
+    ("HOTCELL_TEST_PODMAN_ROOTLESS", "podman-rootless"),
+    ("HOTCELL_TEST_DOCKER", "docker"),
+];
+
+/// Declares one test for each engine from each named function, which takes the engine.
+#[macro_export]
+macro_rules! on_every_engine {
+    ($($claim:ident),* $(,)?) => {
+        $(mod $claim {
+            #[test]
+            fn podman_rootful() {
+                $crate::support::engines::check("podman-rootful", super::$claim);
+            }
+
+            #[test]
+            fn podman_rootless() {
+                $crate::support::engines::check("podman-rootless", super::$claim);
+            }
+
+            #[test]
+            fn docker() {
+                $crate::support::engines::check("docker", super::$claim);
+            }
+        })*
+    };
+}
+
+/// Runs the claim on the engine of that name.
+pub fn check(name: &str, claim: fn(&Engine)) {
+    match Engine::find(name) {
+        Some(engine) => claim(&engine),
+        None if std::env::var("CI").is_ok_and(|ci| ci == "true") => {
+            panic!("{name} is absent, and this is CI; scripts/setup.sh engines-up starts it")
+        }
+        None => eprintln!("SKIPPED: {name} is absent; scripts/setup.sh engines-up starts it"),
+    }
+}
+
+impl Engine {
+    pub fn find(name: &str) -> Option<Self> {
+        let (variable, name) = ENGINES.into_iter().find(|(_, known)| *known == name)?;
+        let address = std::env::var(variable).ok().or_else(|| written(variable))?;
+        Some(Self { name, address })
+    }
+
+    pub fn all() -> Vec<Self> {
+        ENGINES.into_iter().filter_map(|(_, name)| Self::find(name)).collect()
+    }
+
+    /// As `MCP_BRIDGE_RUNTIME` takes it.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub fn is_rootless(&self) -> bool {
+        self.name == "podman-rootless"
+    }
+
+    /// Ids of the containers, running or not, that carry one of these owners' labels.
+    pub fn containers_of(&self, owners: &[String]) -> Vec<String> {
+        let listed = self.request("GET", "/v1.41/containers/json?all=1");
+        let listed: Value = serde_json::from_slice(&listed).expect("the engine lists containers as JSON");
+        let is_owned = |container: &&Value| {
+            let owner = container["Labels"]["hotcell.owner"].as_str().unwrap_or_default();
+            owners.iter().any(|known| known == owner)
+        };
+        let containers = listed.as_array().expect("the engine lists containers").iter();
+        containers.filter(is_owned).map(|container| container["Id"].as_str().unwrap().to_owned()).collect()
+    }
+
+    pub fn remove_container(&self, id: &str) {
+        self.request("DELETE", &format!("/v1.41/containers/{id}?force=true"));
+    }
+
+    pub fn kill_container(&self, id: &str) {
+        self.request("POST", &format!("/v1.41/containers/{id}/kill?signal=KILL"));
+    }
+
+    pub fn inspect_container(&self, id: &str) -> Value {
+        let inspected = self.request("GET", &format!("/v1.41/containers/{id}/json"));
+        serde_json::from_slice(&inspected).expect("the engine describes a container as JSON")
+    }
+
+    /// HTTP/1.0, so that the body ends with the connection and comes in one piece.
+    fn request(&self, method: &str, path: &str) -> Vec<u8> {
+        let mut stream = UnixStream::connect(self.address.strip_prefix("unix://").unwrap()).unwrap();
+        let head = format!("{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Length: 0\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let body = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("an HTTP answer") + 4;
+        answer.split_off(body)
+    }
+}
+
+/// The variable's line in the file that the set-up wrote.
+fn written(variable: &str) -> Option<String> {
+    let lines = std::fs::read_to_string(cache().join("engines.env")).ok()?;
+    let value = lines.lines().find_map(|line| line.strip_prefix(variable)?.strip_prefix('='))?;
+    Some(value.to_owned())
+}
+
+/// Where the set-up keeps what it installs.
+pub fn cache() -> PathBuf {
+    let home = || PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cache");
+    std::env::var_os("HOTCELL_CACHE").map(PathBuf::from).unwrap_or_else(|| {
+        std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).unwrap_or_else(home).join("hotcell")
+    })
+}

@@ -1,0 +1,47 @@
+//! The fixture server as a configured server, and what it wrote down.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::program;
+
+/// One fixture server's place: its ledger and the process numbers that it had.
+pub struct Fixture {
+    dir: tempfile::TempDir,
+    arguments: Vec<String>,
+}
+
+impl Fixture {
+    /// With flags of `fixture_server.rs`.
+    pub fn new(flags: &[&str]) -> Self {
+        let dir = tempfile::Builder::new().prefix("hotcell-fixture-").tempdir().unwrap();
+        let state = ["--state".to_owned(), dir.path().to_str().unwrap().to_owned()];
+        let arguments = state.into_iter().chain(flags.iter().map(|flag| (*flag).to_owned())).collect();
+        Self { dir, arguments }
+    }
+
+    /// The entry for a configuration file.
+    pub fn entry(&self) -> Value {
+        json!({"command": Self::program(), "args": self.arguments})
+    }
+
+    pub fn program() -> PathBuf {
+        program("fixture_server")
+    }
+
+    /// What reached it, in order.
+    pub fn ledger(&self) -> Vec<String> {
+        self.lines("ledger")
+    }
+
+    /// The processes that it has had, grandchildren included.
+    pub fn pids(&self) -> Vec<i32> {
+        self.lines("pids").iter().map(|pid| pid.parse().unwrap()).collect()
+    }
+
+    fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.dir.path().join(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+}

@@ -1,0 +1,395 @@
+//! An MCP server over stdio for tests and benchmarks: small, fast, written by hand, and badly behaved when told to be.
+//!
+//! It keeps a ledger of what it did in a file, so that tests see what really reached it. It uses no MCP library: a
+//! defect shared with the bridge would hide itself.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::sys::signal::{SigSet, Signal};
+use serde_json::{Value, json};
+
+/// A pixel, as PNG, in base64.
+const PIXEL: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/// Names that are no Python identifiers, are taken, or become equal when they are made into identifiers.
+const AWKWARD_NAMES: [&str; 12] = [
+    "class",
+    "import",
+    "print",
+    "a-b",
+    "a_b",
+    "getUser",
+    "get_user",
+    "日本",
+    "with space",
+    "list_tools",
+    "_private",
+    "1st",
+];
+
+#[derive(Default)]
+struct Flags {
+    /// Where `ledger` and `pids` are written.
+    state: Option<PathBuf>,
+    /// Pages of further tools, ten on each.
+    pages: usize,
+    awkward_names: bool,
+    ignore_endings: bool,
+    grandchild: bool,
+    stderr_noise: bool,
+    garbage: bool,
+    crash_at_start: bool,
+    never_answer: bool,
+}
+
+/// What the calls share.
+struct Server {
+    flags: Flags,
+    ledger: Option<Mutex<File>>,
+    cancelled: Mutex<HashSet<String>>,
+    woken: Condvar,
+    under_way: AtomicUsize,
+    peak: AtomicUsize,
+    has_late_tool: AtomicBool,
+}
+
+fn main() -> ExitCode {
+    let flags = match flags() {
+        Ok(flags) => flags,
+        Err(unknown) => {
+            eprintln!("fixture_server: unknown argument {unknown}");
+            return ExitCode::from(2);
+        }
+    };
+    note_pid(&flags);
+    if flags.ignore_endings {
+        let mut endings = SigSet::empty();
+        endings.extend([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
+        endings.thread_block().expect("a thread may block its signals");
+    }
+    if flags.grandchild {
+        spawn_grandchild(&flags);
+    }
+    if flags.crash_at_start {
+        eprintln!("fixture_server: the token is missing");
+        return ExitCode::from(3);
+    }
+    let forever = flags.ignore_endings;
+    Arc::new(Server::new(flags)).serve();
+    if forever {
+        loop {
+            std::thread::park();
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn flags() -> Result<Flags, String> {
+    let mut flags = Flags::default();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--state" => flags.state = arguments.next().map(PathBuf::from),
+            "--pages" => flags.pages = arguments.next().and_then(|n| n.parse().ok()).ok_or(argument)?,
+            "--awkward-names" => flags.awkward_names = true,
+            "--ignore-endings" => flags.ignore_endings = true,
+            "--grandchild" => flags.grandchild = true,
+            "--stderr-noise" => flags.stderr_noise = true,
+            "--garbage" => flags.garbage = true,
+            "--crash-at-start" => flags.crash_at_start = true,
+            "--never-answer" => flags.never_answer = true,
+            _ => return Err(argument),
+        }
+    }
+    Ok(flags)
+}
+
+fn open_state(flags: &Flags, name: &str) -> Option<File> {
+    let dir = flags.state.as_ref()?;
+    Some(
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(dir.join(name))
+            .expect("the state folder is writable"),
+    )
+}
+
+fn note_pid(flags: &Flags) {
+    if let Some(mut pids) = open_state(flags, "pids") {
+        // One write, so that lines of several processes do not mix.
+        pids.write_all(format!("{}\n", std::process::id()).as_bytes()).expect("the state folder is writable");
+    }
+}
+
+/// A child that outlives whatever it can: it ignores all endings, and holds none of the server's pipes.
+// Whoever started the server must find it, so nobody waits for it here.
+#[allow(clippy::zombie_processes)]
+fn spawn_grandchild(flags: &Flags) {
+    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    command.arg("--ignore-endings").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Some(state) = &flags.state {
+        command.arg("--state").arg(state);
+    }
+    command.spawn().expect("a grandchild");
+}
+
+impl Server {
+    fn new(flags: Flags) -> Self {
+        Self {
+            ledger: open_state(&flags, "ledger").map(Mutex::new),
+            flags,
+            cancelled: Mutex::default(),
+            woken: Condvar::new(),
+            under_way: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+            has_late_tool: AtomicBool::new(false),
+        }
+    }
+
+    fn serve(self: Arc<Self>) {
+        let mut input = BufReader::with_capacity(256 * 1024, std::io::stdin());
+        let mut line = Vec::new();
+        while input.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+            match serde_json::from_slice::<Value>(&line) {
+                Ok(message) => self.take(message),
+                Err(error) => self.note(&format!("broken {error}")),
+            }
+            line.clear();
+        }
+    }
+
+    fn take(self: &Arc<Self>, mut message: Value) {
+        let method = message["method"].as_str().unwrap_or_default().to_owned();
+        let params = message["params"].take();
+        let id = message["id"].take();
+        if self.flags.never_answer {
+            return self.note(&format!("asked {method}"));
+        }
+        match method.as_str() {
+            "initialize" => {
+                if self.flags.stderr_noise {
+                    for number in 0..20_000 {
+                        eprintln!("noise {number}");
+                    }
+                }
+                self.answer(&id, &initialized(&params));
+            }
+            "ping" => self.answer(&id, &json!({})),
+            "tools/list" => self.answer(&id, &self.page(params["cursor"].as_str())),
+            "tools/call" => self.call(id, params),
+            "notifications/cancelled" => self.cancel(&params["requestId"]),
+            _ if id.is_null() => {}
+            _ => {
+                let error = json!({"code": -32601, "message": format!("no method {method}")});
+                self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+            }
+        }
+    }
+
+    fn page(&self, cursor: Option<&str>) -> Value {
+        let page: usize = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
+        let mut names: Vec<String> = if page == 0 {
+            let own = [
+                "echo",
+                "add",
+                "slow",
+                "big",
+                "fail",
+                "refuse",
+                "crash",
+                "hang",
+                "image",
+                "structured",
+                "blocks",
+                "pid",
+                "peak",
+                "change_list",
+            ];
+            let late = self.has_late_tool.load(Ordering::Acquire).then_some("late");
+            own.into_iter().chain(late).map(str::to_owned).collect()
+        } else {
+            (0..10).map(|number| format!("tool_{number}_of_page_{page}")).collect()
+        };
+        if self.flags.awkward_names {
+            names = AWKWARD_NAMES.map(str::to_owned).to_vec();
+        }
+        let tools: Vec<Value> = names.iter().map(|name| tool(name)).collect();
+        let mut listed = json!({"tools": tools});
+        if page < self.flags.pages {
+            listed["nextCursor"] = json!((page + 1).to_string());
+        }
+        listed
+    }
+
+    fn call(self: &Arc<Self>, id: Value, params: Value) {
+        let name = params["name"].as_str().unwrap_or_default();
+        let arguments = &params["arguments"];
+        if self.ledger.is_some() {
+            self.note(&format!("call {name} {arguments}"));
+        }
+        match name {
+            "echo" => self.answer(&id, &text(arguments["text"].as_str().unwrap_or_default())),
+            "add" => {
+                let sum = arguments["a"].as_f64().unwrap_or(0.0) + arguments["b"].as_f64().unwrap_or(0.0);
+                let mut result = text(&format!("{sum}"));
+                result["structuredContent"] = json!({"sum": sum});
+                self.answer(&id, &result);
+            }
+            "big" => self.answer_big(&id, arguments["bytes"].as_u64().unwrap_or(0) as usize),
+            "fail" => {
+                let mut result = text(arguments["message"].as_str().unwrap_or("it failed"));
+                result["isError"] = json!(true);
+                self.answer(&id, &result);
+            }
+            "refuse" => {
+                let error = json!({"code": -32602, "message": "refused by the server"});
+                self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+            }
+            "crash" => {
+                eprintln!("fixture_server: crashing as asked");
+                nix::sys::signal::raise(Signal::SIGKILL).expect("a process may kill itself");
+            }
+            "image" => {
+                let block = json!({"type": "image", "data": PIXEL, "mimeType": "image/png"});
+                self.answer(&id, &json!({"content": [block]}));
+            }
+            "structured" => {
+                let rows =
+                    json!({"rows": [{"id": 1, "title": "one"}, {"id": 2, "title": "two"}], "next": null});
+                let mut result = text(&rows.to_string());
+                result["structuredContent"] = rows;
+                self.answer(&id, &result);
+            }
+            "blocks" => {
+                let image = json!({"type": "image", "data": PIXEL, "mimeType": "image/png"});
+                let content =
+                    json!([{"type": "text", "text": "first"}, {"type": "text", "text": "[1, 2]"}, image]);
+                self.answer(&id, &json!({"content": content}));
+            }
+            "pid" => self.answer(&id, &text(&std::process::id().to_string())),
+            "peak" => {
+                let peak = self.peak.swap(0, Ordering::AcqRel);
+                self.answer(&id, &text(&peak.to_string()));
+            }
+            "change_list" => {
+                self.has_late_tool.store(true, Ordering::Release);
+                self.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+                self.answer(&id, &text("changed"));
+            }
+            "slow" => {
+                let wait = Duration::from_millis(arguments["ms"].as_u64().unwrap_or(0));
+                self.answer_later(id, Some(wait));
+            }
+            "hang" => self.answer_later(id, None),
+            other => self.answer(&id, &text(&format!("{other} was called"))),
+        }
+    }
+
+    /// Answers in a thread of its own, unless the call is cancelled before.
+    fn answer_later(self: &Arc<Self>, id: Value, wait: Option<Duration>) {
+        let now = self.under_way.fetch_add(1, Ordering::AcqRel) + 1;
+        self.peak.fetch_max(now, Ordering::AcqRel);
+        let server = Arc::clone(self);
+        std::thread::spawn(move || {
+            let key = id.to_string();
+            let cancelled = server.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
+            let waiting = |cancelled: &mut HashSet<String>| !cancelled.contains(&key);
+            let is_cancelled = match wait {
+                None => {
+                    drop(server.woken.wait_while(cancelled, waiting));
+                    true
+                }
+                Some(wait) => match server.woken.wait_timeout_while(cancelled, wait, waiting) {
+                    Ok((_, timeout)) => !timeout.timed_out(),
+                    Err(_) => true,
+                },
+            };
+            server.under_way.fetch_sub(1, Ordering::AcqRel);
+            if !is_cancelled {
+                server.answer(&id, &text("slept"));
+            }
+        });
+    }
+
+    fn cancel(&self, id: &Value) {
+        self.note("cancelled");
+        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_string());
+        self.woken.notify_all();
+    }
+
+    fn answer_big(&self, id: &Value, bytes: usize) {
+        // Written by hand: a JSON value of 32 MB would be what is measured.
+        let mut line =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":""#)
+                .into_bytes();
+        line.resize(line.len() + bytes, b'x');
+        line.extend_from_slice(b"\"}]}}\n");
+        self.write(&line);
+    }
+
+    fn answer(&self, id: &Value, result: &Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    }
+
+    fn send(&self, message: &Value) {
+        let mut line = serde_json::to_vec(message).expect("JSON values can be written");
+        line.push(b'\n');
+        if self.flags.garbage {
+            let noise: &[u8] = b"\n\xef\xbb\xbfstarting up...\r\n\xff\xfe\x1b[2J\n{\"half\":\nnull\n42\n[]\n";
+            line.splice(0..0, noise.iter().copied());
+        }
+        self.write(&line);
+    }
+
+    fn write(&self, line: &[u8]) {
+        let mut out = std::io::stdout().lock();
+        if out.write_all(line).and_then(|()| out.flush()).is_err() {
+            self.note("nobody reads");
+        }
+    }
+
+    fn note(&self, event: &str) {
+        if let Some(ledger) = &self.ledger {
+            let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            ledger.write_all(format!("{event}\n").as_bytes()).expect("the state folder is writable");
+        }
+    }
+}
+
+fn initialized(params: &Value) -> Value {
+    json!({
+        "protocolVersion": params["protocolVersion"],
+        "capabilities": {"tools": {"listChanged": true}},
+        "serverInfo": {"name": "fixture", "version": "1"}
+    })
+}
+
+fn tool(name: &str) -> Value {
+    let field = |kind: &str| json!({"type": kind});
+    let (properties, required) = match name {
+        "echo" => (json!({"text": field("string")}), json!(["text"])),
+        "add" => (json!({"a": field("number"), "b": field("number")}), json!(["a", "b"])),
+        "slow" => (json!({"ms": field("integer")}), json!(["ms"])),
+        "big" => (json!({"bytes": field("integer")}), json!(["bytes"])),
+        "fail" => (json!({"message": field("string")}), json!([])),
+        _ => (json!({}), json!([])),
+    };
+    json!({
+        "name": name,
+        "description": format!("The fixture's {name}."),
+        "inputSchema": {"type": "object", "properties": properties, "required": required}
+    })
+}
+
+fn text(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}]})
+}

@@ -1,0 +1,124 @@
+//! A user's home for one test: configuration, runtime folder and environment, none of them the real ones.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+
+use super::{Engine, program};
+
+/// The folder and the environment that the program is started with.
+pub struct Home {
+    dir: Rc<tempfile::TempDir>,
+    variables: BTreeMap<String, String>,
+    servers: BTreeMap<String, Value>,
+}
+
+impl Home {
+    /// Without servers, and with no engine to be found anywhere.
+    pub fn new() -> Self {
+        let dir = tempfile::Builder::new().prefix("hotcell-test-").tempdir().unwrap();
+        for name in ["MCPs", "run"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        std::fs::set_permissions(dir.path().join("run"), PermissionsExt::from_mode(0o700)).unwrap();
+        let home = Self { dir: Rc::new(dir), variables: BTreeMap::new(), servers: BTreeMap::new() };
+        let text = |path: PathBuf| path.to_str().unwrap().to_owned();
+        let (run, socket) = (text(home.path().join("run")), text(home.path().join("no-engine.sock")));
+        let own = text(home.path().to_owned());
+        home.env("HOME", &own)
+            .env("XDG_RUNTIME_DIR", &run)
+            .env("PATH", &std::env::var("PATH").unwrap())
+            .env("MCP_BRIDGE_RUNTIME", &format!("unix://{socket}"))
+    }
+
+    /// With this engine, and the sandbox started by the first run, not before.
+    pub fn on(engine: &Engine) -> Self {
+        Self::new().env("MCP_BRIDGE_RUNTIME", engine.address()).env("MCP_BRIDGE_PREWARM", "0")
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.variables.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    pub fn without_env(mut self, name: &str) -> Self {
+        self.variables.remove(name);
+        self
+    }
+
+    /// Adds a server to the one configuration file.
+    pub fn server(mut self, name: &str, entry: Value) -> Self {
+        self.servers.insert(name.to_owned(), entry);
+        let content = json!({"mcpServers": self.servers}).to_string();
+        self.file("MCPs/servers.json", &content)
+    }
+
+    /// Writes a file below the home.
+    pub fn file(self, name: &str, content: &str) -> Self {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        self
+    }
+
+    /// Keeps the folder as long as somebody holds this.
+    pub fn keep(&self) -> Rc<tempfile::TempDir> {
+        Rc::clone(&self.dir)
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The program with this environment and nothing else of ours.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program("hotcell"));
+        command.args(arguments).env_clear().envs(&self.variables).current_dir(self.path());
+        command
+    }
+
+    /// Runs the program to its end with nothing on stdin.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.run_with(arguments, "")
+    }
+
+    /// Runs the program to its end.
+    pub fn run_with(&self, arguments: &[&str], stdin: &str) -> Output {
+        use std::io::Write;
+        use std::process::Stdio;
+        let mut command = self.command(arguments);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Whoever does not read its input closes it, which is no defect.
+        drop(child.stdin.take().unwrap().write_all(stdin.as_bytes()));
+        let output = child.wait_with_output().unwrap();
+        Output {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The owner ids of the bridges that live here now: containers carry them as a label.
+    pub fn owners(&self) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.path().join("run/hotcell")) else { return vec![] };
+        entries
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "lock"))
+            .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+/// What a program left.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Output {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}

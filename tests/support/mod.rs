@@ -1,0 +1,50 @@
+//! What the tests share: a client that speaks to the built program over its stdio, a home of its own for each, the
+//! engines, and the fixture server.
+//!
+//! It uses nothing of the library: what is tested is the program.
+
+// Each test program uses its own part of this.
+#![allow(dead_code)]
+
+pub mod bridge;
+pub mod engines;
+pub mod fixture;
+pub mod home;
+
+pub use bridge::Bridge;
+pub use engines::Engine;
+pub use fixture::Fixture;
+pub use home::Home;
+
+use std::time::{Duration, Instant};
+
+/// Long enough for anything that works at all; only a hang takes it.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for something that has no event to wait for, such as the end of somebody else's process.
+#[track_caller]
+pub fn eventually(what: &str, within: Duration, mut holds: impl FnMut() -> bool) -> Duration {
+    let started = Instant::now();
+    loop {
+        if holds() {
+            return started.elapsed();
+        }
+        assert!(started.elapsed() < within, "{what}: not within {within:?}");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+/// Whether a process is there; a zombie is not.
+pub fn is_alive(pid: i32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+/// Where cargo puts the programs of this package.
+pub fn program(name: &str) -> std::path::PathBuf {
+    let hotcell = std::path::Path::new(env!("CARGO_BIN_EXE_hotcell"));
+    match name {
+        "hotcell" => hotcell.to_owned(),
+        example => hotcell.with_file_name("examples").join(example),
+    }
+}
