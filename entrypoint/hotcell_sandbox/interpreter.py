@@ -13,7 +13,6 @@ import sys
 import threading
 from _thread import stack_size
 from asyncio import AbstractEventLoop, CancelledError, Task
-from operator import is_
 from signal import ITIMER_REAL, setitimer
 from types import CodeType, ModuleType
 from typing import Any
@@ -188,9 +187,11 @@ class Interpreter:
 
     def _restore_builtins(self, notes: list[str]) -> None:
         current = vars(builtins)
-        # Names keep their places, so two walks side by side tell cheaply that nothing was replaced.
-        if all(map(is_, current.values(), self._builtins.values())) and len(current) >= len(self._builtins):
-            return
+        try:
+            if current == self._builtins:  # by identity, which is quick; a thing of the user's may compare itself
+                return
+        except BaseException:
+            pass
         replaced = [name for name, thing in self._builtins.items() if current.get(name, self) is not thing]
         if replaced:
             current.update(self._builtins)

@@ -16,6 +16,7 @@ VALUE_CHARACTERS_MAX = 4_000
 MESSAGE_CHARACTERS_MAX = 16_000
 TRACEBACK_CHARACTERS_MAX = 64_000
 SOURCES_CHARACTERS_MAX = 8_000_000
+SOURCES_MAX = 1_000
 _ITEMS_MAX = 1_000
 _NESTING_MAX = 20
 _BRACKETS: dict[type, tuple[str, str]] = {
@@ -32,15 +33,17 @@ class Sources:
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
+        self._characters = 0
         self._cache = linecache.cache
 
     def keep(self, name: str, code: str) -> None:
         lines = [f"{line}\n" for line in code.replace("\r\n", "\n").split("\n")]
         self._cache[name] = (len(code), None, lines, name)
+        self._characters += len(code) - self._sizes.get(name, 0)
         self._sizes[name] = len(code)
-        while sum(self._sizes.values()) > SOURCES_CHARACTERS_MAX and len(self._sizes) > 1:
+        while (self._characters > SOURCES_CHARACTERS_MAX or len(self._sizes) > SOURCES_MAX) and len(self._sizes) > 1:
             oldest = next(iter(self._sizes))
-            del self._sizes[oldest]
+            self._characters -= self._sizes.pop(oldest)
             self._cache.pop(oldest, None)
 
 

@@ -22,7 +22,7 @@ _PRIVATE_FD_MIN = 40
 _STARTS_A_PROCESS = frozenset(
     ("subprocess.Popen", "os.system", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "pty.spawn")
 )
-_fstat, _dup2 = os.fstat, os.dup2
+_dup2 = os.dup2
 _displayhook, _excepthook = sys.displayhook, sys.excepthook
 _flush_c = kernel.flush_c_streams
 
@@ -73,19 +73,12 @@ class Stream(TextIOWrapper):
 class Streams:
     def __init__(self) -> None:
         self._private = [fcntl(fd, F_DUPFD_CLOEXEC, _PRIVATE_FD_MIN) for fd in range(3)]
-        self._identity = [(state.st_dev, state.st_ino) for state in map(_fstat, self._private)]
         self._make()
         sys.addaudithook(self._audit)
 
     def restore(self) -> None:
         """What user code closed or replaced is as at the start again."""
         for fd, private in enumerate(self._private):
-            try:
-                state = _fstat(fd)
-                if (state.st_dev, state.st_ino) == self._identity[fd]:
-                    continue
-            except OSError:
-                pass
             _dup2(private, fd)
         try:
             usable = not (self._stdin.closed or self._stdout.closed or self._stderr.closed)

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from binascii import b2a_base64
-from fcntl import F_DUPFD_CLOEXEC, fcntl, ioctl
+from fcntl import F_DUPFD_CLOEXEC, fcntl
 from select import POLLIN, POLLOUT, poll
 from time import monotonic
 
@@ -31,7 +31,6 @@ PRELOAD_QUIET_MS = 250
 OUTPUT_HOLD_MS = 1
 _READ_BYTES = 1 << 18
 _OUTPUT_BYTES = 1 << 16
-_FIONREAD = 0x541B
 _PRIVATE_FD_MIN = 40
 
 
@@ -83,6 +82,7 @@ class Supervisor:
         self.held_back_bytes = 0
         self.poller = poll()
         self.watched: dict[int, int] = {}
+        self.watched_state: tuple[object, ...] = ()
         self.child_fd, wake = os.pipe()
         for fd in (self.child_fd, wake):
             os.set_blocking(fd, False)
@@ -152,8 +152,20 @@ class Supervisor:
 
     def watch(self) -> None:
         """Asks poll for what may be read without overfilling a backlog, and what waits to be written."""
-        wanted = {self.child_fd: POLLIN}
         worker = self.worker
+        outbox, inbox = self.to_host.size, 0 if worker is None else worker.inbox.size
+        state = (
+            worker,
+            worker is not None and (worker.status, worker.outputs[0].ended, worker.outputs[1].ended),
+            outbox > 0,
+            outbox > HOST_BACKLOG_MAX,
+            inbox > 0,
+            inbox > WORKER_BACKLOG_MAX,
+        )
+        if state == self.watched_state:
+            return
+        self.watched_state = state
+        wanted = {self.child_fd: POLLIN}
         # Without POLLIN poll still reports that the bridge has gone.
         wanted[self.host_in] = 0 if worker is not None and worker.inbox.size > WORKER_BACKLOG_MAX else POLLIN
         if self.to_host.size:
@@ -297,7 +309,7 @@ class Supervisor:
         if lines:
             for output in worker.outputs:
                 self.release_held(output)
-            self.push(b"".join([b"W%b\n" % line for line in lines]))
+            self.push(b"W" + b"\nW".join(lines) + b"\n")
         return True
 
     def lost_touch(self, worker: Worker) -> None:
@@ -313,10 +325,9 @@ class Supervisor:
         self.fault("the worker closed its frame socket and was killed")
 
     def drain(self, output: Output) -> None:
-        """Reads what is in the pipe now; what comes meanwhile came after the frame that waits."""
-        waiting = int.from_bytes(ioctl(output.fd, _FIONREAD, b"\0\0\0\0"), sys.byteorder)
-        while waiting > 0 and (data := read_now(output.fd, min(waiting, _OUTPUT_BYTES))):
-            waiting -= len(data)
+        """Reads what is in the pipe now: all that it can hold. What comes meanwhile came after the frame that waits."""
+        data = read_now(output.fd, _OUTPUT_BYTES)
+        if data:
             self.output(output, data)
 
     def output(self, output: Output, data: bytes) -> None:
