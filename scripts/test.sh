@@ -58,7 +58,7 @@ step() {
 count() {
     sed 's/\x1b\[[0-9;]*m//g' "$log" |
         awk -v word="$1" '
-            /^ *Summary \[/ || /^test result:/ || /[0-9]+ (passed|failed).* in [0-9.]+s/ {
+            /^ *Summary \[/ || /^test result:/ || /^([0-9]+ [a-z]+, )*[0-9]+ [a-z]+ in [0-9.]+s/ {
                 for (i = 2; i <= NF; i++) if ($i ~ "^" word "[,;]?$") sum += $(i - 1)
             }
             END { print sum + 0 }'

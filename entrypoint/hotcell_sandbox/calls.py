@@ -1,12 +1,14 @@
 """The calls that user code makes: sends them, bounds how many are under way, resolves those who wait.
 
-It grants nothing: whether a call may happen is decided by the bridge.
+It grants nothing: whether a call may happen is decided by the bridge. Results are read by whoever waits for them on the
+main thread (a synchronous call, or the event loop of the session), else by the channel's own thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 from _thread import allocate_lock
+from _thread import get_ident as _get_ident
 from asyncio import AbstractEventLoop, CancelledError, Future
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -20,6 +22,7 @@ from .interrupts import Interrupts
 from .results import MCPError, answer
 
 _running_loop = asyncio.get_running_loop
+_MAIN_THREAD = _get_ident()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,14 @@ class Server:
 class _Waiter:
     """Who waits for a call: a thread (`lock`) or a future of an event loop."""
 
-    __slots__ = ("frame", "future", "lock", "loop", "sent")
+    __slots__ = ("frame", "future", "leads", "lock", "loop", "needs_thread", "sent")
 
     def __init__(self, loop: AbstractEventLoop | None) -> None:
         self.loop = loop
         self.future: Future[Frame] | None = loop.create_future() if loop is not None else None
         self.lock = allocate_lock()
         self.frame: Frame = {}
-        self.sent = False
+        self.sent = self.leads = self.needs_thread = False
         if loop is None:
             self.lock.acquire()
 
@@ -60,6 +63,10 @@ class Calls:
         self._in_flight = 0
         self._pending: dict[int, _Waiter] = {}
         self._queue: deque[tuple[int, bytes]] = deque()
+        # The main thread reads: for its own synchronous call, or in the event loop that it runs.
+        self._leading = False
+        self.main_loop: AbstractEventLoop | None = None
+        self._loop_reads = False
         # Calls of one iteration of an event loop go out together.
         self._batches: dict[AbstractEventLoop, list[tuple[int, bytes]]] = {}
         channel.on_results = self._resolve
@@ -72,6 +79,7 @@ class Calls:
 
     def end_run(self) -> None:
         with self._interrupts:
+            self._stop_loop_reading()
             with self._lock:
                 run, self._run = self._run, None
                 waiters = list(self._pending.items())
@@ -103,11 +111,54 @@ class Calls:
         waiter = _Waiter(None)
         call = self._submit(server, tool, arguments, waiter)
         try:
-            waiter.lock.acquire()
+            if waiter.leads:
+                self._lead(waiter)
+            else:
+                waiter.lock.acquire()
         except BaseException:
             self._abandon(call)
             raise
         return answer(waiter.frame, server, tool)
+
+    def _lead(self, waiter: _Waiter) -> None:
+        """Reads until the waiter's result is there; others get theirs on the way."""
+        try:
+            while waiter.lock.locked():
+                self._channel.wait_and_read()
+        finally:
+            with self._interrupts, self._lock:
+                self._leading = False
+                if any(other.needs_thread for other in self._pending.values()):
+                    self._channel.read_in_background()
+
+    def _arrange_reading(self, waiter: _Waiter) -> None:
+        """Decides who reads the result; with the lock held."""
+        channel = self._channel
+        if channel.reads_in_background:
+            return
+        on_main = _get_ident() == _MAIN_THREAD
+        if on_main and waiter.loop is None:
+            waiter.leads = self._leading = True
+        elif on_main and waiter.loop is self.main_loop and waiter.loop is not None:
+            if not self._loop_reads:
+                self._loop_reads = True
+                waiter.loop.add_reader(channel.fileno(), self._read_in_loop)
+        else:
+            waiter.needs_thread = True
+            if not self._leading:
+                channel.read_in_background()
+
+    def _read_in_loop(self) -> None:
+        if self._channel.reads_in_background:
+            self._stop_loop_reading()
+        else:
+            self._channel.read_some()
+
+    def _stop_loop_reading(self) -> None:
+        if self._loop_reads:
+            self._loop_reads = False
+            if self.main_loop is not None and not self.main_loop.is_closed():
+                self.main_loop.remove_reader(self._channel.fileno())
 
     def _submit(self, server: str | None, tool: str, arguments: object, waiter: _Waiter) -> int:
         if self.in_child:
@@ -127,7 +178,7 @@ class Calls:
                 self._last = call = self._last + 1
                 line = b'{"type":"call","run":%d,"call":%d,%b,"arguments":%b}\n' % (self._run, call, names_json, body)
                 self._pending[call] = waiter
-                self._channel.read_in_background()
+                self._arrange_reading(waiter)
                 if self._in_flight >= self._in_flight_max:
                     self._queue.append((call, line))
                     return call
@@ -220,6 +271,9 @@ class Calls:
             else:
                 by_loop.setdefault(waiter.loop, []).append((waiter.future, frame))
         for loop, futures in by_loop.items():
+            if self._loop_reads and loop is self.main_loop and loop.is_running() and _get_ident() == _MAIN_THREAD:
+                _set_results(futures)
+                continue
             try:
                 loop.call_soon_threadsafe(_set_results, futures)
             except RuntimeError:  # closed: nobody waits any more

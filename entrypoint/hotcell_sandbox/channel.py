@@ -1,12 +1,14 @@
 """The worker's end of its socket: whole frames in, whole lines out.
 
-It does not know what frames mean. While no run is active the main thread reads (no change of threads on the way of a
-run); during a run a thread does, from the first call on.
+It does not know what frames mean. Who reads changes, since a change of threads costs more than a read: the main thread
+while no run is active, and during a run while only it waits for results; a thread of its own from the first call on for
+which another thread or another event loop waits.
 """
 
 from __future__ import annotations
 
 import os
+from _socket import MSG_DONTWAIT, socket
 from _thread import allocate_lock, start_new_thread
 from collections import deque
 from collections.abc import Callable
@@ -27,10 +29,13 @@ class Channel:
         self._lines = LineSplitter(limits.frame_to_sandbox_bytes - 1)
         self._depth_max = limits.frame_depth
         self._interrupts = interrupts
-        self._sending = allocate_lock()
+        self._socket = socket(fileno=fd)
+        self._sending, self._receiving = allocate_lock(), allocate_lock()
         self._runs: deque[Frame] = deque(maxlen=_RUNS_WAITING_MAX)
         self._wake_fd, self._waker_fd = os.pipe()
-        self._started = self._reading = False
+        self._started = self.reads_in_background = False
+        self._poller = poll()
+        self._poller.register(fd, POLLIN)
         self._resume, self._parked = allocate_lock(), allocate_lock()
         self._resume.acquire()
         self._parked.acquire()
@@ -40,6 +45,7 @@ class Channel:
     def next_run(self) -> Frame:
         """Waits for it, on the main thread."""
         while not self._runs:
+            self._poller.poll()
             self._read_some()
         return self._runs.popleft()
 
@@ -55,8 +61,8 @@ class Channel:
 
     def read_in_background(self) -> None:
         """From now until `read_here`. The caller makes sure that a run is active."""
-        if not self._reading:
-            self._reading = True
+        if not self.reads_in_background:
+            self.reads_in_background = True
             if not self._started:
                 self._started = True
                 start_new_thread(self._background, ())
@@ -64,14 +70,28 @@ class Channel:
 
     def read_here(self) -> None:
         """Gives reading back to the main thread."""
-        if self._reading:
+        if self.reads_in_background:
             _write(self._waker_fd, b"w")
             self._parked.acquire()
-            self._reading = False
+            self.reads_in_background = False
+
+    def wait_and_read(self) -> None:
+        """On the main thread, which may be interrupted while it waits but not while it reads."""
+        self._poller.poll()
+        self.read_some()
+
+    def read_some(self) -> None:
+        """What is there, on the main thread."""
+        with self._interrupts:
+            self._read_some()
+
+    def fileno(self) -> int:
+        return self._fd
 
     def leave(self) -> None:
         """In a forked child: the frames are the parent's."""
         if self._fd >= 0:
+            self._socket.detach()
             for fd in (self._fd, self._wake_fd, self._waker_fd):
                 os.close(fd)
             self._fd = -1
@@ -92,20 +112,27 @@ class Channel:
             self._parked.release()
 
     def _read_some(self) -> None:
-        try:
-            data = _read(self._fd, _READ_BYTES)
-        except OSError:
-            _exit(70)
-        if not data:
-            _exit(0)  # the supervisor is gone
-        dropped, results = self._lines.dropped, []
-        for line in self._lines.feed(data):
+        results: list[Frame] = []
+        # Two may read for a moment, while one hands over to the other: neither waits here, and lines stay whole.
+        with self._receiving:
+            try:
+                data = self._socket.recv(_READ_BYTES, MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError:
+                _exit(70)
+            if not data:
+                _exit(0)  # the supervisor is gone
+            dropped = self._lines.dropped
+            lines = self._lines.feed(data)
+            lost = self._lines.dropped != dropped
+        for line in lines:
             try:
                 frame = decode(line, TO_SANDBOX[WORKER], self._depth_max)
             except FrameError:
                 continue
             except MemoryError:
-                self._lines.dropped += 1
+                lost = True
                 continue
             if frame["type"] == "run":
                 self._runs.append(frame)
@@ -113,6 +140,6 @@ class Channel:
                 results.append(frame)
         if results:
             self.on_results(results)
-        if self._lines.dropped != dropped:
+        if lost:
             # Which call it answered is lost with the line; none may wait for ever.
             self.on_lost_result()

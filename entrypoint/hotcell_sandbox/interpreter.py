@@ -129,6 +129,7 @@ class Interpreter:
         loop = self._loop
         task = loop.create_task(main)
         self._interrupts.task = task
+        self._calls.main_loop = loop
         try:
             return loop.run_until_complete(task)
         except CancelledError as error:

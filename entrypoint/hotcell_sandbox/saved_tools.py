@@ -55,10 +55,10 @@ class SavedTools:
 
     def _may_have_unknown_names(self, parts: Iterable[CodeType]) -> bool:
         """Cheaper than a look at the tree, but takes attributes for names."""
-        known = self._namespace.keys() | vars(builtins).keys()
+        defined, built_in = self._namespace, vars(builtins)
         waiting = list(parts)
         for code in waiting:
-            if not known.issuperset(code.co_names):
+            if not all(name in defined or name in built_in for name in code.co_names):
                 return True
             waiting.extend(const for const in code.co_consts if isinstance(const, CodeType))
         return False

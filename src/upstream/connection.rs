@@ -8,7 +8,9 @@ use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ListToolsRequest, PaginatedRequestParams,
     ServerResult,
 };
-use rmcp::service::{NotificationContext, Peer, PeerRequestOptions, RunningService, ServiceError};
+use rmcp::service::{
+    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RunningService, ServiceError,
+};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ClientHandler, RoleClient, ServiceExt};
 use serde_json::value::RawValue;
@@ -75,13 +77,8 @@ impl Connection {
         let face = Face { tools_changed: Arc::clone(&tools_changed) };
         let (stdout, overlong) = BoundedLines::new(pipes.stdout, limits.server_line_bytes_max);
         let transport = AsyncRwTransport::new_client(stdout, pipes.stdin).with_max_line_length(usize::MAX);
-        let failed = |reason: String, stderr: &StderrTail| UpstreamError::Handshake {
-            server: server.clone(),
-            reason,
-            stderr: stderr.last_words(),
-        };
         let opening = async {
-            let service = face.serve(transport).await.map_err(|error| error.to_string())?;
+            let service = face.serve(transport).await.map_err(|error| start_reason(&error))?;
             let peer = service.peer().clone();
             let tools = if peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some()) {
                 list_tools(&peer, limits).await.map_err(|error| format!("tools/list: {error}"))?
@@ -104,8 +101,8 @@ impl Connection {
             }
             Err(reason) => {
                 // Its last words may come after its last breath.
-                process.end().await;
-                Err(failed(reason, &stderr))
+                let stderr = process.end().await.last_words();
+                Err(UpstreamError::Handshake { server, reason, stderr })
             }
         }
     }
@@ -270,6 +267,16 @@ async fn list_tools(peer: &Peer<RoleClient>, limits: &Limits) -> Result<Arc<[Val
         cursor = next;
     }
     Ok(tools.into())
+}
+
+/// Without the names of Rust types, which rmcp puts into the text of transport errors.
+fn start_reason(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
+            "it ended, or closed its end, before it was initialized".into()
+        }
+        other => other.to_string(),
+    }
 }
 
 fn spawn_reason(spec: &ServerSpec, error: &std::io::Error) -> String {

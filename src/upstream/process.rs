@@ -18,6 +18,9 @@ use super::ServerSpec;
 /// How long a server gets after each step of its ending.
 const STEP: Duration = Duration::from_millis(700);
 
+/// How long the last of a dead server's stderr may take to be read.
+const STDERR_END: Duration = Duration::from_millis(100);
+
 /// A running server process. Dropping it kills the whole group.
 pub(super) struct Process {
     child: Child,
@@ -65,8 +68,8 @@ impl Process {
         StderrTail(Arc::clone(&self.stderr))
     }
 
-    /// Ends the group: its stdin is closed already; then SIGTERM, then SIGKILL, each after a while.
-    pub(super) async fn end(mut self) {
+    /// Ends the group and returns its last words: its stdin is closed already; then SIGTERM, then SIGKILL, each after a while.
+    pub(super) async fn end(mut self) -> StderrTail {
         if !self.ended_within(STEP).await {
             self.signal(Signal::SIGTERM);
             self.ended_within(STEP).await;
@@ -77,7 +80,11 @@ impl Process {
         if let Err(error) = self.child.wait().await {
             tracing::debug!(%error, "a server's process could not be reaped");
         }
-        self.stderr_task.abort();
+        // The group is dead, so its stderr ends, unless a process that left the group holds it.
+        if tokio::time::timeout(STDERR_END, &mut self.stderr_task).await.is_err() {
+            self.stderr_task.abort();
+        }
+        self.stderr()
     }
 
     async fn ended_within(&self, limit: Duration) -> bool {

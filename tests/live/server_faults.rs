@@ -57,7 +57,7 @@ fn a_server_that_cannot_start_is_said_with_its_last_words(engine: &Engine) {
     let mut bridge = Bridge::start(&home).warm();
     bridge.ok(CAUGHT);
     let text = bridge.ok("print(caught(mcp_broken.echo.sync))");
-    assert!(text.starts_with("server_failed: server 'broken' did not start: "), "{text}");
+    assert!(text.starts_with("server_not_started: server 'broken' did not start: "), "{text}");
     assert!(text.contains("its last words: fixture_server: the token is missing"), "{text}");
     assert_eq!(bridge.ok("await mcp_good.echo(text='fine')"), "'fine'");
 }
@@ -72,13 +72,13 @@ fn a_command_that_is_not_there_is_said_with_its_name(engine: &Engine) {
     assert_eq!(
         bridge.ok("print(caught(mcp_lost.echo.sync))"),
         format!(
-            "server_failed: server 'lost' could not be started: its command \"no-such-command\" was not found\n{hint}"
+            "server_not_started: server 'lost' could not be started: its command \"no-such-command\" was not found\n{hint}"
         )
     );
     assert_eq!(
         bridge.ok("print(caught(mcp_homeless.echo.sync))"),
         format!(
-            "server_failed: server 'homeless' could not be started: its folder /no/such/folder does not exist\n{hint}"
+            "server_not_started: server 'homeless' could not be started: its folder /no/such/folder does not exist\n{hint}"
         )
     );
 }
