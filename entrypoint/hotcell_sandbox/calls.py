@@ -6,14 +6,11 @@ main thread (a synchronous call, or the event loop of the session), else by the 
 
 from __future__ import annotations
 
-import asyncio
 from _thread import allocate_lock
 from _thread import get_ident as _get_ident
-from asyncio import AbstractEventLoop, CancelledError, Future
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .arguments import encode_arguments
 from .channel import Channel
@@ -21,12 +18,13 @@ from .frames import Frame, encode
 from .interrupts import Interrupts
 from .results import MCPError, answer
 
-_running_loop = asyncio.get_running_loop
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Future
+
 _MAIN_THREAD = _get_ident()
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(NamedTuple):
     """A server of the current run."""
 
     name: str
@@ -96,13 +94,15 @@ class Calls:
             self._channel.read_here()
 
     async def call(self, server: str | None, tool: str, arguments: object) -> Any:
-        waiter = _Waiter(_running_loop())
+        from .event_loop import get_running_loop
+
+        waiter = _Waiter(get_running_loop())
         future = waiter.future
         assert future is not None
         call = self._submit(server, tool, arguments, waiter)
         try:
             frame = await future
-        except (CancelledError, KeyboardInterrupt, GeneratorExit):
+        except BaseException:
             self._abandon(call)
             raise
         return answer(frame, server, tool)

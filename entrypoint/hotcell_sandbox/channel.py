@@ -75,6 +75,9 @@ class Channel:
             self._parked.acquire()
             self.reads_in_background = False
 
+    def has_input(self, wait_ms: int) -> bool:
+        return bool(self._poller.poll(wait_ms))
+
     def wait_and_read(self) -> None:
         """On the main thread, which may be interrupted while it waits but not while it reads."""
         self._poller.poll()

@@ -6,19 +6,16 @@ It does not bound how long: the bridge interrupts. What user code rebinds is res
 from __future__ import annotations
 
 import ast
-import asyncio
 import builtins
 import os
 import sys
 import threading
 from _thread import stack_size
-from asyncio import AbstractEventLoop, CancelledError, Task
 from signal import ITIMER_REAL, setitimer
-from types import CodeType, ModuleType
-from typing import Any
+from types import CodeType, CoroutineType, ModuleType
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from .blocking_asyncio import install_asyncio_run
 from .calls import Calls, Server
 from .figures import take_figures
 from .frames import Frame
@@ -28,13 +25,18 @@ from .report import Sources, bounded_repr, error_report
 from .saved_tools import SavedTools
 from .streams import Streams
 
+if TYPE_CHECKING:
+    from asyncio import Task
+
+    from .event_loop import EventLoop
+
 _CO_COROUTINE = 0x80
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _NAMES_MAX = 5
 _THREAD_STACK_BYTES = 1 << 20
 _RECURSION_LIMIT = sys.getrecursionlimit()
 _compile, _getpid, _exit = compile, os.getpid, os._exit
-_enumerate_threads, _all_tasks = threading.enumerate, asyncio.all_tasks
+_enumerate_threads = threading.enumerate
 _main_thread = threading.main_thread()
 
 
@@ -53,18 +55,27 @@ class Interpreter:
         self._proxies = Proxies(calls, self._namespace)
         self._saved_tools = SavedTools(calls, self._namespace)
         self._known_left: WeakSet[Any] = WeakSet()
-        install_asyncio_run()
         stack_size(_THREAD_STACK_BYTES)
-        self._loop = self._new_loop()
+        self._event_loop: EventLoop | None = None
         self._modules = dict(sys.modules)
         self._builtins = dict(vars(builtins))
         self._importers = list(sys.meta_path)
+
+    def event_loop(self) -> EventLoop:
+        if self._event_loop is None:
+            from .event_loop import EventLoop
+
+            self._event_loop = EventLoop(self._interrupts, self._calls)
+            self._event_loop.prepare()
+        return self._event_loop
 
     def run(self, number: int, code: str, servers: list[Server]) -> Frame:
         """The `done` frame."""
         name = f"<run {number}>"
         notes: list[str] = []
         self._restore(notes)
+        if "asyncio" in code:
+            self.event_loop()
         self._sources.keep(name, code)
         self._calls.begin_run(number, self._proxies.offer(servers))
         self._interrupts.arm()
@@ -104,7 +115,7 @@ class Interpreter:
             parts.insert(0, _compile(statements, name, "exec", _FLAGS, dont_inherit=True))
         self._saved_tools.load_for(tree, parts, notes)
         if any(part.co_flags & _CO_COROUTINE for part in parts):
-            value = self.drive(self._execute_async(parts))
+            value = self.event_loop().drive(self._execute_async(parts))
         else:
             value = None
             for part in parts:
@@ -112,7 +123,7 @@ class Interpreter:
         if value is None:
             return None
         self._namespace["_"] = value
-        if asyncio.iscoroutine(value):
+        if isinstance(value, CoroutineType):
             notes.append("the last expression is a coroutine that was not awaited: put `await` before it")
         return bounded_repr(value)
 
@@ -123,32 +134,6 @@ class Interpreter:
             if part.co_flags & _CO_COROUTINE:
                 value = await value  # type: ignore[misc]
         return value
-
-    # The name is known to `interrupts`: above its frame, asyncio alone means that user code waits.
-    def drive(self, main: Any) -> object:
-        loop = self._loop
-        task = loop.create_task(main)
-        self._interrupts.task = task
-        self._calls.main_loop = loop
-        try:
-            return loop.run_until_complete(task)
-        except CancelledError as error:
-            if self._interrupts.cancelled:
-                raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
-            raise
-        except (KeyboardInterrupt, SystemExit):
-            # Raised in a step of some task: the main one gets to run its `finally` blocks.
-            if not task.done():
-                task.cancel()
-                try:
-                    loop.run_until_complete(task)
-                except (CancelledError, Exception):
-                    pass
-            else:
-                task.cancelled() or task.exception()
-            raise
-        finally:
-            self._interrupts.task = None
 
     def _failed(self, error: BaseException, name: str) -> Frame:
         match error:
@@ -182,9 +167,8 @@ class Interpreter:
         if sys.meta_path[:1] != self._importers[:1]:
             sys.meta_path[:0] = [importer for importer in self._importers if importer not in sys.meta_path]
         self._streams.restore()
-        if self._loop.is_closed():
-            self._loop = self._new_loop()
-        asyncio.set_event_loop(self._loop)
+        if self._event_loop is not None:
+            self._event_loop.prepare()
 
     def _restore_builtins(self, notes: list[str]) -> None:
         current = vars(builtins)
@@ -210,7 +194,7 @@ class Interpreter:
 
     def _note_left_running(self, notes: list[str]) -> None:
         threads = [thread for thread in _enumerate_threads() if thread is not _main_thread and thread.is_alive()]
-        tasks = [task for task in _all_tasks(self._loop) if not task.done()]
+        tasks = [] if self._event_loop is None else self._event_loop.unfinished()
         for things, what in (
             (threads, "threads still running"),
             (tasks, "asyncio tasks paused until a run awaits again"),
@@ -220,11 +204,6 @@ class Interpreter:
             if names:
                 more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
                 notes.append(f"{what}: {', '.join(names[:_NAMES_MAX])}{more}")
-
-    def _new_loop(self) -> AbstractEventLoop:
-        loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(loop)
-        return loop
 
 
 def _name(thing: threading.Thread | Task[Any]) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import inspect
 from collections.abc import Callable, Iterable
 from textwrap import dedent
 from types import CodeType
@@ -17,7 +16,6 @@ from .calls import Calls
 from .report import Sources, error_report
 from .results import MCPError
 
-_getsource = inspect.getsource
 _walk = ast.walk
 
 
@@ -83,9 +81,11 @@ class SavedTools:
 
 
 def source_of(function: Callable[..., Any]) -> str:
+    import inspect  # 6 ms, and rarely needed
+
     if not inspect.isfunction(function):
         raise TypeError(f"save_tool takes a function, not {type(function).__name__}")
     try:
-        return dedent(_getsource(function))
+        return dedent(inspect.getsource(function))
     except (OSError, TypeError):
         raise MCPError(f"the source of {function.__name__} is not known", code="invalid_arguments") from None

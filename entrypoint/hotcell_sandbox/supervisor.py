@@ -121,7 +121,7 @@ class Supervisor:
     def preload(self) -> None:
         """What a worker imports, once it is quiet: the first worker does not wait for it, its successors have it."""
         self.preloaded = True
-        from . import interpreter  # noqa: F401
+        from . import event_loop, interpreter  # noqa: F401
 
     def ready(self, fd: int) -> None:
         worker = self.worker

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
 
 _OOM_SCORE_ADJ = b"1000"
+_QUIET_MS = 20
 _HOME = "/workspace"
 _FONT_CACHE = "/usr/local/share/hotcell/matplotlib"
 _ENVIRONMENT = {
@@ -43,8 +44,8 @@ def main(frame_socket: int, number: int, limits: Limits) -> NoReturn:
     streams = Streams()
     streams.restore()
 
-    # asyncio takes 40 ms: only now, when the bridge already knows that its first run may come. Later workers find it
-    # imported by the supervisor.
+    # Only now, when the bridge already knows that its first run may come. Later workers find them imported by the
+    # supervisor.
     from .calls import Calls
     from .channel import Channel
     from .interpreter import Interpreter
@@ -61,6 +62,8 @@ def main(frame_socket: int, number: int, limits: Limits) -> NoReturn:
         channel.leave()
 
     os.register_at_fork(after_in_child=in_child)
+    if not channel.has_input(_QUIET_MS):
+        interpreter.event_loop()
     while True:
         try:
             frame = channel.next_run()

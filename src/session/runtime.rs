@@ -25,6 +25,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/blocking_asyncio.py",
         "hotcell_sandbox/calls.py",
         "hotcell_sandbox/channel.py",
+        "hotcell_sandbox/event_loop.py",
         "hotcell_sandbox/figures.py",
         "hotcell_sandbox/frames.py",
         "hotcell_sandbox/interpreter.py",

@@ -1,0 +1,59 @@
+"""The session's event loop: runs code that awaits at top level, and keeps its tasks from run to run.
+
+Imported when code first may need it: asyncio takes 40 ms, for which a first run that does not await need not wait.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError, Task, all_tasks, new_event_loop, set_event_loop
+from asyncio import get_running_loop as get_running_loop
+from collections.abc import Coroutine
+from typing import Any
+
+from .blocking_asyncio import install_asyncio_run
+from .calls import Calls
+from .interrupts import Interrupts
+
+
+class EventLoop:
+    def __init__(self, interrupts: Interrupts, calls: Calls) -> None:
+        install_asyncio_run()
+        self._interrupts = interrupts
+        self._calls = calls
+        self._loop = new_event_loop()
+
+    def prepare(self) -> None:
+        """What user code closed or replaced is as at the start again."""
+        if self._loop.is_closed():
+            self._loop = new_event_loop()
+        set_event_loop(self._loop)
+
+    # The name is known to `interrupts`: above its frame, asyncio alone means that user code waits.
+    def drive(self, main: Coroutine[Any, Any, object]) -> object:
+        loop = self._loop
+        task = loop.create_task(main)
+        self._interrupts.task = task
+        self._calls.main_loop = loop
+        try:
+            return loop.run_until_complete(task)
+        except CancelledError as error:
+            if self._interrupts.cancelled:
+                raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
+            raise
+        except (KeyboardInterrupt, SystemExit):
+            # Raised in a step of some task: the main one gets to run its `finally` blocks.
+            if not task.done():
+                task.cancel()
+                try:
+                    loop.run_until_complete(task)
+                except (CancelledError, Exception):
+                    pass
+            else:
+                task.cancelled() or task.exception()
+            raise
+        finally:
+            self._interrupts.task = None
+
+    def unfinished(self) -> list[Task[Any]]:
+        """Tasks that stand still until a run awaits again."""
+        return [task for task in all_tasks(self._loop) if not task.done()]
