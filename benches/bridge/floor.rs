@@ -27,6 +27,8 @@ pub async fn attach_echo(engine: &Engine) -> Samples {
         runtime_dir: None,
         root: false,
         podman: None,
+        ssh: None,
+        home: None,
     };
     let engine = find(&places).await.expect("the engine answers");
     let spec = SandboxSpec {

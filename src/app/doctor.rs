@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::wiring;
-use crate::config::{Config, Severity, locate_program};
-use crate::engine::About;
+use crate::config::{Config, locate_program};
+use crate::engine::{About, find};
 use crate::protocol::Posture;
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
@@ -18,7 +18,10 @@ pub(super) async fn doctor(config: Config) -> ExitCode {
     let probed = Session::probe(wiring::sandbox_settings(&config), limits).await;
     match &probed {
         Ok((about, report)) => sandbox(about, report, &config),
-        Err(fault) => no_sandbox(fault),
+        Err(fault) => {
+            engine_alone(&config).await;
+            no_sandbox(fault);
+        }
     }
     servers(&config);
     problems(&config);
@@ -46,6 +49,16 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     }
 }
 
+/// The engine, where there is one though no sandbox could be started.
+async fn engine_alone(config: &Config) {
+    let Ok(engine) = find(&wiring::sandbox_settings(config).places).await else { return };
+    match engine.about().await {
+        Ok(about) => line("engine", &format!("{} {}", about.kind, about.version)),
+        Err(error) => line("engine", &error.to_string()),
+    }
+    line("socket", &engine.address);
+}
+
 fn no_sandbox(fault: &ToolFault) {
     line("sandbox", &format!("MISSING: {}", fault.message));
     line("", &format!("what to do: {}", fault.hint));
@@ -67,7 +80,7 @@ fn servers(config: &Config) {
 }
 
 fn problems(config: &Config) {
-    for problem in config.problems.iter().filter(|problem| problem.severity != Severity::Note) {
+    for problem in &config.problems {
         line("config", &format!("{}: {problem}", problem.severity));
     }
 }

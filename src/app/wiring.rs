@@ -62,7 +62,10 @@ pub(super) fn sandbox_settings(config: &Config) -> SandboxSettings {
             runtime_dir: addresses.runtime_dir.clone(),
             root: addresses.uid == 0,
             podman: addresses.podman.clone(),
+            ssh: addresses.ssh.clone(),
+            home: addresses.home.clone(),
         },
+        unreadable: config.sandbox_problem().map(ToString::to_string),
         images: match &config.image {
             Some(image) => vec![image.clone()],
             None => vec![OWN_IMAGE.into(), PLAIN_IMAGE.into()],

@@ -13,12 +13,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{Broker, Call, fault};
 use super::arguments;
-use crate::catalog::{self, Catalog, Detail};
+use crate::catalog::{self, Catalog, Detail, Tools};
+use crate::names::ServerName;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
 /// How long helpers that look at all servers wait for the slowest.
 const LISTING: Duration = Duration::from_secs(10);
+/// The same for a server that failed before: it is not waited for at every search.
+const LISTING_AGAIN: Duration = Duration::from_millis(200);
 /// Servers that are started side by side for such a helper.
 const LISTED_AT_ONCE: usize = 8;
 /// Hits of a search that asks for no number, as in the system that hotcell replaces.
@@ -150,11 +153,19 @@ impl Broker {
 
     /// The catalog in which every server of the run has its tools or the reason why not.
     async fn all_listed(&self, call: &Call<'_>, cancel: &CancellationToken) -> Catalog {
-        let deadline = call.deadline.min(Instant::now() + LISTING);
+        let now = Instant::now();
+        let known = self.catalog();
+        let deadline = |server: &ServerName| {
+            let failed = known
+                .server(server.as_str())
+                .is_some_and(|known| matches!(known.tools, Tools::Failed { .. }));
+            call.deadline.min(now + if failed { LISTING_AGAIN } else { LISTING })
+        };
+        let deadline = &deadline;
         let servers = self.server_names(call.scope);
         stream::iter(&servers)
             .for_each_concurrent(LISTED_AT_ONCE, |server| async move {
-                if let Err(error) = self.connected(server, deadline, cancel).await {
+                if let Err(error) = self.connected(server, deadline(server), cancel).await {
                     tracing::info!(%server, %error, "a server's tools are not known");
                 }
             })

@@ -10,7 +10,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::environment::Environment;
 use super::locate::locate_program;
-use super::problem::Problem;
+use super::problem::{Origin, Problem, Severity};
 use super::servers::{self, ServerConfig};
 use super::variables::{self as read, Variables};
 use crate::limits::Limits;
@@ -90,6 +90,10 @@ pub struct EngineAddresses {
     pub path: Option<OsString>,
     /// The `podman` command on PATH, where there is one.
     pub podman: Option<PathBuf>,
+    /// The `ssh` command on PATH, where there is one.
+    pub ssh: Option<PathBuf>,
+    /// The user's home folder, in which desktop engines put their sockets.
+    pub home: Option<PathBuf>,
 }
 
 /// A user and group by number; the user is never 0.
@@ -129,6 +133,16 @@ pub enum StructuredContent {
 }
 
 const DAY_S: u64 = 86_400;
+
+/// Settings of the sandbox: one that cannot be read must not be replaced by something weaker.
+const SANDBOX_VARIABLES: [&str; 6] = [
+    "MCP_BRIDGE_RUNTIME",
+    "MCP_BRIDGE_IMAGE",
+    "MCP_BRIDGE_MEMORY",
+    "MCP_BRIDGE_PIDS",
+    "MCP_BRIDGE_CPUS",
+    "MCP_BRIDGE_CONTAINER_USER",
+];
 
 impl Config {
     /// Reads the captured variables and the configuration files that they lead to.
@@ -177,6 +191,17 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The problem with a setting of the sandbox, if one cannot be read: then no sandbox may be started.
+    #[must_use]
+    pub fn sandbox_problem(&self) -> Option<&Problem> {
+        self.problems.iter().find(|problem| {
+            matches!(&problem.origin, Origin::Variable(name) if SANDBOX_VARIABLES.contains(&name.as_str()))
+                && problem.severity == Severity::Error
+        })
+    }
+}
+
 impl EngineAddresses {
     fn of(environment: &Environment) -> Self {
         let text =
@@ -192,6 +217,8 @@ impl EngineAddresses {
             uid: environment.uid,
             path: path.map(OsString::from),
             podman: locate_program(Path::new("podman"), path, cwd),
+            ssh: locate_program(Path::new("ssh"), path, cwd),
+            home: environment.home.clone(),
         }
     }
 }

@@ -354,3 +354,27 @@ fn no_problem_repeats_a_value_that_may_be_secret() {
     assert!(!seen.contains("s3cret"), "{seen}");
     assert_eq!(seen.lines().count(), 4, "{seen}");
 }
+
+#[test]
+fn a_file_describes_the_entries_that_do_not_describe_themselves() {
+    let config = Home::new()
+        .file(
+            "a.json",
+            r#"{"description": "of the file", "mcpServers": {"x": {"command": "/x"}, "y": {"command": "/y", "description": "own"}}}"#,
+        )
+        .load();
+    let about: Vec<_> = config.servers.iter().map(|server| server.description.as_deref()).collect();
+    assert_eq!(about, [Some("of the file"), Some("own")]);
+}
+
+#[test]
+fn a_setting_of_the_sandbox_that_cannot_be_read_is_told_apart_from_others() {
+    let problem = |name: &str, value: &str| {
+        Home::new().variable(name, value).load().sandbox_problem().map(|problem| problem.origin.clone())
+    };
+    for name in ["RUNTIME", "MEMORY", "PIDS", "CPUS", "CONTAINER_USER"] {
+        let name = format!("MCP_BRIDGE_{name}");
+        assert_eq!(problem(&name, "pdoman"), Some(Origin::Variable(name.clone())));
+    }
+    assert_eq!(problem("MCP_BRIDGE_OUTPUT_MODE", "pdoman"), None);
+}

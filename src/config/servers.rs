@@ -169,7 +169,14 @@ fn read_entries(
         reading.report(servers.value.at, "mcpServers", message);
         return Vec::new();
     };
-    sound_entries(&mut reading, entries)
+    let about = members.iter().find(|member| member.key == "description").map(|member| &member.value.node);
+    let mut entries = sound_entries(&mut reading, entries);
+    if let Some(Node::String(about)) = about {
+        for entry in &mut entries {
+            entry.server.description.get_or_insert_with(|| about.clone());
+        }
+    }
+    entries
 }
 
 /// The sound entries of one file whose names stand there once.

@@ -10,6 +10,8 @@ pub enum EngineError {
     NoEngine {
         /// Each place and why it did not serve.
         tried: Vec<String>,
+        /// Whether the operator named the place.
+        named: bool,
     },
     /// None of the images is there.
     #[error("the sandbox image is missing: {}", names.join(", "))]
@@ -49,6 +51,11 @@ impl EngineError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
+            Self::NoEngine { named: true, .. } => {
+                "start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct \
+                 MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for"
+                    .into()
+            }
             Self::NoEngine { .. } if cfg!(target_os = "macos") => {
                 "start one: `podman machine start`, or open Docker Desktop; to install Podman: `brew install podman`"
                     .into()
@@ -75,8 +82,22 @@ impl EngineError {
             bollard::errors::Error::DockerResponseServerError { status_code, message } => {
                 format!("{message} (status {status_code})")
             }
-            other => other.to_string(),
+            other => with_causes(other),
         };
         Self::Request { action, message }
     }
+}
+
+/// An error with what caused it: HTTP clients say little themselves.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, Docker};
 
-use super::error::EngineError;
-use super::podman_service::PodmanService;
+use super::error::{EngineError, with_causes};
+use super::private_socket::{PrivateSocket, SshAddress};
 
 /// Which engine the operator wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,10 @@ pub struct Places {
     pub root: bool,
     /// The `podman` program, if there is one.
     pub podman: Option<PathBuf>,
+    /// The `ssh` program, if there is one.
+    pub ssh: Option<PathBuf>,
+    /// The user's home folder, in which desktop engines put their sockets.
+    pub home: Option<PathBuf>,
 }
 
 /// What kind of engine answered.
@@ -55,7 +59,7 @@ pub struct Engine {
     /// Where it listens.
     pub address: String,
     /// The service that the bridge started for itself, kept for its `Drop`.
-    _service: Option<Arc<PodmanService>>,
+    _service: Option<Arc<PrivateSocket>>,
 }
 
 /// What an engine says of itself.
@@ -83,8 +87,7 @@ pub async fn find(places: &Places) -> Result<Engine, EngineError> {
     let mut tried = Vec::new();
     for candidate in candidates(places) {
         let found = match candidate {
-            Candidate::At { address, only: None } => connect(&address, None).await,
-            Candidate::At { address, only: Some(kind) } => connect_to(&address, kind).await,
+            Candidate::At { address, only } => connect_to(&address, only, places).await,
             Candidate::OwnPodman => own_podman(places).await,
         };
         match found {
@@ -92,7 +95,7 @@ pub async fn find(places: &Places) -> Result<Engine, EngineError> {
             Err(reason) => tried.push(reason),
         }
     }
-    Err(EngineError::NoEngine { tried })
+    Err(EngineError::NoEngine { tried, named: matches!(places.choice, Choice::At(_)) })
 }
 
 fn candidates(places: &Places) -> Vec<Candidate> {
@@ -137,18 +140,47 @@ fn candidates(places: &Places) -> Vec<Candidate> {
     if docker {
         list.extend(socket("/var/run/docker.sock".into(), docker_host_kind));
     }
+    // Desktop engines: they run in a machine of their own.
+    let at_home = |path: &str| places.home.as_ref().map(|home| home.join(path));
+    if podman {
+        let machine = at_home(".local/share/containers/podman/machine/podman.sock");
+        list.extend(machine.and_then(|path| socket(path, None)));
+    }
+    if docker {
+        list.extend(at_home(".docker/run/docker.sock").and_then(|path| socket(path, docker_host_kind)));
+    }
     list
 }
 
 async fn own_podman(places: &Places) -> Result<Engine, String> {
     let program = places.podman.as_ref().ok_or("podman is not installed")?;
-    let service = PodmanService::start(program).await.map_err(|error| format!("podman service: {error}"))?;
+    let service = PrivateSocket::podman(program).await.map_err(|error| format!("podman service: {error}"))?;
     let address = service.address();
     connect(&address, Some(Arc::new(service))).await
 }
 
-async fn connect_to(address: &str, wanted: EngineKind) -> Result<Engine, String> {
-    let engine = connect(address, None).await?;
+/// An engine behind ssh: its socket is forwarded to a private one here, unless the address names none; then the
+/// remote `docker` command is asked for it.
+async fn connect_by_ssh(address: &str, places: &Places) -> Result<Engine, String> {
+    let remote = SshAddress::parse(address)?;
+    let Some(socket) = remote.socket.clone() else { return connect(address, None).await };
+    let program = places.ssh.as_ref().ok_or_else(|| format!("{address}: ssh is not installed"))?;
+    let tunnel =
+        PrivateSocket::ssh(program, &remote, &socket).await.map_err(|error| format!("{address}: {error}"))?;
+    let forwarded = tunnel.address();
+    let mut engine =
+        connect(&forwarded, Some(Arc::new(tunnel))).await.map_err(|error| format!("{address}: {error}"))?;
+    engine.address = address.to_owned();
+    Ok(engine)
+}
+
+async fn connect_to(address: &str, wanted: Option<EngineKind>, places: &Places) -> Result<Engine, String> {
+    let engine = if address.starts_with("ssh://") {
+        connect_by_ssh(address, places).await?
+    } else {
+        connect(address, None).await?
+    };
+    let Some(wanted) = wanted else { return Ok(engine) };
     let about = engine.about().await.map_err(|error| format!("{address}: {error}"))?;
     if about.kind == wanted {
         return Ok(engine);
@@ -156,7 +188,7 @@ async fn connect_to(address: &str, wanted: EngineKind) -> Result<Engine, String>
     Err(format!("{address}: answers as {}, which was not asked for", about.kind))
 }
 
-async fn connect(address: &str, service: Option<Arc<PodmanService>>) -> Result<Engine, String> {
+async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<Engine, String> {
     let seconds = 120;
     // No version is negotiated: bollard 0.21 asks without one, and the engine answers as its own newest. It would
     // also cost half a second on Podman, which starts its runtime to tell its version.
@@ -175,7 +207,7 @@ async fn connect(address: &str, service: Option<Arc<PodmanService>>) -> Result<E
     tokio::time::timeout(ANSWER, docker.ping())
         .await
         .map_err(|_| format!("{address}: did not answer within {} s", ANSWER.as_secs()))?
-        .map_err(|error| format!("{address}: {error}"))?;
+        .map_err(|error| format!("{address}: {}", with_causes(&error)))?;
     Ok(Engine { docker, address: address.to_owned(), _service: service })
 }
 

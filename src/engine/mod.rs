@@ -6,7 +6,7 @@ mod container;
 mod error;
 mod find;
 mod owner;
-mod podman_service;
+mod private_socket;
 
 pub use container::{Container, ContainerOutput, SandboxSpec, Streams};
 pub use error::EngineError;

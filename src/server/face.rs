@@ -80,11 +80,18 @@ impl Face {
         let run = tokio::spawn(async move { session.run(RunAsked { request, cancel, progress }).await });
         let reporting = CancellationToken::new();
         let stop = reporting.clone().drop_guard();
-        if let Some(token) = context.meta.get_progress_token() {
-            tokio::spawn(report_progress(context.peer.clone(), token, heard, reporting));
-        }
+        let reports = context
+            .meta
+            .get_progress_token()
+            .map(|token| tokio::spawn(report_progress(context.peer.clone(), token, heard, reporting)));
         let report = run.await;
         drop(stop);
+        // Joined before the answer goes out, so that no progress comes after it.
+        if let Some(reports) = reports
+            && let Err(error) = reports.await
+        {
+            tracing::error!(%error, "a run's progress task broke");
+        }
         match report {
             Ok(Ok(report)) => render::render(&report, self.settings.output_mode, &self.settings.limits),
             Ok(Err(fault)) => render::refusal(&fault, self.settings.output_mode, &self.settings.limits),

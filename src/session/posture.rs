@@ -41,7 +41,8 @@ pub(super) fn unenforced(posture: &Posture, asked: &Asked) -> Vec<String> {
             found.push(format!("the {name} limit of {wanted} {unit} is not enforced by this engine"));
         }
     };
-    expect("memory", posture.memory_max_bytes, asked.memory_bytes, 1 << 20, "bytes");
+    let mib = |bytes: u64| bytes >> 20;
+    expect("memory", posture.memory_max_bytes.map(mib), mib(asked.memory_bytes), 1, "MiB");
     expect("pids", posture.pids_max, asked.pids_max, 0, "processes");
     if let Some(millis) = asked.cpu_millis {
         expect("cpu", posture.cpu_max_millis, millis, 1, "thousandths of a CPU");
@@ -111,7 +112,7 @@ mod tests {
         assert_eq!(
             unenforced(&ignored, &asked()),
             [
-                "the memory limit of 536870912 bytes is not enforced by this engine",
+                "the memory limit of 512 MiB is not enforced by this engine",
                 "the pids limit of 128 processes is not enforced by this engine",
                 "the cpu limit of 500 thousandths of a CPU is not enforced by this engine",
             ]

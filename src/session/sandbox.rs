@@ -36,6 +36,8 @@ pub struct SandboxSettings {
     pub pids_max: u64,
     /// Thousandths of a CPU; nothing for no limit.
     pub cpu_millis: Option<u64>,
+    /// A setting of the sandbox that cannot be read: then there is no sandbox.
+    pub unreadable: Option<String>,
     /// Where the lock that marks this bridge as alive is kept.
     pub lock_dir: PathBuf,
 }
@@ -96,6 +98,9 @@ impl Maker {
 
     /// Starts a sandbox and waits for its interpreter.
     pub(super) async fn make(&mut self) -> Result<Sandbox, ToolFault> {
+        if let Some(problem) = &self.settings.unreadable {
+            return Err(Failure::Unreadable { problem: problem.clone() }.into_fault());
+        }
         match self.attempt().await {
             // Seen about once in a thousand starts on Podman: the stream ends before the first frame.
             Err(Failure::Silent { stderr }) if stderr.is_empty() => self.attempt().await,
@@ -228,7 +233,7 @@ impl Maker {
         }
         report.notices.extend(posture::unenforced(posture, &asked));
         if !posture.user_namespace {
-            let notice = "the container engine is rootful: no rootless one was found, and one would be safer";
+            let notice = "the container engine is rootful; a rootless one would be safer";
             report.notices.push(notice.into());
         }
         Ok(())
@@ -284,6 +289,8 @@ impl Sandbox {
 enum Failure {
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error("no sandbox is started with a setting that cannot be read: {problem}")]
+    Unreadable { problem: String },
     #[error("no engine has been used yet")]
     NoEngineYet,
     #[error("the owner lock is missing")]
@@ -309,6 +316,7 @@ impl Failure {
             Self::Silent { .. } => {
                 "the image must have python3 >= 3.11 in its PATH; `hotcell doctor` shows the image".into()
             }
+            Self::Unreadable { .. } => "correct the variable, or unset it for its default".into(),
             Self::Weak { .. } => {
                 "`hotcell doctor` shows what the engine enforces; another engine may serve".into()
             }

@@ -59,7 +59,7 @@ pub enum UpstreamError {
         message: String,
     },
     /// It did not answer in time; the request was cancelled there.
-    #[error("server '{server}' did not answer within the run's time")]
+    #[error("server '{server}' did not answer in time")]
     Deadline {
         /// The server.
         server: ServerName,

@@ -42,8 +42,7 @@ fn doctor_without_an_engine_says_what_to_do_and_fails() {
             stdout: format!(
                 "hotcell {}\n\
                  sandbox    MISSING: no container engine is running (unix://{socket}: Socket not found: {socket})\n\
-                 \x20          what to do: install one with `sudo apt-get install podman` (or your distribution's way), \
-                 or start it with `systemctl --user start podman.socket`; `hotcell doctor` shows what was tried\n\
+                 \x20          what to do: start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for\n\
                  server     good: found at {program} ({config})\n\
                  server     lost: NOT FOUND: command no-such-command ({config})\n",
                 env!("CARGO_PKG_VERSION")
@@ -65,11 +64,19 @@ fn run_without_an_engine_exits_as_container_commands_do() {
             125,
             &format!(
                 "hotcell: no container engine is running (unix://{socket}: Socket not found: {socket})\n  \
-                 install one with `sudo apt-get install podman` (or your distribution's way), or start it with \
-                 `systemctl --user start podman.socket`; `hotcell doctor` shows what was tried\n"
+                 start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for\n"
             )
         )
     );
+}
+
+#[test]
+fn a_setting_of_the_sandbox_that_cannot_be_read_starts_no_sandbox() {
+    let home = Home::new().env("MCP_BRIDGE_RUNTIME", "pdoman");
+    let output = home.run(&["run", "-c", "print(1)"]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(125), ""));
+    let refusal = "hotcell: no sandbox is started with a setting that cannot be read: MCP_BRIDGE_RUNTIME: is \"pdoman\"";
+    assert!(output.stderr.contains(refusal), "{}", output.stderr);
 }
 
 #[test]

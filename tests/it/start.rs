@@ -76,8 +76,7 @@ fn a_run_without_an_engine_says_what_is_missing_and_what_to_type() {
         format!(
             "status: error\n\
              error: no container engine is running (unix://{socket}: Socket not found: {socket})\n\
-             hint: install one with `sudo apt-get install podman` (or your distribution's way), or start it with \
-             `systemctl --user start podman.socket`; `hotcell doctor` shows what was tried"
+             hint: start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for"
         )
     );
     // It serves on, and looks again each time.

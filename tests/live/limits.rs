@@ -94,7 +94,7 @@ fn what_the_engine_ignores_is_said_in_the_first_reply_and_by_doctor(engine: &Eng
     let second = bridge.ok("2");
     assert_eq!(second, "2", "said once");
     let limits = [
-        ("memory", "the memory limit of 536870912 bytes is not enforced by this engine"),
+        ("memory", "the memory limit of 512 MiB is not enforced by this engine"),
         ("processes", "the pids limit of 128 processes is not enforced by this engine"),
         ("cpus", "the cpu limit of 500 thousandths of a CPU is not enforced by this engine"),
     ];
@@ -111,7 +111,7 @@ fn what_the_engine_ignores_is_said_in_the_first_reply_and_by_doctor(engine: &Eng
 
 fn a_rootful_engine_is_said_once(engine: &Engine) {
     let mut bridge = Bridge::start(&Home::on(engine));
-    let note = "note: the container engine is rootful: no rootless one was found, and one would be safer";
+    let note = "note: the container engine is rootful; a rootless one would be safer";
     assert_eq!(bridge.ok("1").contains(note), !engine.is_rootless());
     assert_eq!(bridge.ok("2"), "2");
 }
