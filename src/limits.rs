@@ -51,6 +51,8 @@ pub struct Limits {
     pub server_stderr_bytes_max: usize,
     /// Pages of `tools/list` that are read.
     pub tool_pages_max: usize,
+    /// Bytes of JSON of one server's tools that are kept.
+    pub tool_list_bytes_max: usize,
     /// Tools of one server that are kept.
     pub tools_per_server_max: usize,
     /// Longest line from the client, line feed included.
@@ -104,6 +106,7 @@ impl Default for Limits {
             server_line_bytes_max: 64 * MIB,
             server_stderr_bytes_max: 64 * KIB,
             tool_pages_max: 1000,
+            tool_list_bytes_max: 32 * MIB,
             tools_per_server_max: 10_000,
             client_line_bytes_max: 16 * MIB,
             config_file_bytes_max: MIB as u64,

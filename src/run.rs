@@ -63,6 +63,23 @@ pub struct RunReport {
     pub calls: Vec<CallRecord>,
 }
 
+impl RunReport {
+    /// The report of a run that never started.
+    #[must_use]
+    pub fn not_started(fault: ToolFault) -> Self {
+        Self {
+            outcome: RunOutcome::NotStarted(fault),
+            output: Output::default(),
+            value: None,
+            images: vec![],
+            state: StateNote::Kept,
+            notes: vec![],
+            servers: vec![],
+            calls: vec![],
+        }
+    }
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunOutcome {

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
 
 _MAIN_THREAD = _get_ident()
+_CALLS_PER_WORKER_BITS = 32
 
 
 class Server(NamedTuple):
@@ -48,7 +49,9 @@ class _Waiter:
 
 
 class Calls:
-    def __init__(self, channel: Channel, interrupts: Interrupts, flush: Callable[[], None], in_flight_max: int) -> None:
+    def __init__(
+        self, channel: Channel, interrupts: Interrupts, flush: Callable[[], None], in_flight_max: int, worker: int
+    ) -> None:
         self.servers: Mapping[str, Server] = {}
         self.in_child = False
         self._channel = channel
@@ -57,7 +60,8 @@ class Calls:
         self._in_flight_max = max(1, in_flight_max)
         self._lock = allocate_lock()
         self._run: int | None = None
-        self._last = 0
+        # A result that was meant for an earlier worker answers no call of this one.
+        self._last = worker << _CALLS_PER_WORKER_BITS
         self._in_flight = 0
         self._pending: dict[int, _Waiter] = {}
         self._queue: deque[tuple[int, bytes]] = deque()
@@ -255,7 +259,10 @@ class Calls:
     def _lost_result(self) -> None:
         with self._lock:
             answered = [
-                (self._pending.pop(call), _fault("too_large", "a result was lost: no memory was left for it"))
+                (
+                    self._pending.pop(call),
+                    _fault("too_large", "a result was lost: it nests too deep, or no memory was left for it"),
+                )
                 for call, waiter in list(self._pending.items())
                 if waiter.sent
             ]

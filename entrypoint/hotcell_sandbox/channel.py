@@ -8,7 +8,7 @@ which another thread or another event loop waits.
 from __future__ import annotations
 
 import os
-from _socket import MSG_DONTWAIT, socket
+from _socket import MSG_DONTWAIT, socket, socketpair
 from _thread import allocate_lock, start_new_thread
 from collections import deque
 from collections.abc import Callable
@@ -20,7 +20,9 @@ from .limits import Limits
 
 _READ_BYTES = 1 << 18
 _RUNS_WAITING_MAX = 16
-_read, _write, _exit = os.read, os.write, os._exit
+# How late the thread may see that it is to park, if user code took the wake-up out of its socket, or closed that.
+_PARK_MS_MAX = 200
+_write, _exit = os.write, os._exit
 
 
 class Channel:
@@ -32,7 +34,9 @@ class Channel:
         self._socket = socket(fileno=fd)
         self._sending, self._receiving = allocate_lock(), allocate_lock()
         self._runs: deque[Frame] = deque(maxlen=_RUNS_WAITING_MAX)
-        self._wake_fd, self._waker_fd = os.pipe()
+        self._wake, self._waker = socketpair()
+        self._wake_fd = self._wake.fileno()
+        self._park_asked = False
         self._started = self.reads_in_background = False
         self._poller = poll()
         self._poller.register(fd, POLLIN)
@@ -71,7 +75,11 @@ class Channel:
     def read_here(self) -> None:
         """Gives reading back to the main thread."""
         if self.reads_in_background:
-            _write(self._waker_fd, b"w")
+            self._park_asked = True
+            try:
+                self._waker.send(b"w", MSG_DONTWAIT)
+            except OSError:  # full, which wakes as well, or closed by user code: the thread sees it by itself
+                pass
             self._parked.acquire()
             self.reads_in_background = False
 
@@ -95,9 +103,10 @@ class Channel:
         """In a forked child: the frames are the parent's."""
         if self._fd >= 0:
             self._socket.detach()
-            for fd in (self._fd, self._wake_fd, self._waker_fd):
-                os.close(fd)
+            os.close(self._fd)
             self._fd = -1
+            self._wake.close()
+            self._waker.close()
 
     def _background(self) -> None:
         poller = poll()
@@ -105,14 +114,24 @@ class Channel:
         poller.register(self._wake_fd, POLLIN)
         while True:
             self._resume.acquire()
-            while True:
-                ready = [fd for fd, _ in poller.poll()]
+            # Only the flag counts: what comes over the socket may be user code's.
+            while not self._park_asked:
+                ready = [fd for fd, _ in poller.poll(_PARK_MS_MAX)]
                 if self._fd in ready:
                     self._read_some()
-                if self._wake_fd in ready:
-                    _read(self._wake_fd, 1)
-                    break
+                if self._wake_fd in ready and not self._drained():
+                    poller.unregister(self._wake_fd)
+            self._park_asked = False
             self._parked.release()
+
+    def _drained(self) -> bool:
+        """False if the socket is of no use any more: it would be ready for ever."""
+        try:
+            return bool(self._wake.recv(_READ_BYTES, MSG_DONTWAIT))
+        except BlockingIOError:  # user code was quicker
+            return True
+        except OSError:
+            return False
 
     def _read_some(self) -> None:
         results: list[Frame] = []
@@ -132,7 +151,8 @@ class Channel:
         for line in lines:
             try:
                 frame = decode(line, TO_SANDBOX[WORKER], self._depth_max)
-            except FrameError:
+            except FrameError as error:
+                lost = lost or error.kind == "depth"
                 continue
             except MemoryError:
                 lost = True

@@ -5,6 +5,7 @@ Imported when code first may need it: asyncio takes 40 ms, for which a first run
 
 from __future__ import annotations
 
+import asyncio
 from asyncio import CancelledError, Task, all_tasks, new_event_loop, set_event_loop
 from asyncio import get_running_loop as get_running_loop
 from collections.abc import Coroutine
@@ -16,6 +17,9 @@ from .interrupts import Interrupts
 
 
 class EventLoop:
+    # Kept here, since user code may take it out of sys.modules.
+    asyncio = asyncio
+
     def __init__(self, interrupts: Interrupts, calls: Calls) -> None:
         install_asyncio_run()
         self._interrupts = interrupts

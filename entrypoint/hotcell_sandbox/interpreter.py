@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from .calls import Calls, Server
-from .figures import take_figures
+from .figures import IMAGES, take_figures
 from .frames import Frame
 from .interrupts import Interrupts
 from .proxies import Proxies
@@ -75,16 +75,17 @@ class Interpreter:
         notes: list[str] = []
         self._restore(notes)
         if "asyncio" in code:
-            self.event_loop()
+            # The tool's description uses it without an import; a name of the user's own stays.
+            self._namespace.setdefault("asyncio", self.event_loop().asyncio)
         self._sources.keep(name, code)
         self._calls.begin_run(number, self._proxies.offer(servers))
+        IMAGES.begin_run()
         self._interrupts.arm()
         value: str | None = None
-        images: list[dict[str, str]] = []
         try:
             self._interrupts.run_active = True
             value = self._execute(name, code, notes)
-            take_figures(images, notes)
+            take_figures(IMAGES, notes)
             self._interrupts.run_active = False
             end: Frame = {"outcome": "finished"}
         except BaseException as error:
@@ -95,9 +96,12 @@ class Interpreter:
         self._stop_tricks(notes)
         if _getpid() != self._pid:
             self._end_child(end)
+        IMAGES.note_left_out(notes)
         self._note_left_running(notes)
         self._calls.end_run()
         self._streams.flush()
+        # A copy: a thread that outlives the run may show one meanwhile.
+        images = list(IMAGES.taken)
         return {"type": "done", "run": number, **end, "value": value, "images": images, "notes": notes}
 
     def _execute(self, name: str, code: str, notes: list[str]) -> str | None:

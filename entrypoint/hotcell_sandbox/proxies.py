@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from _frozen_importlib import ModuleSpec
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +18,7 @@ _PACKAGE = "mcp.servers."
 
 
 class ToolFunction:
-    """A tool: `await it(argument=...)`, or `it.sync(argument=...)` without await."""
+    # A tool: `await it(argument=...)`, or `it.sync(argument=...)` without await. No docstring, since the name is taken.
 
     def __init__(self, calls: Calls, server: str, tool: str) -> None:
         self._calls = calls
@@ -33,6 +33,19 @@ class ToolFunction:
     def sync(self, *positional: object, **arguments: Any) -> Any:
         self._keywords_only(positional)
         return self._calls.call_sync(self._server, self._tool, arguments)
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """The tool's description: asked for when it is looked at, and empty when it cannot be had."""
+        arguments = {"server": self._server, "tool": self._tool, "detail": "summary"}
+        try:
+            docs = self._calls.call_sync(None, "query_tool_docs", arguments)
+        except MCPError:
+            return ""
+        match docs:
+            case [{"description": str(description)}]:
+                return description
+        return ""
 
     def _keywords_only(self, positional: tuple[object, ...]) -> None:
         if positional:
@@ -71,9 +84,17 @@ class ServerModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
-            tools = self._calls.call_sync(None, "list_tools", {"server": self._server})
-            return [str(tool["alias"]) for tool in tools]
+            return list(self._tool_map())
+        if name == "TOOLS":
+            return list(self._tool_map().values())
+        if name == "TOOL_MAP":
+            return self._tool_map()
         return ToolFunction(self._calls, self._server, _tool_name(name))
+
+    def _tool_map(self) -> dict[str, dict[str, Any]]:
+        """The tools' metadata, by the names that they have in Python."""
+        tools = self._calls.call_sync(None, "list_tools", {"server": self._server})
+        return {str(tool["alias"]): tool for tool in tools}
 
 
 class ServerTable(dict[str, ServerProxy]):
@@ -95,6 +116,9 @@ class Proxies:
         self._table = ServerTable()
         self._proxies: dict[Server, ServerProxy] = {}
         self._modules: dict[Server, ServerModule] = {}
+        # Those of the run, by alias.
+        self._offered: dict[str, ServerModule] = {}
+        self._package = vars(sys.modules["mcp.servers"])
         self._lasting = {"mcp": sys.modules["mcp"], "runtime": runtime, "save_tool": runtime.save_tool}
         namespace.update(self._lasting)
         sys.meta_path.insert(0, self)
@@ -107,23 +131,33 @@ class Proxies:
                 self._proxies[server] = ServerProxy(self._calls, server)
                 self._modules[server] = ServerModule(self._calls, server)
             self._table[server.name] = self._namespace[f"mcp_{server.alias}"] = self._proxies[server]
+        self._offer_modules({server.alias: self._modules[server] for server in servers})
         self._namespace["mcp_servers"] = self._table
         self._namespace["LOADED_MCP_SERVERS"] = tuple(self._table)
         for name, thing in self._lasting.items():
             self._namespace.setdefault(name, thing)
         return {server.name: server for server in servers}
 
+    def _offer_modules(self, modules: dict[str, ServerModule]) -> None:
+        for alias, module in self._offered.items():
+            if modules.get(alias) is not module:
+                # An import of it would find it there, though it is not of this run any more.
+                sys.modules.pop(_PACKAGE + alias, None)
+                self._package.pop(alias, None)
+        self._offered = modules
+        self._package["__all__"] = list(modules)
+
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if not name.startswith(_PACKAGE):
             return None
         alias = name.removeprefix(_PACKAGE)
-        if not any(server.alias == alias for server in self._modules):
-            raise ModuleNotFoundError(f"Server {alias!r} is not available. {_available(self._table)}", name=name)
+        if alias not in self._offered:
+            # Under its whole name, `from mcp.servers import x` would put an error of its own in the place of this one.
+            raise ModuleNotFoundError(f"Server {alias!r} is not available. {_available(self._offered)}", name=alias)
         return ModuleSpec(name, self, origin="hotcell")  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        alias = spec.name.removeprefix(_PACKAGE)
-        return next(module for server, module in self._modules.items() if server.alias == alias)
+        return self._offered[spec.name.removeprefix(_PACKAGE)]
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing: it was whole when it was made."""
@@ -136,5 +170,5 @@ def _tool_name(name: str) -> str:
     return name
 
 
-def _available(servers: dict[str, ServerProxy]) -> str:
+def _available(servers: Iterable[str]) -> str:
     return f"In this run: {', '.join(sorted(servers)) or 'none'}."

@@ -9,8 +9,10 @@ from binascii import a2b_base64
 from json.decoder import JSONDecoder
 from typing import Any
 
+from .figures import IMAGES
 from .frames import DEPTH_MAX, Frame, deeper_than
 
+_MIME_TYPE_CHARACTERS_MAX = 100
 _loads = JSONDecoder().decode
 
 
@@ -60,8 +62,18 @@ class Blob:
             file.write(self.data)
         return path
 
+    def show(self) -> None:
+        """Puts an image among those of the run, as open figures are."""
+        if not self._is_image():
+            raise TypeError(f"only images can be shown, not {self.mime_type[:_MIME_TYPE_CHARACTERS_MAX]}; .save(path)")
+        IMAGES.show(self.mime_type, self.data)
+
+    def _is_image(self) -> bool:
+        return self.mime_type.lower().startswith("image/") and len(self.mime_type) <= _MIME_TYPE_CHARACTERS_MAX
+
     def __repr__(self) -> str:
-        return f"<{self.mime_type}, {len(self.data)} bytes: .data, .save(path)>"
+        show = ", .show()" if self._is_image() else ""
+        return f"<{self.mime_type}, {len(self.data)} bytes: .data, .save(path){show}>"
 
 
 def answer(frame: Frame, server: str | None, tool: str) -> Any:

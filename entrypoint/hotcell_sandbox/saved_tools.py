@@ -43,6 +43,10 @@ class SavedTools:
     def _define(self, name: str, source: str, notes: list[str]) -> None:
         if name in self._namespace:
             return
+        if "asyncio" in source:  # as runs find it; 40 ms, hence only then
+            import asyncio
+
+            self._namespace.setdefault("asyncio", asyncio)
         file = f"<saved tool {name}>"
         self._sources.keep(file, source)
         try:
@@ -73,8 +77,6 @@ class SavedTools:
                     bound.add(name)
                 case ast.alias(name=name, asname=asname):
                     bound.add(asname or name.partition(".")[0])
-                    if name == "*":
-                        return False
                 case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
                     bound.add(name)
         return not used - bound <= self._namespace.keys() | vars(builtins).keys()

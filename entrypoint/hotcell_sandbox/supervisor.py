@@ -267,8 +267,9 @@ class Supervisor:
             case {"type": "interrupt"}:
                 if worker is not None:
                     kill(worker.pid, signal.SIGINT)
-            case {"type": "replace"}:
-                if worker is not None:
+            case {"type": "replace", "worker": int(number)}:
+                # Another one has taken its place already when it died by itself.
+                if worker is not None and worker.number == number:
                     worker.requested = True
                     kill(worker.pid, signal.SIGKILL)
             case {"type": "shutdown"}:

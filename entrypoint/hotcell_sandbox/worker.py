@@ -54,7 +54,7 @@ def main(frame_socket: int, number: int, limits: Limits) -> NoReturn:
     interrupts = Interrupts()
     interrupts.arm()
     channel = Channel(frame_socket, limits, interrupts)
-    calls = Calls(channel, interrupts, streams.flush_python, limits.calls_in_flight)
+    calls = Calls(channel, interrupts, streams.flush_python, limits.calls_in_flight, number)
     interpreter = Interpreter(streams, interrupts, calls)
 
     def in_child() -> None:

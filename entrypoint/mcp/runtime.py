@@ -1,7 +1,8 @@
 """Helpers for code in the sandbox: which servers and tools there are, how to call them, what to keep.
 
 Each asks the bridge; nothing is cached here. The plain names without `_sync` are to be awaited, except those that
-return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool.
+return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool. Their
+_sync twins are the same, so that no caller needs to know which is which.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ __all__ = [
     "call_tool",
     "call_tool_sync",
     "capability_summary",
+    "capability_summary_sync",
     "describe_server",
+    "describe_server_sync",
     "discovered_servers",
+    "discovered_servers_sync",
     "list_loaded_server_metadata",
+    "list_loaded_server_metadata_sync",
     "list_servers",
     "list_servers_sync",
     "list_tools",
@@ -29,6 +34,7 @@ __all__ = [
     "query_tool_docs",
     "query_tool_docs_sync",
     "save_tool",
+    "save_tool_sync",
     "search_tool_docs",
     "search_tool_docs_sync",
 ]
@@ -121,6 +127,13 @@ def save_tool(func: Callable[..., Any]) -> str:
     """Keeps a function for later sessions, which can use it by its name."""
     source = source_of(func)
     return str(_ask("save_tool", name=func.__name__, source=source))
+
+
+discovered_servers_sync = discovered_servers
+describe_server_sync = describe_server
+list_loaded_server_metadata_sync = list_loaded_server_metadata
+capability_summary_sync = capability_summary
+save_tool_sync = save_tool
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ fn to_sandbox(frame: &Value) -> Vec<u8> {
             ToSupervisor::Hello { version: number("version"), limits }.to_line()
         }
         "interrupt" => ToSupervisor::Interrupt.to_line(),
-        "replace" => ToSupervisor::Replace.to_line(),
+        "replace" => ToSupervisor::Replace { worker: number("worker") }.to_line(),
         "ping" => ToSupervisor::Ping { seq: number("seq") }.to_line(),
         "shutdown" => ToSupervisor::Shutdown.to_line(),
         "run" => {

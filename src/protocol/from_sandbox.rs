@@ -217,7 +217,7 @@ pub(super) fn parse(line: &[u8], depth_max: usize) -> Result<FromSandbox, Droppe
             FromWorker::Cancel { run, call }
         }
         "done" => FromWorker::Done(Box::new(from_json(text, &kind)?)),
-        _ => return Err(Dropped::Type { kind, detail: "unknown type".into() }),
+        _ => return Err(Dropped::of_type(&kind, "unknown type")),
     };
     Ok(FromSandbox::Worker(frame))
 }
@@ -230,12 +230,12 @@ fn kind(text: &str) -> Result<String, Dropped> {
     }
     match serde_json::from_str::<Typed>(text) {
         Ok(Typed { kind: Some(kind) }) => Ok(kind),
-        Ok(Typed { kind: None }) => Err(Dropped::Type { kind: String::new(), detail: "no type".into() }),
+        Ok(Typed { kind: None }) => Err(Dropped::of_type("", "no type")),
         Err(error) if error.is_data() && text.trim_start().starts_with('{') => {
-            Err(Dropped::Type { kind: String::new(), detail: error.to_string() })
+            Err(Dropped::of_type("", &error.to_string()))
         }
         Err(error) if error.is_data() => Err(Dropped::NotObject),
-        Err(error) => Err(Dropped::NotJson { detail: error.to_string() }),
+        Err(error) => Err(Dropped::not_json(&error)),
     }
 }
 
@@ -243,6 +243,5 @@ fn from_json<'a, T: Deserialize<'a>>(text: &'a str, kind: &str) -> Result<T, Dro
     let mut parser = serde_json::Deserializer::from_str(text);
     // The depth is bounded already, by `depth_exceeds`; serde_json's own bound is one lower.
     parser.disable_recursion_limit();
-    T::deserialize(&mut parser)
-        .map_err(|error| Dropped::Type { kind: kind.to_owned(), detail: error.to_string() })
+    T::deserialize(&mut parser).map_err(|error| Dropped::of_type(kind, &error.to_string()))
 }

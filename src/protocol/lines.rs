@@ -2,6 +2,7 @@
 
 use super::from_sandbox::{self, FromSandbox};
 use crate::limits::Limits;
+use crate::text;
 
 /// Why a line from the sandbox was dropped. The decoder goes on behind its line feed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +22,23 @@ pub enum Dropped {
     NotObject,
     #[error("a frame of type {kind:?} that cannot be read: {detail}")]
     Type { kind: String, detail: String },
+}
+
+/// Longest quotation of a dropped frame, in characters: it may be as long as a frame.
+const QUOTED_CHARS_MAX: usize = 200;
+
+impl Dropped {
+    pub(super) fn of_type(kind: &str, detail: &str) -> Self {
+        Self::Type { kind: quoted(kind), detail: quoted(detail) }
+    }
+
+    pub(super) fn not_json(error: &serde_json::Error) -> Self {
+        Self::NotJson { detail: quoted(&error.to_string()) }
+    }
+}
+
+fn quoted(said: &str) -> String {
+    text::bounded(said, QUOTED_CHARS_MAX).into_owned()
 }
 
 /// Turns the sandbox's byte stream into frames.

@@ -25,8 +25,11 @@ pub enum ToSupervisor {
     },
     /// SIGINT to the worker.
     Interrupt,
-    /// Kill the worker, start a fresh one.
-    Replace,
+    /// Kill this worker, start a fresh one; nothing when another has taken its place already.
+    Replace {
+        /// Which.
+        worker: u64,
+    },
     /// Sign of life; answered by `pong`.
     Ping {
         /// Comes back in the `pong`.

@@ -22,7 +22,7 @@ use super::description;
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::render::{self, Block, Reply, Verdict};
-use crate::run::{FaultCode, OutputMode, RunRequest, ToolFault};
+use crate::run::{FaultCode, OutputMode, RunReport, RunRequest, ToolFault};
 use crate::session::{Progress, RunAsked, Session};
 
 /// The manual, under this bridge's address and under that of the project whose users know it by.
@@ -92,16 +92,15 @@ impl Face {
         {
             tracing::error!(%error, "a run's progress task broke");
         }
-        match report {
-            Ok(Ok(report)) => render::render(&report, self.settings.output_mode, &self.settings.limits),
-            Ok(Err(fault)) => render::refusal(&fault, self.settings.output_mode, &self.settings.limits),
+        let report = match report {
+            Ok(report) => report.unwrap_or_else(RunReport::not_started),
             Err(error) => {
                 tracing::error!(%error, "a run's task broke");
-                let fault = ToolFault::new(FaultCode::Internal, "the run broke inside hotcell")
-                    .hint("run it again; variables may be gone");
-                render::refusal(&fault, self.settings.output_mode, &self.settings.limits)
+                let fault = ToolFault::new(FaultCode::Internal, "the run broke inside hotcell");
+                RunReport::not_started(fault.hint("run it again; variables may be gone"))
             }
-        }
+        };
+        render::render(&report, self.settings.output_mode, &self.settings.limits)
     }
 
     fn result(&self, reply: Reply) -> CallToolResult {

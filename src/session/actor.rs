@@ -18,6 +18,7 @@ use crate::limits::Limits;
 use crate::names::{CallId, RunId};
 use crate::protocol::{CallFrame, CallResult, ToSupervisor, ToWorker};
 use crate::run::{CallOutcome, FaultCode, RunReport, RunRequest, ServerScope, ToolFault};
+use crate::text;
 
 /// A run that is asked for, and who waits for it.
 pub struct RunAsked {
@@ -63,6 +64,9 @@ struct Current {
     calls: CancellationToken,
     started_calls: usize,
 }
+
+/// Longest name of a call in a progress message, in characters.
+const PROGRESS_CHARS_MAX: usize = 200;
 
 struct CallEnded {
     run: RunId,
@@ -185,7 +189,7 @@ impl Actor {
         loop {
             let takes_runs = self.machine.takes_runs() && self.current.is_none();
             let deadline = self.machine.deadline();
-            // Deadlines come before frames, so that a flood of frames cannot hold them up.
+            // Frames come last, so that a flood of them cannot hold up deadlines, cancellations or new runs.
             let effects = tokio::select! {
                 biased;
                 () = closing.cancelled() => break,
@@ -199,11 +203,11 @@ impl Actor {
                     vec![]
                 }
                 started = joined(self.starting.as_mut()) => self.started(started),
-                frame = next_frame(self.sandbox.as_mut()) => self.frame(frame),
                 asked = asks.recv(), if takes_runs => match asked {
                     Some((asked, reply)) => self.asked(asked, reply),
                     None => break,
                 },
+                frame = next_frame(self.sandbox.as_mut()) => self.frame(frame),
             };
             self.carry_out(effects);
         }
@@ -348,11 +352,7 @@ impl Actor {
     fn send_run(&mut self, run: RunId, worker: u64, code: String) {
         let (Some(sandbox), Some(current)) = (&self.sandbox, &self.current) else { return };
         let servers = self.broker.run_servers(&current.scope);
-        // Nothing is under way between runs, so the queue has room unless the sandbox is stuck; then the run's
-        // deadline ends it.
-        if sandbox.data().try_send(ToWorker::Run { run, worker, code, servers }.to_line()).is_err() {
-            tracing::warn!("the run could not be queued");
-        }
+        sandbox.send_run(&ToWorker::Run { run, worker, code, servers });
         tell(&current.progress, Progress::Started);
     }
 
@@ -362,11 +362,13 @@ impl Actor {
         if self.in_flight.len() >= self.limits.calls_in_flight_max || self.in_flight.contains_key(&call) {
             let fault =
                 ToolFault::new(FaultCode::Busy, "too many calls are under way, or two with one number");
+            self.machine.call_ended(current.id, index, CallOutcome::Refused);
             return self.refuse(call, fault);
         }
         if let Some(server) = &frame.server {
             current.started_calls += 1;
             let tool = format!("{server}.{}", frame.tool);
+            let tool = text::bounded(&text::inert_line(&tool), PROGRESS_CHARS_MAX).into_owned();
             tell(&current.progress, Progress::Call { tool, number: current.started_calls });
         }
         let cancel = current.calls.child_token();
@@ -382,25 +384,25 @@ impl Actor {
                 broker.answer(Call { scope: &scope, server, tool, arguments, deadline }, &cancel).await;
             let outcome = outcome(&answer);
             let line = result_line(call, answer, line_bytes_max);
-            if data.send(line).await.is_err() {
-                tracing::debug!("the sandbox went before the call's result");
+            // Nobody waits for the result of a call that was cancelled, or whose run has ended.
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                sent = data.send(line) => if sent.is_err() {
+                    tracing::debug!("the sandbox went before the call's result");
+                },
             }
             CallEnded { run, call, index, outcome }
         });
     }
 
-    fn refuse(&mut self, call: CallId, fault: ToolFault) {
+    /// Answers a call with a fault, unless the queue is full: a sandbox that keeps to its window of calls does not fill
+    /// it, and for one that does not nothing is kept.
+    fn refuse(&self, call: CallId, fault: ToolFault) {
         let Some(sandbox) = &self.sandbox else { return };
         let line = result_line(call, Err(fault), self.limits.frame_to_sandbox_bytes_max);
-        let data = sandbox.data();
-        if let Err(mpsc::error::TrySendError::Full(line)) = data.try_send(line) {
-            // As a task, since this one must not wait; bounded by the sandbox's own window of calls, and it ends
-            // with the sandbox.
-            self.closings.spawn(async move {
-                if data.send(line).await.is_err() {
-                    tracing::debug!("the sandbox went before a refusal");
-                }
-            });
+        if sandbox.data().try_send(line).is_err() {
+            tracing::debug!("a refusal was left out");
         }
     }
 

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use tokio::time::Instant;
 
 use super::output::OutputBuffer;
@@ -18,6 +20,7 @@ use crate::run::{
     CallOutcome, CallRecord, FaultCode, FreshReason, PythonError, RunOutcome, RunReport, RunRequest,
     SandboxLoss, StateNote, ToolFault,
 };
+use crate::text;
 
 /// What the actor must do.
 #[derive(Debug)]
@@ -110,6 +113,19 @@ pub(super) struct Machine {
     worker: u64,
 }
 
+/// Calls of one run that its report remembers.
+const CALLS_RECORDED_MAX: usize = 1000;
+/// Longest name of a tool in a report, in characters.
+const TOOL_CHARS_MAX: usize = 200;
+/// Longest note, in characters.
+const NOTE_CHARS_MAX: usize = 1000;
+/// Longest class name, message, and traceback of an exception, and longest value, in characters: what the runtime keeps
+/// to by itself, and a forged frame does not.
+const ERROR_CHARS_MAX: (usize, usize, usize) = (200, 16_000, 64_000);
+const VALUE_CHARS_MAX: usize = 64_000;
+/// What clients show as pictures.
+const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
 /// A dropped-frame note is given once per run, however many there were.
 const NOTES_MAX: usize = 20;
 
@@ -170,7 +186,7 @@ impl Machine {
             Phase::Idle if run.request.reset && self.fresh.is_none() => {
                 self.fresh = Some(FreshReason::Reset);
                 self.phase = Phase::Resetting { run, until: now + self.limits.replace };
-                vec![Effect::Send(ToSupervisor::Replace)]
+                vec![Effect::Send(ToSupervisor::Replace { worker: self.worker })]
             }
             Phase::Idle => self.begin(run, now),
             Phase::Starting { .. } => {
@@ -244,7 +260,7 @@ impl Machine {
             Phase::Running { run, .. } => self.interrupt(run, Cause::TimedOut, now),
             Phase::Interrupting { run, cause, .. } => {
                 self.phase = Phase::Replacing { run, cause, until: now + self.limits.replace };
-                vec![Effect::Send(ToSupervisor::Replace)]
+                vec![Effect::Send(ToSupervisor::Replace { worker: self.worker })]
             }
             Phase::Replacing { run, cause, .. } => {
                 let mut effects = self.lose(run, Self::ended_by(cause, &self.limits));
@@ -338,8 +354,10 @@ impl Machine {
             return vec![Effect::Refuse { call: call.call, fault }];
         }
         let index = run.calls.len();
-        if let Some(server) = call.server.as_deref().and_then(|name| ServerName::new(name).ok()) {
-            run.calls.push(CallRecord { server, tool: call.tool.clone(), outcome: CallOutcome::Unknown });
+        let server = call.server.as_deref().and_then(|name| ServerName::new(name).ok());
+        if let Some(server) = server.filter(|_| index < CALLS_RECORDED_MAX) {
+            let tool = text::bounded(&call.tool, TOOL_CHARS_MAX).into_owned();
+            run.calls.push(CallRecord { server, tool, outcome: CallOutcome::Unknown });
         }
         vec![Effect::StartCall { index, deadline: *until, call }]
     }
@@ -364,17 +382,18 @@ impl Machine {
             Some(Cause::Cancelled) => RunOutcome::Interrupted,
             None => match done.outcome {
                 DoneOutcome::Finished => RunOutcome::Finished,
-                DoneOutcome::Raised { error } => RunOutcome::Raised(error),
+                DoneOutcome::Raised { error } => RunOutcome::Raised(bounded_error(error)),
                 DoneOutcome::Exited { exit_code } => RunOutcome::Exited { exit_code },
                 DoneOutcome::Interrupted { error } => {
-                    RunOutcome::Raised(error.unwrap_or_else(keyboard_interrupt))
+                    RunOutcome::Raised(error.map_or_else(keyboard_interrupt, bounded_error))
                 }
             },
         };
         let state = run.fresh.map_or(StateNote::Kept, StateNote::Fresh);
         let mut report = self.report(*run, outcome, state);
-        report.value = done.value;
-        report.notes.extend(done.notes.into_iter().take(NOTES_MAX));
+        report.value = done.value.map(|value| text::bounded(&value, VALUE_CHARS_MAX).into_owned());
+        let notes = done.notes.iter().take(NOTES_MAX.saturating_sub(report.notes.len()));
+        report.notes.extend(notes.map(|note| text::bounded(note, NOTE_CHARS_MAX).into_owned()));
         report.images = self.bounded(done.images, &mut report.notes);
         vec![Effect::EndCalls, Effect::Finish(Box::new(report))]
     }
@@ -507,6 +526,7 @@ impl Machine {
         let mut bytes = 0;
         let kept: Vec<_> = images
             .into_iter()
+            .filter(is_picture)
             .take(self.limits.images_max)
             .take_while(|image| {
                 bytes += image.base64.len();
@@ -515,7 +535,7 @@ impl Machine {
             .collect();
         if kept.len() < count {
             notes.push(format!(
-                "{} of {count} images are left out: too many or too large",
+                "{} of {count} images are left out: too many, too large, or none",
                 count - kept.len()
             ));
         }
@@ -530,7 +550,7 @@ impl Machine {
             _ => &mut self.notes,
         };
         if notes.len() < NOTES_MAX {
-            notes.push(note);
+            notes.push(text::bounded(&note, NOTE_CHARS_MAX).into_owned());
         }
     }
 
@@ -542,6 +562,20 @@ impl Machine {
             }
             _ => None,
         }
+    }
+}
+
+fn is_picture(image: &crate::run::Image) -> bool {
+    IMAGE_TYPES.contains(&image.mime_type.as_str()) && STANDARD.decode(&image.base64).is_ok()
+}
+
+fn bounded_error(error: PythonError) -> PythonError {
+    let (class, message, traceback) = ERROR_CHARS_MAX;
+    PythonError {
+        class: text::bounded(&error.class, class).into_owned(),
+        message: text::bounded(&error.message, message).into_owned(),
+        traceback: text::bounded(&error.traceback, traceback).into_owned(),
+        line: error.line,
     }
 }
 

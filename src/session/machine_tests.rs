@@ -44,7 +44,7 @@ impl Bench {
             self.effects.push(match effect {
                 Effect::StartSandbox => "start sandbox",
                 Effect::Send(ToSupervisor::Interrupt) => "interrupt",
-                Effect::Send(ToSupervisor::Replace) => "replace",
+                Effect::Send(ToSupervisor::Replace { .. }) => "replace",
                 Effect::Send(_) => "send",
                 Effect::SendRun { .. } => "send run",
                 Effect::StartCall { .. } => "start call",
@@ -362,7 +362,7 @@ fn output_between_runs_is_counted_and_never_in_another_reply() {
 #[test]
 fn images_over_their_bounds_are_left_out_and_counted() {
     let mut bench = Bench::running();
-    let image = crate::run::Image { mime_type: "image/png".into(), base64: "x".repeat(1 << 20) };
+    let image = crate::run::Image { mime_type: "image/png".into(), base64: "A".repeat(1 << 20) };
     let done = DoneFrame {
         run: bench.asked.unwrap(),
         outcome: DoneOutcome::Finished,
@@ -373,7 +373,45 @@ fn images_over_their_bounds_are_left_out_and_counted() {
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
     assert_eq!(report.images.len(), 2);
-    assert_eq!(report.notes, ["4 of 6 images are left out: too many or too large"]);
+    assert_eq!(report.notes, ["4 of 6 images are left out: too many, too large, or none"]);
+}
+
+#[test]
+fn what_is_no_picture_is_left_out() {
+    let mut bench = Bench::running();
+    let image = |mime_type: &str, base64: &str| crate::run::Image {
+        mime_type: mime_type.into(),
+        base64: base64.into(),
+    };
+    let images = vec![image("text/html", "YQ=="), image("image/png", "!!"), image("image/png", "YQ==")];
+    let run = bench.asked.unwrap();
+    let done = DoneFrame { run, outcome: DoneOutcome::Finished, value: None, images, notes: vec![] };
+    bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
+    let report = bench.report();
+    assert_eq!(report.images, [image("image/png", "YQ==")]);
+    assert_eq!(report.notes, ["2 of 3 images are left out: too many, too large, or none"]);
+}
+
+#[test]
+fn forged_texts_and_calls_are_bounded() {
+    let mut bench = Bench::running();
+    let long = "x".repeat(1 << 20);
+    for _ in 0..CALLS_RECORDED_MAX + 5 {
+        bench.call(bench.asked.unwrap());
+    }
+    let error =
+        PythonError { class: long.clone(), message: long.clone(), traceback: long.clone(), line: None };
+    let outcome = DoneOutcome::Raised { error };
+    let (value, notes) = (Some(long.clone()), vec![long; 50]);
+    let done = DoneFrame { run: bench.asked.unwrap(), outcome, value, images: vec![], notes };
+    bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
+    let report = bench.report();
+    assert_eq!(report.calls.len(), CALLS_RECORDED_MAX);
+    assert_eq!(report.notes.len(), NOTES_MAX);
+    assert!(report.notes.iter().all(|note| note.chars().count() == NOTE_CHARS_MAX));
+    let RunOutcome::Raised(error) = report.outcome else { panic!("raised") };
+    let lengths = [error.class, error.message, error.traceback].map(|text| text.chars().count());
+    assert_eq!(lengths, [200, 16_000, 64_000]);
 }
 
 #[derive(Debug, Clone)]

@@ -15,7 +15,7 @@ use crate::engine::{
 };
 use crate::limits::Limits;
 use crate::protocol::{
-    self, Decoder, Dropped, FromSandbox, FromSupervisor, Posture, SandboxLimits, ToSupervisor,
+    self, Decoder, Dropped, FromSandbox, FromSupervisor, Posture, SandboxLimits, ToSupervisor, ToWorker,
 };
 use crate::run::{FaultCode, ToolFault};
 
@@ -82,7 +82,7 @@ pub(super) struct Sandbox {
     pub(super) worker: u64,
 }
 
-/// Frames for the supervisor that may wait; they overtake the worker's.
+/// Frames for the supervisor, and runs, that may wait; they overtake results.
 const CONTROL_QUEUED_MAX: usize = 32;
 /// Lines for the worker that may wait: few, since each may be large.
 const DATA_QUEUED_MAX: usize = 8;
@@ -252,11 +252,20 @@ impl Sandbox {
         }
     }
 
-    /// Queues a frame for the supervisor, ahead of all lines for the worker.
+    /// Queues a frame for the supervisor, ahead of all results.
     pub(super) fn send(&self, frame: &ToSupervisor) {
-        if self.control.try_send(frame.to_line()).is_err() {
+        self.send_first(frame.to_line());
+    }
+
+    /// Queues a run, ahead of all results: those of earlier runs may still be under way.
+    pub(super) fn send_run(&self, run: &ToWorker) {
+        self.send_first(run.to_line());
+    }
+
+    fn send_first(&self, line: Vec<u8>) {
+        if self.control.try_send(line).is_err() {
             // The stream's end or the deadline of what was asked for says so to everybody.
-            tracing::warn!("a frame for the supervisor could not be queued");
+            tracing::warn!("a frame that goes first could not be queued");
         }
     }
 

@@ -237,6 +237,7 @@ impl Running {
 
 async fn list_tools(peer: &Peer<RoleClient>, limits: &Limits) -> Result<Arc<[Value]>, ServiceError> {
     let mut tools = Vec::new();
+    let mut bytes = 0;
     let mut cursor: Option<String> = None;
     for _ in 0..limits.tool_pages_max {
         let mut params = PaginatedRequestParams::default();
@@ -250,7 +251,13 @@ async fn list_tools(peer: &Peer<RoleClient>, limits: &Limits) -> Result<Arc<[Val
             .await?;
         // As JSON, since one odd tool would make the typed list fail whole.
         let page = handle.await_response().await?;
-        let mut page = serde_json::to_value(page).map_err(|_| ServiceError::UnexpectedResponse)?;
+        let page = serde_json::to_string(&page).map_err(|_| ServiceError::UnexpectedResponse)?;
+        bytes += page.len();
+        if bytes > limits.tool_list_bytes_max {
+            tracing::warn!(bytes_max = limits.tool_list_bytes_max, "a server's further tools are left out");
+            break;
+        }
+        let mut page: Value = serde_json::from_str(&page).map_err(|_| ServiceError::UnexpectedResponse)?;
         match page.get_mut("tools").map(Value::take) {
             Some(Value::Array(page)) => tools.extend(page),
             _ => return Err(ServiceError::UnexpectedResponse),

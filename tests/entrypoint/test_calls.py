@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,7 +51,7 @@ def test_call_names_server_tool_and_arguments(sandbox: Sandbox) -> None:
         ({"content": [{"type": "resource", "resource": {"uri": "u", "text": "{}"}}]}, "'{}'"),
         (
             {"content": [{"type": "image", "mimeType": "image/png", "data": "AAEC"}]},
-            "<image/png, 3 bytes: .data, .save(path)>",
+            "<image/png, 3 bytes: .data, .save(path), .show()>",
         ),
         ({"content": [{"type": "resource_link", "uri": "u"}]}, "{'type': 'resource_link', 'uri': 'u'}"),
     ],
@@ -71,6 +73,36 @@ def test_image_can_be_saved(sandbox: Sandbox, tmp_path: Any) -> None:
     path = tmp_path / "image.png"
     sandbox.run(f"mcp_a.t.sync().save({str(path)!r})", ("a",), lambda call: result)
     assert path.read_bytes() == b"image"
+
+
+def image(data: bytes, mime_type: str = "image/png") -> Frame:
+    block = {"type": "image", "mimeType": mime_type, "data": base64.b64encode(data).decode()}
+    return {"content": [block]}
+
+
+def test_shown_image_is_among_those_of_the_run_that_shows_it(sandbox: Sandbox) -> None:
+    done = sandbox.run("kept = mcp_a.t.sync()\nkept.show()", ("a",), lambda call: image(b"PPP", "image/webp"))
+    assert (done["value"], done["images"]) == (None, [{"mime_type": "image/webp", "base64": "UFBQ"}])
+    assert sandbox.run("1")["images"] == []
+    failed = sandbox.run("kept.show()\n1 / 0")
+    assert (failed["outcome"], len(failed["images"]), failed["notes"]) == ("raised", 1, [])
+
+
+def test_images_beyond_the_bounds_are_named(sandbox: Sandbox) -> None:
+    show = "b = mcp_a.t.sync()\nb.show()\n"
+    done = sandbox.run(show + show, ("a",), lambda call: image(b"P" * 900_000))
+    assert len(done["images"]) == 1
+    bounds = "(at most 4 and 2,000,000 bytes of base64 per run); keep them with .save(path)"
+    assert done["notes"] == [f"images left out: image/png of 900,000 bytes {bounds}"]
+    done = sandbox.run("b = mcp_a.t.sync()\nfor _ in range(4 + 7): b.show()", ("a",), lambda call: image(b"P"))
+    assert len(done["images"]) == 4
+    names = ", ".join(["image/png of 1 bytes"] * 5)
+    assert done["notes"] == [f"images left out: {names} and 2 more {bounds}"]
+
+
+def test_only_images_can_be_shown(sandbox: Sandbox) -> None:
+    error = sandbox.run("mcp_a.t.sync().show()", ("a",), lambda call: image(b"P", "audio/wav"))["error"]
+    assert (error["type"], error["message"]) == ("TypeError", "only images can be shown, not audio/wav; .save(path)")
 
 
 def test_error_of_a_tool_is_raised_with_its_text(sandbox: Sandbox) -> None:
@@ -138,9 +170,58 @@ def test_server_outside_the_run_is_not_available(sandbox: Sandbox) -> None:
         error = sandbox.run(code, ("b",))["error"]
         assert error["type"] == "hotcell_sandbox.results.MCPError"
         assert error["message"] == "Server 'a' is not available\nIn this run: b."
-    assert sandbox.run("from mcp.servers import nosuch", ("b",))["error"]["type"] == "ImportError"
-    assert sandbox.run("import mcp.servers.nosuch", ("b",))["error"]["type"] == "ModuleNotFoundError"
     assert sandbox.run("LOADED_MCP_SERVERS", ("b",))["value"] == "('b',)"
+
+
+def test_import_of_a_server_outside_the_run_names_those_there_are(sandbox: Sandbox) -> None:
+    assert sandbox.run("from mcp.servers import a, b_c\nimport mcp.servers.a", ("a", "b-c"))["outcome"] == "finished"
+    for name in ("nosuch", "a"):
+        for code in (
+            f"from mcp.servers import {name}",
+            f"import mcp.servers.{name}",
+            f"from mcp.servers.{name} import t",
+        ):
+            report = sandbox.run(f"try: {code}\nexcept ImportError as e: r = str(e)\nr", ("b-c",))
+            assert report["value"] == repr(f"Server {name!r} is not available. In this run: b_c.")
+        assert sandbox.run(f"hasattr(mcp.servers, {name!r})", ("b-c",))["value"] == "False"
+    code = "import mcp.servers.a\nfrom mcp.servers import a\na is mcp.servers.a, (await a.t(i=1))['i']"
+    assert sandbox.run(code, ("a",), echo)["value"] == "(True, 1)"
+
+
+def test_servers_of_the_run_are_those_that_a_star_import_brings(sandbox: Sandbox) -> None:
+    assert sandbox.run("mcp.servers.__all__", ("a", "b-c"))["value"] == "['a', 'b_c']"
+    assert sandbox.run("mcp.servers.__all__", ("b-c",))["value"] == "['b_c']"
+    assert sandbox.run("from mcp.servers import *\n(await b_c.t(i=2))['i']", ("b-c",), echo)["value"] == "2"
+    assert sandbox.run("mcp.servers.__all__")["value"] == "[]"
+
+
+def test_module_of_a_server_has_the_metadata_of_its_tools(sandbox: Sandbox) -> None:
+    tools = [{"name": "t-1", "alias": "t_1", "description": "One."}, {"name": "t", "alias": "t", "description": ""}]
+    code = "from mcp.servers.a import TOOLS, TOOL_MAP\nTOOLS, TOOL_MAP, mcp.servers.a.__all__"
+    expected = (tools, {"t_1": tools[0], "t": tools[1]}, ["t_1", "t"])
+    assert sandbox.run(code, ("a",), lambda call: tools)["value"] == repr(expected)
+
+
+def test_docstring_of_a_tool_is_its_description(sandbox: Sandbox) -> None:
+    asked: list[Frame] = []
+
+    def on_call(call: Frame) -> object:
+        asked.append(call)
+        return [{"tool": "t-1", "description": "Does it."}]
+
+    assert sandbox.run("t = mcp_a.t_1\nt.__name__", ("a",), on_call)["value"] == "'t_1'"
+    assert asked == []
+    code = "import inspect\nt.__doc__, inspect.getdoc(mcp_servers['a'].t_1)"
+    assert sandbox.run(code, ("a",), on_call)["value"] == "('Does it.', 'Does it.')"
+    assert (asked[0]["server"], asked[0]["tool"]) == (None, "query_tool_docs")
+    assert asked[0]["arguments"] == {"server": "a", "tool": "t_1", "detail": "summary"}
+    for nothing in ([], None, [{"tool": "t-1"}]):
+        run = sandbox.start("t.__doc__", ("a",))
+        sandbox.answer(sandbox.wait("call"), nothing)
+        assert sandbox.finish(run)["value"] == "''"
+    run = sandbox.start("t.__doc__", ("a",))
+    sandbox.fail(sandbox.wait("call"), "unknown_tool", "no tool 't_1'")
+    assert sandbox.finish(run)["value"] == "''"
 
 
 def test_parallel_calls_are_sent_together_and_answered_in_any_order(sandbox: Sandbox) -> None:
@@ -188,6 +269,32 @@ def test_calls_work_in_any_event_loop(sandbox: Sandbox) -> None:
         "here = await many(); inside = asyncio.run(many()); t.join()\nlen(here) + len(inside) + len(got)"
     )
     assert sandbox.run(code, ("a",), echo)["value"] == "15"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "os.write(c._waker.fileno(), b'x' * 1000)",
+        "os.set_blocking(c._waker.fileno(), False)\ntry:\n    while True: os.write(c._waker.fileno(), b'x' * 4096)\n"
+        "except BlockingIOError: pass",
+        "os.close(c._wake.fileno()); os.close(c._waker.fileno())",
+        "os.close(c._waker.fileno())",
+        "import threading\nos.set_blocking(c._wake.fileno(), True)\n"
+        "def steal():\n    while True: os.read(c._wake.fileno(), 1)\n"
+        "threading.Thread(target=steal, daemon=True).start()",
+    ],
+)
+def test_calls_work_whatever_user_code_does_to_the_wake_up(sandbox: Sandbox, spoil: str) -> None:
+    find = "import gc, os\nc = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')\n"
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(2) as pool: r = sum(pool.map(lambda i: mcp_a.t.sync(i=i)['i'], range(4)))\n"
+        "r + mcp_a.t.sync(i=1)['i']"
+    )
+    assert sandbox.run(find + spoil + "\n" + code, ("a",), echo)["value"] == "7"
+    assert sandbox.run(code, ("a",), echo)["value"] == "7"
+    assert sandbox.run("(await mcp_a.t(i=5))['i']", ("a",), echo)["value"] == "5"
+    assert sandbox.run(code, ("a",), echo)["value"] == "7"
 
 
 def test_sync_call_inside_a_coroutine_works(sandbox: Sandbox) -> None:
@@ -324,6 +431,22 @@ def test_helpers_ask_the_bridge_by_parameter_name(sandbox: Sandbox) -> None:
         assert asked.pop() == (tool, arguments)
 
 
+def test_every_helper_of_the_manual_exists_with_its_sync_twin(sandbox: Sandbox) -> None:
+    manual = (Path(__file__).parents[2] / "src" / "catalog" / "manual.rs").read_text()
+    helpers = manual.partition("every helper has a _sync twin")[2].partition("\n\n")[0]
+    names = {*re.findall(r"(\w+)\(", helpers), *re.findall(r"runtime\.(\w+)\(", manual)}
+    assert {"call_tool", "search_tool_docs", "list_loaded_server_metadata", "save_tool"} <= names
+    names |= {f"{name.removesuffix('_sync')}_sync" for name in names}
+    code = f"sorted(n for n in {names} if not callable(getattr(runtime, n, None)) or n not in runtime.__all__)"
+    assert sandbox.run(code)["value"] == "[]"
+
+
+def test_sync_twins_of_helpers_that_return_at_once_are_the_same(sandbox: Sandbox) -> None:
+    assert (
+        sandbox.run("runtime.describe_server_sync('a')", (), lambda call: call["arguments"])["value"] == "{'name': 'a'}"
+    )
+
+
 def test_star_import_brings_the_tools_of_list_tools(sandbox: Sandbox) -> None:
     def on_call(call: Frame) -> object:
         return [{"name": "t-1", "alias": "t_1"}] if call["server"] is None else echo(call)
@@ -363,6 +486,16 @@ def test_saved_tools_are_loaded_when_a_name_is_unknown_and_only_once(sandbox: Sa
     assert sandbox.run("nosuch", (), on_call)["error"]["type"] == "NameError"
     assert asked == ["saved_tools"]
     assert sandbox.run("double(1 / 0 if 0 else 'x' * 0 or None)", (), on_call)["error"]["type"] == "TypeError"
+
+
+def test_saved_tools_are_loaded_beside_a_star_import(sandbox: Sandbox) -> None:
+    saved = [{"name": "double", "source": "def double(x):\n    return 2 * x\n"}]
+    assert sandbox.run("from math import *\ndouble(floor(4.5))", (), lambda call: saved)["value"] == "8"
+
+
+def test_saved_tool_finds_asyncio_as_the_run_did_that_saved_it(sandbox: Sandbox) -> None:
+    saved = [{"name": "later", "source": "async def later():\n    return await asyncio.sleep(0, 'ok')\n"}]
+    assert sandbox.run("await later()", (), lambda call: saved)["value"] == "'ok'"
 
 
 def test_own_mcp_package_wins_over_an_installed_one(sandbox: Sandbox, tmp_path: Any) -> None:

@@ -34,6 +34,23 @@ def test_asyncio_run_works_beside_top_level_await(sandbox: Sandbox) -> None:
     assert sandbox.run(code.replace("asyncio.sleep(0, 'ok')", "1 / 0"))["error"]["type"] == "ZeroDivisionError"
 
 
+def test_asyncio_is_there_without_an_import(sandbox: Sandbox) -> None:
+    assert sandbox.run("async def f(): return await asyncio.gather(asyncio.sleep(0, 1))")["outcome"] == "finished"
+    assert sandbox.run("await f()")["value"] == "[1]"
+
+
+def test_own_name_asyncio_stays(sandbox: Sandbox) -> None:
+    assert sandbox.run("asyncio = 5\nasyncio")["value"] == "5"
+    assert sandbox.run("asyncio")["value"] == "5"
+
+
+def test_asyncio_is_not_imported_by_code_that_does_not_name_it() -> None:
+    with Sandbox(greet=False) as sandbox:
+        # With the greeting, so that the worker has no idle moment to import it in.
+        sandbox.supervise({"type": "hello", "version": 1, "limits": sandbox.limits})
+        assert sandbox.run("import sys\n'async' 'io' in sys.modules")["value"] == "False"
+
+
 def test_value_of_ten_million_items_is_bounded(sandbox: Sandbox) -> None:
     value = sandbox.run("list(range(10**7))")["value"]
     assert len(value) <= 4_000
@@ -300,6 +317,13 @@ def test_open_figures_are_sent_and_closed(sandbox: Sandbox) -> None:
     ]
     assert "figures left out and closed: 2 " in done["notes"][0]
     assert sandbox.run("figures")["value"] == "{}"
+
+
+def test_shown_images_and_figures_share_their_bounds(sandbox: Sandbox) -> None:
+    shown = "from hotcell_sandbox.results import Blob\nfor _ in range(3): Blob('image/gif', b'PPP', None).show()\n"
+    done = sandbox.run(FAKE_PYPLOT + shown + "figures.update({1: Figure(3), 2: Figure(3)})")
+    assert [image["mime_type"] for image in done["images"]] == ["image/gif"] * 3 + ["image/png"]
+    assert done["notes"][0].startswith("figures left out and closed: 2 ")
 
 
 def test_memory_error_keeps_variables() -> None:
