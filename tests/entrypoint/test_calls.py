@@ -363,7 +363,7 @@ def test_result_of_32_megabytes_arrives(sandbox: Sandbox) -> None:
 def test_result_without_memory_for_it_fails_the_call_and_keeps_variables() -> None:
     with Sandbox(memory_bytes=120 << 20) as sandbox:
         done = sandbox.run("x = 7\nawait mcp_a.t()", ("a",), lambda call: text("x" * (60 << 20)))
-        assert done["error"]["message"] == "a result was lost: no memory was left for it"
+        assert done["error"]["message"] == "a result was lost: it nests too deep, or no memory was left for it"
         assert sandbox.run("x + mcp_a.t.sync(i=1)['i']", ("a",), echo)["value"] == "8"
 
 
