@@ -19,6 +19,8 @@ _loads = JSONDecoder().decode
 class MCPError(RuntimeError):
     """A call or a helper failed. `code` says how (see the protocol), `hint` what to do about it."""
 
+    __module__ = "mcp.runtime"  # where users know it from
+
     def __init__(self, message: str, *, code: str = "internal", hint: str | None = None) -> None:
         super().__init__(f"{message}\n{hint}" if hint else message)
         self.message = message
@@ -28,6 +30,8 @@ class MCPError(RuntimeError):
 
 class ToolError(MCPError):
     """The tool itself answered with an error."""
+
+    __module__ = "mcp.runtime"
 
     def __init__(self, server: str, tool: str, message: str, *, hint: str | None = None, raw: object = None) -> None:
         super().__init__(message, code="tool_error", hint=hint)

@@ -37,7 +37,7 @@ impl<'v> Variables<'v> {
                     let default = row.and_then(|row| row.default.as_deref()).unwrap_or("none");
                     self.problems.push(
                         Problem::new(Origin::Variable(name.to_owned()), defect)
-                            .hint(format!("allowed: {allowed}; using the default, {default}")),
+                            .hint(format!("allowed: {allowed}; the default is {default}")),
                     );
                 }
             }

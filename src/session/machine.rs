@@ -549,8 +549,10 @@ impl Machine {
             }
             _ => &mut self.notes,
         };
-        if notes.len() < NOTES_MAX {
-            notes.push(text::bounded(&note, NOTE_CHARS_MAX).into_owned());
+        let note = text::bounded(&note, NOTE_CHARS_MAX).into_owned();
+        // A flood of garbage is one note, not many.
+        if notes.len() < NOTES_MAX && notes.last() != Some(&note) {
+            notes.push(note);
         }
     }
 

@@ -168,7 +168,7 @@ def test_server_outside_the_run_is_not_available(sandbox: Sandbox) -> None:
     sandbox.run("kept = mcp_a", ("a", "b"))
     for code in ("kept.t.sync()", "await kept.t()", "mcp.runtime.call_tool_sync('a', 't')", "mcp_servers['a']"):
         error = sandbox.run(code, ("b",))["error"]
-        assert error["type"] == "hotcell_sandbox.results.MCPError"
+        assert error["type"] == "mcp.runtime.MCPError"
         assert error["message"] == "Server 'a' is not available\nIn this run: b."
     assert sandbox.run("LOADED_MCP_SERVERS", ("b",))["value"] == "('b',)"
 
