@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn a_folder_or_argument_of_that_name_is_no_reference() {
         for command in [
-            "npx -y @modelcontextprotocol/server-filesystem /work/hotcell",
-            "mcp-server-git --repository /work/hotcell",
-            "uvx mcp-server-git --repository /work/hotcell",
-            "sh -c cd /work/hotcell && npx -y server-everything",
+            "npx -y @modelcontextprotocol/server-filesystem /home/me/hotcell",
+            "mcp-server-git --repository /home/me/hotcell",
+            "uvx mcp-server-git --repository /home/me/hotcell",
+            "sh -c cd /home/me/hotcell && npx -y server-everything",
             "python3 server.py hotcell",
             "hotcellar",
         ] {
