@@ -47,8 +47,8 @@ impl Tool {
     /// [`ToolRefusal`] when it has no usable name; nothing else about it can be wrong enough.
     pub fn from_json(item: &Value, limits: &Limits) -> Result<Self, ToolRefusal> {
         let name = ToolName::new(item.get("name").and_then(Value::as_str).ok_or(ToolRefusal::Nameless)?)?;
-        let object = |keys: [&str; 2]| keys.iter().find_map(|key| item.get(key)?.as_object().cloned());
-        let annotations = object(["annotations", "annotations"]).unwrap_or_default();
+        let object = |keys: &[&str]| keys.iter().find_map(|key| item.get(key)?.as_object().cloned());
+        let annotations = object(&["annotations"]).unwrap_or_default();
         let title = item.get("title").or_else(|| annotations.get("title")).and_then(Value::as_str);
         Ok(Self {
             alias: name.as_str().to_owned(),
@@ -56,8 +56,8 @@ impl Tool {
                 .map(|title| text::bounded(&text::inert_line(title), limits.alias_bytes_max).into_owned())
                 .filter(|title| !title.is_empty()),
             description: shown(item.get("description").and_then(Value::as_str).unwrap_or(""), limits),
-            input_schema: object(["inputSchema", "input_schema"]).unwrap_or_default(),
-            output_schema: object(["outputSchema", "output_schema"]),
+            input_schema: object(&["inputSchema", "input_schema"]).unwrap_or_default(),
+            output_schema: object(&["outputSchema", "output_schema"]),
             annotations,
             signature: String::new(),
             name,
