@@ -57,6 +57,8 @@ pub struct Limits {
     pub tools_per_server_max: usize,
     /// Longest line from the client, line feed included.
     pub client_line_bytes_max: usize,
+    /// Requests of one peer, the client or a server, that are worked on at once; further ones are not read yet.
+    pub peer_requests_in_flight_max: usize,
     /// Largest configuration file.
     pub config_file_bytes_max: u64,
     /// Configuration files that are read from one folder.
@@ -109,6 +111,7 @@ impl Default for Limits {
             tool_list_bytes_max: 32 * MIB,
             tools_per_server_max: 10_000,
             client_line_bytes_max: 16 * MIB,
+            peer_requests_in_flight_max: 256,
             config_file_bytes_max: MIB as u64,
             config_files_max: 1000,
             servers_max: 10_000,

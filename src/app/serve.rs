@@ -34,7 +34,7 @@ pub(super) async fn serve(config: Config) -> ExitCode {
         },
     );
     let closing = CancellationToken::new();
-    let serving = serve_client(face, config.limits.client_line_bytes_max, closing.clone());
+    let serving = serve_client(face, &config.limits, closing.clone());
     let code = tokio::select! {
         served = serving => match served {
             Ok(()) => 0,

@@ -5,6 +5,7 @@
 mod arguments;
 mod description;
 mod face;
+mod requests;
 mod serve;
 
 pub use arguments::RunDefaults;

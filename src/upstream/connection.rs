@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ListToolsRequest, PaginatedRequestParams,
-    ServerResult,
 };
 use rmcp::service::{
     ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RunningService, ServiceError,
 };
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ClientHandler, RoleClient, ServiceExt};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -20,11 +18,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ServerSpec;
+use super::answers::{Answer, Answers};
 use super::error::UpstreamError;
-use super::lines::BoundedLines;
 use super::process::{Process, StderrTail};
+use crate::jsonrpc::{LineTransport, Unreadable};
 use crate::limits::Limits;
 use crate::names::ServerName;
+use crate::protocol::depth_exceeds;
 
 /// An initialized client to a running server; the server's task ends it.
 pub struct Connection {
@@ -34,8 +34,7 @@ pub struct Connection {
     permits: Arc<Semaphore>,
     tools: Arc<[Value]>,
     tools_changed: Arc<AtomicBool>,
-    /// Its output was cut off.
-    overlong: Arc<AtomicBool>,
+    answers: Answers,
     limits: Arc<Limits>,
 }
 
@@ -75,13 +74,19 @@ impl Connection {
         let stderr = process.stderr();
         let tools_changed = Arc::new(AtomicBool::new(false));
         let face = Face { tools_changed: Arc::clone(&tools_changed) };
-        let (stdout, overlong) = BoundedLines::new(pipes.stdout, limits.server_line_bytes_max);
-        let transport = AsyncRwTransport::new_client(stdout, pipes.stdin).with_max_line_length(usize::MAX);
+        let answers = Answers::default();
+        let (transport, _ended) = LineTransport::new(
+            answers.clone(),
+            pipes.stdout,
+            pipes.stdin,
+            limits.server_line_bytes_max,
+            limits.peer_requests_in_flight_max,
+        );
         let opening = async {
             let service = face.serve(transport).await.map_err(|error| start_reason(&error))?;
             let peer = service.peer().clone();
             let tools = if peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some()) {
-                list_tools(&peer, limits).await.map_err(|error| format!("tools/list: {error}"))?
+                list_tools(&peer, &answers, limits).await.map_err(|error| format!("tools/list: {error}"))?
             } else {
                 Arc::from([])
             };
@@ -96,7 +101,7 @@ impl Connection {
                 let permits = Arc::new(Semaphore::new(limits.calls_in_flight_per_server_max));
                 let limits = Arc::clone(limits);
                 let connection =
-                    Self { server, peer, stderr, permits, tools, tools_changed, overlong, limits };
+                    Self { server, peer, stderr, permits, tools, tools_changed, answers, limits };
                 Ok((connection, Running { service, process }))
             }
             Err(reason) => {
@@ -124,7 +129,10 @@ impl Connection {
     /// The same connection with its tools read again.
     pub(super) async fn refreshed(&self) -> Result<Arc<[Value]>, UpstreamError> {
         self.tools_changed.store(false, Ordering::Release);
-        let listing = tokio::time::timeout(self.limits.server_start, list_tools(&self.peer, &self.limits));
+        let listing = tokio::time::timeout(
+            self.limits.server_start,
+            list_tools(&self.peer, &self.answers, &self.limits),
+        );
         match listing.await {
             Ok(Ok(tools)) => Ok(tools),
             Ok(Err(error)) => Err(self.failure(error)),
@@ -140,7 +148,7 @@ impl Connection {
             permits: Arc::clone(&self.permits),
             tools,
             tools_changed: Arc::clone(&self.tools_changed),
-            overlong: Arc::clone(&self.overlong),
+            answers: self.answers.clone(),
             limits: Arc::clone(&self.limits),
         }
     }
@@ -172,6 +180,7 @@ impl Connection {
             .send_cancellable_request(request, PeerRequestOptions::no_options())
             .await
             .map_err(|error| self.failure(error))?;
+        let awaited = self.answers.awaited(handle.id.clone());
         let (answer, reason) = tokio::select! {
             answer = &mut handle.rx => (Some(answer), None),
             () = cancel.cancelled() => (None, Some(cancelled())),
@@ -183,26 +192,37 @@ impl Connection {
             }
             return Err(reason);
         }
-        let result = match answer {
-            Some(Ok(Ok(result))) => result,
+        match answer {
+            Some(Ok(Ok(_))) => {}
             Some(Ok(Err(error))) => return Err(self.failure(error)),
             Some(Err(_)) | None => return Err(self.failure(ServiceError::TransportClosed)),
-        };
-        self.raw(result)
+        }
+        match awaited.take() {
+            Some(Answer::Result(result)) => self.checked(result),
+            Some(Answer::Unreadable(Unreadable::Overlong(bytes_max))) => {
+                Err(UpstreamError::Overlong { server: self.server.clone(), bytes_max })
+            }
+            Some(Answer::Unreadable(Unreadable::NotJson(reason) | Unreadable::Misshapen(reason))) => {
+                Err(self.nonsense(format!("its answer cannot be read: {reason}")))
+            }
+            None => Err(self.nonsense("its answer has no result".into())),
+        }
     }
 
-    fn raw(&self, result: ServerResult) -> Result<Box<RawValue>, UpstreamError> {
-        let raw = serde_json::value::to_raw_value(&result).map_err(|error| UpstreamError::Nonsense {
-            server: self.server.clone(),
-            reason: error.to_string(),
-        })?;
-        if !raw.get().starts_with('{') {
-            return Err(UpstreamError::Nonsense {
-                server: self.server.clone(),
-                reason: "its result is no object".into(),
-            });
+    fn checked(&self, result: Box<RawValue>) -> Result<Box<RawValue>, UpstreamError> {
+        if !result.get().starts_with('{') {
+            return Err(self.nonsense("its result is no object".into()));
         }
-        Ok(raw)
+        // Two levels of the frame that carries it are ours.
+        let depth_max = self.limits.json_depth_max - 2;
+        if depth_exceeds(result.get().as_bytes(), depth_max) {
+            return Err(self.nonsense(format!("its result nests deeper than {depth_max} levels")));
+        }
+        Ok(result)
+    }
+
+    fn nonsense(&self, reason: String) -> UpstreamError {
+        UpstreamError::Nonsense { server: self.server.clone(), reason }
     }
 
     fn failure(&self, error: ServiceError) -> UpstreamError {
@@ -211,9 +231,7 @@ impl Connection {
             ServiceError::McpError(error) => {
                 UpstreamError::Refused { server, message: error.message.into_owned() }
             }
-            ServiceError::TransportClosed | ServiceError::TransportSend(_)
-                if self.overlong.load(Ordering::Acquire) =>
-            {
+            ServiceError::TransportClosed | ServiceError::TransportSend(_) if self.answers.were_cut_off() => {
                 UpstreamError::Overlong { server, bytes_max: self.limits.server_line_bytes_max }
             }
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
@@ -235,7 +253,11 @@ impl Running {
     }
 }
 
-async fn list_tools(peer: &Peer<RoleClient>, limits: &Limits) -> Result<Arc<[Value]>, ServiceError> {
+async fn list_tools(
+    peer: &Peer<RoleClient>,
+    answers: &Answers,
+    limits: &Limits,
+) -> Result<Arc<[Value]>, ServiceError> {
     let mut tools = Vec::new();
     let mut bytes = 0;
     let mut cursor: Option<String> = None;
@@ -249,15 +271,17 @@ async fn list_tools(peer: &Peer<RoleClient>, limits: &Limits) -> Result<Arc<[Val
                 PeerRequestOptions::no_options(),
             )
             .await?;
+        let awaited = answers.awaited(handle.id.clone());
+        handle.await_response().await?;
         // As JSON, since one odd tool would make the typed list fail whole.
-        let page = handle.await_response().await?;
-        let page = serde_json::to_string(&page).map_err(|_| ServiceError::UnexpectedResponse)?;
-        bytes += page.len();
+        let Some(Answer::Result(page)) = awaited.take() else { return Err(ServiceError::UnexpectedResponse) };
+        bytes += page.get().len();
         if bytes > limits.tool_list_bytes_max {
             tracing::warn!(bytes_max = limits.tool_list_bytes_max, "a server's further tools are left out");
             break;
         }
-        let mut page: Value = serde_json::from_str(&page).map_err(|_| ServiceError::UnexpectedResponse)?;
+        let mut page: Value =
+            serde_json::from_str(page.get()).map_err(|_| ServiceError::UnexpectedResponse)?;
         match page.get_mut("tools").map(Value::take) {
             Some(Value::Array(page)) => tools.extend(page),
             _ => return Err(ServiceError::UnexpectedResponse),

@@ -40,9 +40,9 @@ pub enum UpstreamError {
         /// Its last lines on stderr.
         stderr: String,
     },
-    /// It sent a line over the bound, so it was ended; whether the call took effect is not known.
+    /// It sent a line over the bound, which was dropped; whether the call took effect is not known.
     #[error(
-        "server '{server}' answered with more than {bytes_max} bytes and was ended; whether the call took effect is unknown"
+        "server '{server}' answered with more than {bytes_max} bytes; whether the call took effect is unknown"
     )]
     Overlong {
         /// The server.

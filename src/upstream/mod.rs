@@ -2,9 +2,9 @@
 //!
 //! It knows no runs and no policy; whoever asks is allowed to ask.
 
+mod answers;
 mod connection;
 mod error;
-mod lines;
 mod process;
 mod registry;
 mod server;

@@ -1,5 +1,9 @@
 //! The conversation: versions, eras, and whatever a client may send that is no request.
 
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::{Bridge, Home};
@@ -105,27 +109,45 @@ fn lines_that_are_no_request_are_survived_and_never_answered_as_one() {
         bridge.send_raw(line);
         assert_eq!(bridge.request("ping", json!({})), Ok(json!({})), "{:?}", String::from_utf8_lossy(line));
     }
-    for message in bridge.rest() {
-        assert_eq!(message["id"], Value::Null, "{message}");
-        assert!([-32700, -32600].contains(&message["error"]["code"].as_i64().unwrap()), "{message}");
+    let mut refused: Vec<_> = bridge
+        .rest()
+        .iter()
+        .map(|message| (message["id"].as_i64(), message["error"]["code"].as_i64()))
+        .collect();
+    refused.sort();
+    let (not_json, no_message) = (Some(-32700), Some(-32600));
+    // Those that name an id are answered with it; of the others, those that are JSON.
+    let mut expected = vec![(None, no_message); 5];
+    expected.extend([(Some(1000), not_json), (Some(1001), no_message), (Some(1002), no_message)]);
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn a_request_that_cannot_be_read_is_refused_by_its_id() {
+    let mut bridge = bridge();
+    let run = |id: &str, code: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"run_python","arguments":{{"code":{code}}}}}}}"#
+        )
+    };
+    let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+    let long = format!("\"{}\"", "x".repeat(17 << 20));
+    for (id, code, error) in [
+        (json!(9), r#""\ud800""#, -32600),
+        (json!("nan"), "NaN", -32700),
+        (json!(10), nested(200).as_str(), -32600),
+        (json!(11), nested(200_000).as_str(), -32600),
+        (json!("long"), long.as_str(), -32600),
+    ] {
+        bridge.send_raw(format!("{}\n", run(&id.to_string(), code)).as_bytes());
+        let answer = bridge.message("the refusal", |message| message["id"] == id);
+        assert_eq!(answer["error"]["code"], error, "{answer}");
+        assert_eq!(bridge.request("ping", json!({})), Ok(json!({})));
     }
 }
 
 #[test]
-fn a_deeply_nested_line_is_survived() {
-    let mut bridge = bridge();
-    let depth = 200_000;
-    let line = format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"ping\",\"params\":{}1{}}}\n",
-        "[".repeat(depth),
-        "]".repeat(depth)
-    );
-    bridge.send_raw(line.as_bytes());
-    bridge.request("ping", json!({})).unwrap();
-}
-
-#[test]
-fn a_line_over_the_bound_is_survived() {
+fn a_line_over_the_bound_that_names_nothing_is_survived() {
     let mut bridge = bridge();
     let chunk = vec![b'x'; 1 << 20];
     for _ in 0..20 {
@@ -133,6 +155,41 @@ fn a_line_over_the_bound_is_survived() {
     }
     bridge.send_raw(b"\n");
     bridge.request("ping", json!({})).unwrap();
+}
+
+#[test]
+fn two_requests_with_one_id_get_an_answer_each() {
+    let mut bridge = bridge();
+    let list = json!({"jsonrpc": "2.0", "id": "twice", "method": "tools/list"});
+    let ping = json!({"jsonrpc": "2.0", "id": "twice", "method": "ping"});
+    bridge.send_raw(format!("{list}\n{ping}\n").as_bytes());
+    let mut answers = [0, 1].map(|_| {
+        let answer = bridge.message("an answer", |message| message["id"] == "twice");
+        answer["result"]["tools"].is_array()
+    });
+    answers.sort();
+    assert_eq!(answers, [false, true]);
+}
+
+#[test]
+fn a_client_that_never_reads_is_not_read_from_without_bound() {
+    let home = Home::new();
+    let mut program =
+        home.command(&[]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut input = program.stdin.take().unwrap();
+    // Each ping before the handshake is answered; the answers of all are some 20 MB, of which the pipe takes 64 KB.
+    let id = "x".repeat(200);
+    let ping = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{id}\",\"method\":\"ping\"}}\n");
+    let writing = std::thread::spawn(move || input.write_all(ping.repeat(100_000).as_bytes()));
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(!writing.is_finished(), "all was taken");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    let peak_kib: u64 = peak.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(peak_kib < 40 * 1024, "{peak}");
+    program.kill().unwrap();
+    program.wait().unwrap();
+    writing.join().unwrap().unwrap_err();
 }
 
 #[test]

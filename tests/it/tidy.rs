@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms and floors: a room uses rooms on lower floors only.
-const FLOORS: [(&str, u8); 16] = [
+const FLOORS: [(&str, u8); 17] = [
     ("names", 0),
     ("limits", 0),
     ("text", 0),
     ("protocol", 1),
+    ("jsonrpc", 1),
     ("run", 1),
     ("engine", 2),
     ("upstream", 2),
@@ -32,7 +33,7 @@ const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
 /// Crates and modules with owners: nobody else names them.
 const OWNED: [(&str, &[&str]); 4] = [
     ("bollard", &["engine"]),
-    ("rmcp", &["server", "upstream"]),
+    ("rmcp", &["jsonrpc", "server", "upstream"]),
     ("clap", &["cli", "main"]),
     ("std::env", &["config"]),
 ];

@@ -17,6 +17,7 @@ on_every_engine!(
     the_first_calls_at_once_start_one_process,
     the_entries_folder_variables_and_arguments_are_honoured,
     a_crashing_server_is_never_sent_a_call_twice,
+    odd_answers_reach_the_code_or_are_refused_at_once_by_the_same_server,
 );
 
 const CAUGHT: &str = "from mcp.runtime import MCPError\ndef caught(call):\n  try:\n    return call()\n  \
@@ -140,4 +141,37 @@ fn a_crashing_server_is_never_sent_a_call_twice(engine: &Engine) {
         assert!(bridge.run("await mcp_fixture.crash()").is_error);
     }
     assert_eq!(fixture.ledger(), ["call crash {}"; 3]);
+}
+
+fn odd_answers_reach_the_code_or_are_refused_at_once_by_the_same_server(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    bridge.ok(&format!("{CAUGHT}\ndef odd(text): return caught(lambda: mcp_fixture.odd.sync(result=text))"));
+    let mut odd = |result: &str| bridge.ok(&format!("print(ascii(odd({})))", json!(result)));
+
+    let content = |text: &str| format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#);
+    assert_eq!(odd(&content(r"a\ud800z")), r"'a\ud800z'");
+    assert_eq!(
+        odd(r#"{"structuredContent":{"n":1e999,"i":123456789012345678901234567890}}"#),
+        "{'n': inf, 'i': 123456789012345678901234567890}"
+    );
+    // Keys of another kind of result do not make it one.
+    assert_eq!(odd(r#"{"tools":[],"content":[{"type":"text","text":"kept"}],"nextCursor":"x"}"#), "'kept'");
+
+    for (broken, word) in [
+        (r#"{"structuredContent":{"n":NaN}}"#.to_owned(), "cannot be read"),
+        (r#"{"content":[],"content":[]"#.to_owned(), "cannot be read"),
+        ("null".to_owned(), "no object"),
+        (format!(r#"{{"structuredContent":{}{}}}"#, "[".repeat(300), "]".repeat(300)), "deeper than"),
+    ] {
+        let text = odd(&broken);
+        assert!(
+            text.contains("server_failed: server 'fixture' answered") && text.contains(word),
+            "{broken}: {text}"
+        );
+    }
+    let text = bridge.ok("print(caught(lambda: mcp_fixture.big.sync(bytes=70_000_000)))");
+    assert!(text.contains("answered with more than 67108864 bytes"), "{text}");
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='still here')"), "'still here'");
+    assert_eq!(fixture.pids().len(), 1);
 }

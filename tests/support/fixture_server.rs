@@ -203,6 +203,7 @@ impl Server {
                 "add",
                 "slow",
                 "big",
+                "odd",
                 "fail",
                 "refuse",
                 "crash",
@@ -243,6 +244,11 @@ impl Server {
                 let mut result = text(&format!("{sum}"));
                 result["structuredContent"] = json!({"sum": sum});
                 self.answer(&id, &result);
+            }
+            // A result that no JSON library would write.
+            "odd" => {
+                let result = arguments["result"].as_str().unwrap_or("null");
+                self.write(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n").as_bytes());
             }
             "big" => self.answer_big(&id, arguments["bytes"].as_u64().unwrap_or(0) as usize),
             "fail" => {
@@ -378,6 +384,7 @@ fn tool(name: &str) -> Value {
     let (properties, required) = match name {
         "echo" => (json!({"text": field("string")}), json!(["text"])),
         "add" => (json!({"a": field("number"), "b": field("number")}), json!(["a", "b"])),
+        "odd" => (json!({"result": field("string")}), json!(["result"])),
         "slow" => (json!({"ms": field("integer")}), json!(["ms"])),
         "big" => (json!({"bytes": field("integer")}), json!(["bytes"])),
         "fail" => (json!({"message": field("string")}), json!([])),

@@ -1,0 +1,89 @@
+//! What a message is: its id and method, and its result and error as text.
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::outline::Outline;
+use super::transport::Unreadable;
+
+/// The outer object of a message; the inner texts are valid JSON, and unread.
+#[derive(Debug, Deserialize)]
+pub struct Envelope<'a> {
+    /// Absent in notifications; null counts as absent.
+    #[serde(borrow, default)]
+    pub id: Option<&'a RawValue>,
+    /// Absent in answers.
+    #[serde(default)]
+    pub method: Option<String>,
+    /// Of an answer.
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub result: Option<&'a RawValue>,
+    /// Of an answer.
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub error: Option<&'a RawValue>,
+}
+
+/// A line that is no message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NoMessage {
+    /// Its id as JSON text, as far as one can be made out.
+    pub(super) id: Option<String>,
+    pub(super) why: Unreadable,
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads the outer object of a line. When it cannot be read, its id is looked for all the same, so that whoever
+    /// waits for this message can be told.
+    pub(super) fn read(line: &'a [u8]) -> Result<Self, NoMessage> {
+        let no_message = |why| {
+            let mut outline = Outline::default();
+            outline.push(line);
+            NoMessage { id: outline.id(), why }
+        };
+        let text =
+            std::str::from_utf8(line).map_err(|error| no_message(Unreadable::NotJson(error.to_string())))?;
+        // serde takes an array for a struct as well.
+        if !text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {
+            return Err(no_message(Unreadable::Misshapen("it is no object".into())));
+        }
+        serde_json::from_str(text).map_err(|error| {
+            let why = if error.is_data() { Unreadable::Misshapen } else { Unreadable::NotJson };
+            no_message(why(error.to_string()))
+        })
+    }
+}
+
+/// A field that is there, null included.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_pass_as_text_that_serde_would_refuse_or_change() {
+        let line =
+            r#"{"jsonrpc":"2.0","id":7,"result":{"b":1e999,"a":"\ud800","n":12345678901234567890123}}"#;
+        let envelope = Envelope::read(line.as_bytes()).unwrap();
+        assert_eq!(envelope.id.unwrap().get(), "7");
+        assert_eq!(envelope.result.unwrap().get(), r#"{"b":1e999,"a":"\ud800","n":12345678901234567890123}"#);
+        let deep = format!(r#"{{"id":"x","result":{}{}}}"#, "[".repeat(5000), "]".repeat(5000));
+        assert_eq!(Envelope::read(deep.as_bytes()).unwrap().result.unwrap().get().len(), 10_000);
+        assert!(Envelope::read(br#"{"id":1,"result":null}"#).unwrap().result.is_some());
+        assert!(Envelope::read(br#"{"id":null,"method":"x"}"#).unwrap().id.is_none());
+    }
+
+    #[test]
+    fn a_broken_line_names_whose_it_is() {
+        let id = |line: &[u8]| Envelope::read(line).unwrap_err().id;
+        assert_eq!(id(br#"{"id":7,"result":{"x":NaN}}"#).as_deref(), Some("7"));
+        assert_eq!(id(br#"{"result":[Infinity],"id":"a"}"#).as_deref(), Some(r#""a""#));
+        assert_eq!(id(b"{\"id\":3,\"result\":\"\xff\"}").as_deref(), Some("3"));
+        assert_eq!(id(br#"{"id":3,"result":1,"result":2}"#).as_deref(), Some("3"));
+        assert_eq!(id(br#"[{"id":3}]"#), None);
+        assert_eq!(id(b"hello"), None);
+    }
+}

@@ -1,0 +1,14 @@
+//! JSON-RPC messages as lines on a byte stream, carried between rmcp and a peer.
+//!
+//! Nothing is lost in silence: what cannot be read is answered or reported to whoever waits for it. It decides nothing
+//! about what messages mean; the rooms on both sides say how their bodies are read.
+
+mod envelope;
+mod lines;
+mod outline;
+mod requests;
+mod transport;
+
+pub use envelope::Envelope;
+
+pub use transport::{Instead, LineTransport, Messages, Unreadable};

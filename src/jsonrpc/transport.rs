@@ -1,0 +1,251 @@
+//! The transport under rmcp, for both of our roles.
+
+use rmcp::model::{CancelledNotificationParam, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::service::{RxJsonRpcMessage, ServiceRole, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::envelope::{Envelope, NoMessage};
+use super::lines::{Line, LineReader, LineWriter};
+use super::requests::Requests;
+
+/// Refusals that may be under way to a peer; while there are more, nothing is read from it.
+const REFUSALS_MAX: usize = 16;
+
+/// Why a line could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unreadable {
+    /// It has more bytes than this.
+    Overlong(usize),
+    /// It is no JSON, and why.
+    NotJson(String),
+    /// It is JSON but no JSON-RPC message, and why.
+    Misshapen(String),
+}
+
+/// How one side reads what its peer sends.
+pub trait Messages: Send + 'static {
+    /// Ours.
+    type Role: ServiceRole;
+
+    /// The message of a line; nothing to leave it out.
+    ///
+    /// # Errors
+    /// Why it is no message.
+    fn read(
+        &mut self,
+        line: &[u8],
+        envelope: &Envelope<'_>,
+    ) -> Result<Option<RxJsonRpcMessage<Self::Role>>, String>;
+
+    /// What becomes of a line that cannot be read.
+    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> Instead<Self::Role>;
+
+    /// A message is about to be sent.
+    fn sending(&mut self, message: &TxJsonRpcMessage<Self::Role>);
+
+    /// The cancellation in a notification of the peer's.
+    fn cancelled(
+        notification: &mut <Self::Role as ServiceRole>::PeerNot,
+    ) -> Option<&mut CancelledNotificationParam>;
+}
+
+/// What happens instead of a message that cannot be read.
+#[derive(Debug)]
+pub enum Instead<Role: ServiceRole> {
+    /// It is left out.
+    Nothing,
+    /// This one.
+    Message(RxJsonRpcMessage<Role>),
+    /// The peer is told, with the id if there is one.
+    Refusal(Option<RequestId>),
+    /// The connection ends.
+    End,
+}
+
+/// Lines of JSON-RPC from and to a peer.
+pub struct LineTransport<M, R, W> {
+    lines: LineReader<R>,
+    line_bytes_max: usize,
+    writer: LineWriter<W>,
+    messages: M,
+    requests: Requests,
+    /// For the next request.
+    permit: Option<OwnedSemaphorePermit>,
+    refusals: JoinSet<()>,
+    ended: CancellationToken,
+}
+
+impl<M, R, W> LineTransport<M, R, W>
+where
+    M: Messages,
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    /// A transport; at most `requests_max` requests of the peer are worked on at once. The token is cancelled when the
+    /// peer closes its end.
+    pub fn new(
+        messages: M,
+        read: R,
+        write: W,
+        line_bytes_max: usize,
+        requests_max: usize,
+    ) -> (Self, CancellationToken) {
+        let ended = CancellationToken::new();
+        let transport = Self {
+            lines: LineReader::new(read, line_bytes_max),
+            line_bytes_max,
+            writer: LineWriter::new(write),
+            messages,
+            requests: Requests::new(requests_max),
+            permit: None,
+            refusals: JoinSet::new(),
+            ended: ended.clone(),
+        };
+        (transport, ended)
+    }
+
+    async fn next_message(&mut self) -> std::io::Result<Option<RxJsonRpcMessage<M::Role>>> {
+        loop {
+            while self.refusals.len() >= REFUSALS_MAX {
+                self.refusals.join_next().await;
+            }
+            while self.refusals.try_join_next().is_some() {}
+            if self.permit.is_none() {
+                self.permit = self.requests.room().await;
+            }
+            let Some(line) = self.lines.next().await? else { return Ok(None) };
+            let unreadable = match line {
+                Line::Whole(line) => match self.read(&line) {
+                    Ok(Some(message)) => match self.admitted(message) {
+                        Some(message) => return Ok(Some(message)),
+                        None => continue,
+                    },
+                    Ok(None) => continue,
+                    Err(NoMessage { id, why }) => (id, why),
+                },
+                Line::Overlong { id } => (id, Unreadable::Overlong(self.line_bytes_max)),
+            };
+            let (id, why) = unreadable;
+            tracing::debug!(?id, ?why, "a line from the peer cannot be read");
+            let id = id.and_then(|id| serde_json::from_str(&id).ok());
+            match self.messages.unreadable(id, why.clone()) {
+                Instead::Nothing => {}
+                Instead::Message(message) => return Ok(Some(message)),
+                Instead::Refusal(id) => self.refuse(id, &why),
+                Instead::End => return Ok(None),
+            }
+        }
+    }
+
+    fn read(&mut self, line: &[u8]) -> Result<Option<RxJsonRpcMessage<M::Role>>, NoMessage> {
+        let envelope = Envelope::read(line)?;
+        self.messages.read(line, &envelope).map_err(|reason| {
+            let id = envelope.id.map(|id| id.get().to_owned());
+            NoMessage { id, why: Unreadable::Misshapen(reason) }
+        })
+    }
+
+    /// Takes note of a request; leaves out a cancellation of what is answered already.
+    fn admitted(&mut self, mut message: RxJsonRpcMessage<M::Role>) -> Option<RxJsonRpcMessage<M::Role>> {
+        match &mut message {
+            JsonRpcMessage::Request(request) => {
+                let permit = self.permit.take()?;
+                request.id = self.requests.open(request.id.clone(), permit);
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let Some(cancelled) = M::cancelled(&mut notification.notification)
+                    && let Some(id) = &cancelled.request_id
+                {
+                    let own = self.requests.own_id(id)?;
+                    // rmcp sends no answer to what was cancelled.
+                    self.requests.close(&own);
+                    cancelled.request_id = Some(own);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+        Some(message)
+    }
+
+    fn refuse(&mut self, id: Option<RequestId>, why: &Unreadable) {
+        let error = match why {
+            Unreadable::Overlong(bytes_max) => ErrorData::invalid_request(
+                format!("a message may have {bytes_max} bytes, this one has more"),
+                None,
+            ),
+            Unreadable::NotJson(reason) => ErrorData::parse_error(format!("not JSON: {reason}"), None),
+            Unreadable::Misshapen(reason) => {
+                ErrorData::invalid_request(format!("not a JSON-RPC message: {reason}"), None)
+            }
+        };
+        let message: TxJsonRpcMessage<M::Role> = JsonRpcMessage::error(error, id);
+        let writer = self.writer.clone();
+        self.refusals.spawn(async move {
+            if let Err(error) = write(&writer, &message).await {
+                tracing::debug!(%error, "the peer takes no refusal");
+            }
+        });
+    }
+}
+
+async fn write<W: AsyncWrite + Unpin>(
+    writer: &LineWriter<W>,
+    message: &impl serde::Serialize,
+) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    writer.write(&line).await
+}
+
+impl<M, R, W> Transport<M::Role> for LineTransport<M, R, W>
+where
+    M: Messages,
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        mut message: TxJsonRpcMessage<M::Role>,
+    ) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
+        self.messages.sending(&message);
+        let answered = match &mut message {
+            JsonRpcMessage::Response(answer) => Some(&mut answer.id),
+            JsonRpcMessage::Error(answer) => answer.id.as_mut(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        // Its permit is given back when the answer is written: a peer that does not read its answers is not read from.
+        let open = answered.and_then(|own| {
+            let open = self.requests.close(own)?;
+            *own = open.id.clone();
+            Some(open)
+        });
+        let writer = self.writer.clone();
+        async move {
+            let written = write(&writer, &message).await;
+            drop(open);
+            written
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<M::Role>> {
+        let message = self.next_message().await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "the peer's stream broke");
+            None
+        });
+        if message.is_none() {
+            self.ended.cancel();
+        }
+        message
+    }
+
+    async fn close(&mut self) -> std::io::Result<()> {
+        self.writer.close().await;
+        Ok(())
+    }
+}

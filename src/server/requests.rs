@@ -1,0 +1,43 @@
+//! How the client's messages are read: runs directly, since rmcp would try them as every other request first.
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolRequest, CancelledNotificationParam, ClientJsonRpcMessage, ClientNotification, ClientRequest,
+    JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+};
+
+use crate::jsonrpc::{Envelope, Instead, Messages, Unreadable};
+
+/// Reads what the client sends.
+pub(super) struct Requests;
+
+impl Messages for Requests {
+    type Role = RoleServer;
+
+    fn read(&mut self, line: &[u8], envelope: &Envelope<'_>) -> Result<Option<ClientJsonRpcMessage>, String> {
+        if let (Some("tools/call"), Some(id)) = (envelope.method.as_deref(), envelope.id)
+            && let Ok(id) = serde_json::from_str(id.get())
+            && let Ok(request) = serde_json::from_slice::<CallToolRequest>(line)
+        {
+            return Ok(Some(JsonRpcMessage::request(ClientRequest::CallToolRequest(request), id)));
+        }
+        serde_json::from_slice(line).map(Some).map_err(|error| error.to_string())
+    }
+
+    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> Instead<RoleServer> {
+        match (id, why) {
+            // Noise: a peer that sends our refusal back as more of it would never stop.
+            (None, Unreadable::NotJson(_)) => Instead::Nothing,
+            (id, _) => Instead::Refusal(id),
+        }
+    }
+
+    fn sending(&mut self, _message: &ServerJsonRpcMessage) {}
+
+    fn cancelled(notification: &mut ClientNotification) -> Option<&mut CancelledNotificationParam> {
+        match notification {
+            ClientNotification::CancelledNotification(cancelled) => Some(&mut cancelled.params),
+            _ => None,
+        }
+    }
+}

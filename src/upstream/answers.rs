@@ -1,0 +1,127 @@
+//! The servers' answers as the texts that they are, kept beside rmcp, which would read them into its own types: that
+//! loses keys that it does not know, and costs more than the call.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    CancelledNotificationParam, ClientJsonRpcMessage, ClientRequest, CustomResult, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage, ServerNotification, ServerResult,
+};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::jsonrpc::{Envelope, Instead, Messages, Unreadable};
+
+/// What came back for a request.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// The result, unread.
+    Result(Box<RawValue>),
+    /// A line that could not be read.
+    Unreadable(Unreadable),
+}
+
+/// The requests whose answers pass as text, and the answers that nobody has taken yet. A clone is the same table.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Answers {
+    table: Arc<Mutex<HashMap<RequestId, Option<Answer>>>>,
+    overlong: Arc<AtomicBool>,
+}
+
+/// A request that waits; once this is dropped, its answer is not kept.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    answers: Answers,
+    id: RequestId,
+}
+
+impl Answers {
+    /// Of a request that is sent.
+    pub(super) fn awaited(&self, id: RequestId) -> Awaited {
+        Awaited { answers: self.clone(), id }
+    }
+
+    /// Whether a line was too long that could be anybody's, which ended the connection.
+    pub(super) fn were_cut_off(&self) -> bool {
+        self.overlong.load(Ordering::Acquire)
+    }
+
+    /// Keeps an answer that is expected; rmcp gets an empty one in its place.
+    fn keep(&self, id: RequestId, answer: Answer) -> Option<ServerJsonRpcMessage> {
+        // A number may come back as a string.
+        let id = match id {
+            RequestId::String(text) => RequestId::Number(text.parse().ok()?),
+            number => number,
+        };
+        *self.table().get_mut(&id)? = Some(answer);
+        let result = ServerResult::CustomResult(CustomResult::new(Value::Null));
+        Some(JsonRpcMessage::response(result, id))
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<RequestId, Option<Answer>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Awaited {
+    /// The answer, if it has come.
+    pub(super) fn take(self) -> Option<Answer> {
+        self.answers.table().remove(&self.id).flatten()
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.answers.table().remove(&self.id);
+    }
+}
+
+impl Messages for Answers {
+    type Role = RoleClient;
+
+    fn read(&mut self, line: &[u8], envelope: &Envelope<'_>) -> Result<Option<ServerJsonRpcMessage>, String> {
+        if let (None, Some(id), Some(result)) = (&envelope.method, envelope.id, envelope.result)
+            && let Ok(id) = serde_json::from_str(id.get())
+            && let Some(message) = self.keep(id, Answer::Result(result.to_owned()))
+        {
+            return Ok(Some(message));
+        }
+        serde_json::from_slice(line).map(Some).map_err(|error| error.to_string())
+    }
+
+    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> Instead<RoleClient> {
+        if let Some(message) = id.and_then(|id| self.keep(id, Answer::Unreadable(why.clone()))) {
+            return Instead::Message(message);
+        }
+        match why {
+            // Whoever waits for it would wait for ever.
+            Unreadable::Overlong(_) => {
+                self.overlong.store(true, Ordering::Release);
+                Instead::End
+            }
+            // Servers that print are common.
+            Unreadable::NotJson(_) | Unreadable::Misshapen(_) => Instead::Nothing,
+        }
+    }
+
+    fn sending(&mut self, message: &ClientJsonRpcMessage) {
+        if let JsonRpcMessage::Request(request) = message
+            && matches!(
+                request.request,
+                ClientRequest::CallToolRequest(_) | ClientRequest::ListToolsRequest(_)
+            )
+        {
+            self.table().insert(request.id.clone(), None);
+        }
+    }
+
+    fn cancelled(notification: &mut ServerNotification) -> Option<&mut CancelledNotificationParam> {
+        match notification {
+            ServerNotification::CancelledNotification(cancelled) => Some(&mut cancelled.params),
+            _ => None,
+        }
+    }
+}
