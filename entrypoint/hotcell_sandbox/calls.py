@@ -74,6 +74,10 @@ class Calls:
         channel.on_results = self._resolve
         channel.on_lost_result = self._lost_result
 
+    @property
+    def own_threads(self) -> int:
+        return self._channel.own_threads
+
     def begin_run(self, run: int, servers: Mapping[str, Server]) -> None:
         with self._interrupts, self._lock:
             self._run = run

@@ -17,8 +17,9 @@ from select import POLLIN, poll
 from .frames import TO_SANDBOX, WORKER, Frame, FrameError, LineSplitter, decode
 from .interrupts import Interrupts
 from .limits import Limits
+from .reading import BYTES
 
-_READ_BYTES = 1 << 18
+_WAKE_BYTES = 1 << 12
 _RUNS_WAITING_MAX = 16
 # How late the thread may see that it is to park, if user code took the wake-up out of its socket, or closed that.
 _PARK_MS_MAX = 200
@@ -32,12 +33,14 @@ class Channel:
         self._depth_max = limits.frame_depth
         self._interrupts = interrupts
         self._socket = socket(fileno=fd)
+        self._view = memoryview(bytearray(BYTES))
         self._sending, self._receiving = allocate_lock(), allocate_lock()
         self._runs: deque[Frame] = deque(maxlen=_RUNS_WAITING_MAX)
         self._wake, self._waker = socketpair()
         self._wake_fd = self._wake.fileno()
         self._park_asked = False
-        self._started = self.reads_in_background = False
+        self.own_threads = 0
+        self.reads_in_background = False
         self._poller = poll()
         self._poller.register(fd, POLLIN)
         self._resume, self._parked = allocate_lock(), allocate_lock()
@@ -47,10 +50,12 @@ class Channel:
         self.on_lost_result: Callable[[], None] = lambda: None
 
     def next_run(self) -> Frame:
-        """Waits for it, on the main thread."""
+        """Waits for it, on the main thread, where nobody else reads between two runs."""
         while not self._runs:
-            self._poller.poll()
-            self._read_some()
+            try:
+                self._read_some(0)
+            except BlockingIOError:  # user code may have made the socket so
+                self._poller.poll()
         return self._runs.popleft()
 
     def send(self, data: bytes) -> None:
@@ -63,12 +68,17 @@ class Channel:
             except OSError:
                 _exit(70)  # user code closed the descriptor: only a fresh worker can go on
 
+    def ask_for_reading(self) -> None:
+        """Has the supervisor read output as it comes, instead of with the next frame."""
+        if self._fd >= 0:
+            self.send(b"\n")
+
     def read_in_background(self) -> None:
         """From now until `read_here`. The caller makes sure that a run is active."""
         if not self.reads_in_background:
             self.reads_in_background = True
-            if not self._started:
-                self._started = True
+            if not self.own_threads:
+                self.own_threads = 1
                 start_new_thread(self._background, ())
             self._resume.release()
 
@@ -127,19 +137,22 @@ class Channel:
     def _drained(self) -> bool:
         """False if the socket is of no use any more: it would be ready for ever."""
         try:
-            return bool(self._wake.recv(_READ_BYTES, MSG_DONTWAIT))
+            return bool(self._wake.recv(_WAKE_BYTES, MSG_DONTWAIT))
         except BlockingIOError:  # user code was quicker
             return True
         except OSError:
             return False
 
-    def _read_some(self) -> None:
+    def _read_some(self, flags: int = MSG_DONTWAIT) -> None:
         results: list[Frame] = []
         # Two may read for a moment, while one hands over to the other: neither waits here, and lines stay whole.
         with self._receiving:
             try:
-                data = self._socket.recv(_READ_BYTES, MSG_DONTWAIT)
+                # Not `Buffer`, since user code may have made the socket block.
+                data = bytes(self._view[: self._socket.recv_into(self._view, 0, flags)])
             except BlockingIOError:
+                if not flags:
+                    raise
                 return
             except OSError:
                 _exit(70)

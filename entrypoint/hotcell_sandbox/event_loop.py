@@ -25,6 +25,7 @@ class EventLoop:
         self._interrupts = interrupts
         self._calls = calls
         self._loop = new_event_loop()
+        self._may_have_tasks = False
 
     def prepare(self) -> None:
         """What user code closed or replaced is as at the start again."""
@@ -36,6 +37,7 @@ class EventLoop:
     def drive(self, main: Coroutine[Any, Any, object]) -> object:
         loop = self._loop
         task = loop.create_task(main)
+        self._may_have_tasks = True
         self._interrupts.task = task
         self._calls.main_loop = loop
         try:
@@ -60,4 +62,9 @@ class EventLoop:
 
     def unfinished(self) -> list[Task[Any]]:
         """Tasks that stand still until a run awaits again."""
-        return [task for task in all_tasks(self._loop) if not task.done()]
+        # One that was made while the loop stood still waits there for its first step.
+        if not self._may_have_tasks and not getattr(self._loop, "_ready", True):
+            return []
+        tasks = [task for task in all_tasks(self._loop) if not task.done()]
+        self._may_have_tasks = bool(tasks)
+        return tasks

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 from json.decoder import JSONDecoder
-from json.encoder import JSONEncoder
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined] # CPython's own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ def _no_constant(name: str) -> object:
     raise ValueError(name)
 
 
+def _no_default(thing: object) -> object:
+    raise TypeError(f"{type(thing).__name__} in a frame")
+
+
 def _surrogate_as_text(error: UnicodeError) -> tuple[str, int]:
     # The escape's backslash is doubled: inside JSON text a single one would make the lone surrogate anew.
     if not isinstance(error, UnicodeEncodeError):
@@ -49,15 +53,17 @@ def _surrogate_as_text(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error("hotcell", _surrogate_as_text)
-_dumps = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_loads = JSONDecoder(parse_constant=_no_constant).decode
+# Made once: JSONEncoder.encode makes one at each use. What is encoded here is ours and has no cycles to look for.
+_chunks = c_make_encoder(None, _no_default, encode_basestring, None, ":", ",", False, False, False)
+_decoder = JSONDecoder(parse_constant=_no_constant)
+_scan, _loads = _decoder.scan_once, _decoder.decode  # type: ignore[attr-defined]
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 def encode(frame: Mapping[str, object]) -> bytes:
     """The frame's line without its address."""
-    return _dumps(frame).encode("utf-8", "hotcell") + b"\n"
+    return "".join(_chunks(frame, 0)).encode("utf-8", "hotcell") + b"\n"
 
 
 def decode(body: bytes, types: frozenset[str], depth_max: int = DEPTH_MAX) -> Frame:
@@ -69,7 +75,13 @@ def decode(body: bytes, types: frozenset[str], depth_max: int = DEPTH_MAX) -> Fr
     if deeper_than(depth_max, body):
         raise FrameError("depth")
     try:
-        frame = _loads(text)
+        try:
+            # Half of what `decode` does, whose other half is about white space around the frame.
+            frame, end = _scan(text, 0)
+        except StopIteration:
+            end = -1
+        if end != len(text):
+            frame = _loads(text)
     except RecursionError:
         raise FrameError("depth") from None
     except ValueError:

@@ -10,6 +10,7 @@ import builtins
 import os
 import sys
 import threading
+from _thread import _count as _count_threads
 from _thread import stack_size
 from signal import ITIMER_REAL, setitimer
 from types import CodeType, CoroutineType, ModuleType
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _CO_COROUTINE = 0x80
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_TREE_FLAGS = ast.PyCF_ONLY_AST | _FLAGS
 _NAMES_MAX = 5
 _THREAD_STACK_BYTES = 1 << 20
 _RECURSION_LIMIT = sys.getrecursionlimit()
@@ -55,6 +57,9 @@ class Interpreter:
         self._proxies = Proxies(calls, self._namespace)
         self._saved_tools = SavedTools(calls, self._namespace)
         self._known_left: WeakSet[Any] = WeakSet()
+        # For the next run: what was found and done after the last one.
+        self._notes: list[str] = []
+        self._threads_left = False
         stack_size(_THREAD_STACK_BYTES)
         self._event_loop: EventLoop | None = None
         self._modules = dict(sys.modules)
@@ -70,17 +75,19 @@ class Interpreter:
         return self._event_loop
 
     def run(self, number: int, code: str, servers: list[Server]) -> Frame:
-        """The `done` frame."""
+        """The `done` frame. `tidy` follows, when nobody waits any more."""
         name = f"<run {number}>"
-        notes: list[str] = []
-        self._restore(notes)
+        notes, self._notes = self._notes, []
+        if self._threads_left:
+            # They may have undone what was restored.
+            self._restore()
         if "asyncio" in code:
             # The tool's description uses it without an import; a name of the user's own stays.
             self._namespace.setdefault("asyncio", self.event_loop().asyncio)
         self._sources.keep(name, code)
         self._calls.begin_run(number, self._proxies.offer(servers))
         IMAGES.begin_run()
-        self._interrupts.arm()
+        self._interrupts.begin_run()
         value: str | None = None
         try:
             self._interrupts.run_active = True
@@ -90,10 +97,11 @@ class Interpreter:
             end: Frame = {"outcome": "finished"}
         except BaseException as error:
             self._interrupts.run_active = False
-            self._stop_tricks(notes)
+            self._stop_hooks()
+            self._restore_builtins(notes)
             end = self._failed(error, name)
             error.__traceback__ = None  # it keeps every local of the failed code alive
-        self._stop_tricks(notes)
+        self._stop_hooks()
         if _getpid() != self._pid:
             self._end_child(end)
         IMAGES.note_left_out(notes)
@@ -104,20 +112,21 @@ class Interpreter:
         images = list(IMAGES.taken)
         return {"type": "done", "run": number, **end, "value": value, "images": images, "notes": notes}
 
+    def tidy(self) -> None:
+        """What user code replaced is as at the start again."""
+        try:
+            self._restore_builtins(self._notes)
+            self._restore()
+            self._interrupts.arm()
+            setitimer(ITIMER_REAL, 0)
+        except Exception:  # a thing of the user's, or a signal handler that it left behind
+            self._threads_left = True  # the next run tries again
+
     def _execute(self, name: str, code: str, notes: list[str]) -> str | None:
         with self._interrupts:
             pass  # one that came while the run was prepared takes effect here
-        tree = _compile(code, name, "exec", ast.PyCF_ONLY_AST | _FLAGS, dont_inherit=True)
-        assert isinstance(tree, ast.Module)
-        last = tree.body[-1] if tree.body else None
-        parts: list[CodeType] = []
-        if isinstance(last, ast.Expr) and not code.rstrip().endswith(";"):
-            parts.append(_compile(ast.Expression(last.value), name, "eval", _FLAGS, dont_inherit=True))
-        body = tree.body[: len(tree.body) - len(parts)]
-        if body:
-            statements = ast.Module(body, type_ignores=[])
-            parts.insert(0, _compile(statements, name, "exec", _FLAGS, dont_inherit=True))
-        self._saved_tools.load_for(tree, parts, notes)
+        parts = self._compiled(code, name)
+        self._saved_tools.load_for(code, parts, notes)
         if any(part.co_flags & _CO_COROUTINE for part in parts):
             value = self.event_loop().drive(self._execute_async(parts))
         else:
@@ -130,6 +139,26 @@ class Interpreter:
         if isinstance(value, CoroutineType):
             notes.append("the last expression is a coroutine that was not awaited: put `await` before it")
         return bounded_repr(value)
+
+    def _compiled(self, code: str, name: str) -> list[CodeType]:
+        """The statements, and the last one by itself if it is an expression whose value is shown."""
+        if "\n" not in code and not code[:1].isspace():
+            # One expression, as many runs are, costs a third of what a tree does.
+            try:
+                return [_compile(code, name, "eval", _FLAGS, dont_inherit=True)]
+            except SyntaxError:
+                pass
+        tree = _compile(code, name, "exec", _TREE_FLAGS, dont_inherit=True)
+        assert isinstance(tree, ast.Module)
+        last = tree.body[-1] if tree.body else None
+        parts: list[CodeType] = []
+        if isinstance(last, ast.Expr) and not code.rstrip().endswith(";"):
+            parts.append(_compile(ast.Expression(last.value), name, "eval", _FLAGS, dont_inherit=True))
+        body = tree.body[: len(tree.body) - len(parts)]
+        if body:
+            statements = ast.Module(body, type_ignores=[])
+            parts.insert(0, _compile(statements, name, "exec", _FLAGS, dont_inherit=True))
+        return parts
 
     async def _execute_async(self, parts: list[CodeType]) -> object:
         value: object = None
@@ -161,8 +190,7 @@ class Interpreter:
         code = end.get("exit_code", 0 if error is None else 1)
         _exit(code if isinstance(code, int) else 1)
 
-    def _restore(self, notes: list[str]) -> None:
-        self._restore_builtins(notes)
+    def _restore(self) -> None:
         self._namespace.update(__name__="__main__", __builtins__=builtins)
         # A module that was taken out alone is imported again by whoever needs it; this is about sys.modules.clear().
         if len(sys.modules) < len(self._modules) or sys.modules.get("__main__") is not self._modules["__main__"]:
@@ -187,17 +215,20 @@ class Interpreter:
             more = f" and {len(replaced) - _NAMES_MAX} more" if len(replaced) > _NAMES_MAX else ""
             notes.append(f"builtins that were replaced are restored: {', '.join(replaced[:_NAMES_MAX])}{more}")
 
-    def _stop_tricks(self, notes: list[str]) -> None:
-        """What would run user code inside ours, or ours out of its depth, or break the library that ours uses."""
-        self._restore_builtins(notes)
-        sys.settrace(None)
-        sys.setprofile(None)
+    def _stop_hooks(self) -> None:
+        """What would run user code inside ours, or ours out of its depth."""
+        if sys.gettrace() is not None:
+            sys.settrace(None)
+        if sys.getprofile() is not None:
+            sys.setprofile(None)
         if sys.getrecursionlimit() < _RECURSION_LIMIT:
             sys.setrecursionlimit(_RECURSION_LIMIT)
-        setitimer(ITIMER_REAL, 0)
 
     def _note_left_running(self, notes: list[str]) -> None:
-        threads = [thread for thread in _enumerate_threads() if thread is not _main_thread and thread.is_alive()]
+        self._threads_left = _count_threads() > self._calls.own_threads
+        threads = []
+        if self._threads_left:
+            threads = [thread for thread in _enumerate_threads() if thread is not _main_thread and thread.is_alive()]
         tasks = [] if self._event_loop is None else self._event_loop.unfinished()
         for things, what in (
             (threads, "threads still running"),

@@ -39,9 +39,12 @@ class Interrupts:
         self._pending = False
 
     def arm(self) -> None:
-        """Undoes what user code did to the signal, and forgets interrupts that were meant for an earlier run."""
+        """Undoes what user code did to the signal."""
         signal(SIGINT, self._handle)
         pthread_sigmask(SIG_UNBLOCK, _INTERRUPT)
+
+    def begin_run(self) -> None:
+        """Forgets interrupts that were meant for an earlier run."""
         self._pending = False
         self._depth = 0
         self.cancelled = False

@@ -11,37 +11,37 @@ _WRITE_BYTES = 1 << 18
 
 
 class Outbox:
-    __slots__ = ("_fd", "_kept", "broken")
+    __slots__ = ("_fd", "_kept", "broken", "size")
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
         self._fd = fd
         self._kept = bytearray()
+        self.size = 0
         self.broken = False
 
-    @property
-    def size(self) -> int:
-        return len(self._kept)
-
     def push(self, data: bytes) -> None:
-        if not self._kept and not self.broken:
+        if self.size == 0 and not self.broken:
             written = self._write(data)
             if written == len(data):
                 return
             data = data[written:]
         if not self.broken:
             self._kept += data
+            self.size = len(self._kept)
 
     def flush(self) -> None:
-        while self._kept:
+        while self.size:
             written = self._write(bytes(self._kept[:_WRITE_BYTES]))
             if written == 0:
                 return
             del self._kept[:written]
+            self.size = len(self._kept)
 
     def discard(self) -> None:
         self.broken = True
         self._kept.clear()
+        self.size = 0
 
     def _write(self, data: bytes) -> int:
         try:

@@ -17,7 +17,6 @@ from .limits import Limits
 from .outbox import Outbox
 
 KILL_SECONDS_MAX = 5.0
-_READ_BYTES = 1 << 18
 
 
 class Output:
@@ -49,10 +48,6 @@ class Worker:
         self.requested = False
         self.used = False
         self.oom_before = 0
-
-    def read(self) -> bytes | None:
-        """What it has sent: None for nothing now, empty for the end."""
-        return read_now(self.socket, _READ_BYTES)
 
     def close(self) -> None:
         for fd in (self.socket, *(output.fd for output in self.outputs)):
@@ -116,15 +111,6 @@ def kill_descendants() -> bool:
         if monotonic() > deadline:
             return False
         pause.poll(1)
-
-
-def read_now(fd: int, size: int) -> bytes | None:
-    try:
-        return os.read(fd, size)
-    except BlockingIOError:
-        return None
-    except ConnectionResetError:
-        return b""
 
 
 def _descendants() -> list[int]:

@@ -26,9 +26,9 @@ class SavedTools:
         self._sources = Sources()
         self._loaded = False
 
-    def load_for(self, tree: ast.Module, parts: Iterable[CodeType], notes: list[str]) -> None:
+    def load_for(self, code: str, parts: Iterable[CodeType], notes: list[str]) -> None:
         """Once per worker, and only if the code could mean one: else a first run would wait for the bridge."""
-        if self._loaded or not (self._may_have_unknown_names(parts) and self._has_unknown_names(tree)):
+        if self._loaded or not (self._may_have_unknown_names(parts) and self._has_unknown_names(code)):
             return
         try:
             saved = self._calls.call_sync(None, "saved_tools", {})
@@ -65,7 +65,8 @@ class SavedTools:
             waiting.extend(const for const in code.co_consts if isinstance(const, CodeType))
         return False
 
-    def _has_unknown_names(self, tree: ast.Module) -> bool:
+    def _has_unknown_names(self, code: str) -> bool:
+        tree = compile(code, "<names>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         used, bound = set(), set()
         for node in _walk(tree):
             match node:

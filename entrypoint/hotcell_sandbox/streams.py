@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from fcntl import F_DUPFD_CLOEXEC, fcntl, ioctl
 from io import BufferedWriter, FileIO, TextIOWrapper
 from time import monotonic, sleep
@@ -31,6 +32,7 @@ class Stream(TextIOWrapper):
     """Before it writes, what the other stream has written is read by the supervisor, which keeps the order of both."""
 
     _impatient_until = 0.0
+    ask_for_reading: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, fd: int) -> None:
         super().__init__(
@@ -62,6 +64,7 @@ class Stream(TextIOWrapper):
         now = monotonic()
         if now < Stream._impatient_until:
             return
+        Stream.ask_for_reading()
         while ioctl(fd, _FIONREAD, _EMPTY) != _EMPTY:
             if monotonic() - now > _ORDER_SECONDS_MAX:
                 # A subprocess floods the other pipe: the order is lost anyway, and each line would wait.
@@ -71,7 +74,10 @@ class Stream(TextIOWrapper):
 
 
 class Streams:
-    def __init__(self) -> None:
+    def __init__(self, ask_for_reading: Callable[[], None]) -> None:
+        """`ask_for_reading` has the supervisor read output as it comes."""
+        Stream.ask_for_reading = staticmethod(ask_for_reading)
+        self._ask_for_reading = ask_for_reading
         self._private = [fcntl(fd, F_DUPFD_CLOEXEC, _PRIVATE_FD_MIN) for fd in range(3)]
         self._make()
         sys.addaudithook(self._audit)
@@ -125,3 +131,5 @@ class Streams:
         # The child writes to the same pipes (and a fork would write our buffer a second time).
         if event in _STARTS_A_PROCESS:
             self.flush()
+            # What it writes to the two streams is in order only if it is read as it comes.
+            self._ask_for_reading()

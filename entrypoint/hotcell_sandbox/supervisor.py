@@ -10,7 +10,8 @@ import os
 import signal
 import sys
 from binascii import b2a_base64
-from fcntl import F_DUPFD_CLOEXEC, fcntl
+from fcntl import F_DUPFD_CLOEXEC, fcntl, ioctl
+from json.encoder import encode_basestring
 from select import POLLIN, POLLOUT, poll
 from time import monotonic
 
@@ -19,7 +20,8 @@ from .frames import SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode, e
 from .limits import Limits
 from .outbox import Outbox
 from .posture import oom_kills, posture
-from .processes import Output, Worker, kill, kill_descendants, read_now, start_worker
+from .processes import Output, Worker, kill, kill_descendants, start_worker
+from .reading import Buffer
 
 VERSION = 1
 HOST_BACKLOG_MAX = 1 << 20
@@ -29,9 +31,12 @@ USELESS_WORKERS_MAX = 5
 TOUCH_SECONDS = 0.1
 PRELOAD_QUIET_MS = 250
 OUTPUT_HOLD_MS = 1
-_READ_BYTES = 1 << 18
-_OUTPUT_BYTES = 1 << 16
+# How long a worker that was sent something has until its output is waited for.
+COLLECT_MS = 10
+_HELD_BYTES_MAX = 1 << 16
 _PRIVATE_FD_MIN = 40
+_FIONREAD = 0x541B
+_NOTHING = bytes(4)
 
 
 class Ended(Exception):  # noqa: N818 - it is no error
@@ -78,8 +83,11 @@ class Supervisor:
         self.workers = 0
         self.useless = 0
         self.heard_at = monotonic()
+        # Output is read with the next frame of the worker: to wake for each write would take longer than most runs do.
+        self.collecting = False
         self.held_back: list[bytes] = []
         self.held_back_bytes = 0
+        self.buffer = Buffer()
         self.poller = poll()
         self.watched: dict[int, int] = {}
         self.watched_state: tuple[object, ...] = ()
@@ -105,37 +113,43 @@ class Supervisor:
                     return started
                 self.worker_started(started)
             self.watch()
-            ready = self.poller.poll(self.wait_ms())
-            if self.held_back and not ready:
-                self.send_output()
-            elif not ready and not self.preloaded:
-                self.preload()
+            patience = self.patience_ms()
+            if patience == 0:
+                raise Ended(0)
+            ready = self.poller.poll(self.wait_ms(patience))
+            if not ready:
+                self.quiet()
             for fd, _ in ready:
                 self.ready(fd)
             worker = self.worker
             if worker is not None and worker.status is not None and self.to_host.size <= HOST_BACKLOG_MAX:
                 self.worker_exited(worker)
-            if self.patience_ms() == 0:
-                raise Ended(0)
 
-    def preload(self) -> None:
-        """What a worker imports, once it is quiet: the first worker does not wait for it, its successors have it."""
-        self.preloaded = True
-        from . import event_loop, interpreter  # noqa: F401
+    def quiet(self) -> None:
+        """Nothing came within `wait_ms`."""
+        if self.held_back:
+            self.send_output()
+        elif self.collecting:
+            self.collecting = False
+        elif not self.preloaded:
+            # What a worker imports: the first worker does not wait for it, its successors have it.
+            self.preloaded = True
+            from . import event_loop, interpreter  # noqa: F401
 
     def ready(self, fd: int) -> None:
         worker = self.worker
         if fd == self.host_in:
-            data = os.read(fd, _READ_BYTES)
-            if not data:
+            data = self.buffer.read(fd)
+            if data == b"":
                 raise Ended(0)
-            self.from_host(data)
+            if data:
+                self.from_host(data)
         elif fd == self.host_out:
             self.to_host.flush()
             if self.to_host.broken:
                 raise Ended(0)
         elif fd == self.child_fd:
-            while read_now(fd, 512):
+            while self.buffer.read(fd):
                 pass
             self.reap()
         elif worker is not None and fd == worker.socket:
@@ -145,7 +159,7 @@ class Supervisor:
         elif worker is not None:
             for output in worker.outputs:
                 if output.fd == fd:
-                    written = read_now(fd, _OUTPUT_BYTES)
+                    written = self.buffer.read(fd)
                     output.ended = written == b""
                     if written:
                         self.output(output, written)
@@ -157,6 +171,7 @@ class Supervisor:
         state = (
             worker,
             worker is not None and (worker.status, worker.outputs[0].ended, worker.outputs[1].ended),
+            self.collecting,
             outbox > 0,
             outbox > HOST_BACKLOG_MAX,
             inbox > 0,
@@ -175,7 +190,7 @@ class Supervisor:
             events = (POLLIN if room else 0) | (POLLOUT if worker.inbox.size else 0)
             if events:
                 wanted[worker.socket] = events
-            if room:
+            if room and not self.collecting:
                 wanted.update((output.fd, POLLIN) for output in worker.outputs if not output.ended)
         for fd in self.watched.keys() - wanted.keys():
             self.poller.unregister(fd)
@@ -191,15 +206,30 @@ class Supervisor:
         silent_ms = (monotonic() - self.heard_at) * 1000
         return max(0, int(self.limits.heartbeat_ms - silent_ms) + 1) if silent_ms < self.limits.heartbeat_ms else 0
 
-    def wait_ms(self) -> int | None:
+    def wait_ms(self, patience: int | None) -> int | None:
         if self.held_back:
             return OUTPUT_HOLD_MS
-        return self.patience_ms() if self.preloaded else PRELOAD_QUIET_MS
+        if self.collecting:
+            return COLLECT_MS
+        return patience if self.preloaded else PRELOAD_QUIET_MS
 
     # From the bridge.
 
     def from_host(self, data: bytes) -> None:
         self.heard_at = monotonic()
+        worker = self.worker
+        if (
+            worker is not None
+            and not self.address
+            and data.startswith(WORKER)
+            and data.find(b"\n") == len(data) - 1
+            and len(data) <= self.limits.frame_to_sandbox_bytes
+        ):
+            # One whole frame, as they mostly come.
+            worker.used = True
+            self.collecting = True
+            worker.inbox.push(data[1:])
+            return
         position = 0
         while position < len(data):
             if self.greeted and self.worker is None:
@@ -234,6 +264,7 @@ class Supervisor:
             if worker is None or worker is not self.target:
                 return
             worker.used = True
+            self.collecting = True
             if self.line_bytes > self.limits.frame_to_sandbox_bytes:
                 # The worker has its beginning: ended here, it is no JSON and the worker drops it.
                 worker.inbox.push(b"\n")
@@ -296,7 +327,7 @@ class Supervisor:
 
     def relay(self, worker: Worker) -> bool:
         """Passes on what it has sent, after all output that came before; False when there was nothing."""
-        data = worker.read()
+        data = self.buffer.read(worker.socket)
         if not data:
             if data == b"" and worker.status is None:
                 self.lost_touch(worker)
@@ -305,6 +336,10 @@ class Supervisor:
             self.drain(output)
         dropped = worker.lines.dropped
         lines = worker.lines.feed(data)
+        if b"" in lines:
+            # It asks for its output to be read as it comes.
+            self.collecting = False
+            lines = [line for line in lines if line]
         if worker.lines.dropped != dropped:
             self.fault(f"frames of the worker dropped, longer than the limit: {worker.lines.dropped - dropped}")
         if lines:
@@ -327,9 +362,10 @@ class Supervisor:
 
     def drain(self, output: Output) -> None:
         """Reads what is in the pipe now: all that it can hold. What comes meanwhile came after the frame that waits."""
-        data = read_now(output.fd, _OUTPUT_BYTES)
-        if data:
-            self.output(output, data)
+        if ioctl(output.fd, _FIONREAD, _NOTHING) != _NOTHING:
+            data = self.buffer.read(output.fd)
+            if data:
+                self.output(output, data)
 
     def output(self, output: Output, data: bytes) -> None:
         data = output.held + data
@@ -338,17 +374,17 @@ class Supervisor:
             text = data.decode()
         except UnicodeDecodeError as error:
             if error.reason != "unexpected end of data":
-                self.hold({"type": "output", "stream": output.name, "base64": _base64(data)})
+                self.hold(output.name, "base64", _base64(data))
                 return
             text = data[: error.start].decode()
             output.held = data[error.start :]
         if text:
-            self.hold({"type": "output", "stream": output.name, "text": text})
+            self.hold(output.name, "text", text)
 
     def release_held(self, output: Output) -> None:
         if output.held:
             held, output.held = output.held, b""
-            self.hold({"type": "output", "stream": output.name, "base64": _base64(held)})
+            self.hold(output.name, "base64", _base64(held))
 
     def worker_started(self, worker: Worker) -> None:
         self.worker = worker
@@ -396,11 +432,13 @@ class Supervisor:
     def send(self, frame: Frame) -> None:
         self.push(SUPERVISOR + encode(frame))
 
-    def hold(self, frame: Frame) -> None:
+    def hold(self, stream: str, encoding: str, data: str) -> None:
         """Sends output with what follows it: a run that prints and ends wakes the bridge once."""
-        self.held_back.append(SUPERVISOR + encode(frame))
+        # By hand: this is the way of all output.
+        frame = f'{{"type":"output","stream":"{stream}","{encoding}":{encode_basestring(data)}}}\n'
+        self.held_back.append(SUPERVISOR + frame.encode())
         self.held_back_bytes += len(self.held_back[-1])
-        if self.held_back_bytes > _OUTPUT_BYTES:
+        if self.held_back_bytes > _HELD_BYTES_MAX:
             self.send_output()
 
     def send_output(self) -> None:

@@ -5,11 +5,12 @@ It is not trusted: whatever it sends may come from user code. It ends only by be
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import sys
 
-from .frames import Frame, encode
+from .frames import encode
 from .limits import Limits
 from .streams import Streams
 
@@ -17,7 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from .interpreter import Interpreter
 
 _OOM_SCORE_ADJ = b"1000"
 _QUIET_MS = 20
@@ -41,12 +41,10 @@ def main(frame_socket: int, number: int, limits: Limits) -> NoReturn:
     # Last, so that a file in the working directory cannot take the place of a standard module.
     sys.path.append(os.getcwd())
     sys.argv = [""]
-    streams = Streams()
-    streams.restore()
 
     # Only now, when the bridge already knows that its first run may come. Later workers find them imported by the
     # supervisor.
-    from .calls import Calls
+    from .calls import Calls, Server
     from .channel import Channel
     from .interpreter import Interpreter
     from .interrupts import Interrupts
@@ -54,6 +52,8 @@ def main(frame_socket: int, number: int, limits: Limits) -> NoReturn:
     interrupts = Interrupts()
     interrupts.arm()
     channel = Channel(frame_socket, limits, interrupts)
+    streams = Streams(channel.ask_for_reading)
+    streams.restore()
     calls = Calls(channel, interrupts, streams.flush_python, limits.calls_in_flight, number)
     interpreter = Interpreter(streams, interrupts, calls)
 
@@ -64,29 +64,21 @@ def main(frame_socket: int, number: int, limits: Limits) -> NoReturn:
     os.register_at_fork(after_in_child=in_child)
     if not channel.has_input(_QUIET_MS):
         interpreter.event_loop()
+    # What is here now stays; a collection need not look at it.
+    gc.freeze()
     while True:
         try:
             frame = channel.next_run()
         except Exception:  # a signal handler that user code left behind
             continue
-        done = _run(interpreter, number, frame)
-        if done is not None:
-            channel.send(encode(done))
-
-
-def _run(interpreter: Interpreter, worker: int, frame: Frame) -> Frame | None:
-    from .calls import Server
-
-    match frame:
         # A run for a worker that has gone was answered by its end: nobody waits for it.
-        case {"run": int(number), "worker": int(meant), "code": str(code), "servers": list(servers)} if meant == worker:
-            offered = [
-                Server(server["name"], server["alias"], str(server.get("description") or ""))
-                for server in servers
-                if isinstance(server, dict)
-            ]
-            return interpreter.run(number, code, offered)
-    return None
+        if frame.get("worker") != number:
+            continue
+        run, code, servers = frame.get("run"), frame.get("code"), frame.get("servers")
+        if isinstance(run, int) and isinstance(code, str) and isinstance(servers, list):
+            offered = [Server(server["name"], server["alias"], server["description"]) for server in servers]
+            channel.send(encode(interpreter.run(run, code, offered)))
+            interpreter.tidy()
 
 
 def _confine(limits: Limits) -> None:

@@ -36,6 +36,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/posture.py",
         "hotcell_sandbox/processes.py",
         "hotcell_sandbox/proxies.py",
+        "hotcell_sandbox/reading.py",
         "hotcell_sandbox/report.py",
         "hotcell_sandbox/results.py",
         "hotcell_sandbox/saved_tools.py",

@@ -285,7 +285,7 @@ def test_calls_work_in_any_event_loop(sandbox: Sandbox) -> None:
     ],
 )
 def test_calls_work_whatever_user_code_does_to_the_wake_up(sandbox: Sandbox, spoil: str) -> None:
-    find = "import gc, os\nc = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')\n"
+    find = "import gc, os\ngc.unfreeze()\nc = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')\n"
     code = (
         "from concurrent.futures import ThreadPoolExecutor\n"
         "with ThreadPoolExecutor(2) as pool: r = sum(pool.map(lambda i: mcp_a.t.sync(i=i)['i'], range(4)))\n"

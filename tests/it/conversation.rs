@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -181,7 +181,10 @@ fn a_client_that_never_reads_is_not_read_from_without_bound() {
     let id = "x".repeat(200);
     let ping = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{id}\",\"method\":\"ping\"}}\n");
     let writing = std::thread::spawn(move || input.write_all(ping.repeat(100_000).as_bytes()));
-    std::thread::sleep(Duration::from_secs(2));
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until && !writing.is_finished() {
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
     assert!(!writing.is_finished(), "all was taken");
     let status = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
     let peak = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

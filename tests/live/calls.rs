@@ -218,7 +218,7 @@ fn servers_that_were_not_given_are_unavailable_and_not_started(engine: &Engine) 
 fn all_pages_of_tools_are_read(engine: &Engine) {
     let fixture = Fixture::new(&["--pages", "50"]);
     let mut bridge = bridge(engine, &fixture);
-    assert_eq!(bridge.ok("len(await runtime.list_tools('fixture'))"), "514");
+    assert_eq!(bridge.ok("len(await runtime.list_tools('fixture'))"), "515");
     assert_eq!(bridge.ok("await mcp_fixture.tool_9_of_page_50()"), "'tool_9_of_page_50 was called'");
 }
 
@@ -288,7 +288,7 @@ fn helpers_tell_of_the_servers(engine: &Engine) {
     assert_eq!(bridge.ok(described), "('fixture', 'fixture', 'add')");
     let metadata =
         "[(m['name'], len(m['tools'])) for m in runtime.list_loaded_server_metadata() if m['tools']]";
-    assert_eq!(bridge.ok(metadata), "[('fixture', 14)]");
+    assert_eq!(bridge.ok(metadata), "[('fixture', 15)]");
     let docs = "(await runtime.query_tool_docs('fixture', 'add', detail='full'))";
     assert!(bridge.ok(docs).contains("The fixture's add."));
     let found = bridge.ok("runtime.search_tool_docs_sync('add two numbers')");
