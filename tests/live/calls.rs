@@ -294,5 +294,5 @@ fn helpers_tell_of_the_servers(engine: &Engine) {
     let found = bridge.ok("runtime.search_tool_docs_sync('add two numbers')");
     assert!(found.contains("add"), "{found}");
     let manual = bridge.ok("print(runtime.capability_summary())");
-    assert!(manual.contains("mcp_fixture, 14 tools") && manual.contains("mcp_broken"), "{manual}");
+    assert!(manual.contains("mcp_fixture, 15 tools") && manual.contains("mcp_broken"), "{manual}");
 }
