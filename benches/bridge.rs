@@ -25,14 +25,15 @@ fn main() -> ExitCode {
     let wanted = std::env::var("HOTCELL_BENCH_ENGINES").unwrap_or_default();
     let is_wanted =
         |engine: &Engine| wanted.is_empty() || wanted.split(',').any(|name| name.trim() == engine.name);
-    let engines: Vec<Engine> = Engine::all().into_iter().filter(is_wanted).collect();
+    let engines: Vec<&'static Engine> =
+        Engine::all().into_iter().filter(is_wanted).map(|engine| &*Box::leak(Box::new(engine))).collect();
     if engines.is_empty() {
         eprintln!("bench: no engine to measure; scripts/setup.sh engines-up starts them, ENGINE= chooses");
         return ExitCode::FAILURE;
     }
     println!("machine: {}", machine());
     let mut measured = Vec::new();
-    for engine in &engines {
+    for engine in engines {
         eprintln!("measuring {} ...", engine.name);
         let figures = measure(engine);
         println!("\n{}\n{figures}", engine.name);
@@ -50,29 +51,17 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn measure(engine: &Engine) -> Figures {
+fn measure(engine: &'static Engine) -> Figures {
     let mut figures = Figures::default();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .expect("a runtime");
-    let attach = runtime.block_on(floor::attach_echo(engine));
-    figures.add("floor: echo over the same attach, p50", attach.p50_ms(), "ms");
-    figures.add("floor: the same, p99", attach.p99_ms(), "ms");
-    let command = floor::command_line_run(engine);
-    figures.add(&format!("floor: {}, first line", command.program), command.first_line.p50_ms(), "ms");
-    let direct = direct::raw();
-    figures.add("direct: call of the server, p50", direct.p50_ms(), "ms");
     let (serial, parallel_per_s) = runtime.block_on(direct::through_rmcp());
-    figures.add("direct: the same through rmcp's client, p50", serial.p50_ms(), "ms");
-    figures.add("direct: 1,000 calls at once through it", parallel_per_s, "calls/s");
     drop(runtime);
-    let floors = hotcell_program::Floors {
-        attach_ms: attach.p50_ms(),
-        direct_ms: direct.p50_ms(),
-        command_ms: command.first_line.p50_ms(),
-    };
-    hotcell_program::measure(engine, &floors, &mut figures);
+    figures.add("direct: a call through rmcp's client, p50", serial.p50_ms(), "ms");
+    figures.add("direct: 1,000 calls at once through it", parallel_per_s, "calls/s");
+    hotcell_program::measure(engine, &mut figures);
     figures
 }

@@ -1,8 +1,8 @@
 //! The server that the benchmarks call, without hotcell in between.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rmcp::ServiceExt;
 use rmcp::model::CallToolRequestParams;
@@ -14,34 +14,48 @@ use crate::support::Fixture;
 const CALLS: usize = 2_000;
 const AT_ONCE: usize = 1_000;
 
-/// Calls by a client that is as small as can be.
-pub fn raw() -> Samples {
-    let mut server = Command::new(Fixture::program())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the server starts");
-    let mut input = server.stdin.take().expect("a pipe");
-    let mut output = BufReader::new(server.stdout.take().expect("a pipe"));
-    let mut answer = String::new();
-    let calls = (0..CALLS)
-        .map(|id| {
-            let started = Instant::now();
-            let params = r#"{"name":"echo","arguments":{"text":"x"}}"#;
-            let line = format!(
-                "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}\n"
-            );
-            input.write_all(line.as_bytes()).expect("the server reads");
-            answer.clear();
-            output.read_line(&mut answer).expect("the server answers");
-            let parsed: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
-            assert_eq!(parsed["result"]["content"][0]["text"], "x");
-            started.elapsed()
-        })
-        .collect();
-    drop(input);
-    server.wait().expect("the server ends");
-    Samples::new(calls)
+/// A client that is as small as can be, and its server.
+pub struct Direct {
+    server: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    last_id: u64,
+}
+
+impl Direct {
+    pub fn start() -> Self {
+        let mut server = Command::new(Fixture::program())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let input = server.stdin.take().expect("a pipe");
+        let output = BufReader::new(server.stdout.take().expect("a pipe"));
+        Self { server, input, output, last_id: 0 }
+    }
+
+    /// One call.
+    pub fn call(&mut self) -> Duration {
+        self.last_id += 1;
+        let started = Instant::now();
+        let params = r#"{"name":"echo","arguments":{"text":"x"}}"#;
+        let line = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"tools/call\",\"params\":{params}}}\n",
+            self.last_id
+        );
+        self.input.write_all(line.as_bytes()).expect("the server reads");
+        let mut answer = String::new();
+        self.output.read_line(&mut answer).expect("the server answers");
+        let parsed: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(parsed["result"]["content"][0]["text"], "x");
+        started.elapsed()
+    }
+
+    pub fn end(self) {
+        let Self { mut server, input, .. } = self;
+        drop(input);
+        server.wait().expect("the server ends");
+    }
 }
 
 /// Calls by rmcp's client: one after the other, and how many a second when a thousand are made at once.

@@ -5,73 +5,87 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use hotcell::engine::{Choice, Places, SandboxSpec, find};
+use hotcell::engine::{Choice, Container, Places, SandboxSpec, Streams, find};
 use tokio::io::AsyncWriteExt;
+use tokio::runtime::Runtime;
 
-use crate::figures::Samples;
 use crate::support::Engine;
 
 const IMAGE: &str = "localhost/hotcell-sandbox:latest";
-const ROUND_TRIPS: usize = 2_000;
-const STARTS: usize = 7;
 /// About what a run's frames weigh.
 const LINE_BYTES: usize = 100;
 const ECHO: &str = "import sys\nfor line in sys.stdin.buffer:\n    sys.stdout.buffer.write(line)\n    sys.stdout.buffer.flush()";
 
-/// Round trips of a line through a Python loop in a container made and attached to just like a sandbox.
-pub async fn attach_echo(engine: &Engine) -> Samples {
-    let places = Places {
-        choice: Choice::At(engine.address().to_owned()),
-        container_host: None,
-        docker_host: None,
-        runtime_dir: None,
-        root: false,
-        podman: None,
-        ssh: None,
-        home: None,
-    };
-    let engine = find(&places).await.expect("the engine answers");
-    let spec = SandboxSpec {
-        image: IMAGE.into(),
-        command: ["python3", "-I", "-u", "-c", ECHO].map(str::to_owned).to_vec(),
-        user: "65534:65534".into(),
-        memory_bytes: 512 << 20,
-        pids_max: 128,
-        cpu_millis: None,
-        open_files_max: 1024,
-        labels: HashMap::new(),
-        request: Duration::from_secs(30),
-    };
-    let (container, mut streams) = engine.start(&spec).await.expect("the container starts");
-    let mut line = vec![b'x'; LINE_BYTES - 1];
-    line.push(b'\n');
-    let mut trips = Vec::new();
-    for trip in 0..ROUND_TRIPS + 200 {
-        let started = Instant::now();
-        streams.input.write_all(&line).await.expect("the container reads");
-        streams.input.flush().await.expect("the container reads");
-        let mut received = 0;
-        while received < line.len() {
-            received += streams.output.next().await.expect("the container answers").len();
-        }
-        // The first ones warm it up.
-        if trip >= 200 {
-            trips.push(started.elapsed());
-        }
+/// A Python loop in a container made and attached to just like a sandbox.
+pub struct Echo {
+    runtime: Runtime,
+    container: Container,
+    streams: Streams,
+    line: Vec<u8>,
+}
+
+impl Echo {
+    pub fn start(engine: &Engine) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let places = Places {
+            choice: Choice::At(engine.address().to_owned()),
+            container_host: None,
+            docker_host: None,
+            runtime_dir: None,
+            root: false,
+            podman: None,
+            ssh: None,
+            home: None,
+        };
+        let spec = SandboxSpec {
+            image: IMAGE.into(),
+            command: ["python3", "-I", "-u", "-c", ECHO].map(str::to_owned).to_vec(),
+            user: "65534:65534".into(),
+            memory_bytes: 512 << 20,
+            pids_max: 128,
+            cpu_millis: None,
+            open_files_max: 1024,
+            labels: HashMap::new(),
+            request: Duration::from_secs(30),
+        };
+        let (container, streams) = runtime.block_on(async {
+            let engine = find(&places).await.expect("the engine answers");
+            engine.start(&spec).await.expect("the container starts")
+        });
+        let mut line = vec![b'x'; LINE_BYTES - 1];
+        line.push(b'\n');
+        Self { runtime, container, streams, line }
     }
-    drop(streams);
-    container.close().await;
-    Samples::new(trips)
+
+    /// One round trip of a line.
+    pub fn trip(&mut self) -> Duration {
+        let Self { runtime, streams, line, .. } = self;
+        runtime.block_on(async {
+            let started = Instant::now();
+            streams.input.write_all(line).await.expect("the container reads");
+            streams.input.flush().await.expect("the container reads");
+            let mut received = 0;
+            while received < line.len() {
+                received += streams.output.next().await.expect("the container answers").len();
+            }
+            started.elapsed()
+        })
+    }
+
+    pub fn end(self) {
+        drop(self.streams);
+        self.runtime.block_on(self.container.close());
+    }
 }
 
-/// Starts by the engine's own command line.
+/// Starts by the engine's own command line, with the flags that a sandbox has.
 pub struct CommandLine {
-    pub program: String,
-    pub first_line: Samples,
+    /// For people.
+    pub name: String,
+    command: Vec<&'static str>,
 }
 
-/// The time from the command to the first line that Python prints, with the flags that a sandbox has.
-pub fn command_line_run(engine: &Engine) -> CommandLine {
+pub fn command_line(engine: &'static Engine) -> CommandLine {
     let is_docker = engine.name == "docker";
     let program = if is_docker { "docker" } else { "podman" };
     let is_local = engine.name == "podman-rootful" && nix::unistd::geteuid().is_root();
@@ -92,10 +106,16 @@ pub fn command_line_run(engine: &Engine) -> CommandLine {
         ]);
     }
     start.extend(["--workdir", "/tmp", IMAGE, "python3", "-I", "-c", "print(1, flush=True)"]);
-    let first_line = Samples::of(STARTS, || {
+    let how = if is_docker || is_local { "run" } else { "--url run" };
+    CommandLine { name: format!("{program} {how}"), command: start }
+}
+
+impl CommandLine {
+    /// The time from the command to the first line that Python prints.
+    pub fn first_line(&self) -> Duration {
         let started = Instant::now();
-        let mut child = Command::new(start[0])
-            .args(&start[1..])
+        let mut child = Command::new(self.command[0])
+            .args(&self.command[1..])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -104,10 +124,8 @@ pub fn command_line_run(engine: &Engine) -> CommandLine {
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("its output");
         let took = started.elapsed();
-        assert_eq!(line, "1\n", "{program} run failed");
+        assert_eq!(line, "1\n", "{} failed", self.name);
         child.wait().expect("it ends");
         took
-    });
-    let how = if is_docker || is_local { "run" } else { "--url run" };
-    CommandLine { program: format!("{program} {how}"), first_line }
+    }
 }

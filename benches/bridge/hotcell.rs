@@ -2,31 +2,27 @@
 
 use std::time::{Duration, Instant};
 
-use crate::figures::Figures;
-use crate::figures::Samples;
+use crate::direct::Direct;
 use crate::figures::Target::{AtLeast, AtMost};
+use crate::figures::{Figures, Samples};
+use crate::floor::{self, Echo};
 use crate::support::{Bridge, Engine, Fixture, Home, eventually};
 
-/// What the targets are relative to.
-pub struct Floors {
-    pub attach_ms: f64,
-    pub direct_ms: f64,
-    pub command_ms: f64,
-}
-
-const RUNS: usize = 1_000;
 const STARTS: usize = 7;
+/// What is compared is measured in turns: a shared machine is not the same from one second to the next.
+const TURNS: usize = 12;
+const PER_TURN: usize = 150;
 
-pub fn measure(engine: &Engine, floors: &Floors, figures: &mut Figures) {
-    starts(engine, floors, figures);
+pub fn measure(engine: &'static Engine, figures: &mut Figures) {
+    starts(engine, figures);
     // Flags of the fixture would have it write a ledger: the plain program is what is called.
     let entry = serde_json::json!({"command": Fixture::program()});
     let home = Home::on(engine).server("fixture", entry);
     let mut bridge = Bridge::start(&home).warm();
-    runs(&mut bridge, floors, figures);
     bridge.ok("import asyncio, time\nawait mcp_fixture.echo(text='x')");
-    figures.judge("resident memory, idle after a run and a call", mebibytes(&bridge), "MiB", AtMost(25.0));
-    calls(&mut bridge, floors, figures);
+    runs_and_calls(engine, &mut bridge, figures);
+    figures.judge("resident memory, idle after runs and calls", mebibytes(&bridge), "MiB", AtMost(25.0));
+    calls_at_once(&mut bridge, figures);
     results(&mut bridge, figures);
     figures.add("resident memory after the 32 MB result", mebibytes(&bridge), "MiB");
     let owners = home.owners();
@@ -43,7 +39,7 @@ pub fn measure(engine: &Engine, floors: &Floors, figures: &mut Figures) {
     );
 }
 
-fn starts(engine: &Engine, floors: &Floors, figures: &mut Figures) {
+fn starts(engine: &'static Engine, figures: &mut Figures) {
     let home = Home::on(engine);
     let initialize = Samples::of(STARTS, || {
         let started = Instant::now();
@@ -54,54 +50,72 @@ fn starts(engine: &Engine, floors: &Floors, figures: &mut Figures) {
     });
     figures.judge("start and initialize, p50", initialize.p50_ms(), "ms", AtMost(50.0));
     let first_run = |home: &Home, pause: Duration| {
-        Samples::of(STARTS, || {
-            let mut bridge = Bridge::start(home);
-            std::thread::park_timeout(pause);
-            let started = Instant::now();
-            bridge.ok("print(1)");
-            let took = started.elapsed();
-            bridge.hang_up();
-            bridge.wait(Duration::from_secs(10));
-            took
-        })
-    };
-    let prewarmed = first_run(&Home::on(engine).env("MCP_BRIDGE_PREWARM", "1"), Duration::from_secs(1));
-    figures.judge("first run 1 s after initialize, p50", prewarmed.p50_ms(), "ms", AtMost(20.0));
-    let cold = first_run(&home, Duration::ZERO);
-    figures.judge("first run without prewarm, p50", cold.p50_ms(), "ms", AtMost(1.3 * floors.command_ms));
-}
-
-fn runs(bridge: &mut Bridge, floors: &Floors, figures: &mut Figures) {
-    for _ in 0..50 {
-        bridge.ok("print(1)");
-    }
-    let warm = Samples::of(RUNS, || {
+        let mut bridge = Bridge::start(home);
+        std::thread::park_timeout(pause);
         let started = Instant::now();
         bridge.ok("print(1)");
-        started.elapsed()
-    });
-    figures.judge(
-        "warm run of print(1), p50",
-        warm.p50_ms(),
-        "ms",
-        AtMost(f64::min(1.0, 5.0 * floors.attach_ms)),
-    );
-    figures.add("the same, p99", warm.p99_ms(), "ms");
+        let took = started.elapsed();
+        bridge.hang_up();
+        bridge.wait(Duration::from_secs(10));
+        took
+    };
+    let prewarming = Home::on(engine).env("MCP_BRIDGE_PREWARM", "1");
+    let prewarmed = Samples::of(STARTS, || first_run(&prewarming, Duration::from_secs(1)));
+    figures.judge("first run 1 s after initialize, p50", prewarmed.p50_ms(), "ms", AtMost(20.0));
+    let command = floor::command_line(engine);
+    let (mut by_command, mut cold) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        by_command.push(command.first_line());
+        cold.push(first_run(&home, Duration::ZERO));
+    }
+    let by_command = Samples::new(by_command).p50_ms();
+    figures.add(&format!("floor: {}, first line", command.name), by_command, "ms");
+    let cold = Samples::new(cold).p50_ms();
+    figures.judge("first run without prewarm, p50", cold, "ms", AtMost(1.3 * by_command));
 }
 
-fn calls(bridge: &mut Bridge, floors: &Floors, figures: &mut Figures) {
-    let target = AtMost(floors.direct_ms + 3.0 * floors.attach_ms);
-    let serial = |call: &str| {
-        format!(
-            "async def serial(calls):\n  took = []\n  for _ in range(calls):\n    start = time.perf_counter()\n    \
-             {call}\n    took.append(time.perf_counter() - start)\n  took.sort()\n  return took[len(took) // 2] * 1000\n\
-             await serial(200)\nprint(await serial(2000))"
-        )
-    };
-    let awaited = number(bridge, &serial("await mcp_fixture.echo(text='x')"));
-    figures.judge("one call after the other, await, p50", awaited, "ms", target);
-    let plain = number(bridge, &serial("mcp_fixture.echo.sync(text='x')"));
-    figures.judge("one call after the other, .sync, p50", plain, "ms", target);
+fn runs_and_calls(engine: &Engine, bridge: &mut Bridge, figures: &mut Figures) {
+    let (mut echo, mut server) = (Echo::start(engine), Direct::start());
+    bridge.ok(
+        "async def awaited(calls):\n  took = []\n  for _ in range(calls):\n    start = time.perf_counter()\n    \
+         await mcp_fixture.echo(text='x')\n    took.append(time.perf_counter() - start)\n  return took\n\
+         def plain(calls):\n  took = []\n  for _ in range(calls):\n    start = time.perf_counter()\n    \
+         mcp_fixture.echo.sync(text='x')\n    took.append(time.perf_counter() - start)\n  return took",
+    );
+    let mut measured: [Vec<Duration>; 5] = Default::default();
+    let [trips, direct, runs, awaited, plain] = &mut measured;
+    for turn in 0..=TURNS {
+        trips.extend((0..PER_TURN).map(|_| echo.trip()));
+        direct.extend((0..PER_TURN).map(|_| server.call()));
+        runs.extend((0..PER_TURN).map(|_| {
+            let started = Instant::now();
+            bridge.ok("print(1)");
+            started.elapsed()
+        }));
+        awaited.extend(seconds(bridge, &format!("print(await awaited({PER_TURN}))")));
+        plain.extend(seconds(bridge, &format!("print(plain({PER_TURN}))")));
+        if turn == 0 {
+            // The first turn warmed all of them up.
+            for times in [&mut *trips, direct, runs, awaited, plain] {
+                times.clear();
+            }
+        }
+    }
+    echo.end();
+    server.end();
+    let [trips, direct, runs, awaited, plain] = measured.map(Samples::new);
+    figures.add("floor: echo over the same attach, p50", trips.p50_ms(), "ms");
+    figures.add("floor: the same, p99", trips.p99_ms(), "ms");
+    figures.add("direct: call of the server, p50", direct.p50_ms(), "ms");
+    let run_target = AtMost(f64::min(1.0, 5.0 * trips.p50_ms()));
+    figures.judge("warm run of print(1), p50", runs.p50_ms(), "ms", run_target);
+    figures.add("the same, p99", runs.p99_ms(), "ms");
+    let call_target = AtMost(direct.p50_ms() + 3.0 * trips.p50_ms());
+    figures.judge("one call after the other, await, p50", awaited.p50_ms(), "ms", call_target);
+    figures.judge("one call after the other, .sync, p50", plain.p50_ms(), "ms", call_target);
+}
+
+fn calls_at_once(bridge: &mut Bridge, figures: &mut Figures) {
     let parallel = "best = 1e9\nfor _ in range(7):\n  start = time.perf_counter()\n  \
                     r = await asyncio.gather(*(mcp_fixture.echo(text='x') for _ in range(1000)))\n  \
                     best = min(best, time.perf_counter() - start)\nassert r == ['x'] * 1000\nprint(1000 / best)";
@@ -125,6 +139,13 @@ fn results(bridge: &mut Bridge, figures: &mut Figures) {
             _ => figures.add(&name, per_second, "MB/s"),
         }
     }
+}
+
+/// The list of seconds that the code prints.
+fn seconds(bridge: &mut Bridge, code: &str) -> Vec<Duration> {
+    let text = bridge.ok(code);
+    let seconds: Vec<f64> = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    seconds.into_iter().map(Duration::from_secs_f64).collect()
 }
 
 /// The number that the code prints.
