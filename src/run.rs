@@ -150,6 +150,10 @@ pub enum StateNote {
     Fresh(FreshReason),
     /// They are gone; the next run begins with an empty namespace.
     Lost,
+    /// They are as they were before the run, which had to be killed.
+    RolledBack,
+    /// They are as they were after some earlier run.
+    RolledBackFurther,
 }
 
 /// Why a run began with an empty namespace.

@@ -53,15 +53,12 @@ class Calls:
         self, channel: Channel, interrupts: Interrupts, flush: Callable[[], None], in_flight_max: int, worker: int
     ) -> None:
         self.servers: Mapping[str, Server] = {}
-        self.in_child = False
         self._channel = channel
         self._interrupts = interrupts
         self._flush_output = flush
         self._in_flight_max = max(1, in_flight_max)
-        self._lock = allocate_lock()
         self._run: int | None = None
-        # A result that was meant for an earlier worker answers no call of this one.
-        self._last = worker << _CALLS_PER_WORKER_BITS
+        self.begin_worker(worker)
         self._in_flight = 0
         self._pending: dict[int, _Waiter] = {}
         self._queue: deque[tuple[int, bytes]] = deque()
@@ -73,6 +70,13 @@ class Calls:
         self._batches: dict[AbstractEventLoop, list[tuple[int, bytes]]] = {}
         channel.on_results = self._resolve
         channel.on_lost_result = self._lost_result
+
+    def begin_worker(self, worker: int) -> None:
+        """Between two runs, when nothing is under way."""
+        self._lock = allocate_lock()
+        self.in_child = False
+        # A result that was meant for an earlier worker answers no call of this one.
+        self._last = worker << _CALLS_PER_WORKER_BITS
 
     @property
     def own_threads(self) -> int:

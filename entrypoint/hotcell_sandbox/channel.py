@@ -28,12 +28,19 @@ _write, _exit = os.write, os._exit
 
 class Channel:
     def __init__(self, fd: int, limits: Limits, interrupts: Interrupts) -> None:
-        self._fd = fd
-        self._lines = LineSplitter(limits.frame_to_sandbox_bytes - 1)
+        self._line_bytes_max = limits.frame_to_sandbox_bytes - 1
         self._depth_max = limits.frame_depth
         self._interrupts = interrupts
-        self._socket = socket(fileno=fd)
         self._view = memoryview(bytearray(BYTES))
+        self.on_results: Callable[[list[Frame]], None] = lambda _results: None
+        self.on_lost_result: Callable[[], None] = lambda: None
+        self.open(fd)
+
+    def open(self, fd: int) -> None:
+        """Also in a copy of this process that takes its place: all is as at the start."""
+        self._fd = fd
+        self._lines = LineSplitter(self._line_bytes_max)
+        self._socket = socket(fileno=fd)
         self._sending, self._receiving = allocate_lock(), allocate_lock()
         self._runs: deque[Frame] = deque(maxlen=_RUNS_WAITING_MAX)
         self._wake, self._waker = socketpair()
@@ -46,8 +53,6 @@ class Channel:
         self._resume, self._parked = allocate_lock(), allocate_lock()
         self._resume.acquire()
         self._parked.acquire()
-        self.on_results: Callable[[list[Frame]], None] = lambda _results: None
-        self.on_lost_result: Callable[[], None] = lambda: None
 
     def next_run(self) -> Frame:
         """Waits for it, on the main thread, where nobody else reads between two runs."""

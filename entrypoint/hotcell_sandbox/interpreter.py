@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from .calls import Calls, Server
+from .effects import may_change
 from .figures import IMAGES, take_figures
 from .frames import Frame
 from .interrupts import Interrupts
@@ -60,6 +61,8 @@ class Interpreter:
         # For the next run: what was found and done after the last one.
         self._notes: list[str] = []
         self._threads_left = False
+        # Whether the last run may have changed anything that lasts.
+        self.changed = False
         stack_size(_THREAD_STACK_BYTES)
         self._event_loop: EventLoop | None = None
         self._modules = dict(sys.modules)
@@ -74,9 +77,17 @@ class Interpreter:
             self._event_loop.prepare()
         return self._event_loop
 
+    def begin_worker(self) -> None:
+        """In a copy of this process that takes its place: what cannot be copied is new."""
+        self._pid = _getpid()
+        self._event_loop = None
+        self._threads_left = False
+        self.tidy()
+
     def run(self, number: int, code: str, servers: list[Server]) -> Frame:
         """The `done` frame. `tidy` follows, when nobody waits any more."""
         name = f"<run {number}>"
+        self.changed = True
         notes, self._notes = self._notes, []
         if self._threads_left:
             # They may have undone what was restored.
@@ -127,6 +138,7 @@ class Interpreter:
             pass  # one that came while the run was prepared takes effect here
         parts = self._compiled(code, name)
         self._saved_tools.load_for(code, parts, notes)
+        self.changed = may_change(parts, self._namespace)
         if any(part.co_flags & _CO_COROUTINE for part in parts):
             value = self.event_loop().drive(self._execute_async(parts))
         else:
@@ -136,6 +148,7 @@ class Interpreter:
         if value is None:
             return None
         self._namespace["_"] = value
+        self.changed = True
         if isinstance(value, CoroutineType):
             notes.append("the last expression is a coroutine that was not awaited: put `await` before it")
         return bounded_repr(value)

@@ -12,6 +12,7 @@ class Limits:
         "frame_depth",
         "frame_to_bridge_bytes",
         "frame_to_sandbox_bytes",
+        "frozen_copy_bytes",
         "heartbeat_ms",
         "memory_bytes",
         "open_files",
@@ -26,6 +27,7 @@ class Limits:
 
         self.frame_to_sandbox_bytes = of("frame_to_sandbox_bytes", 64 << 20)
         self.frame_to_bridge_bytes = of("frame_to_bridge_bytes", 16 << 20)
+        self.frozen_copy_bytes = of("frozen_copy_bytes", 0)
         self.frame_depth = of("frame_depth", 128)
         self.calls_in_flight = of("calls_in_flight", 64)
         self.memory_bytes = of("memory_bytes", 0)

@@ -8,15 +8,19 @@ from __future__ import annotations
 import os
 import signal
 from _socket import AF_UNIX, SOCK_STREAM, socketpair
-from select import poll
+from select import POLLIN, poll
 from time import monotonic
+from typing import NamedTuple
 
 from . import kernel
 from .frames import LineSplitter
+from .frozen_copy import READY, Slate, wake
 from .limits import Limits
 from .outbox import Outbox
 
 KILL_SECONDS_MAX = 5.0
+SPARING_ROUNDS_MAX = 50
+WAKE_MS_MAX = 500
 
 
 class Output:
@@ -35,12 +39,32 @@ class Output:
 class Worker:
     """One interpreter process as the supervisor sees it."""
 
-    __slots__ = ("inbox", "lines", "number", "oom_before", "outputs", "pid", "requested", "socket", "status", "used")
+    __slots__ = (
+        "inbox",
+        "lines",
+        "number",
+        "oom_before",
+        "outputs",
+        "pid",
+        "requested",
+        "restore",
+        "slate",
+        "socket",
+        "spare",
+        "status",
+        "used",
+    )
 
-    def __init__(self, number: int, pid: int, socket: int, outputs: tuple[Output, ...], limits: Limits) -> None:
+    def __init__(
+        self, number: int, pid: int, socket: int, spare: int, slate: Slate, outputs: tuple[Output, ...], limits: Limits
+    ) -> None:
         self.number = number
         self.pid = pid
         self.socket = socket
+        # Over which its frozen copy is woken, and what it says of the copy.
+        self.spare = spare
+        self.slate = slate
+        self.restore = True
         self.outputs = outputs
         self.inbox = Outbox(socket)
         self.lines = LineSplitter(limits.frame_to_bridge_bytes - 1)
@@ -50,13 +74,27 @@ class Worker:
         self.oom_before = 0
 
     def close(self) -> None:
-        for fd in (self.socket, *(output.fd for output in self.outputs)):
+        for fd in (self.socket, self.spare, *(output.fd for output in self.outputs)):
             os.close(fd)
 
 
-def start_worker(number: int, limits: Limits) -> Worker | int:
-    """Forks. In the parent: the worker. In the child, which keeps no other descriptor: its end of the socket."""
-    ours, theirs = (end.detach() for end in socketpair(AF_UNIX, SOCK_STREAM))
+class Ends(NamedTuple):
+    """What a worker has of its beginning: its socket for frames, that over which copies are woken, and the slate."""
+
+    frames: int
+    spare: int
+    slate: Slate
+
+
+def pair() -> tuple[int, int]:
+    ours, theirs = socketpair(AF_UNIX, SOCK_STREAM)
+    return ours.detach(), theirs.detach()
+
+
+def start_worker(number: int, limits: Limits) -> Worker | Ends:
+    """Forks. In the parent: the worker. In the child, which keeps no other descriptors: its ends."""
+    (ours, theirs), (spare, spare_end) = pair(), pair()
+    slate = Slate()
     (stdout, stdout_end), (stderr, stderr_end) = os.pipe(), os.pipe()
     supervisor = os.getpid()
     # An interrupt that arrives before the worker has its handler waits instead of killing it.
@@ -64,16 +102,17 @@ def start_worker(number: int, limits: Limits) -> Worker | int:
     pid = os.fork()
     if pid:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        for fd in (theirs, stdout_end, stderr_end):
+        for fd in (theirs, spare_end, stdout_end, stderr_end):
             os.close(fd)
-        return Worker(number, pid, ours, (Output("stdout", stdout), Output("stderr", stderr)), limits)
+        outputs = (Output("stdout", stdout), Output("stderr", stderr))
+        return Worker(number, pid, ours, spare, slate, outputs, limits)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     for number_wanted, fd in enumerate((os.open("/dev/null", os.O_RDONLY), stdout_end, stderr_end)):
         os.dup2(fd, number_wanted)
     for fd in map(int, os.listdir("/proc/self/fd")):
-        if fd > 2 and fd != theirs:
+        if fd > 2 and fd not in (theirs, spare_end):
             try:
                 os.close(fd)
             except OSError:  # the one that listed the directory
@@ -82,7 +121,31 @@ def start_worker(number: int, limits: Limits) -> Worker | int:
     kernel.die_with_parent()
     if os.getppid() != supervisor:
         os._exit(70)
-    return theirs
+    return Ends(theirs, spare_end, slate)
+
+
+def wake_copy(worker: Worker, pid: int, number: int, limits: Limits) -> Worker | None:
+    """The frozen copy of a worker that is gone takes its place, if it answers; the old one's ends are used up."""
+    spare, spare_end = pair()
+    answer = b""
+    worker.slate.write(0, 0)
+    try:
+        wake(worker.spare, number, spare_end)
+        waiter = poll()
+        waiter.register(worker.spare, POLLIN)
+        # Before the answer may come what user code wrote there.
+        while not answer.endswith(READY) and waiter.poll(WAKE_MS_MAX):
+            answer = os.read(worker.spare, 1 << 12)
+            if not answer:
+                break
+    except OSError:
+        pass
+    os.close(spare_end)
+    if not answer.endswith(READY):
+        os.close(spare)
+        return None
+    os.close(worker.socket)
+    return Worker(number, pid, worker.spare, spare, worker.slate, worker.outputs, limits)
 
 
 def kill(pid: int, number: int) -> None:
@@ -92,10 +155,20 @@ def kill(pid: int, number: int) -> None:
         pass
 
 
-def kill_descendants() -> bool:
-    """Kills and reaps all of them; False when some would not die."""
+def kill_descendants(spare: int = 0) -> bool:
+    """Kills and reaps all of them, but for one that is spared; False when some would not die."""
     deadline = monotonic() + KILL_SECONDS_MAX
     pause = poll()
+    if spare:
+        for _ in range(SPARING_ROUNDS_MAX):
+            others = [pid for pid in _others() if pid != spare]
+            if not others:
+                return True
+            for pid in others:
+                kill(pid, signal.SIGKILL)
+            reap_all()
+            pause.poll(1)
+        # They fork faster than they are found.
     while True:
         if os.getpid() == 1:
             # One call for the whole namespace, which no fork can outrun.
@@ -103,14 +176,28 @@ def kill_descendants() -> bool:
         else:
             for pid in _descendants():
                 kill(pid, signal.SIGKILL)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
+        if reap_all():
             return True
         if monotonic() > deadline:
             return False
         pause.poll(1)
+
+
+def reap_all() -> bool:
+    """Whether no child is left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
+
+
+def _others() -> list[int]:
+    """All other processes that are ours to kill."""
+    if os.getpid() == 1:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+    return _descendants()
 
 
 def _descendants() -> list[int]:

@@ -78,6 +78,7 @@ class Streams:
         """`ask_for_reading` has the supervisor read output as it comes."""
         Stream.ask_for_reading = staticmethod(ask_for_reading)
         self._ask_for_reading = ask_for_reading
+        self.process_starts_are_ours = False
         self._private = [fcntl(fd, F_DUPFD_CLOEXEC, _PRIVATE_FD_MIN) for fd in range(3)]
         self._make()
         sys.addaudithook(self._audit)
@@ -129,7 +130,7 @@ class Streams:
 
     def _audit(self, event: str, arguments: tuple[object, ...]) -> None:
         # The child writes to the same pipes (and a fork would write our buffer a second time).
-        if event in _STARTS_A_PROCESS:
+        if event in _STARTS_A_PROCESS and not self.process_starts_are_ours:
             self.flush()
             # What it writes to the two streams is in order only if it is read as it comes.
             self._ask_for_reading()

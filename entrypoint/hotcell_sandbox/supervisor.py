@@ -20,7 +20,7 @@ from .frames import SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode, e
 from .limits import Limits
 from .outbox import Outbox
 from .posture import oom_kills, posture
-from .processes import Output, Worker, kill, kill_descendants, start_worker
+from .processes import Ends, Output, Worker, kill, kill_descendants, start_worker, wake_copy
 from .reading import Buffer
 
 VERSION = 1
@@ -57,7 +57,7 @@ def main(rest: bytes) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     supervisor = Supervisor(*private)
     try:
-        frame_socket = supervisor.serve(rest)
+        ends = supervisor.serve(rest)
         number = supervisor.workers + 1
     except BaseException as error:
         if not isinstance(error, Ended):
@@ -68,7 +68,7 @@ def main(rest: bytes) -> None:
     del supervisor
     from .worker import main as worker_main
 
-    worker_main(frame_socket, number, limits)
+    worker_main(ends, number, limits)
 
 
 class Supervisor:
@@ -103,13 +103,13 @@ class Supervisor:
         self.control: list[bytes] = []
         self.unparsed = b""
 
-    def serve(self, rest: bytes) -> int:
-        """Returns only in a worker, with its frame socket."""
+    def serve(self, rest: bytes) -> Ends:
+        """Returns only in a worker, with its ends."""
         self.from_host(rest)
         while True:
             if self.greeted and self.worker is None:
                 started = start_worker(self.workers + 1, self.limits)
-                if isinstance(started, int):
+                if isinstance(started, Ends):
                     return started
                 self.worker_started(started)
             self.watch()
@@ -298,10 +298,11 @@ class Supervisor:
             case {"type": "interrupt"}:
                 if worker is not None:
                     kill(worker.pid, signal.SIGINT)
-            case {"type": "replace", "worker": int(number)}:
+            case {"type": "replace", "worker": int(number), "restore": bool(restore)}:
                 # Another one has taken its place already when it died by itself.
                 if worker is not None and worker.number == number:
                     worker.requested = True
+                    worker.restore = restore
                     kill(worker.pid, signal.SIGKILL)
             case {"type": "shutdown"}:
                 raise Ended(0)
@@ -386,11 +387,11 @@ class Supervisor:
             held, output.held = output.held, b""
             self.hold(output.name, "base64", _base64(held))
 
-    def worker_started(self, worker: Worker) -> None:
+    def worker_started(self, worker: Worker, restored: int | None = None) -> None:
         self.worker = worker
         self.workers = worker.number
         worker.oom_before = oom_kills()
-        self.send({"type": "worker_started", "worker": worker.number})
+        self.send({"type": "worker_started", "worker": worker.number, "restored": restored})
         unparsed, self.unparsed = self.unparsed, b""
         self.from_host(unparsed)
 
@@ -406,8 +407,9 @@ class Supervisor:
             pass
 
     def worker_exited(self, worker: Worker) -> None:
+        copy, run = worker.slate.read() if worker.restore else (0, 0)
         # What it started holds its pipes open and would outlive it.
-        if not kill_descendants():
+        if not kill_descendants(spare=copy):
             self.last_words("processes of the worker would not die")
         while self.relay(worker):
             pass
@@ -422,10 +424,16 @@ class Supervisor:
         for fd in [fd for fd in self.watched if fd not in (self.host_in, self.host_out, self.child_fd)]:
             self.poller.unregister(fd)
             del self.watched[fd]
-        worker.close()
         self.useless = 0 if worker.used or worker.requested else self.useless + 1
         if self.useless == USELESS_WORKERS_MAX:
             self.last_words(f"{USELESS_WORKERS_MAX} interpreters in a row died before their first run")
+        woken = wake_copy(worker, copy, worker.number + 1, self.limits) if copy else None
+        if woken is not None:
+            self.worker_started(woken, run)
+            return
+        if copy and not kill_descendants():
+            self.last_words("processes of the worker would not die")
+        worker.close()
 
     # To the bridge.
 

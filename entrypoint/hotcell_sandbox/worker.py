@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from .processes import Ends
+
 
 _OOM_SCORE_ADJ = b"1000"
 _QUIET_MS = 20
@@ -33,7 +35,7 @@ _ENVIRONMENT = {
 }
 
 
-def main(frame_socket: int, number: int, limits: Limits) -> NoReturn:
+def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     _confine(limits)
     _settle()
     for name, value in _ENVIRONMENT.items():
@@ -46,12 +48,13 @@ def main(frame_socket: int, number: int, limits: Limits) -> NoReturn:
     # supervisor.
     from .calls import Calls, Server
     from .channel import Channel
+    from .frozen_copy import FrozenCopy
     from .interpreter import Interpreter
     from .interrupts import Interrupts
 
     interrupts = Interrupts()
     interrupts.arm()
-    channel = Channel(frame_socket, limits, interrupts)
+    channel = Channel(ends.frames, limits, interrupts)
     streams = Streams(channel.ask_for_reading)
     streams.restore()
     calls = Calls(channel, interrupts, streams.flush_python, limits.calls_in_flight, number)
@@ -62,10 +65,30 @@ def main(frame_socket: int, number: int, limits: Limits) -> NoReturn:
         channel.leave()
 
     os.register_at_fork(after_in_child=in_child)
-    if not channel.has_input(_QUIET_MS):
+
+    def on_wake(frames: int, worker: int) -> None:
+        channel.open(frames)
+        calls.begin_worker(worker)
+        interpreter.begin_worker()
+
+    copy = FrozenCopy(ends, number, limits.frozen_copy_bytes, channel.has_input, on_wake)
+
+    def renew(run: int, changed: bool) -> int:
+        streams.process_starts_are_ours = True
+        try:
+            return copy.renew(run, changed)
+        except Exception:  # what user code has put in the place of a function that this needs
+            return number
+        finally:
+            streams.process_starts_are_ours = False
+
+    quiet = not channel.has_input(_QUIET_MS)
+    if quiet:
         interpreter.event_loop()
     # What is here now stays; a collection need not look at it.
     gc.freeze()
+    if quiet:
+        number = renew(0, True)
     while True:
         try:
             frame = channel.next_run()
@@ -79,6 +102,7 @@ def main(frame_socket: int, number: int, limits: Limits) -> NoReturn:
             offered = [Server(server["name"], server["alias"], server["description"]) for server in servers]
             channel.send(encode(interpreter.run(run, code, offered)))
             interpreter.tidy()
+            number = renew(run, interpreter.changed)
 
 
 def _confine(limits: Limits) -> None:

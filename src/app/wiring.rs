@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::broker::Broker;
 use crate::catalog::Catalog;
-use crate::config::{self, Config, EngineChoice};
+use crate::config::{self, Config, EngineChoice, Rollback};
 use crate::engine::{Choice, Places};
 use crate::session::{SandboxSettings, Session};
 use crate::upstream::{ServerSpec, Upstream};
@@ -65,6 +65,7 @@ pub(super) fn sandbox_settings(config: &Config) -> SandboxSettings {
             ssh: addresses.ssh.clone(),
             home: addresses.home.clone(),
         },
+        rollback: config.rollback == Rollback::On,
         unreadable: config.sandbox_problem().map(ToString::to_string),
         images: match &config.image {
             Some(image) => vec![image.clone()],

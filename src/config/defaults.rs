@@ -62,6 +62,7 @@ mod tests {
                 "MCP_BRIDGE_LOG_LEVEL=INFO",
                 "MCP_BRIDGE_ALLOW_SELF_SERVER=0",
                 "MCP_BRIDGE_PREWARM=1",
+                "MCP_BRIDGE_ROLLBACK=1",
                 "MCP_BRIDGE_STRUCTURED=0",
                 "MCP_SERVERS_CONFIG=-",
             ]

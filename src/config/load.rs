@@ -52,6 +52,8 @@ pub struct Config {
     pub self_servers: SelfServers,
     /// Whether the sandbox is started ahead of the first run.
     pub prewarm: Prewarm,
+    /// What becomes of the variables when a run has to be killed.
+    pub rollback: Rollback,
     /// Whether replies carry structured content beside the text.
     pub structured: StructuredContent,
     /// The servers, sorted by name, each name once.
@@ -114,6 +116,15 @@ pub enum SelfServers {
     Allow,
 }
 
+/// What becomes of the variables when a run has to be killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rollback {
+    /// They are as before that run.
+    On,
+    /// They are gone.
+    Off,
+}
+
 /// Whether the sandbox is started ahead of the first run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prewarm {
@@ -155,6 +166,7 @@ impl Config {
         let mut is_on = |name: &str| variables.required(name, read::switch);
         let self_servers =
             if is_on("MCP_BRIDGE_ALLOW_SELF_SERVER") { SelfServers::Allow } else { SelfServers::Skip };
+        let rollback = if is_on("MCP_BRIDGE_ROLLBACK") { Rollback::On } else { Rollback::Off };
         let prewarm = if is_on("MCP_BRIDGE_PREWARM") { Prewarm::On } else { Prewarm::Off };
         let structured =
             if is_on("MCP_BRIDGE_STRUCTURED") { StructuredContent::On } else { StructuredContent::Off };
@@ -181,6 +193,7 @@ impl Config {
             log_level: variables.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
             self_servers,
             prewarm,
+            rollback,
             structured,
             servers: Vec::new(),
             limits: Limits::default(),

@@ -16,7 +16,7 @@ mod variables;
 pub use defaults::{Variable, variables};
 pub use environment::{Environment, Nesting, PARENT_VARIABLE};
 pub use load::{
-    Config, ContainerUser, EngineAddresses, EngineChoice, Prewarm, SelfServers, StructuredContent,
+    Config, ContainerUser, EngineAddresses, EngineChoice, Prewarm, Rollback, SelfServers, StructuredContent,
 };
 pub use locate::locate_program;
 pub use problem::{Origin, Position, Problem, Severity};

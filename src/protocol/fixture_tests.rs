@@ -50,6 +50,7 @@ fn to_sandbox(frame: &Value) -> Vec<u8> {
                 frame_to_sandbox_bytes: limit("frame_to_sandbox_bytes") as usize,
                 frame_to_bridge_bytes: limit("frame_to_bridge_bytes") as usize,
                 frame_depth: limit("frame_depth") as usize,
+                frozen_copy_bytes: limit("frozen_copy_bytes"),
                 calls_in_flight: limit("calls_in_flight") as usize,
                 memory_bytes: limit("memory_bytes"),
                 open_files: limit("open_files"),
@@ -58,7 +59,9 @@ fn to_sandbox(frame: &Value) -> Vec<u8> {
             ToSupervisor::Hello { version: number("version"), limits }.to_line()
         }
         "interrupt" => ToSupervisor::Interrupt.to_line(),
-        "replace" => ToSupervisor::Replace { worker: number("worker") }.to_line(),
+        "replace" => {
+            ToSupervisor::Replace { worker: number("worker"), restore: frame["restore"] == true }.to_line()
+        }
         "ping" => ToSupervisor::Ping { seq: number("seq") }.to_line(),
         "shutdown" => ToSupervisor::Shutdown.to_line(),
         "run" => {

@@ -34,6 +34,9 @@ pub enum FromSupervisor {
     WorkerStarted {
         /// Counted from 1.
         worker: u64,
+        /// It is the frozen copy of the one before it, made after this run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        restored: Option<u64>,
     },
     /// An interpreter is gone.
     WorkerExited {

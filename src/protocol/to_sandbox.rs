@@ -25,10 +25,12 @@ pub enum ToSupervisor {
     },
     /// SIGINT to the worker.
     Interrupt,
-    /// Kill this worker, start a fresh one; nothing when another has taken its place already.
+    /// Kill this worker; nothing when another has taken its place already.
     Replace {
         /// Which.
         worker: u64,
+        /// Whether its frozen copy may take its place, instead of a fresh one.
+        restore: bool,
     },
     /// Sign of life; answered by `pong`.
     Ping {
@@ -50,6 +52,8 @@ pub struct SandboxLimits {
     pub frame_depth: usize,
     /// Calls of one run under way at once.
     pub calls_in_flight: usize,
+    /// Largest worker, in bytes of memory of its own, of which a frozen copy is kept; 0 for none.
+    pub frozen_copy_bytes: u64,
     /// Data segment of the worker in bytes, 0 for no limit.
     pub memory_bytes: u64,
     /// File descriptors of the worker.
@@ -59,10 +63,14 @@ pub struct SandboxLimits {
 }
 
 impl SandboxLimits {
-    /// What the bridge's limits mean for the sandbox; `memory_bytes` is the container's memory limit.
+    /// What the bridge's limits mean for the sandbox; `memory_bytes` is the container's memory limit, `frozen_copies`
+    /// whether a run that had to be killed may be rolled back.
     #[must_use]
-    pub fn new(limits: &Limits, memory_bytes: u64) -> Self {
+    pub fn new(limits: &Limits, memory_bytes: u64, frozen_copies: bool) -> Self {
+        // Worker and copy share what neither changes; when all of it changes there is room for a third part more.
+        let frozen_copy_bytes = if frozen_copies { memory_bytes / 3 } else { 0 };
         Self {
+            frozen_copy_bytes,
             frame_to_sandbox_bytes: limits.frame_to_sandbox_bytes_max,
             frame_to_bridge_bytes: limits.frame_to_bridge_bytes_max,
             frame_depth: limits.json_depth_max,

@@ -98,6 +98,10 @@ pub(super) fn change(report: &RunReport) -> Option<String> {
         (StateNote::Fresh(FreshReason::Lost), _) => {
             "fresh interpreter: the previous one was lost; earlier variables are gone"
         }
+        (StateNote::RolledBack, _) => "variables as before this run",
+        (StateNote::RolledBackFurther, _) => {
+            "variables as after an earlier run; what later runs changed is gone"
+        }
         (StateNote::Lost, _) => "variables lost; the next run starts with a fresh interpreter",
     };
     Some(format!("state: {sentence}"))

@@ -149,6 +149,7 @@ fn state(note: StateNote) -> &'static str {
         StateNote::Kept => "kept",
         StateNote::Fresh(_) => "fresh",
         StateNote::Lost => "lost",
+        StateNote::RolledBack | StateNote::RolledBackFurther => "rolled_back",
     }
 }
 

@@ -79,6 +79,12 @@ enum Phase {
         cause: Cause,
         until: Instant,
     },
+    /// The interpreter is gone; the run's report waits for what takes its place.
+    Recovering {
+        run: Box<Run>,
+        outcome: RunOutcome,
+        until: Instant,
+    },
     /// No run, and no worker yet.
     AwaitingWorker {
         until: Instant,
@@ -111,6 +117,8 @@ pub(super) struct Machine {
     stray_bytes: u64,
     /// The worker that reads frames now.
     worker: u64,
+    /// The last run that came to its end in the present namespace, 0 for none.
+    last_done: u64,
 }
 
 /// Calls of one run that its report remembers.
@@ -141,6 +149,7 @@ impl Machine {
             notes: Vec::new(),
             stray_bytes: 0,
             worker: 0,
+            last_done: 0,
         }
     }
 
@@ -158,6 +167,7 @@ impl Machine {
             | Phase::Running { until, .. }
             | Phase::Interrupting { until, .. }
             | Phase::Replacing { until, .. }
+            | Phase::Recovering { until, .. }
             | Phase::AwaitingWorker { until } => Some(*until),
         }
     }
@@ -186,7 +196,7 @@ impl Machine {
             Phase::Idle if run.request.reset && self.fresh.is_none() => {
                 self.fresh = Some(FreshReason::Reset);
                 self.phase = Phase::Resetting { run, until: now + self.limits.replace };
-                vec![Effect::Send(ToSupervisor::Replace { worker: self.worker })]
+                vec![Effect::Send(ToSupervisor::Replace { worker: self.worker, restore: false })]
             }
             Phase::Idle => self.begin(run, now),
             Phase::Starting { .. } => {
@@ -204,6 +214,7 @@ impl Machine {
     /// The sandbox has shaken hands and its worker is ready.
     pub(super) fn sandbox_up(&mut self, worker: u64, notices: Vec<String>, now: Instant) -> Vec<Effect> {
         self.worker = worker;
+        self.last_done = 0;
         self.notes.extend(notices);
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Starting { run: Some(run) } => self.begin(run, now),
@@ -260,10 +271,15 @@ impl Machine {
             Phase::Running { run, .. } => self.interrupt(run, Cause::TimedOut, now),
             Phase::Interrupting { run, cause, .. } => {
                 self.phase = Phase::Replacing { run, cause, until: now + self.limits.replace };
-                vec![Effect::Send(ToSupervisor::Replace { worker: self.worker })]
+                vec![Effect::Send(ToSupervisor::Replace { worker: self.worker, restore: true })]
             }
             Phase::Replacing { run, cause, .. } => {
                 let mut effects = self.lose(run, Self::ended_by(cause, &self.limits));
+                effects.insert(0, Effect::CloseSandbox);
+                effects
+            }
+            Phase::Recovering { run, outcome, .. } => {
+                let mut effects = self.lose(run, outcome);
                 effects.insert(0, Effect::CloseSandbox);
                 effects
             }
@@ -289,6 +305,7 @@ impl Machine {
             Phase::Interrupting { run, cause, .. } | Phase::Replacing { run, cause, .. } => {
                 effects.extend(self.lose(run, Self::ended_by(cause, &self.limits)));
             }
+            Phase::Recovering { run, outcome, .. } => effects.extend(self.lose(run, outcome)),
             Phase::Resetting { run, .. } => {
                 self.phase = Phase::Starting { run: Some(run) };
                 effects.push(Effect::StartSandbox);
@@ -327,8 +344,8 @@ impl Machine {
             FromSandbox::Supervisor(FromSupervisor::WorkerExited { exit_code, signal, oom, .. }) => {
                 self.worker_exited(exit_code, signal, oom, now)
             }
-            FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker }) => {
-                self.worker_started(worker, now)
+            FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, restored }) => {
+                self.worker_started(worker, restored, now)
             }
             FromSandbox::Supervisor(FromSupervisor::Fault { message }) => {
                 self.note(message);
@@ -377,6 +394,7 @@ impl Machine {
             }
         };
         self.idle(now);
+        self.last_done = run.id.0;
         let outcome = match cause {
             Some(Cause::TimedOut) => RunOutcome::TimedOut { after: run.request.timeout },
             Some(Cause::Cancelled) => RunOutcome::Interrupted,
@@ -412,14 +430,13 @@ impl Machine {
         });
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Running { run, .. } => {
-                let effects = self.lose(run, loss);
-                self.phase = Phase::AwaitingWorker { until };
-                effects
+                self.phase = Phase::Recovering { run, outcome: loss, until };
+                vec![Effect::EndCalls]
             }
             Phase::Interrupting { run, cause, .. } | Phase::Replacing { run, cause, .. } => {
-                let effects = self.lose(run, Self::ended_by(cause, &self.limits));
-                self.phase = Phase::AwaitingWorker { until };
-                effects
+                let outcome = Self::ended_by(cause, &self.limits);
+                self.phase = Phase::Recovering { run, outcome, until };
+                vec![Effect::EndCalls]
             }
             Phase::Idle => {
                 self.note(format!("the interpreter ended between runs ({})", describe(&loss)));
@@ -434,12 +451,37 @@ impl Machine {
         }
     }
 
-    fn worker_started(&mut self, worker: u64, now: Instant) -> Vec<Effect> {
+    fn worker_started(&mut self, worker: u64, restored: Option<u64>, now: Instant) -> Vec<Effect> {
         self.worker = worker;
+        let state = match restored {
+            None => StateNote::Lost,
+            Some(run) if run < self.last_done => StateNote::RolledBackFurther,
+            Some(_) => StateNote::RolledBack,
+        };
+        if restored.is_none() {
+            self.last_done = 0;
+        }
         match std::mem::replace(&mut self.phase, Phase::Absent) {
+            // It died by itself before the request came.
+            Phase::Resetting { run, until } if restored.is_some() => {
+                self.phase = Phase::Resetting { run, until };
+                vec![Effect::Send(ToSupervisor::Replace { worker, restore: false })]
+            }
             Phase::Resetting { run, .. } => self.begin(run, now),
+            Phase::Recovering { run, outcome, .. } => {
+                self.idle(now);
+                self.fresh = (state == StateNote::Lost).then_some(FreshReason::Lost);
+                vec![Effect::Finish(Box::new(self.report(*run, outcome, state)))]
+            }
             Phase::AwaitingWorker { .. } => {
                 self.idle(now);
+                if restored.is_some() {
+                    self.fresh = None;
+                    self.note(match state {
+                        StateNote::RolledBack => "variables are as the last run left them".into(),
+                        _ => "variables are as after an earlier run; what later runs changed is gone".into(),
+                    });
+                }
                 vec![]
             }
             other => {

@@ -95,7 +95,11 @@ impl Bench {
     }
 
     fn started(&mut self) {
-        self.supervisor(FromSupervisor::WorkerStarted { worker: 2 });
+        self.restored(None);
+    }
+
+    fn restored(&mut self, restored: Option<u64>) {
+        self.supervisor(FromSupervisor::WorkerStarted { worker: 2, restored });
     }
 
     fn output(&mut self, text: &str) {
@@ -206,10 +210,10 @@ fn a_run_that_ignores_the_interrupt_costs_the_interpreter_and_says_so() {
     bench.wait();
     assert_eq!(bench.effects(), ["replace"]);
     bench.exited(Some(9), false, true);
-    let report = bench.report();
-    assert_eq!((report.outcome, report.state), (RunOutcome::TimedOut { after: TIMEOUT }, StateNote::Lost));
     assert!(!bench.machine.takes_runs());
     bench.started();
+    let report = bench.report();
+    assert_eq!((report.outcome, report.state), (RunOutcome::TimedOut { after: TIMEOUT }, StateNote::Lost));
     bench.ask(false);
     bench.done(DoneOutcome::Finished);
     assert_eq!(bench.report().state, StateNote::Fresh(FreshReason::Lost));
@@ -260,9 +264,73 @@ fn every_death_of_the_interpreter_is_named() {
     ] {
         let mut bench = Bench::running();
         bench.exited(signal, oom, false);
+        bench.started();
         let report = bench.report();
         assert_eq!((report.outcome, report.state), (RunOutcome::SandboxLost(loss), StateNote::Lost));
     }
+}
+
+#[test]
+fn a_run_that_killed_the_interpreter_is_rolled_back_as_far_as_the_copy_goes() {
+    // The run before it was the first.
+    for (restored, state) in [(1, StateNote::RolledBack), (0, StateNote::RolledBackFurther)] {
+        let mut bench = Bench::used();
+        bench.ask(false);
+        bench.exited(None, false, false);
+        bench.restored(Some(restored));
+        assert_eq!(bench.report().state, state);
+        bench.ask(false);
+        bench.done(DoneOutcome::Finished);
+        assert_eq!(bench.report().state, StateNote::Kept);
+    }
+}
+
+#[test]
+fn an_interpreter_that_ends_between_runs_is_rolled_back_and_named() {
+    let mut bench = Bench::used();
+    bench.exited(None, false, false);
+    bench.restored(Some(1));
+    bench.ask(false);
+    bench.done(DoneOutcome::Finished);
+    let report = bench.report();
+    assert_eq!(report.state, StateNote::Kept);
+    assert_eq!(
+        report.notes,
+        ["the interpreter ended between runs (exit status 7)", "variables are as the last run left them"]
+    );
+}
+
+#[test]
+fn a_lost_run_is_answered_when_no_interpreter_takes_the_place_of_its_own() {
+    let mut bench = Bench::used();
+    bench.ask(false);
+    bench.exited(None, false, false);
+    bench.effects();
+    bench.wait();
+    assert_eq!(bench.effects(), ["close sandbox", "end calls", "finish"]);
+    assert_eq!(bench.report().state, StateNote::Lost);
+
+    let mut bench = Bench::used();
+    bench.ask(false);
+    bench.exited(None, false, false);
+    let effects = bench.machine.stream_ended("removed");
+    bench.take(effects);
+    let report = bench.report();
+    assert_eq!(
+        (report.outcome, report.state),
+        (RunOutcome::SandboxLost(SandboxLoss::Exited { exit_code: 7 }), StateNote::Lost)
+    );
+}
+
+#[test]
+fn a_reset_is_not_answered_with_the_variables_of_an_interpreter_that_had_just_ended() {
+    let mut bench = Bench::used();
+    bench.ask(true);
+    bench.exited(None, false, false);
+    bench.restored(Some(1));
+    assert_eq!(bench.effects(), ["replace", "replace"]);
+    bench.started();
+    assert_eq!(bench.effects(), ["send run"]);
 }
 
 #[test]
@@ -295,8 +363,10 @@ fn a_reset_replaces_the_interpreter_and_not_the_container() {
     bench.ask(true);
     assert_eq!(bench.effects(), ["replace"]);
     bench.exited(Some(9), false, true);
-    let effects =
-        bench.machine.frame(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker: 2 }), bench.now);
+    let effects = bench.machine.frame(
+        FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker: 2, restored: None }),
+        bench.now,
+    );
     assert!(matches!(effects[..], [Effect::SendRun { worker: 2, .. }]), "{effects:?}");
     bench.take(effects);
     assert_eq!(bench.effects(), ["send run"]);
@@ -422,7 +492,7 @@ enum Event {
     Failed,
     Done,
     Exited(bool),
-    Started,
+    Started(Option<u64>),
     Output,
     Call,
     Cancel,
@@ -438,7 +508,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Failed),
         4 => Just(Event::Done),
         1 => any::<bool>().prop_map(Event::Exited),
-        2 => Just(Event::Started),
+        2 => proptest::option::of(0_u64..9).prop_map(Event::Started),
         1 => Just(Event::Output),
         1 => Just(Event::Call),
         1 => Just(Event::Cancel),
@@ -476,7 +546,7 @@ proptest! {
                 _ if starting => {}
                 Event::Done => bench.done(DoneOutcome::Finished),
                 Event::Exited(oom) => bench.exited(Some(9), oom, false),
-                Event::Started => bench.started(),
+                Event::Started(restored) => bench.restored(restored),
                 Event::Output => bench.output("x"),
                 Event::Call => bench.call(bench.asked.unwrap_or(RunId(0))),
                 Event::Cancel => bench.cancel(),

@@ -36,6 +36,8 @@ pub struct SandboxSettings {
     pub pids_max: u64,
     /// Thousandths of a CPU; nothing for no limit.
     pub cpu_millis: Option<u64>,
+    /// Whether a run that had to be killed is rolled back.
+    pub rollback: bool,
     /// A setting of the sandbox that cannot be read: then there is no sandbox.
     pub unreadable: Option<String>,
     /// Where the lock that marks this bridge as alive is kept.
@@ -190,7 +192,7 @@ impl Maker {
     }
 
     async fn handshake(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
-        let limits = SandboxLimits::new(&self.limits, self.settings.memory_bytes);
+        let limits = SandboxLimits::new(&self.limits, self.settings.memory_bytes, self.settings.rollback);
         sandbox.send(&ToSupervisor::Hello { version: protocol::VERSION, limits });
         loop {
             let Some(frame) = sandbox.next().await else {
@@ -205,7 +207,7 @@ impl Maker {
                     sandbox.report.python = python;
                     sandbox.report.posture = posture;
                 }
-                Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker })) => {
+                Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, .. })) => {
                     sandbox.worker = worker;
                     // Never before the hello: its posture decides.
                     return if sandbox.report.python.is_empty() { Err(Failure::NoHello) } else { Ok(()) };

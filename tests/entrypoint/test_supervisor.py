@@ -188,7 +188,7 @@ def test_interrupt_that_is_swallowed_leaves_replacing(sandbox: Sandbox) -> None:
     sandbox.wait_output("ready")
     sandbox.interrupt()
     sandbox.wait_output("swallowed")
-    sandbox.supervise({"type": "replace", "worker": sandbox.worker})
+    sandbox.supervise({"type": "replace", "worker": sandbox.worker, "restore": True})
     exited = sandbox.wait("worker_exited")
     assert exited == {"type": "worker_exited", "worker": 1, "signal": 9, "oom": False, "requested": True}
     sandbox.wait("worker_started", worker=2)
@@ -243,7 +243,7 @@ def descendants_of_every_kind() -> str:
 @pytest.mark.parametrize(
     "end",
     [
-        lambda sandbox: sandbox.supervise({"type": "replace", "worker": sandbox.worker}),
+        lambda sandbox: sandbox.supervise({"type": "replace", "worker": sandbox.worker, "restore": True}),
         lambda sandbox: sandbox.start("os._exit(0)"),
         lambda sandbox: sandbox.supervise({"type": "shutdown"}),
         lambda sandbox: sandbox.process.stdin.close(),
@@ -276,7 +276,7 @@ def test_fork_bomb_is_cleaned_up(sandbox: Sandbox) -> None:
     while count < 64:
         count += str(sandbox.wait("output").get("text", "")).count("x")
     pids = [int(path.name) for path in Path("/tmp/hotcell-bomb").iterdir()]
-    sandbox.supervise({"type": "replace", "worker": sandbox.worker})
+    sandbox.supervise({"type": "replace", "worker": sandbox.worker, "restore": True})
     sandbox.wait("worker_started", worker=2)
     alive = [pid for pid in pids if not gone(pid)]
     for path in Path("/tmp/hotcell-bomb").iterdir():
@@ -337,7 +337,7 @@ def test_pid_1_is_not_ended_by_signals_of_its_worker() -> None:
 def test_pid_1_kills_everything_with_the_worker() -> None:
     with Sandbox(prefix=namespace_prefix()) as sandbox:
         assert len(json.loads(sandbox.run(descendants_of_every_kind())["value"])) == 33
-        sandbox.supervise({"type": "replace", "worker": sandbox.worker})
+        sandbox.supervise({"type": "replace", "worker": sandbox.worker, "restore": True})
         sandbox.wait("worker_started", worker=2)
         listed = sandbox.run(
             "import os\nsorted(int(n) for n in os.listdir('/proc') if n.isdigit()) == [1, os.getpid()]"
@@ -405,7 +405,7 @@ def test_control_frames_pass_while_the_worker_does_not_read(sandbox: Sandbox) ->
         sandbox.tell({"type": "result", "call": call, "value": "x" * (10 << 20)})
     sandbox.supervise({"type": "ping", "seq": 9})
     sandbox.wait("pong", seq=9)
-    sandbox.supervise({"type": "replace", "worker": sandbox.worker})
+    sandbox.supervise({"type": "replace", "worker": sandbox.worker, "restore": True})
     sandbox.wait("worker_started", worker=2)
     assert sandbox.run("1")["value"] == "1"
 
@@ -429,7 +429,7 @@ def test_replacing_takes_less_than_100_ms_above_a_bare_fork(sandbox: Sandbox) ->
     def replace() -> float:
         sandbox.run("1")
         begin = time.perf_counter()
-        sandbox.supervise({"type": "replace", "worker": sandbox.worker})
+        sandbox.supervise({"type": "replace", "worker": sandbox.worker, "restore": True})
         sandbox.wait("worker_started")
         sandbox.run("1")
         return time.perf_counter() - begin

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::on_every_engine;
-use crate::support::{Bridge, Engine, Home};
+use crate::support::{Bridge, Engine, Fixture, Home};
 
 on_every_engine!(
     variables_imports_and_functions_stay_for_the_next_run,
@@ -12,7 +12,9 @@ on_every_engine!(
     an_exception_is_shown_with_its_line_and_keeps_variables,
     an_exit_code_is_told_and_keeps_variables,
     reset_gives_a_fresh_interpreter_in_the_same_container,
-    an_interpreter_that_ends_itself_is_replaced_and_said_to_be_lost,
+    a_run_that_kills_the_interpreter_is_rolled_back,
+    what_is_large_is_rolled_back_as_well,
+    without_rollback_an_interpreter_that_ends_itself_is_said_to_be_lost,
     memory_that_is_not_there_is_an_exception_and_keeps_variables,
     runs_of_one_client_wait_for_each_other_in_order,
     two_bridges_side_by_side_share_nothing,
@@ -85,8 +87,8 @@ fn reset_gives_a_fresh_interpreter_in_the_same_container(engine: &Engine) {
     assert_eq!(bridge.ok("y"), "2");
 }
 
-fn an_interpreter_that_ends_itself_is_replaced_and_said_to_be_lost(engine: &Engine) {
-    let mut bridge = warm(engine);
+fn without_rollback_an_interpreter_that_ends_itself_is_said_to_be_lost(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine).env("MCP_BRIDGE_ROLLBACK", "0")).warm();
     let lost = "state: variables lost; the next run starts with a fresh interpreter";
     let fresh = "state: fresh interpreter: the previous one was lost; earlier variables are gone";
     let reply = bridge.run("import os\nprint('last words', flush=True)\nos._exit(7)");
@@ -104,6 +106,49 @@ fn an_interpreter_that_ends_itself_is_replaced_and_said_to_be_lost(engine: &Engi
     );
     assert_eq!(bridge.ok("1"), format!("1\n{fresh}"));
     assert_eq!(bridge.ok("2"), "2");
+}
+
+fn a_run_that_kills_the_interpreter_is_rolled_back(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    bridge.ok("import ctypes, os, signal\nseen = ['first']\nasync def later(): return seen[-1]");
+    for (death, end) in [
+        ("os._exit(7)", "exit: 7\nlast words\nerror: the interpreter exited (7) in the middle of the run"),
+        ("os.kill(os.getpid(), 9)", "exit: 137\nlast words\nerror: the interpreter was killed by signal 9"),
+        ("ctypes.string_at(0)", "exit: 139\nlast words\nerror: the interpreter was killed by signal 11"),
+        (
+            "os.kill(-1, 9); os._exit(3)",
+            "exit: 3\nlast words\nerror: the interpreter exited (3) in the middle of the run",
+        ),
+    ] {
+        let reply = bridge.run(&format!(
+            "seen.append('lost')\nos.makedirs('x', exist_ok=True)\nprint('last words', flush=True)\n{death}"
+        ));
+        if death.contains("-1") {
+            // The copy was killed as well.
+            assert!(
+                reply.text.ends_with("state: variables lost; the next run starts with a fresh interpreter"),
+                "{}",
+                reply.text
+            );
+            break;
+        }
+        assert_eq!(reply.text, format!("status: error\n{end}\nstate: variables as before this run"));
+        assert_eq!(bridge.ok("print(seen, await later(), mcp_fixture.echo.sync(text='call'), await mcp_fixture.echo(text='again'))"), "['first'] first call again");
+        bridge.ok("seen.append('kept'); seen.pop();");
+    }
+}
+
+fn what_is_large_is_rolled_back_as_well(engine: &Engine) {
+    let mut bridge = warm(engine);
+    bridge.ok("import os\nimport pandas as pd\ntable = pd.DataFrame({'n': range(1000)})\nblock = os.urandom(60 << 20)");
+    bridge.ok("check = hash(block)");
+    // Copied when nobody waits.
+    bridge.ok("import time; time.sleep(0)");
+    std::thread::park_timeout(std::time::Duration::from_millis(500));
+    let reply = bridge.run("del table, block\nos._exit(1)");
+    assert!(reply.text.ends_with("state: variables as before this run"), "{}", reply.text);
+    assert_eq!(bridge.ok("print(int(table.n.sum()), hash(block) == check)"), "499500 True");
 }
 
 fn memory_that_is_not_there_is_an_exception_and_keeps_variables(engine: &Engine) {
