@@ -11,6 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::machine::{Effect, Machine};
+use super::queue::{Queue, Refused, Taker, queue};
 use super::sandbox::{Maker, Sandbox, SandboxReport, SandboxSettings};
 use crate::broker::{Broker, Call};
 use crate::engine::About;
@@ -46,12 +47,14 @@ pub enum Progress {
 
 /// A session. Ends with [`Session::close`].
 pub struct Session {
-    asks: mpsc::Sender<(RunAsked, oneshot::Sender<RunReport>)>,
+    queue: Arc<Queue<Ask>>,
     prewarm: Arc<Notify>,
     closing: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
-    limits: Arc<Limits>,
 }
+
+/// A run, and who waits for its report.
+type Ask = (RunAsked, oneshot::Sender<RunReport>);
 
 /// The run that the machine has taken.
 struct Current {
@@ -100,7 +103,7 @@ impl Session {
         limits: Arc<Limits>,
         idle_stop: Option<Duration>,
     ) -> Self {
-        let (asks, inbox) = mpsc::channel(limits.runs_queued_max);
+        let (queue, taker) = queue(limits.runs_queued_max);
         let closing = CancellationToken::new();
         let actor = Actor {
             machine: Machine::new(Arc::clone(&limits), idle_stop),
@@ -117,8 +120,8 @@ impl Session {
             pings: 0,
         };
         let prewarm = Arc::new(Notify::new());
-        let task = tokio::spawn(actor.live(inbox, closing.clone(), Arc::clone(&prewarm)));
-        Self { asks, prewarm, closing, task: Mutex::new(Some(task)), limits }
+        let task = tokio::spawn(actor.live(taker, closing.clone(), Arc::clone(&prewarm)));
+        Self { queue, prewarm, closing, task: Mutex::new(Some(task)) }
     }
 
     /// Starts the sandbox in the background, unless there is one.
@@ -134,13 +137,10 @@ impl Session {
     pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
         let (reply, report) = oneshot::channel();
         let cancel = asked.cancel.clone();
-        self.asks.try_send((asked, reply)).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => ToolFault::new(
-                FaultCode::Busy,
-                format!("{} runs are waiting already", self.limits.runs_queued_max),
-            )
-            .hint("wait for one of them"),
-            mpsc::error::TrySendError::Closed(_) => closed(),
+        self.queue.push(cancel.clone(), (asked, reply)).map_err(|refused| match refused {
+            Refused::Full(max) => ToolFault::new(FaultCode::Busy, format!("{max} runs are waiting already"))
+                .hint("wait for one of them"),
+            Refused::Closed => closed(),
         })?;
         report.await.map_err(|_| {
             if cancel.is_cancelled() {
@@ -178,12 +178,7 @@ impl Session {
 }
 
 impl Actor {
-    async fn live(
-        mut self,
-        mut asks: mpsc::Receiver<(RunAsked, oneshot::Sender<RunReport>)>,
-        closing: CancellationToken,
-        prewarm: Arc<Notify>,
-    ) {
+    async fn live(mut self, asks: Taker<Ask>, closing: CancellationToken, prewarm: Arc<Notify>) {
         let mut heartbeat = tokio::time::interval(self.limits.heartbeat / 4);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -203,23 +198,17 @@ impl Actor {
                     vec![]
                 }
                 started = joined(self.starting.as_mut()) => self.started(started),
-                asked = asks.recv(), if takes_runs => match asked {
-                    Some((asked, reply)) => self.asked(asked, reply),
-                    None => break,
-                },
+                (asked, reply) = asks.next(), if takes_runs => self.asked(asked, reply),
                 frame = next_frame(self.sandbox.as_mut()) => self.frame(frame),
             };
             self.carry_out(effects);
         }
+        drop(asks);
         self.end().await;
     }
 
     fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<RunReport>) -> Vec<Effect> {
         let RunAsked { request, cancel, progress } = asked;
-        if cancel.is_cancelled() {
-            // Cancelled while it waited: it never starts, and its caller sees the dropped reply.
-            return vec![];
-        }
         let scope = request.servers.clone();
         let servers = self.broker.server_names(&scope);
         let (id, effects) = self.machine.ask(request, servers, Instant::now());

@@ -6,6 +6,7 @@ mod actor;
 mod machine;
 mod output;
 mod posture;
+mod queue;
 mod runtime;
 mod sandbox;
 
