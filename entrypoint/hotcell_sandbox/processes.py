@@ -19,6 +19,8 @@ from .limits import Limits
 from .outbox import Outbox
 
 KILL_SECONDS_MAX = 5.0
+# Of /proc/<pid>/stat: the field behind the program's name, and the kernel's flag.
+_STAT_FLAGS, _PF_EXITING = 6, 0x4
 SPARING_ROUNDS_MAX = 50
 WAKE_MS_MAX = 500
 
@@ -181,6 +183,14 @@ def kill_descendants(spare: int = 0) -> bool:
         if monotonic() > deadline:
             return False
         pause.poll(1)
+
+
+def is_exiting(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return bool(int(file.read().rpartition(b")")[2].split()[_STAT_FLAGS]) & _PF_EXITING)
+    except (OSError, IndexError):
+        return True
 
 
 def reap_all() -> bool:

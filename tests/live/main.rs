@@ -13,5 +13,6 @@ mod own_podman;
 mod real_servers;
 mod replies;
 mod saved_tools;
+mod secrets;
 mod server_faults;
 mod state;

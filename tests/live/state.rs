@@ -16,6 +16,7 @@ on_every_engine!(
     what_is_large_is_rolled_back_as_well,
     without_rollback_an_interpreter_that_ends_itself_is_said_to_be_lost,
     memory_that_is_not_there_is_an_exception_and_keeps_variables,
+    a_real_lack_of_memory_costs_the_run_only_and_is_named,
     runs_of_one_client_wait_for_each_other_in_order,
     two_bridges_side_by_side_share_nothing,
 );
@@ -156,6 +157,29 @@ fn memory_that_is_not_there_is_an_exception_and_keeps_variables(engine: &Engine)
     let reply = bridge.run("kept = 5\nx = bytearray(10**10)");
     assert!(reply.text.ends_with("\nMemoryError\nstate: variables kept"), "{}", reply.text);
     assert_eq!(bridge.ok("kept"), "5");
+}
+
+fn a_real_lack_of_memory_costs_the_run_only_and_is_named(engine: &Engine) {
+    let home = Home::on(engine);
+    let mut bridge = Bridge::start(&home).warm();
+    let containers = engine.containers_of(&home.owners());
+    bridge.ok("kept = 5");
+    let posture = "open('/sys/fs/cgroup/memory/memory.limit_in_bytes').read().strip() == str(512 << 20)";
+    if bridge.run(posture).text != "True" {
+        // Nothing here enforces the limit, and the first reply has said so.
+        assert!(engine.is_rootless());
+        return;
+    }
+    // Shared memory is what the limit of the data segment does not count.
+    let reply = bridge
+        .run("import mmap\nblock = mmap.mmap(-1, 1 << 30)\nfor at in range(0, 1 << 30, 4096): block[at] = 1");
+    assert_eq!(
+        reply.text,
+        "status: error\nexit: 137\nerror: the interpreter was killed because the sandbox ran out of memory\n\
+         state: variables as before this run"
+    );
+    assert_eq!(bridge.ok("print(kept)"), "5");
+    assert_eq!(engine.containers_of(&home.owners()), containers);
 }
 
 fn runs_of_one_client_wait_for_each_other_in_order(engine: &Engine) {

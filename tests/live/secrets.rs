@@ -1,0 +1,50 @@
+//! What the servers are trusted with stays with them: it is nowhere in the sandbox, on no command line, in no log.
+
+use serde_json::json;
+
+use crate::on_every_engine;
+use crate::support::{Bridge, Engine, Fixture, Home};
+
+on_every_engine!(no_secret_of_a_server_reaches_the_sandbox_the_engine_or_the_log);
+
+/// Looks wherever code inside can look.
+const SEARCH: &str = r#"
+import glob, os
+seen = {name: value for name, value in os.environ.items()}
+for path in glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/[0-9]*/cmdline") + ["/proc/self/mountinfo"]:
+    try:
+        seen[path] = open(path, errors="replace").read()
+    except OSError:
+        pass
+for folder in ("/workspace", "/tmp", "/run", "/var/tmp", "/dev/shm"):
+    for path, _, files in os.walk(folder):
+        for name in files:
+            seen[os.path.join(path, name)] = open(os.path.join(path, name), errors="replace").read()
+print(len(seen) > 5, sorted(name for name, text in seen.items() if any(word in text for word in words)))
+"#;
+
+fn no_secret_of_a_server_reaches_the_sandbox_the_engine_or_the_log(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut entry = fixture.entry();
+    // Put together here, so that the test's own code does not hold what it looks for.
+    let canary = ["canary", "7f3a", "token"].join("-");
+    entry["env"]["API_TOKEN"] = json!(canary);
+    let home =
+        Home::on(engine).env("FIXTURE_TOKEN", &format!("from-{canary}")).env("MCP_BRIDGE_LOG_LEVEL", "DEBUG");
+    entry["env"]["OTHER"] = json!("${FIXTURE_TOKEN}");
+    let home = home.server("fixture", entry);
+    let mut bridge = Bridge::start(&home).warm();
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='used')"), "'used'");
+
+    let words = format!("words = ['-'.join(('canary', '7f3a')), {:?}]", home.path().to_str().unwrap());
+    assert_eq!(bridge.ok(&format!("{words}{SEARCH}")).lines().next(), Some("True []"));
+    for id in engine.containers_of(&home.owners()) {
+        let inspected = engine.inspect_container(&id).to_string();
+        assert!(!inspected.contains(&canary) && !inspected.contains("API_TOKEN"), "{inspected}");
+    }
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&line).contains(&canary), "{:?}", process.path());
+    }
+    assert!(!bridge.stderr().contains(&canary), "{}", bridge.stderr());
+}
