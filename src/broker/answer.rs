@@ -132,7 +132,7 @@ impl Broker {
             Err(error) => {
                 // A call that was given up says nothing of the server.
                 if !matches!(error, UpstreamError::Cancelled { .. } | UpstreamError::Closing) {
-                    self.learn_failure(server, &error.to_string());
+                    self.learn_failure(server, self.upstream.redacted(server, error.to_string()));
                 }
                 Err(error)
             }
@@ -147,13 +147,41 @@ impl Broker {
     ) -> Result<Box<RawValue>, ToolFault> {
         let server = self.admitted(server, call.scope)?;
         let arguments = arguments::object(&call.arguments, &self.limits)?;
-        let connection = self.connected(&server, call.deadline, cancel).await.map_err(fault)?;
+        let connection = self.connected(&server, call.deadline, cancel).await;
+        let connection = connection.map_err(|error| self.fault(&server, &error))?;
         let catalog = self.catalog();
         let known = catalog.server(server.as_str()).ok_or_else(|| {
             ToolFault::new(FaultCode::Internal, format!("server '{server}' has left the catalog"))
         })?;
         let tool = known.resolve(&call.tool)?.name.as_str().to_owned();
-        connection.call(tool, arguments, call.deadline, cancel).await.map_err(fault)
+        let result = connection.call(tool, arguments, call.deadline, cancel).await;
+        result
+            .and_then(|result| self.without_secrets(&server, result))
+            .map_err(|error| self.fault(&server, &error))
+    }
+
+    /// A server's failure as the model reads it.
+    pub(super) fn fault(&self, server: &ServerName, error: &UpstreamError) -> ToolFault {
+        let text = self.upstream.redacted(server, error.to_string());
+        ToolFault::new(code(error), text::bounded(&text::inert(&text), FAILURE_CHARS_MAX)).hint(hint(error))
+    }
+
+    /// Errors that a tool reports as its result are texts for the model as well; other results pass unread.
+    fn without_secrets(
+        &self,
+        server: &ServerName,
+        result: Box<RawValue>,
+    ) -> Result<Box<RawValue>, UpstreamError> {
+        if !may_be_error(result.get()) {
+            return Ok(result);
+        }
+        let nonsense = |error: serde_json::Error| UpstreamError::Nonsense {
+            server: server.clone(),
+            reason: error.to_string(),
+        };
+        let mut value: Value = serde_json::from_str(result.get()).map_err(nonsense)?;
+        redact(&mut value, &|text| self.upstream.redacted(server, text));
+        serde_json::value::to_raw_value(&value).map_err(nonsense)
     }
 
     fn learn(&self, server: &ServerName, listing: &Arc<[Value]>) {
@@ -176,34 +204,53 @@ impl Broker {
         known.listings.insert(server.clone(), Arc::clone(listing));
     }
 
-    fn learn_failure(&self, server: &ServerName, reason: &str) {
+    fn learn_failure(&self, server: &ServerName, reason: String) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         // Tools that were listed before stay known: a server that died comes back.
         if !known.listings.contains_key(server) {
-            known.catalog = known.catalog.with_tools(server, Err(reason.to_owned()), &self.limits);
+            known.catalog = known.catalog.with_tools(server, Err(reason), &self.limits);
         }
     }
 }
 
-/// A server's failure as the model reads it.
-pub(super) fn fault(error: UpstreamError) -> ToolFault {
-    let (code, hint) = match &error {
-        UpstreamError::Unknown { .. } => (FaultCode::ServerUnavailable, ""),
-        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => (
-            FaultCode::ServerNotStarted,
-            "the user must fix it; `hotcell doctor` checks the configured commands",
-        ),
-        UpstreamError::Died { .. } => (FaultCode::ServerFailed, "it is started again by the next call"),
-        UpstreamError::Overlong { .. } => {
-            (FaultCode::ServerFailed, "ask the tool for less: a page, a filter, fewer fields")
+/// Whether `"isError": true` stands anywhere in it.
+fn may_be_error(json: &str) -> bool {
+    json.match_indices(r#""isError""#).any(|(at, key)| {
+        let behind = json[at + key.len()..].trim_start();
+        behind.strip_prefix(':').is_some_and(|value| value.trim_start().starts_with("true"))
+    })
+}
+
+fn redact(value: &mut Value, redacted: &dyn Fn(String) -> String) {
+    match value {
+        Value::String(text) => *text = redacted(std::mem::take(text)),
+        Value::Array(items) => items.iter_mut().for_each(|item| redact(item, redacted)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| redact(field, redacted)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn code(error: &UpstreamError) -> FaultCode {
+    match error {
+        UpstreamError::Unknown { .. } => FaultCode::ServerUnavailable,
+        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => FaultCode::ServerNotStarted,
+        UpstreamError::Died { .. } | UpstreamError::Overlong { .. } | UpstreamError::Nonsense { .. } => {
+            FaultCode::ServerFailed
         }
-        UpstreamError::Nonsense { .. } => (FaultCode::ServerFailed, ""),
-        UpstreamError::Refused { .. } => (FaultCode::ToolError, ""),
-        UpstreamError::Deadline { .. } => {
-            (FaultCode::Deadline, "whether it took effect is unknown; give the run a larger timeout")
+        UpstreamError::Refused { .. } => FaultCode::ToolError,
+        UpstreamError::Deadline { .. } => FaultCode::Deadline,
+        UpstreamError::Cancelled { .. } | UpstreamError::Closing => FaultCode::Cancelled,
+    }
+}
+
+fn hint(error: &UpstreamError) -> &'static str {
+    match error {
+        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
+            "the user must fix it; `hotcell doctor` checks the configured commands"
         }
-        UpstreamError::Cancelled { .. } | UpstreamError::Closing => (FaultCode::Cancelled, ""),
-    };
-    let shown = text::inert(&error.to_string()).into_owned();
-    ToolFault::new(code, text::bounded(&shown, FAILURE_CHARS_MAX)).hint(hint)
+        UpstreamError::Died { .. } => "it is started again by the next call",
+        UpstreamError::Overlong { .. } => "ask the tool for less: a page, a filter, fewer fields",
+        UpstreamError::Deadline { .. } => "whether it took effect is unknown; give the run a larger timeout",
+        _ => "",
+    }
 }

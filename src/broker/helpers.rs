@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{Broker, Call, fault};
+use super::answer::{Broker, Call};
 use super::arguments;
 use crate::catalog::{self, Catalog, Detail, Tools};
 use crate::names::ServerName;
@@ -147,7 +147,8 @@ impl Broker {
         cancel: &CancellationToken,
     ) -> Result<(Catalog, String), ToolFault> {
         let server = self.admitted(server, call.scope)?;
-        self.connected(&server, call.deadline, cancel).await.map_err(fault)?;
+        let connected = self.connected(&server, call.deadline, cancel).await;
+        connected.map_err(|error| self.fault(&server, &error))?;
         Ok((self.catalog(), server.as_str().to_owned()))
     }
 

@@ -7,6 +7,7 @@ mod connection;
 mod error;
 mod process;
 mod registry;
+mod secrets;
 mod server;
 mod spec;
 

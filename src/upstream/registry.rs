@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::ServerSpec;
 use super::connection::Connection;
 use super::error::UpstreamError;
+use super::secrets::Secrets;
 use super::server::{Ask, own};
 use crate::limits::Limits;
 use crate::names::ServerName;
@@ -21,6 +22,7 @@ const ASKS_QUEUED_MAX: usize = 64;
 /// The way to all configured servers.
 pub struct Upstream {
     servers: BTreeMap<ServerName, mpsc::Sender<Ask>>,
+    secrets: Secrets,
     tasks: Mutex<JoinSet<()>>,
     closing: CancellationToken,
 }
@@ -30,6 +32,7 @@ impl Upstream {
     #[must_use]
     pub fn new(specs: Vec<ServerSpec>, limits: &Arc<Limits>) -> Self {
         let closing = CancellationToken::new();
+        let secrets = Secrets::of(&specs);
         let mut tasks = JoinSet::new();
         let servers = specs
             .into_iter()
@@ -41,7 +44,13 @@ impl Upstream {
                 (name, asks)
             })
             .collect();
-        Self { servers, tasks: Mutex::new(tasks), closing }
+        Self { servers, secrets, tasks: Mutex::new(tasks), closing }
+    }
+
+    /// A text about the server, or of its own, with the values of its configured variables written as their names.
+    #[must_use]
+    pub fn redacted(&self, server: &ServerName, text: String) -> String {
+        self.secrets.redacted(server, text)
     }
 
     /// Ends all servers, all at once.

@@ -5,7 +5,10 @@ use serde_json::json;
 use crate::on_every_engine;
 use crate::support::{Bridge, Engine, Fixture, Home};
 
-on_every_engine!(no_secret_of_a_server_reaches_the_sandbox_the_engine_or_the_log);
+on_every_engine!(
+    no_secret_of_a_server_reaches_the_sandbox_the_engine_or_the_log,
+    secrets_in_a_server_s_errors_are_written_as_their_names,
+);
 
 /// Looks wherever code inside can look.
 const SEARCH: &str = r#"
@@ -47,4 +50,30 @@ fn no_secret_of_a_server_reaches_the_sandbox_the_engine_or_the_log(engine: &Engi
         assert!(!String::from_utf8_lossy(&line).contains(&canary), "{:?}", process.path());
     }
     assert!(!bridge.stderr().contains(&canary), "{}", bridge.stderr());
+}
+
+fn secrets_in_a_server_s_errors_are_written_as_their_names(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let canary = "canary-\"quoted\"-7f3a";
+    let with_secret = |mut entry: serde_json::Value| {
+        entry["env"]["API_TOKEN"] = json!(canary);
+        entry
+    };
+    let script = r#"echo "no access with $API_TOKEN" >&2; exit 4"#;
+    let home = Home::on(engine)
+        .server("fixture", with_secret(fixture.entry()))
+        .server("broken", with_secret(json!({"command": "sh", "args": ["-c", script], "env": {}})));
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok(
+        "def caught(call):\n  try:\n    return call()\n  except Exception as error:\n    return str(error)",
+    );
+    let failed =
+        bridge.ok(&format!("print(caught(lambda: mcp_fixture.fail.sync(message={canary:?} + '!')))"));
+    assert_eq!(failed.lines().next(), Some("[API_TOKEN]!"));
+    let text = bridge
+        .ok("print(caught(mcp_broken.echo.sync))\nprint(await runtime.list_servers(), runtime.capability_summary())");
+    assert!(text.contains("no access with [API_TOKEN]") && !text.contains("7f3a"), "{text}");
+    // What is no error is the tool's own business.
+    let echoed = bridge.ok(&format!("print(mcp_fixture.echo.sync(text={canary:?}) == {canary:?})"));
+    assert_eq!(echoed, "True");
 }
