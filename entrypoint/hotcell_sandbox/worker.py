@@ -50,9 +50,11 @@ def main(frame_socket: int, number: int, limits: Limits) -> NoReturn:
     # supervisor.
     from .calls import Calls, Server
     from .channel import Channel
+    from .forking import install as fork_by_default
     from .interpreter import Interpreter
     from .interrupts import Interrupts
 
+    fork_by_default()
     interrupts = Interrupts()
     interrupts.arm()
     channel = Channel(frame_socket, limits, interrupts)

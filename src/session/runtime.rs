@@ -27,6 +27,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/channel.py",
         "hotcell_sandbox/event_loop.py",
         "hotcell_sandbox/figures.py",
+        "hotcell_sandbox/forking.py",
         "hotcell_sandbox/frames.py",
         "hotcell_sandbox/interpreter.py",
         "hotcell_sandbox/interrupts.py",
