@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _ctypes
 import os
+from _struct import pack
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
@@ -22,18 +23,8 @@ class _UnsignedLong(_ctypes._SimpleCData):  # type: ignore[type-arg] # generic f
     _type_ = "L"
 
 
-class _UnsignedShort(_ctypes._SimpleCData):  # type: ignore[type-arg] # generic for type checkers only
-    _type_ = "H"
-
-
 class _Byte(_ctypes._SimpleCData):  # type: ignore[type-arg] # generic for type checkers only
     _type_ = "c"
-
-
-class _Program(_ctypes.Structure):
-    """sock_fprog: how many instructions, and where they are."""
-
-    _fields_ = [("count", _UnsignedShort), ("address", _UnsignedLong)]  # noqa: RUF012 - ctypes wants it so
 
 
 class _Function(_ctypes.CFuncPtr):
@@ -64,14 +55,20 @@ def filter_system_calls(instructions: bytes) -> None:
     """Puts a seccomp filter on this process, and on all that descend from it; for good."""
     # Otherwise only root may.
     _control(_PR_SET_NO_NEW_PRIVS, 1)
-    array = (_Byte * len(instructions)).from_buffer_copy(instructions)
-    program = _Program(len(instructions) // _INSTRUCTION_BYTES, _ctypes.addressof(array))
-    _control(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _ctypes.addressof(program))
+    program = _copy(instructions)
+    # sock_fprog, by hand: from Python 3.14 on a Structure imports all of ctypes.
+    described = _copy(pack("@HP", len(instructions) // _INSTRUCTION_BYTES, _ctypes.addressof(program)))
+    _control(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _ctypes.addressof(described))
 
 
 def flush_c_streams() -> None:
     """Writes out what C code in this process has buffered."""
     _fflush(None)
+
+
+def _copy(data: bytes) -> _ctypes.Array[_Byte]:
+    """Where C can read it."""
+    return (_Byte * len(data)).from_buffer_copy(data)
 
 
 def _control(option: int, value: int, more: int = 0) -> None:

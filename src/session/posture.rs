@@ -35,7 +35,7 @@ impl fmt::Display for Weakness {
 
 /// What the engine mounts by itself, beside everything below /proc and /sys: harmless where code cannot write, or
 /// where neither programs nor devices work.
-const ENGINES_MOUNTS: [&str; 20] = [
+const ENGINES_MOUNTS: [&str; 21] = [
     "/dev",
     "/dev/console",
     "/dev/full",
@@ -50,6 +50,7 @@ const ENGINES_MOUNTS: [&str; 20] = [
     "/etc/group",
     "/etc/hostname",
     "/etc/hosts",
+    "/etc/localtime",
     "/etc/passwd",
     "/etc/resolv.conf",
     "/proc",

@@ -12,6 +12,7 @@ on_every_engine!(
     what_the_operator_allows_by_name_runs_and_is_said_for_every_sandbox,
     a_field_that_nobody_knows_allows_nothing_and_is_said,
     a_worker_whose_calls_cannot_be_filtered_is_refused,
+    a_later_interpreter_that_is_weaker_takes_its_container_with_it,
     a_limit_that_the_engine_does_not_enforce_is_enforced_by_the_bridge,
 );
 
@@ -159,6 +160,36 @@ fn a_worker_whose_calls_cannot_be_filtered_is_refused(engine: &Engine) {
         text.contains("ALLOW_WEAK: seccomp: no filter of the interpreter's own, asked was one"),
         "{text}"
     );
+}
+
+fn a_later_interpreter_that_is_weaker_takes_its_container_with_it(engine: &Engine) {
+    // Only the first one of a container lowers its limits.
+    let change = |body: &mut Value| {
+        let patch = "import os, resource\nlower = resource.setrlimit\n\
+                     def is_first():\n  try: open('/tmp/first', 'x').write(str(os.getpid()))\n  \
+                     except FileExistsError: pass\n  return open('/tmp/first').read() == str(os.getpid())\n\
+                     resource.setrlimit = lambda *limit: lower(*limit) if is_first() else None\n";
+        let bootstrap = body["Entrypoint"][4].as_str().unwrap();
+        body["Entrypoint"][4] = json!(format!("{patch}{bootstrap}"));
+    };
+    let proxy = EngineProxy::changing(engine, change);
+    // What is not started as asked for has no meter.
+    let home = Home::on(engine)
+        .env("MCP_BRIDGE_RUNTIME", &proxy.address())
+        .env("MCP_BRIDGE_ALLOW_WEAK", "memory,pids");
+    let mut bridge = Bridge::start(&home).warm();
+    let first = engine.containers_of(&home.owners());
+    assert_eq!(first.len(), 1);
+    let reply = bridge.run_with(json!({"code": "1 + 1", "reset": true}));
+    assert!(reply.text.starts_with("2\nstate: fresh interpreter"), "{}", reply.text);
+    eventually("the weaker one goes", PATIENCE, || {
+        let now = engine.containers_of(&home.owners());
+        now.len() == 1 && now != first
+    });
+    let lost = bridge.run("import os; os._exit(7)");
+    assert!(lost.text.contains("the interpreter exited (7)"), "{}", lost.text);
+    eventually("so does the next", PATIENCE, || engine.containers_of(&home.owners()).is_empty());
+    assert!(bridge.ok("1 + 1").starts_with("2\nstate: fresh interpreter"));
 }
 
 /// On an engine that enforces limits they are left out of what it is asked for.
