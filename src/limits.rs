@@ -41,8 +41,10 @@ pub struct Limits {
     pub replace: Duration,
     /// How long one request to the engine may take.
     pub engine_request: Duration,
-    /// Silence after which the supervisor takes the bridge for dead.
+    /// Silence after which the supervisor takes the bridge for dead, when it does not see its end otherwise.
     pub heartbeat: Duration,
+    /// Between two heartbeats: with the one before it missed, a bridge that stands still for 10 s is not taken for dead.
+    pub heartbeat_pause: Duration,
     /// How long a server may take to start and answer `initialize` and `tools/list`.
     pub server_start: Duration,
     /// Longest line from a server, line feed included.
@@ -103,7 +105,8 @@ impl Default for Limits {
             sandbox_start: Duration::from_secs(30),
             replace: Duration::from_secs(2),
             engine_request: Duration::from_secs(10),
-            heartbeat: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(12),
+            heartbeat_pause: Duration::from_millis(1500),
             server_start: Duration::from_secs(30),
             server_line_bytes_max: 64 * MIB,
             server_stderr_bytes_max: 64 * KIB,

@@ -29,8 +29,9 @@ pub async fn attach_echo(engine: &Engine) -> Samples {
         podman: None,
         ssh: None,
         home: None,
+        mark: None,
     };
-    let engine = find(&places).await.expect("the engine answers");
+    let engine = find(&places, std::path::Path::new("/nowhere")).await.expect("the engine answers");
     let spec = SandboxSpec {
         image: IMAGE.into(),
         command: ["python3", "-I", "-u", "-c", ECHO].map(str::to_owned).to_vec(),
@@ -60,7 +61,7 @@ pub async fn attach_echo(engine: &Engine) -> Samples {
         }
     }
     drop(streams);
-    container.close().await;
+    container.close().await.expect("the container goes");
     Samples::new(trips)
 }
 
