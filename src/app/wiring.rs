@@ -23,6 +23,8 @@ pub(super) struct Rooms {
     pub(super) session: Arc<Session>,
     pub(super) broker: Arc<Broker>,
     upstream: Arc<Upstream>,
+    /// Held to the end: without it the guardian would take over while the servers are being ended in order.
+    _guardian: Guardian,
 }
 
 impl Rooms {
@@ -39,8 +41,9 @@ impl Rooms {
         let saved_tools = config.state_dir.join("tools");
         let broker = Arc::new(Broker::new(catalog, Arc::clone(&upstream), saved_tools, Arc::clone(&limits)));
         let settings = sandbox_settings(config, mark);
+        let guardian = settings.guardian.clone();
         let session = Session::start(settings, Arc::clone(&broker), limits, config.idle_stop);
-        Self { session: Arc::new(session), broker, upstream }
+        Self { session: Arc::new(session), broker, upstream, _guardian: guardian }
     }
 
     /// Ends the session and the servers, side by side, within the bound for it.

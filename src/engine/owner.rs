@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use bollard::Docker;
 use bollard::models::ContainerSummary;
 use bollard::query_parameters::ListContainersOptionsBuilder;
+use futures_util::StreamExt;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 
@@ -25,6 +26,8 @@ pub(super) const SANDBOX: &str = "hotcell.sandbox";
 /// The label that tells apart folders of locks: another user's locks cannot be seen from here.
 const LOCKS: &str = "hotcell.locks";
 
+/// Stale containers that are removed at once: the first sandbox waits for all of them.
+const REMOVALS_AT_ONCE_MAX: usize = 8;
 /// How often a new lock may be taken away by others that start at the same time.
 const CLAIMS_MAX: usize = 10;
 
@@ -133,21 +136,20 @@ impl Owner {
     /// When the engine cannot list containers. One that cannot be removed is logged and left to the next start.
     pub async fn reap(&self, engine: &Engine) -> Result<usize, EngineError> {
         let containers = list(&engine.docker, LOCKS, &self.dir_id).await?;
-        let mut removed = 0;
-        for container in containers {
-            let (Some(id), Some(owner)) =
-                (container.id, container.labels.as_ref().and_then(|labels| labels.get(OWNER)))
-            else {
-                continue;
-            };
-            if *owner == self.id || self.alive(owner) {
-                continue;
+        let stale = containers.into_iter().filter_map(|container| {
+            let owner = container.labels.as_ref()?.get(OWNER)?;
+            let is_stale = *owner != self.id && !self.alive(owner);
+            container.id.filter(|_| is_stale)
+        });
+        let removing = stale.map(async |id| match remove(&engine.docker, &id).await {
+            Ok(()) => 1,
+            Err(error) => {
+                tracing::warn!(%error, container = id, "a stale container stays");
+                0
             }
-            match remove(&engine.docker, &id).await {
-                Ok(()) => removed += 1,
-                Err(error) => tracing::warn!(%error, container = id, "a stale container stays"),
-            }
-        }
+        });
+        let removed = futures_util::stream::iter(removing).buffer_unordered(REMOVALS_AT_ONCE_MAX);
+        let removed = removed.fold(0, async |sum, one| sum + one).await;
         self.sweep();
         Ok(removed)
     }

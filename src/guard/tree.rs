@@ -17,8 +17,8 @@ use super::mark::{Mark, PARENT_VARIABLE};
 
 /// Processes that the kernel does not let go are given up after this.
 const DYING: Duration = Duration::from_secs(5);
-/// How long marked processes have to end by themselves, and between two looks.
-const LEAVING: Duration = Duration::from_secs(1);
+/// How long marked processes have to end by themselves, so that keepers can do their work; and between two looks.
+const LEAVING: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Kills and reaps everything below this process, which is its descendants' subreaper: once it has no child left, it
