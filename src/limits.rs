@@ -43,7 +43,7 @@ pub struct Limits {
     pub engine_request: Duration,
     /// Silence after which the supervisor takes the bridge for dead, when it does not see its end otherwise.
     pub heartbeat: Duration,
-    /// Between two heartbeats: with the one before it missed, a bridge that stands still for 10 s is not taken for dead.
+    /// Between two heartbeats: a bridge that stands still for 10 s after the last of them is not taken for dead.
     pub heartbeat_pause: Duration,
     /// How long a server may take to start and answer `initialize` and `tools/list`.
     pub server_start: Duration,
@@ -126,5 +126,18 @@ impl Default for Limits {
             saved_tools_max: 1000,
             shutdown: Duration::from_millis(2500),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bridge_that_stands_still_for_ten_seconds_is_not_taken_for_dead_and_a_dead_one_soon_is() {
+        let Limits { heartbeat, heartbeat_pause, .. } = Limits::default();
+        let longest_pause = heartbeat - heartbeat_pause;
+        assert!(longest_pause > Duration::from_secs(10), "{longest_pause:?}");
+        assert!(heartbeat <= Duration::from_secs(12), "{heartbeat:?}");
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bollard::Docker;
+use bollard::query_parameters::KillContainerOptionsBuilder;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -100,9 +101,11 @@ impl Belongings {
         for container in list(docker, OWNER, &owner).await? {
             let number = container.labels.as_ref().and_then(|labels| labels.get(SANDBOX)?.parse().ok());
             found.push(number.unwrap_or_default());
-            if let Some(id) = container.id
-                && let Err(error) = remove(docker, &id).await
-            {
+            let Some(id) = container.id else { continue };
+            // First, since Podman asks politely before it removes by force. One that does not run cannot be killed.
+            let at_once = KillContainerOptionsBuilder::default().signal("KILL").build();
+            let _killed_or_not_running = docker.kill_container(&id, Some(at_once)).await;
+            if let Err(error) = remove(docker, &id).await {
                 // Busy with being started, perhaps: the next look tries again.
                 tracing::debug!(%error, container = id, "a container could not be removed yet");
             }
