@@ -17,6 +17,7 @@ on_every_engine!(
     killed_before_the_container_is_created_it_leaves_nothing,
     killed_while_the_container_is_created_it_leaves_nothing,
     killed_before_the_container_is_started_it_leaves_nothing,
+    killed_while_its_engine_restarts_it_leaves_nothing,
     killed_while_idle_in_a_run_and_in_a_call_it_leaves_nothing,
     killed_with_its_guardian_it_leaves_no_process_and_no_container,
     killed_with_its_keepers_it_leaves_no_process,
@@ -66,7 +67,7 @@ fn files(home: &Home) -> Vec<String> {
 }
 
 /// Killed while the engine has this request.
-fn killed_at(engine: &Engine, hold: Hold) {
+fn killed_at(engine: &Engine, hold: Hold) -> Vec<String> {
     let proxy = EngineProxy::new(engine, hold);
     let home = home(engine).env("MCP_BRIDGE_RUNTIME", &proxy.address()).env("MCP_BRIDGE_PREWARM", "1");
     let bridge = Bridge::start(&home);
@@ -76,18 +77,37 @@ fn killed_at(engine: &Engine, hold: Hold) {
     kill_now(bridge.pid());
     proxy.release();
     nothing_is_left(engine, &home, &owners, &[]);
+    owners
 }
 
 fn killed_before_the_container_is_created_it_leaves_nothing(engine: &Engine) {
-    killed_at(engine, Hold::Before("/containers/create"));
+    assert_eq!(killed_at(engine, Hold::Before("/containers/create")).len(), 1);
 }
 
 fn killed_while_the_container_is_created_it_leaves_nothing(engine: &Engine) {
-    killed_at(engine, Hold::Until("/containers/create"));
+    let owners = killed_at(engine, Hold::Until("/containers/create"));
+    // Nor does it come later.
+    std::thread::park_timeout(Duration::from_secs(2));
+    assert_eq!(engine.containers_of(&owners), [""; 0]);
 }
 
 fn killed_before_the_container_is_started_it_leaves_nothing(engine: &Engine) {
-    killed_at(engine, Hold::Before("/start"));
+    assert_eq!(killed_at(engine, Hold::Before("/start")).len(), 1);
+}
+
+fn killed_while_its_engine_restarts_it_leaves_nothing(engine: &Engine) {
+    let proxy = EngineProxy::new(engine, Hold::Before("/start"));
+    let home = home(engine).env("MCP_BRIDGE_RUNTIME", &proxy.address()).env("MCP_BRIDGE_PREWARM", "1");
+    let bridge = Bridge::start(&home);
+    proxy.wait();
+    let owners = home.owners();
+    proxy.set_down(true);
+    kill_now(bridge.pid());
+    std::thread::park_timeout(Duration::from_secs(1));
+    // Never started, it would stay for ever.
+    assert_eq!(engine.containers_of(&owners).len(), 1);
+    proxy.set_down(false);
+    nothing_is_left(engine, &home, &owners, &[]);
 }
 
 /// A bridge with a sandbox and a stubborn server, and the server's processes.

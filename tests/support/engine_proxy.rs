@@ -25,6 +25,7 @@ pub struct EngineProxy {
     dir: tempfile::TempDir,
     held: Receiver<()>,
     release: Arc<AtomicBool>,
+    is_down: Arc<AtomicBool>,
 }
 
 impl EngineProxy {
@@ -34,9 +35,14 @@ impl EngineProxy {
         let (tell, held) = channel();
         let release = Arc::new(AtomicBool::new(false));
         let (released, is_used) = (Arc::clone(&release), Arc::new(AtomicBool::new(false)));
+        let is_down = Arc::new(AtomicBool::new(false));
+        let down = Arc::clone(&is_down);
         let address = engine.address().strip_prefix("unix://").unwrap().to_owned();
         std::thread::spawn(move || {
             for client in listener.incoming() {
+                if down.load(Ordering::Acquire) {
+                    continue;
+                }
                 let (Ok(client), Ok(engine)) = (client, UnixStream::connect(&address)) else { return };
                 let (back, forth) = (engine.try_clone().unwrap(), client.try_clone().unwrap());
                 std::thread::spawn(move || pass(back, forth));
@@ -49,7 +55,7 @@ impl EngineProxy {
                 std::thread::spawn(move || gate.pass(client, engine));
             }
         });
-        Self { dir, held, release }
+        Self { dir, held, release, is_down }
     }
 
     pub fn address(&self) -> String {
@@ -59,6 +65,11 @@ impl EngineProxy {
     /// Waits until the request is held.
     pub fn wait(&self) {
         self.held.recv_timeout(PATIENCE).expect("the request comes");
+    }
+
+    /// As an engine that is being restarted: connections end at once.
+    pub fn set_down(&self, is_down: bool) {
+        self.is_down.store(is_down, Ordering::Release);
     }
 
     /// Lets the held request go on to the engine.
