@@ -121,9 +121,10 @@ class Supervisor:
                 self.worker_started(started, self.inspect(started))
             self.watch()
             patience = self.patience_ms()
-            if patience == 0:
-                raise Ended(0)
             ready = self.poller.poll(self.wait_ms(patience))
+            # Who was stopped itself has not listened: what has come meanwhile counts.
+            if patience == 0 and self.host_in not in dict(ready):
+                raise Ended(0)
             if not ready:
                 self.quiet()
             for fd, _ in ready:
@@ -214,6 +215,8 @@ class Supervisor:
         return max(0, int(self.limits.heartbeat_ms - silent_ms) + 1) if silent_ms < self.limits.heartbeat_ms else 0
 
     def wait_ms(self, patience: int | None) -> int | None:
+        if patience == 0:
+            return 0
         if self.held_back:
             return OUTPUT_HOLD_MS
         if self.collecting:

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::wiring;
 use crate::config::{Config, locate_program};
 use crate::engine::{About, find};
+use crate::guard::Mark;
 use crate::protocol::{Posture, PostureField};
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
@@ -15,7 +16,7 @@ use crate::session::{SandboxReport, Session};
 pub(super) async fn doctor(config: Config) -> ExitCode {
     println!("hotcell {}", env!("CARGO_PKG_VERSION"));
     let limits = Arc::new(config.limits.clone());
-    let probed = Session::probe(wiring::sandbox_settings(&config), limits).await;
+    let probed = Session::probe(wiring::sandbox_settings(&config, Mark::new()), limits).await;
     match &probed {
         Ok((about, report)) => sandbox(about, report, &config),
         Err(fault) => {
@@ -57,7 +58,8 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
 
 /// The engine, where there is one though no sandbox could be started.
 async fn engine_alone(config: &Config) {
-    let Ok(engine) = find(&wiring::sandbox_settings(config).places).await else { return };
+    let places = wiring::sandbox_settings(config, Mark::new()).places;
+    let Ok(engine) = find(&places, &config.lock_dir).await else { return };
     match engine.about().await {
         Ok(about) => line("engine", &format!("{} {}", about.kind, about.version)),
         Err(error) => line("engine", &error.to_string()),

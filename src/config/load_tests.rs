@@ -341,7 +341,7 @@ fn the_running_executable_is_recognised_under_another_name() {
 fn a_nested_bridge_loads_no_servers_and_says_why() {
     let home = Home::new()
         .file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#)
-        .variable(super::super::PARENT_VARIABLE, "1");
+        .variable(crate::guard::PARENT_VARIABLE, "1");
     assert_eq!(
         home.seen(),
         "error HOTCELL_PARENT: is set: this bridge was started by another one and loads no servers, so that none can call itself"

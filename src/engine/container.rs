@@ -97,7 +97,8 @@ impl Engine {
         match container.attach_and_start().await {
             Ok(streams) => Ok((container, streams)),
             Err(error) => {
-                container.close().await;
+                // Already said in the log, and the first failure is the one that tells.
+                drop(container.close().await);
                 Err(error)
             }
         }
@@ -146,12 +147,15 @@ impl Container {
 
     /// Kills and removes the container. The streams must have been dropped before: an engine waits for whoever is
     /// attached and does not read.
-    pub async fn close(self) {
-        if let Err(error) =
-            bounded(self.request, "remove the container", remove(&self.docker, &self.id)).await
-        {
-            tracing::warn!(%error, container = self.id, "a container stays; the next start removes it");
+    ///
+    /// # Errors
+    /// When it stays; the log has said so.
+    pub async fn close(self) -> Result<(), EngineError> {
+        let removed = bounded(self.request, "remove the container", remove(&self.docker, &self.id)).await;
+        if let Err(error) = &removed {
+            tracing::warn!(%error, container = self.id, "a container stays; the guardian removes it");
         }
+        removed
     }
 }
 

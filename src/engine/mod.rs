@@ -2,6 +2,7 @@
 //!
 //! It knows no Python and no frames, and reads no environment: where engines may listen is told by the caller.
 
+mod belongings;
 mod container;
 mod error;
 mod find;
@@ -9,8 +10,9 @@ mod owner;
 mod private_socket;
 mod usage;
 
+pub use belongings::Belongings;
 pub use container::{Container, ContainerOutput, SandboxSpec, Streams, TMPFS_MIB};
 pub use error::EngineError;
 pub use find::{About, Choice, Engine, EngineKind, Places, find};
-pub use owner::Owner;
+pub use owner::{Owner, lock_path};
 pub use usage::{Usage, UsageMeter};

@@ -15,7 +15,7 @@ use super::queue::{Queue, Refused, Taker, queue};
 use super::sandbox::{Maker, Sandbox, SandboxReport, SandboxSettings};
 use super::watchdog::Watchdog;
 use crate::broker::{Broker, Call};
-use crate::engine::About;
+use crate::engine::{About, EngineError};
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
 use crate::protocol::{CallFrame, CallResult, FromSandbox, FromSupervisor, ToSupervisor, ToWorker};
@@ -89,7 +89,9 @@ struct Actor {
     sandbox: Option<Sandbox>,
     /// Of that sandbox, where the engine enforces too little.
     watchdog: Option<Watchdog>,
-    closings: JoinSet<()>,
+    closings: JoinSet<Result<(), EngineError>>,
+    /// Whether a container may be left: then what marks this bridge as its owner stays.
+    container_stays: bool,
     calls: JoinSet<CallEnded>,
     in_flight: HashMap<CallId, CancellationToken>,
     current: Option<Current>,
@@ -117,6 +119,7 @@ impl Session {
             sandbox: None,
             watchdog: None,
             closings: JoinSet::new(),
+            container_stays: false,
             calls: JoinSet::new(),
             in_flight: HashMap::new(),
             current: None,
@@ -174,16 +177,24 @@ impl Session {
         limits: Arc<Limits>,
     ) -> Result<(About, SandboxReport), ToolFault> {
         let mut maker = Maker::new(settings, limits);
-        let sandbox = maker.make().await?;
-        let report = sandbox.report.clone();
-        sandbox.close().await;
-        Ok((maker.about().await?, report))
+        let made = maker.make().await;
+        let probed = async {
+            let sandbox = made?;
+            let report = sandbox.report.clone();
+            let closed = sandbox.close().await;
+            Ok(((maker.about().await?, report), closed.is_ok()))
+        };
+        let probed = probed.await;
+        if !matches!(probed, Ok((_, false))) {
+            maker.release().await;
+        }
+        probed.map(|(probed, _)| probed)
     }
 }
 
 impl Actor {
     async fn live(mut self, asks: Taker<Ask>, closing: CancellationToken, prewarm: Arc<Notify>) {
-        let mut heartbeat = tokio::time::interval(self.limits.heartbeat / 4);
+        let mut heartbeat = tokio::time::interval(self.limits.heartbeat_pause);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let takes_runs = self.machine.takes_runs() && self.current.is_none();
@@ -197,10 +208,7 @@ impl Actor {
                 () = sleep_until(deadline) => self.machine.tick(Instant::now()),
                 _ = heartbeat.tick() => { self.beat(); vec![] }
                 Some(ended) = self.calls.join_next() => self.call_ended(ended),
-                Some(closed) = self.closings.join_next() => {
-                    if let Err(error) = closed { tracing::warn!(%error, "closing a sandbox broke"); }
-                    vec![]
-                }
+                Some(closed) = self.closings.join_next() => { self.closed(closed); vec![] }
                 exceeded = exceeded(self.watchdog.as_mut()) => self.machine.over_limit(exceeded, Instant::now()),
                 started = joined(self.starting.as_mut()) => self.started(started),
                 (asked, reply) = asks.next(), if takes_runs => self.asked(asked, reply),
@@ -424,15 +432,30 @@ impl Actor {
         if let Some(sandbox) = self.sandbox.take() {
             self.closings.spawn(sandbox.close());
         }
-        if let Some(starting) = self.starting.take() {
-            self.closings.spawn(async move {
-                if let Ok((_maker, Ok(sandbox))) = starting.await {
-                    sandbox.close().await;
-                }
-            });
-        }
         self.calls.shutdown().await;
-        while self.closings.join_next().await.is_some() {}
+        if let Some(starting) = self.starting.take()
+            && let Ok((maker, made)) = starting.await
+        {
+            self.maker = Some(maker);
+            if let Ok(sandbox) = made {
+                self.closings.spawn(sandbox.close());
+            }
+        }
+        while let Some(closed) = self.closings.join_next().await {
+            self.closed(closed);
+        }
+        if let Some(maker) = self.maker.take()
+            && !self.container_stays
+        {
+            maker.release().await;
+        }
+    }
+
+    fn closed(&mut self, closed: Result<Result<(), EngineError>, tokio::task::JoinError>) {
+        if let Err(error) = &closed {
+            tracing::warn!(%error, "closing a sandbox broke");
+        }
+        self.container_stays |= !matches!(closed, Ok(Ok(())));
     }
 }
 

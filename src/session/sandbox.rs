@@ -12,8 +12,10 @@ use super::posture::{self, Asked, Weakness};
 use super::runtime::{BOOTSTRAP, bundle};
 use super::watchdog::{Watchdog, Watched};
 use crate::engine::{
-    About, Container, ContainerOutput, Engine, EngineError, Owner, Places, SandboxSpec, TMPFS_MIB, find,
+    About, Belongings, Container, ContainerOutput, Engine, EngineError, Owner, Places, SandboxSpec,
+    TMPFS_MIB, find, lock_path,
 };
+use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
 use crate::protocol::{
     self, Decoder, Dropped, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds, SandboxLimits,
@@ -46,6 +48,8 @@ pub struct SandboxSettings {
     pub unreadable: Option<String>,
     /// Where the lock that marks this bridge as alive is kept.
     pub lock_dir: PathBuf,
+    /// Hears of everything that would outlive this bridge, before it is there.
+    pub guardian: Guardian,
 }
 
 /// What is known of a started sandbox, for people.
@@ -77,6 +81,10 @@ pub(super) struct Maker {
     engine: Option<Engine>,
     owner: Option<Owner>,
     reaped: usize,
+    /// Sandboxes that were asked for.
+    asked: u64,
+    /// The one that the engine has not answered yet.
+    creating: Option<u64>,
 }
 
 /// A running sandbox.
@@ -96,6 +104,8 @@ pub(super) struct Sandbox {
     pub(super) worker: u64,
 }
 
+/// What the guardian is told when there is nothing for it to do, as JSON.
+const NOTHING: &str = "null";
 /// Frames for the supervisor, and runs, that may wait; they overtake results.
 const CONTROL_QUEUED_MAX: usize = 32;
 /// Lines for the worker that may wait: few, since each may be large.
@@ -107,7 +117,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 
 impl Maker {
     pub(super) fn new(settings: SandboxSettings, limits: Arc<Limits>) -> Self {
-        Self { settings, limits, engine: None, owner: None, reaped: 0 }
+        Self { settings, limits, engine: None, owner: None, reaped: 0, asked: 0, creating: None }
     }
 
     /// Starts a sandbox and waits for its interpreter.
@@ -129,11 +139,29 @@ impl Maker {
         engine.about().await.map_err(|error| Failure::from(error).into_fault())
     }
 
+    /// Ends the last sandbox's belongings in order, when every container is known to be gone; else the guardian and the
+    /// next start are left with them.
+    pub(super) async fn release(mut self) {
+        // The engine first: it may be a process of ours, with its socket beside the lock.
+        self.engine = None;
+        if let Some(owner) = self.owner.take()
+            && self.creating.is_none()
+        {
+            owner.release();
+            self.settings.guardian.tell(NOTHING.into()).await;
+        }
+    }
+
     async fn attempt(&mut self) -> Result<Sandbox, Failure> {
         let engine = self.engine().await?;
         let image = engine.image(&self.settings.images).await?;
+        self.asked += 1;
+        self.creating = Some(self.asked);
         let spec = self.spec(&image)?;
+        self.tell().await;
         let (container, streams) = engine.start(&spec).await?;
+        self.creating = None;
+        self.tell().await;
         let (control, control_inbox) = mpsc::channel(CONTROL_QUEUED_MAX);
         let (data, data_inbox) = mpsc::channel(DATA_QUEUED_MAX);
         let writer = tokio::spawn(write(streams.input, bundle(), control_inbox, data_inbox));
@@ -164,7 +192,9 @@ impl Maker {
         match shaken.unwrap_or(Err(Failure::Late { after })) {
             Ok(()) => Ok(sandbox),
             Err(failure) => {
-                sandbox.close().await;
+                if sandbox.close().await.is_err() {
+                    self.creating = Some(self.asked);
+                }
                 Err(failure)
             }
         }
@@ -178,23 +208,55 @@ impl Maker {
             }
             self.engine = None;
         }
-        let engine = find(&self.settings.places).await?;
-        let owner = match &mut self.owner {
-            Some(owner) => owner,
-            none => none.insert(Owner::claim(&self.settings.lock_dir)?),
+        let sockets = match &self.owner {
+            Some(owner) => owner.sockets(),
+            None => self.claim().await?,
         };
+        let engine = find(&self.settings.places, &sockets).await?;
+        self.engine = Some(engine.clone());
+        self.tell().await;
+        let Some(owner) = &self.owner else { return Err(Failure::NoOwner) };
         match tokio::time::timeout(self.limits.engine_request, owner.reap(&engine)).await {
             Ok(Ok(reaped)) => self.reaped = reaped,
             Ok(Err(error)) => tracing::warn!(%error, "stale containers could not be looked for"),
             Err(_) => tracing::warn!("looking for stale containers took too long"),
         }
-        self.engine = Some(engine.clone());
         Ok(engine)
+    }
+
+    /// Makes this bridge an owner; returns the folder for its sockets.
+    async fn claim(&mut self) -> Result<PathBuf, Failure> {
+        let lock = lock_path(&self.settings.lock_dir, Mark::new().as_str());
+        self.tell_of(lock.clone()).await;
+        let owner = Owner::claim(lock)?;
+        let sockets = owner.sockets();
+        self.owner = Some(owner);
+        Ok(sockets)
+    }
+
+    /// Tells the guardian what there is now.
+    async fn tell(&self) {
+        if let Some(owner) = &self.owner {
+            self.tell_of(owner.lock().to_owned()).await;
+        }
+    }
+
+    async fn tell_of(&self, lock: PathBuf) {
+        let belongings = Belongings {
+            lock,
+            engine: self.engine.as_ref().map(|engine| engine.address.clone()),
+            ssh: self.settings.places.ssh.clone(),
+            creating: self.creating,
+        };
+        match serde_json::to_string(&belongings) {
+            Ok(line) => self.settings.guardian.tell(line).await,
+            Err(error) => tracing::warn!(%error, "the guardian cannot be told of a path"),
+        }
     }
 
     fn spec(&self, image: &str) -> Result<SandboxSpec, Failure> {
         let settings = &self.settings;
-        let labels = self.owner.as_ref().map(Owner::labels).ok_or(Failure::NoOwner)?;
+        let labels = self.owner.as_ref().map(|owner| owner.labels(self.asked)).ok_or(Failure::NoOwner)?;
         Ok(SandboxSpec {
             image: image.to_owned(),
             command: ["python3", "-I", "-u", "-c", BOOTSTRAP].map(str::to_owned).to_vec(),
@@ -363,7 +425,10 @@ impl Sandbox {
     }
 
     /// Ends the sandbox: it is asked to, then killed and removed.
-    pub(super) async fn close(mut self) {
+    ///
+    /// # Errors
+    /// When its container stays; the log has said so.
+    pub(super) async fn close(mut self) -> Result<(), EngineError> {
         self.send(&ToSupervisor::Shutdown);
         let farewell = async { while self.output.next().await.is_some() {} };
         if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
@@ -372,7 +437,7 @@ impl Sandbox {
         self.writer.abort();
         // The streams go before the container: an engine waits for whoever is attached and does not read.
         drop(self.output);
-        self.container.close().await;
+        self.container.close().await
     }
 }
 

@@ -83,7 +83,7 @@ fn run_leaves_nothing(engine: &Engine) {
     eventually("the container goes", std::time::Duration::from_secs(3), || {
         engine.containers_of(&owners).is_empty()
     });
-    assert!(!fixture.pids().iter().any(|pid| crate::support::is_alive(*pid)));
+    assert!(!fixture.pids().iter().any(|pid| crate::support::processes::is_alive(*pid)));
 }
 
 fn doctor_tells_engine_image_and_limits(engine: &Engine) {

@@ -6,6 +6,7 @@ mod support;
 mod calls;
 mod commands;
 mod endings;
+mod killed;
 mod libraries;
 mod lifecycle;
 mod limits;

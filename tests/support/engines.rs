@@ -15,6 +15,9 @@ pub struct Engine {
     address: String,
 }
 
+/// The image that sandboxes have.
+const IMAGE: &str = "localhost/hotcell-sandbox:latest";
+
 /// Variables and the names that people read.
 pub const ENGINES: [(&str, &str); 3] = [
     ("HOTCELL_TEST_PODMAN_ROOTFUL", "podman-rootful"),
@@ -88,6 +91,22 @@ impl Engine {
         containers.filter(is_owned).map(|container| container["Id"].as_str().unwrap().to_owned()).collect()
     }
 
+    /// Creates a container, not started, with these labels; returns its id.
+    pub fn create_container(&self, labels: &Value) -> String {
+        let body = serde_json::json!({"Image": IMAGE, "Cmd": ["true"], "Labels": labels});
+        let created = self.request_with("POST", "/v1.41/containers/create", &body.to_string());
+        let created: Value = serde_json::from_slice(&created).expect("the engine answers with JSON");
+        created["Id"].as_str().unwrap_or_else(|| panic!("no container: {created}")).to_owned()
+    }
+
+    /// Ids of all containers, running or not.
+    pub fn containers(&self) -> Vec<String> {
+        let listed: Value = serde_json::from_slice(&self.request("GET", "/v1.41/containers/json?all=1"))
+            .expect("the engine lists containers as JSON");
+        let listed = listed.as_array().expect("the engine lists containers");
+        listed.iter().map(|container| container["Id"].as_str().unwrap().to_owned()).collect()
+    }
+
     pub fn remove_container(&self, id: &str) {
         self.request("DELETE", &format!("/v1.41/containers/{id}?force=true"));
     }
@@ -101,11 +120,18 @@ impl Engine {
         serde_json::from_slice(&inspected).expect("the engine describes a container as JSON")
     }
 
-    /// HTTP/1.0, so that the body ends with the connection and comes in one piece.
     fn request(&self, method: &str, path: &str) -> Vec<u8> {
+        self.request_with(method, path, "")
+    }
+
+    /// HTTP/1.0, so that the body ends with the connection and comes in one piece.
+    fn request_with(&self, method: &str, path: &str, content: &str) -> Vec<u8> {
         let mut stream = UnixStream::connect(self.address.strip_prefix("unix://").unwrap()).unwrap();
-        let head = format!("{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Length: 0\r\n\r\n");
-        stream.write_all(head.as_bytes()).unwrap();
+        let length = content.len();
+        let head = format!(
+            "{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(content.as_bytes())).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let body = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("an HTTP answer") + 4;
