@@ -8,7 +8,7 @@ export PATH := $(PATH):$(CACHE)/tools/bin
 ENGINE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench image engines-up engines-down
+.PHONY: help demo test probes bench image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -20,6 +20,11 @@ demo: ## set up what is missing, build the release binary, and run the main job 
 
 test: ## set up what is missing and run everything that must pass
 	scripts/test.sh
+
+probes: ## try on every engine what sandboxed code may try, show that each succeeds without its defence, print the table
+	scripts/setup.sh engines-up
+	cargo build --locked --bin hotcell --example fixture_server
+	cargo test --locked --test probes -- --ignored --nocapture
 
 bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; JSON in target/bench.json
 	scripts/setup.sh engines-up
