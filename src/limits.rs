@@ -41,6 +41,8 @@ pub struct Limits {
     pub replace: Duration,
     /// How long one request to the engine may take.
     pub engine_request: Duration,
+    /// How often the usage of a sandbox is read whose limits the engine does not enforce.
+    pub watch: Duration,
     /// Silence after which the supervisor takes the bridge for dead.
     pub heartbeat: Duration,
     /// How long a server may take to start and answer `initialize` and `tools/list`.
@@ -103,6 +105,7 @@ impl Default for Limits {
             sandbox_start: Duration::from_secs(30),
             replace: Duration::from_secs(2),
             engine_request: Duration::from_secs(10),
+            watch: Duration::from_secs(1),
             heartbeat: Duration::from_secs(30),
             server_start: Duration::from_secs(30),
             server_line_bytes_max: 64 * MIB,

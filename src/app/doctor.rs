@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::wiring;
 use crate::config::{Config, locate_program};
 use crate::engine::{About, find};
-use crate::protocol::Posture;
+use crate::protocol::{Posture, PostureField};
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
 
@@ -33,8 +33,11 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     line("engine", &format!("{} {}, {}", about.kind, about.version, rootless(&report.posture)));
     line("socket", &report.address);
     line("image", &format!("{} (Python {})", report.image, report.python));
-    line("memory", &limit(memory_max_bytes.map(mebibytes), &mebibytes(config.memory_bytes)));
-    line("processes", &limit(pids_max, &u64::from(config.pids)));
+    let watched = |field| report.watched.contains(&field);
+    let memory = limit(memory_max_bytes.map(mebibytes), &mebibytes(config.memory_bytes));
+    line("memory", &with_watch(memory, watched(PostureField::Memory)));
+    let processes = limit(pids_max, &u64::from(config.pids));
+    line("processes", &with_watch(processes, watched(PostureField::Pids)));
     match config.cpu_millis {
         Some(millis) => line("cpus", &limit(cpu_max_millis.map(cpus), &cpus(millis.into()))),
         None => line("cpus", "no limit asked for"),
@@ -46,6 +49,9 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     }
     for notice in &report.notices {
         line("notice", notice);
+    }
+    for weakness in &report.allowed {
+        line("WEAKER", &format!("{weakness} (allowed by MCP_BRIDGE_ALLOW_WEAK)"));
     }
 }
 
@@ -94,6 +100,10 @@ fn limit<T: std::fmt::Display>(enforced: Option<T>, asked: &T) -> String {
         Some(enforced) => format!("{enforced} enforced"),
         None => format!("{asked} asked for, NOT ENFORCED by this engine"),
     }
+}
+
+fn with_watch(limit: String, watched: bool) -> String {
+    if watched { format!("{limit}, watched by hotcell") } else { limit }
 }
 
 fn mebibytes(bytes: u64) -> String {

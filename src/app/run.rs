@@ -178,6 +178,9 @@ fn ending(report: &RunReport) -> (u8, Option<String>) {
                     Some(format!("hotcell: the interpreter was killed by signal {signal}{why}\n")),
                 )
             }
+            SandboxLoss::OverLimit { exceeded } => {
+                (128 + 9, Some(format!("hotcell: the interpreter was ended: {exceeded}\n")))
+            }
             SandboxLoss::Container { reason } => {
                 (NO_SANDBOX, Some(format!("hotcell: the container is gone: {reason}\n")))
             }

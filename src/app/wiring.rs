@@ -75,6 +75,7 @@ pub(super) fn sandbox_settings(config: &Config) -> SandboxSettings {
         memory_bytes: config.memory_bytes,
         pids_max: config.pids.into(),
         cpu_millis: config.cpu_millis.map(u64::from),
+        allow_weak: config.allow_weak.clone(),
         lock_dir: config.lock_dir.clone(),
     }
 }

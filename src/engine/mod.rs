@@ -7,8 +7,10 @@ mod error;
 mod find;
 mod owner;
 mod private_socket;
+mod usage;
 
-pub use container::{Container, ContainerOutput, SandboxSpec, Streams};
+pub use container::{Container, ContainerOutput, SandboxSpec, Streams, TMPFS_MIB};
 pub use error::EngineError;
 pub use find::{About, Choice, Engine, EngineKind, Places, find};
 pub use owner::Owner;
+pub use usage::{Usage, UsageMeter};

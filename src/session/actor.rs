@@ -12,11 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::machine::{Effect, Machine};
 use super::sandbox::{Maker, Sandbox, SandboxReport, SandboxSettings};
+use super::watchdog::Watchdog;
 use crate::broker::{Broker, Call};
 use crate::engine::About;
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
-use crate::protocol::{CallFrame, CallResult, ToSupervisor, ToWorker};
+use crate::protocol::{CallFrame, CallResult, FromSandbox, FromSupervisor, ToSupervisor, ToWorker};
 use crate::run::{CallOutcome, FaultCode, RunReport, RunRequest, ServerScope, ToolFault};
 use crate::text;
 
@@ -83,6 +84,8 @@ struct Actor {
     maker: Option<Maker>,
     starting: Option<JoinHandle<(Maker, Result<Sandbox, ToolFault>)>>,
     sandbox: Option<Sandbox>,
+    /// Of that sandbox, where the engine enforces too little.
+    watchdog: Option<Watchdog>,
     closings: JoinSet<()>,
     calls: JoinSet<CallEnded>,
     in_flight: HashMap<CallId, CancellationToken>,
@@ -109,6 +112,7 @@ impl Session {
             maker: Some(Maker::new(settings, Arc::clone(&limits))),
             starting: None,
             sandbox: None,
+            watchdog: None,
             closings: JoinSet::new(),
             calls: JoinSet::new(),
             in_flight: HashMap::new(),
@@ -202,6 +206,7 @@ impl Actor {
                     if let Err(error) = closed { tracing::warn!(%error, "closing a sandbox broke"); }
                     vec![]
                 }
+                exceeded = exceeded(self.watchdog.as_mut()) => self.machine.over_limit(exceeded, Instant::now()),
                 started = joined(self.starting.as_mut()) => self.started(started),
                 asked = asks.recv(), if takes_runs => match asked {
                     Some((asked, reply)) => self.asked(asked, reply),
@@ -242,14 +247,20 @@ impl Actor {
     ) -> Vec<Effect> {
         self.starting = None;
         match started {
-            Ok((maker, Ok(sandbox))) => {
+            Ok((maker, Ok(mut sandbox))) => {
                 self.maker = Some(maker);
-                let notices = if std::mem::replace(&mut self.notices_given, true) {
+                let mut notices = if std::mem::replace(&mut self.notices_given, true) {
                     vec![]
                 } else {
                     sandbox.report.notices.clone()
                 };
+                if !sandbox.report.allowed.is_empty() {
+                    let allowed = sandbox.report.allowed.join("; ");
+                    notices
+                        .push(format!("weaker than asked for, allowed by MCP_BRIDGE_ALLOW_WEAK: {allowed}"));
+                }
                 let worker = sandbox.worker;
+                self.watchdog = sandbox.watchdog.take();
                 self.sandbox = Some(sandbox);
                 self.machine.sandbox_up(worker, notices, Instant::now())
             }
@@ -264,12 +275,12 @@ impl Actor {
         }
     }
 
-    fn frame(
-        &mut self,
-        frame: Option<Result<crate::protocol::FromSandbox, crate::protocol::Dropped>>,
-    ) -> Vec<Effect> {
+    fn frame(&mut self, frame: Option<Result<FromSandbox, crate::protocol::Dropped>>) -> Vec<Effect> {
         match frame {
-            Some(Ok(frame)) => self.machine.frame(frame, Instant::now()),
+            Some(Ok(frame)) => match self.weak_worker(&frame) {
+                Some(reason) => self.machine.stream_ended(&reason),
+                None => self.machine.frame(frame, Instant::now()),
+            },
             Some(Err(dropped)) => {
                 self.machine.dropped(&dropped);
                 vec![]
@@ -280,6 +291,16 @@ impl Actor {
                 self.machine.stream_ended(&reason)
             }
         }
+    }
+
+    /// Why the worker that has just started may not run anything.
+    fn weak_worker(&self, frame: &FromSandbox) -> Option<String> {
+        let FromSandbox::Supervisor(FromSupervisor::WorkerStarted { posture, .. }) = frame else {
+            return None;
+        };
+        let weak = self.sandbox.as_ref()?.judge_worker(posture).err()?;
+        let said: Vec<String> = weak.iter().map(ToString::to_string).collect();
+        Some(format!("its next interpreter is weaker than asked for: {}", said.join("; ")))
     }
 
     fn call_ended(&mut self, ended: Result<CallEnded, tokio::task::JoinError>) -> Vec<Effect> {
@@ -326,6 +347,7 @@ impl Actor {
                     }
                 }
                 Effect::CloseSandbox => {
+                    self.watchdog = None;
                     if let Some(sandbox) = self.sandbox.take() {
                         self.closings.spawn(sandbox.close());
                     }
@@ -470,6 +492,13 @@ async fn cancelled(current: Option<&Current>) {
     }
 }
 
+async fn exceeded(watchdog: Option<&mut Watchdog>) -> String {
+    match watchdog {
+        Some(watchdog) => watchdog.exceeded().await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
@@ -484,9 +513,7 @@ async fn joined<T>(task: Option<&mut JoinHandle<T>>) -> Result<T, tokio::task::J
     }
 }
 
-async fn next_frame(
-    sandbox: Option<&mut Sandbox>,
-) -> Option<Result<crate::protocol::FromSandbox, crate::protocol::Dropped>> {
+async fn next_frame(sandbox: Option<&mut Sandbox>) -> Option<Result<FromSandbox, crate::protocol::Dropped>> {
     match sandbox {
         Some(sandbox) => sandbox.next().await,
         None => std::future::pending().await,

@@ -50,6 +50,8 @@ pub(super) enum Effect {
 enum Cause {
     TimedOut,
     Cancelled,
+    /// Of a limit that the bridge watches; `Machine::exceeded` says which.
+    OverLimit,
 }
 
 #[derive(Debug)]
@@ -111,6 +113,8 @@ pub(super) struct Machine {
     stray_bytes: u64,
     /// The worker that reads frames now.
     worker: u64,
+    /// The limit that was last exceeded, and by how much.
+    exceeded: String,
 }
 
 /// Calls of one run that its report remembers.
@@ -141,6 +145,7 @@ impl Machine {
             notes: Vec::new(),
             stray_bytes: 0,
             worker: 0,
+            exceeded: String::new(),
         }
     }
 
@@ -263,7 +268,8 @@ impl Machine {
                 vec![Effect::Send(ToSupervisor::Replace { worker: self.worker })]
             }
             Phase::Replacing { run, cause, .. } => {
-                let mut effects = self.lose(run, Self::ended_by(cause, &self.limits));
+                let outcome = self.ended_by(cause);
+                let mut effects = self.lose(run, outcome);
                 effects.insert(0, Effect::CloseSandbox);
                 effects
             }
@@ -287,7 +293,8 @@ impl Machine {
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Running { run, .. } => effects.extend(self.lose(run, loss())),
             Phase::Interrupting { run, cause, .. } | Phase::Replacing { run, cause, .. } => {
-                effects.extend(self.lose(run, Self::ended_by(cause, &self.limits)));
+                let outcome = self.ended_by(cause);
+                effects.extend(self.lose(run, outcome));
             }
             Phase::Resetting { run, .. } => {
                 self.phase = Phase::Starting { run: Some(run) };
@@ -297,6 +304,30 @@ impl Machine {
             Phase::Idle | Phase::AwaitingWorker { .. } | Phase::Absent => self.forget(),
         }
         effects
+    }
+
+    /// The sandbox uses more than a limit that its engine does not enforce: its processes are ended.
+    pub(super) fn over_limit(&mut self, exceeded: String, now: Instant) -> Vec<Effect> {
+        let replace = Effect::Send(ToSupervisor::Replace { worker: self.worker });
+        let until = now + self.limits.replace;
+        match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Running { run, .. } | Phase::Interrupting { run, .. } => {
+                self.exceeded = exceeded;
+                self.phase = Phase::Replacing { run, cause: Cause::OverLimit, until };
+                vec![replace, Effect::EndCalls]
+            }
+            Phase::Idle => {
+                self.note(format!("the interpreter was ended between runs: {exceeded}"));
+                self.forget();
+                self.phase = Phase::AwaitingWorker { until };
+                vec![replace]
+            }
+            // Everything inside is being ended already, or not there yet.
+            other => {
+                self.phase = other;
+                vec![]
+            }
+        }
     }
 
     /// A line from the sandbox was dropped.
@@ -327,10 +358,10 @@ impl Machine {
             FromSandbox::Supervisor(FromSupervisor::WorkerExited { exit_code, signal, oom, .. }) => {
                 self.worker_exited(exit_code, signal, oom, now)
             }
-            FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker }) => {
+            FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, .. }) => {
                 self.worker_started(worker, now)
             }
-            FromSandbox::Supervisor(FromSupervisor::Fault { message }) => {
+            FromSandbox::Supervisor(FromSupervisor::Fault { message, .. }) => {
                 self.note(message);
                 vec![]
             }
@@ -378,8 +409,7 @@ impl Machine {
         };
         self.idle(now);
         let outcome = match cause {
-            Some(Cause::TimedOut) => RunOutcome::TimedOut { after: run.request.timeout },
-            Some(Cause::Cancelled) => RunOutcome::Interrupted,
+            Some(cause) => self.ended_by(cause),
             None => match done.outcome {
                 DoneOutcome::Finished => RunOutcome::Finished,
                 DoneOutcome::Raised { error } => RunOutcome::Raised(bounded_error(error)),
@@ -417,7 +447,8 @@ impl Machine {
                 effects
             }
             Phase::Interrupting { run, cause, .. } | Phase::Replacing { run, cause, .. } => {
-                let effects = self.lose(run, Self::ended_by(cause, &self.limits));
+                let outcome = self.ended_by(cause);
+                let effects = self.lose(run, outcome);
                 self.phase = Phase::AwaitingWorker { until };
                 effects
             }
@@ -488,11 +519,14 @@ impl Machine {
         self.fresh = Some(self.fresh.unwrap_or(FreshReason::Lost));
     }
 
-    fn ended_by(cause: Cause, limits: &Limits) -> RunOutcome {
+    fn ended_by(&self, cause: Cause) -> RunOutcome {
         match cause {
             // `report` puts the run's own time here.
-            Cause::TimedOut => RunOutcome::TimedOut { after: limits.grace },
+            Cause::TimedOut => RunOutcome::TimedOut { after: self.limits.grace },
             Cause::Cancelled => RunOutcome::Interrupted,
+            Cause::OverLimit => {
+                RunOutcome::SandboxLost(SandboxLoss::OverLimit { exceeded: self.exceeded.clone() })
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod output;
 mod posture;
 mod runtime;
 mod sandbox;
+mod watchdog;
 
 pub use actor::{Progress, RunAsked, Session};
 pub use runtime::{BOOTSTRAP, bundle};

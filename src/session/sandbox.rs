@@ -8,14 +8,16 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::posture::{self, Asked};
+use super::posture::{self, Asked, Weakness};
 use super::runtime::{BOOTSTRAP, bundle};
+use super::watchdog::{Watchdog, Watched};
 use crate::engine::{
-    About, Container, ContainerOutput, Engine, EngineError, Owner, Places, SandboxSpec, find,
+    About, Container, ContainerOutput, Engine, EngineError, Owner, Places, SandboxSpec, TMPFS_MIB, find,
 };
 use crate::limits::Limits;
 use crate::protocol::{
-    self, Decoder, Dropped, FromSandbox, FromSupervisor, Posture, SandboxLimits, ToSupervisor, ToWorker,
+    self, Decoder, Dropped, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds, SandboxLimits,
+    ToSupervisor, ToWorker, WorkerPosture,
 };
 use crate::run::{FaultCode, ToolFault};
 
@@ -36,6 +38,8 @@ pub struct SandboxSettings {
     pub pids_max: u64,
     /// Thousandths of a CPU; nothing for no limit.
     pub cpu_millis: Option<u64>,
+    /// In what a sandbox may be weaker than asked for.
+    pub allow_weak: Vec<PostureField>,
     /// A setting of the sandbox that cannot be read: then there is no sandbox.
     pub unreadable: Option<String>,
     /// Where the lock that marks this bridge as alive is kept.
@@ -57,6 +61,10 @@ pub struct SandboxReport {
     pub notices: Vec<String>,
     /// Stale containers that were removed before the start.
     pub reaped: usize,
+    /// In what it is weaker than asked for, by the operator's leave; said in the first reply of every sandbox.
+    pub allowed: Vec<String>,
+    /// The limits that hotcell watches itself, since the engine does not enforce them.
+    pub watched: Vec<PostureField>,
 }
 
 /// Makes sandboxes; keeps the engine and the owner's lock between them.
@@ -77,6 +85,10 @@ pub(super) struct Sandbox {
     control: mpsc::Sender<Vec<u8>>,
     data: mpsc::Sender<Vec<u8>>,
     writer: JoinHandle<()>,
+    asked: Asked,
+    allow_weak: Vec<PostureField>,
+    /// Present where the engine enforces too little.
+    pub(super) watchdog: Option<Watchdog>,
     pub(super) report: SandboxReport,
     /// The number of the worker that it started with.
     pub(super) worker: u64,
@@ -131,6 +143,8 @@ impl Maker {
                 posture: Posture::default(),
                 notices: container.warnings.iter().map(|warning| format!("engine: {warning}")).collect(),
                 reaped: std::mem::take(&mut self.reaped),
+                allowed: vec![],
+                watched: vec![],
             },
             worker: 0,
             container,
@@ -139,6 +153,9 @@ impl Maker {
             control,
             data,
             writer,
+            asked: self.asked(),
+            allow_weak: self.settings.allow_weak.clone(),
+            watchdog: None,
         };
         let shaken = tokio::time::timeout(self.limits.sandbox_start, self.handshake(&mut sandbox)).await;
         let after = self.limits.sandbox_start;
@@ -190,7 +207,12 @@ impl Maker {
     }
 
     async fn handshake(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
-        let limits = SandboxLimits::new(&self.limits, self.settings.memory_bytes);
+        let bounds = SandboxBounds {
+            memory_bytes: self.settings.memory_bytes,
+            pids_max: self.settings.pids_max,
+            allow_unfiltered: self.settings.allow_weak.contains(&PostureField::Seccomp),
+        };
+        let limits = SandboxLimits::new(&self.limits, bounds);
         sandbox.send(&ToSupervisor::Hello { version: protocol::VERSION, limits });
         loop {
             let Some(frame) = sandbox.next().await else {
@@ -201,17 +223,28 @@ impl Maker {
                     if version != protocol::VERSION {
                         return Err(Failure::Version { theirs: version });
                     }
-                    self.judge(&posture, &mut sandbox.report)?;
+                    sandbox.report.posture = *posture;
+                    self.judge(sandbox).await?;
                     sandbox.report.python = python;
-                    sandbox.report.posture = posture;
                 }
-                Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker })) => {
+                Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, posture })) => {
                     sandbox.worker = worker;
                     // Never before the hello: its posture decides.
-                    return if sandbox.report.python.is_empty() { Err(Failure::NoHello) } else { Ok(()) };
+                    if sandbox.report.python.is_empty() {
+                        return Err(Failure::NoHello);
+                    }
+                    let allowed = sandbox.judge_worker(&posture).map_err(Failure::weak)?;
+                    sandbox.report.allowed.extend(allowed);
+                    return Ok(());
                 }
-                Ok(FromSandbox::Supervisor(FromSupervisor::Fault { message })) => {
-                    return Err(Failure::Fault { message });
+                Ok(FromSandbox::Supervisor(FromSupervisor::Fault { message, field })) => {
+                    let field = field.and_then(|name| name.parse().ok());
+                    return Err(match field {
+                        Some(field) => {
+                            Failure::Weak { fields: vec![field], said: vec![format!("{field}: {message}")] }
+                        }
+                        None => Failure::Fault { message },
+                    });
                 }
                 Ok(other) => tracing::debug!(?other, "a frame before the handshake"),
                 Err(dropped) => tracing::debug!(%dropped, "a line before the handshake"),
@@ -219,24 +252,56 @@ impl Maker {
         }
     }
 
-    fn judge(&self, posture: &Posture, report: &mut SandboxReport) -> Result<(), Failure> {
-        let asked = Asked {
+    fn asked(&self) -> Asked {
+        Asked {
             uid: self.settings.uid.into(),
             gid: self.settings.gid.into(),
             memory_bytes: self.settings.memory_bytes,
             pids_max: self.settings.pids_max,
             cpu_millis: self.settings.cpu_millis,
-        };
-        let weak = posture::weaknesses(posture, &asked);
-        if !weak.is_empty() {
-            return Err(Failure::Weak { fields: weak });
+            open_files_max: self.limits.sandbox_open_files_max,
+            tmpfs: &TMPFS_MIB,
         }
-        report.notices.extend(posture::unenforced(posture, &asked));
-        if !posture.user_namespace {
+    }
+
+    /// Refuses what is weaker than asked for; watches the limits that the engine does not enforce.
+    async fn judge(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
+        let weak = posture::weaknesses(&sandbox.report.posture, &sandbox.asked);
+        sandbox.report.allowed = sandbox.allow(weak).map_err(Failure::weak)?;
+        self.watch(sandbox).await?;
+        if !sandbox.report.posture.user_namespace {
             let notice = "the container engine is rootful; a rootless one would be safer";
-            report.notices.push(notice.into());
+            sandbox.report.notices.push(notice.into());
         }
         Ok(())
+    }
+
+    /// The second line for memory and processes; for CPU time there is none.
+    async fn watch(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
+        let unenforced = posture::unenforced(&sandbox.report.posture, &sandbox.asked);
+        if unenforced.is_empty() {
+            return Ok(());
+        }
+        let of = |field, limit| unenforced.iter().any(|(own, _)| *own == field).then_some(limit);
+        let watched = Watched {
+            memory_bytes: of(PostureField::Memory, self.settings.memory_bytes),
+            processes: of(PostureField::Pids, self.settings.pids_max),
+        };
+        let meter = if watched == Watched::default() { None } else { sandbox.container.meter().await };
+        sandbox.watchdog = meter.map(|meter| Watchdog::start(meter, watched, self.limits.watch));
+        let (mut fields, mut said) = (vec![], vec![]);
+        for (field, limit) in unenforced {
+            if sandbox.watchdog.is_some() && field != PostureField::Cpus {
+                sandbox.report.watched.push(field);
+                sandbox.report.notices.push(format!("{limit}: hotcell watches it and ends what exceeds it"));
+            } else if self.settings.allow_weak.contains(&field) {
+                sandbox.report.allowed.push(format!("{field}: {limit}"));
+            } else {
+                fields.push(field);
+                said.push(format!("{field}: {limit}, nor can hotcell watch it"));
+            }
+        }
+        if fields.is_empty() { Ok(()) } else { Err(Failure::Weak { fields, said }) }
     }
 }
 
@@ -250,6 +315,17 @@ impl Sandbox {
             let bytes = self.output.next().await?;
             self.decoder.push(&bytes);
         }
+    }
+
+    /// What a worker is weaker in by the operator's leave; an error names what is not allowed.
+    pub(super) fn judge_worker(&self, worker: &WorkerPosture) -> Result<Vec<String>, Vec<Weakness>> {
+        self.allow(posture::worker_weaknesses(worker, &self.report.posture, &self.asked))
+    }
+
+    fn allow(&self, weak: Vec<Weakness>) -> Result<Vec<String>, Vec<Weakness>> {
+        let (allowed, refused): (Vec<_>, Vec<_>) =
+            weak.into_iter().partition(|weakness| self.allow_weak.contains(&weakness.field));
+        if refused.is_empty() { Ok(allowed.iter().map(ToString::to_string).collect()) } else { Err(refused) }
     }
 
     /// Queues a frame for the supervisor, ahead of all results.
@@ -314,11 +390,16 @@ enum Failure {
     NoHello,
     #[error("the sandbox could not start: {message}")]
     Fault { message: String },
-    #[error("the sandbox is weaker than asked for and was refused: {}", fields.join("; "))]
-    Weak { fields: Vec<String> },
+    #[error("the sandbox is weaker than asked for and was refused: {}", said.join("; "))]
+    Weak { fields: Vec<PostureField>, said: Vec<String> },
 }
 
 impl Failure {
+    fn weak(weak: Vec<Weakness>) -> Self {
+        let said = weak.iter().map(ToString::to_string).collect();
+        Self::Weak { fields: weak.into_iter().map(|weakness| weakness.field).collect(), said }
+    }
+
     fn into_fault(self) -> ToolFault {
         let hint = match &self {
             Self::Engine(error) => error.hint(),
@@ -326,8 +407,14 @@ impl Failure {
                 "the image must have python3 >= 3.11 in its PATH; `hotcell doctor` shows the image".into()
             }
             Self::Unreadable { .. } => "correct the variable, or unset it for its default".into(),
-            Self::Weak { .. } => {
-                "`hotcell doctor` shows what the engine enforces; another engine may serve".into()
+            Self::Weak { fields, .. } => {
+                let mut names: Vec<&str> = fields.iter().map(|field| field.name()).collect();
+                names.dedup();
+                format!(
+                    "correct the engine's configuration, or use another engine; to run code in such a sandbox all \
+                     the same, set MCP_BRIDGE_ALLOW_WEAK={}",
+                    names.join(",")
+                )
             }
             _ => "`hotcell doctor` checks the engine and the image".into(),
         };

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import re
+import sys
+from pathlib import Path
 
 import pytest
 
-from sandbox import Sandbox
+from sandbox import ENTRYPOINT, Sandbox
+
+sys.path.insert(0, str(ENTRYPOINT))
+from hotcell_sandbox.forking import ByFork
 
 
 def test_variables_persist(sandbox: Sandbox) -> None:
@@ -282,6 +288,28 @@ def test_threads_and_subprocesses_of_multiprocessing_work(sandbox: Sandbox) -> N
         "t = threading.Thread(target=print, args=('thread',)); t.start(); t.join()"
     )
     assert sandbox.run(code)["stdout"] == "[2, 4]\nthread\n"
+
+
+def test_multiprocessing_forks_where_the_default_of_python_is_another(tmp_path: Path) -> None:
+    # As Python 3.14 has it.
+    (tmp_path / "context.py").write_text(
+        "class DefaultContext:\n    def __init__(self, context): self.context = context\n"
+        "_concrete_contexts = {'fork': 'fork', 'forkserver': 'forkserver'}\n"
+        "_default_context = DefaultContext(_concrete_contexts['forkserver'])\n"
+    )
+    spec = ByFork().find_spec("multiprocessing.context", [str(tmp_path)])
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module._default_context.context == "fork"
+    assert ByFork().find_spec("multiprocessing.pool", [str(tmp_path)]) is None
+
+
+def test_multiprocessing_forks_by_default(sandbox: Sandbox) -> None:
+    code = "import multiprocessing.context\nsys_loader = type(multiprocessing.context.__loader__).__module__\n"
+    assert sandbox.run(code + "sys_loader, multiprocessing.get_start_method()")["value"] == (
+        "('hotcell_sandbox.forking', 'fork')"
+    )
 
 
 def test_forked_child_ends_with_the_code_and_sends_no_frame(sandbox: Sandbox) -> None:

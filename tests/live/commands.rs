@@ -18,7 +18,7 @@ fn run(home: &Home, arguments: &[&str], stdin: &str) -> Output {
     let mut output = home.run_with(arguments, stdin);
     let is_notice = |line: &&str| {
         line.starts_with("hotcell: the container engine is rootful")
-            || line.ends_with(" is not enforced by this engine")
+            || line.contains(" is not enforced by this engine: hotcell watches it")
     };
     let lines = output.stderr.lines().filter(|line| !is_notice(line));
     output.stderr = lines.map(|line| format!("{line}\n")).collect();

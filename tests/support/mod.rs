@@ -7,6 +7,7 @@
 #![allow(dead_code)]
 
 pub mod bridge;
+pub mod engine_proxy;
 pub mod engines;
 pub mod fixture;
 pub mod home;
