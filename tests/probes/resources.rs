@@ -76,7 +76,8 @@ finally:
     for thread in threads:
         thread.join()
 ",
-    ),
+    )
+    .unless_unenforced("pids"),
     Probe::attempt("resources.memory-at-once", "allocate 600 MiB", &["MemoryError"], "bytearray(600 << 20)"),
     Probe::attempt(
         "resources.memory-in-pieces",
