@@ -11,7 +11,7 @@ ROUNDS ?= 20
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos bench image engines-up engines-down
+.PHONY: help demo test probes chaos bench image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -28,6 +28,11 @@ chaos: ## kill the bridge at ROUNDS=n random points (SEED=s), and count what is 
 	scripts/setup.sh engines-up
 	cargo build --locked --bin hotcell --example fixture_server
 	cargo test --locked --test chaos -- --rounds $(ROUNDS) --seed $(SEED)
+
+probes: ## try on every engine what sandboxed code may try, show that each succeeds without its defence, print the table
+	scripts/setup.sh engines-up
+	cargo build --locked --bin hotcell --example fixture_server
+	cargo test --locked --test probes -- --ignored --nocapture
 
 bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; JSON in target/bench.json
 	scripts/setup.sh engines-up
