@@ -212,7 +212,7 @@ def test_supervisor_reports_the_worker_as_it_is_before_it_runs_anything() -> Non
         assert (seen["rlimits"]["core"], seen["rlimits"]["data"]) == (0, 1 << 30)
         # So has a later one.
         assert sandbox.run("import os; os.getpid()")["outcome"] == "finished"
-        sandbox.supervise({"type": "replace", "worker": 1})
+        sandbox.supervise({"type": "replace", "worker": 1, "restore": False})
         assert sandbox.wait("worker_started", worker=2)["posture"] == seen
 
 

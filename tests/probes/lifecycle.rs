@@ -1,10 +1,10 @@
 //! Runs that do not end, interpreters that do, and what user code may leave behind for the next run.
 
 use super::probe::Probe;
-use super::probe::Variables::{Lost, Reset};
+use super::probe::Variables::Reset;
 use super::probe::WithoutDefence::{Ends, Hangs, Interrupts, Itself};
 
-const LOST: &str = "state: variables lost; the next run starts with a fresh interpreter";
+const ROLLED_BACK: &str = "state: variables as before this run";
 const KEPT: &str = "state: variables kept";
 const TIMEOUT: &str = "status: timeout";
 
@@ -12,28 +12,25 @@ pub const PROBES: &[Probe] = &[
     Probe::fails(
         "lifecycle.exit",
         "end the interpreter",
-        &["exit: 7", "the interpreter exited (7) in the middle of the run", LOST],
+        &["exit: 7", "the interpreter exited (7) in the middle of the run", ROLLED_BACK],
         "os._exit(7)",
     )
-    .variables(Lost)
     .without_defence(Ends),
     Probe::fails("lifecycle.system-exit", "exit as a script does", &["exit: 3", "SystemExit(3)", KEPT], "sys.exit(3)")
         .without_defence(Ends),
     Probe::fails(
         "lifecycle.kill-itself",
         "kill its own process",
-        &["exit: 137", "the interpreter was killed by signal 9", LOST],
+        &["exit: 137", "the interpreter was killed by signal 9", ROLLED_BACK],
         "os.kill(os.getpid(), 9)",
     )
-    .variables(Lost)
     .without_defence(Ends),
     Probe::fails(
         "lifecycle.kill-group",
         "kill its process group",
-        &["the interpreter was killed by signal 9", LOST],
+        &["the interpreter was killed by signal 9", ROLLED_BACK],
         "os.killpg(0, 9)",
     )
-    .variables(Lost)
     .without_defence(Ends),
     Probe::says(
         "lifecycle.kill-all",
@@ -113,7 +110,7 @@ print('sent')
     Probe::fails(
         "lifecycle.swallow",
         "swallow the interrupt",
-        &[TIMEOUT, LOST],
+        &[TIMEOUT, ROLLED_BACK],
         r"
 while True:
     try:
@@ -124,42 +121,36 @@ while True:
 ",
     )
     .timeout(0.5)
-    .variables(Lost)
     .slow()
     .without_defence(Hangs),
     Probe::fails(
         "lifecycle.ignore",
         "ignore the interrupt's signal",
-        &[TIMEOUT, LOST],
+        &[TIMEOUT, ROLLED_BACK],
         "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
     )
     .timeout(0.5)
-    .variables(Lost)
     .slow()
     .without_defence(Hangs),
-    Probe::fails("lifecycle.sum", "stay in C code", &[TIMEOUT, LOST], "sum(range(10 ** 13))")
+    Probe::fails("lifecycle.sum", "stay in C code", &[TIMEOUT, ROLLED_BACK], "sum(range(10 ** 13))")
         .timeout(0.5)
-        .variables(Lost)
         .slow()
         .without_defence(Hangs),
-    Probe::fails("lifecycle.iterate", "stay in C code without end", &[TIMEOUT, LOST], "max(iter(int, 1))")
+    Probe::fails("lifecycle.iterate", "stay in C code without end", &[TIMEOUT, ROLLED_BACK], "max(iter(int, 1))")
         .timeout(0.5)
-        .variables(Lost)
         .slow()
         .without_defence(Hangs),
     Probe::fails(
         "lifecycle.hash",
         "stay in a C library",
-        &[TIMEOUT, LOST],
+        &[TIMEOUT, ROLLED_BACK],
         "import hashlib\nhashlib.pbkdf2_hmac('sha256', b'a', b'b', 10 ** 9)",
     )
     .timeout(0.5)
-    .variables(Lost)
     .slow()
     .without_defence(Hangs),
-    Probe::fails("lifecycle.stop", "stop its own process", &[TIMEOUT, LOST], "os.kill(os.getpid(), 19)")
+    Probe::fails("lifecycle.stop", "stop its own process", &[TIMEOUT, ROLLED_BACK], "os.kill(os.getpid(), 19)")
         .timeout(0.5)
-        .variables(Lost)
         .slow()
         .without_defence(Hangs),
     Probe::says(

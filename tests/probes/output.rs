@@ -1,7 +1,7 @@
 //! Output that is to be taken for something else, floods of it, and streams that are broken on purpose.
 
 use super::probe::Probe;
-use super::probe::Variables::{Either, Lost, Reset};
+use super::probe::Variables::{Either, Reset};
 use super::probe::WithoutDefence::{Calls, Ends, Floods, Hangs, Itself, Prints};
 
 /// A call in the frame socket itself is a call of the run's own, and granted as such.
@@ -193,11 +193,11 @@ print('drawn')
     )
     .without_defence(Ends),
     Probe {
-        variables: Lost,
+        variables: Either,
         ..Probe::fails(
             "output.close-all",
             "close every descriptor",
-            &["state: variables lost"],
+            &["the interpreter exited (70)"],
             "os.closerange(0, 1024)",
         )
     }
@@ -261,7 +261,7 @@ raise SystemExit(1)
         ..Probe::fails(
             "output.shut-socket",
             "cut the line to the supervisor",
-            &["status: error", "state: variables lost"],
+            &["status: error", "state: variables "],
             r"
 for fd in frame_sockets():
     with socket.socket(fileno=os.dup(fd)) as copy:

@@ -41,7 +41,6 @@ pub enum Required {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variables {
     Kept,
-    Lost,
     /// It depends on the version of Python, or on how far the code gets.
     Either,
     /// The code breaks its own interpreter for good: the next run asks for a fresh one.

@@ -3,7 +3,7 @@
 //! Each stops by itself soon after the bound that it is to meet, so that it does no harm where nothing bounds it.
 
 use super::probe::Probe;
-use super::probe::Variables::{Either, Lost};
+use super::probe::Variables::Either;
 use super::probe::WithoutDefence::{Ends, Itself};
 
 pub const PROBES: &[Probe] = &[
@@ -105,7 +105,6 @@ memory.close()
 print('THE ATTEMPT SUCCEEDED')
 ",
     )
-    .variables(Lost)
     .unless_unenforced("memory"),
     Probe::attempt(
         "resources.memory-of-children",
@@ -224,6 +223,5 @@ f(300000)
         &["exit: 139", "the interpreter was killed by signal 11"],
         "ctypes.memset(1, 0, 1)",
     )
-    .variables(Lost)
     .without_defence(Ends),
 ];
