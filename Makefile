@@ -6,9 +6,12 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(CACHE)/tools/bin
 # Which engines `make bench` measures: podman-rootful, podman-rootless, docker; all that are there when empty.
 ENGINE ?=
+# How often `make chaos` kills a bridge, and the seed of its points.
+ROUNDS ?= 20
+SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench image engines-up engines-down
+.PHONY: help demo test probes chaos bench image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -20,6 +23,16 @@ demo: ## set up what is missing, build the release binary, and run the main job 
 
 test: ## set up what is missing and run everything that must pass
 	scripts/test.sh
+
+chaos: ## kill the bridge at ROUNDS=n random points (SEED=s), and count what is left of it
+	scripts/setup.sh engines-up
+	cargo build --locked --bin hotcell --example fixture_server
+	cargo test --locked --test chaos -- --rounds $(ROUNDS) --seed $(SEED)
+
+probes: ## try on every engine what sandboxed code may try, show that each succeeds without its defence, print the table
+	scripts/setup.sh engines-up
+	cargo build --locked --bin hotcell --example fixture_server
+	cargo test --locked --test probes -- --ignored --nocapture
 
 bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; JSON in target/bench.json
 	scripts/setup.sh engines-up

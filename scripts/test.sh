@@ -32,6 +32,7 @@ main() {
     step "pytest" "$dev/pytest"
     step "doctests" cargo test --locked --doc
     step "nextest" cargo nextest run --locked --no-fail-fast
+    step "chaos" cargo test --locked --test chaos -- --rounds 9 --seed 1 --seconds 20
     engines_demo
     summary
 }

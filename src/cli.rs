@@ -1,5 +1,6 @@
 //! The command line; it only parses.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -22,6 +23,28 @@ pub enum Command {
     Run(Run),
     /// Check the engine, the image, the limits that hold, and the configured servers.
     Doctor,
+    /// Start a server and end everything below it when the bridge goes: the bridge does this itself.
+    #[command(hide = true)]
+    Keep(Keep),
+    /// Remove what a bridge leaves when it is killed: the bridge starts this itself.
+    #[command(hide = true)]
+    Guardian(Guardian),
+}
+
+/// Arguments of `keep`.
+#[derive(Debug, clap::Args)]
+pub struct Keep {
+    /// The server's command.
+    #[arg(required = true, last = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Arguments of `guardian`.
+#[derive(Debug, clap::Args)]
+pub struct Guardian {
+    /// What the bridge's processes carry in their environment.
+    #[arg(long)]
+    pub mark: String,
 }
 
 /// Arguments of `run`.

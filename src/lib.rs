@@ -9,7 +9,7 @@
 //! | F4 | [`session`] |
 //! | F3 | [`broker`] |
 //! | F2 | [`engine`], [`upstream`], [`catalog`], [`config`], [`render`] |
-//! | F1 | [`protocol`], [`jsonrpc`], [`run`] |
+//! | F1 | [`protocol`], [`jsonrpc`], [`run`], [`guard`] |
 //! | F0 | [`names`], [`limits`], [`text`] |
 
 pub mod app;
@@ -18,6 +18,7 @@ pub mod catalog;
 pub mod cli;
 pub mod config;
 pub mod engine;
+pub mod guard;
 pub mod jsonrpc;
 pub mod limits;
 pub mod names;

@@ -41,8 +41,12 @@ pub struct Limits {
     pub replace: Duration,
     /// How long one request to the engine may take.
     pub engine_request: Duration,
-    /// Silence after which the supervisor takes the bridge for dead.
+    /// How often the usage of a sandbox is read whose limits the engine does not enforce.
+    pub watch: Duration,
+    /// Silence after which the supervisor takes the bridge for dead, when it does not see its end otherwise.
     pub heartbeat: Duration,
+    /// Between two heartbeats: a bridge that stands still for 10 s after the last of them is not taken for dead.
+    pub heartbeat_pause: Duration,
     /// How long a server may take to start and answer `initialize` and `tools/list`.
     pub server_start: Duration,
     /// Longest line from a server, line feed included.
@@ -103,7 +107,9 @@ impl Default for Limits {
             sandbox_start: Duration::from_secs(30),
             replace: Duration::from_secs(2),
             engine_request: Duration::from_secs(10),
-            heartbeat: Duration::from_secs(30),
+            watch: Duration::from_secs(1),
+            heartbeat: Duration::from_secs(12),
+            heartbeat_pause: Duration::from_millis(1500),
             server_start: Duration::from_secs(30),
             server_line_bytes_max: 64 * MIB,
             server_stderr_bytes_max: 64 * KIB,
@@ -123,5 +129,18 @@ impl Default for Limits {
             saved_tools_max: 1000,
             shutdown: Duration::from_millis(2500),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bridge_that_stands_still_for_ten_seconds_is_not_taken_for_dead_and_a_dead_one_soon_is() {
+        let Limits { heartbeat, heartbeat_pause, .. } = Limits::default();
+        let longest_pause = heartbeat - heartbeat_pause;
+        assert!(longest_pause > Duration::from_secs(10), "{longest_pause:?}");
+        assert!(heartbeat <= Duration::from_secs(12), "{heartbeat:?}");
     }
 }

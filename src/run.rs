@@ -120,6 +120,11 @@ pub enum SandboxLoss {
         /// Whether the kernel did, for lack of memory.
         out_of_memory: bool,
     },
+    /// The bridge ended it for using more than a limit that the engine does not enforce.
+    OverLimit {
+        /// How much of what.
+        exceeded: String,
+    },
     /// The whole container went away.
     Container {
         /// What is known of it.

@@ -36,6 +36,7 @@ impl Echo {
             podman: None,
             ssh: None,
             home: None,
+            mark: None,
         };
         let spec = SandboxSpec {
             image: IMAGE.into(),
@@ -49,7 +50,7 @@ impl Echo {
             request: Duration::from_secs(30),
         };
         let (container, streams) = runtime.block_on(async {
-            let engine = find(&places).await.expect("the engine answers");
+            let engine = find(&places, std::path::Path::new("/nowhere")).await.expect("the engine answers");
             engine.start(&spec).await.expect("the container starts")
         });
         let mut line = vec![b'x'; LINE_BYTES - 1];
@@ -74,7 +75,7 @@ impl Echo {
 
     pub fn end(self) {
         drop(self.streams);
-        self.runtime.block_on(self.container.close());
+        self.runtime.block_on(self.container.close()).expect("the container goes");
     }
 }
 

@@ -23,7 +23,7 @@ _WAKE_BYTES = 1 << 12
 _RUNS_WAITING_MAX = 16
 # How late the thread may see that it is to park, if user code took the wake-up out of its socket, or closed that.
 _PARK_MS_MAX = 200
-_write, _exit = os.write, os._exit
+_write, _exit, _set_blocking = os.write, os._exit, os.set_blocking
 
 
 class Channel:
@@ -66,12 +66,19 @@ class Channel:
     def send(self, data: bytes) -> None:
         with self._interrupts, self._sending:
             try:
-                written = _write(self._fd, data)
+                written = self._send_some(data)
                 while written < len(data):
                     data = data[written:]
-                    written = _write(self._fd, data)
+                    written = self._send_some(data)
             except OSError:
                 _exit(70)  # user code closed the descriptor: only a fresh worker can go on
+
+    def _send_some(self, data: bytes) -> int:
+        try:
+            return _write(self._fd, data)
+        except BlockingIOError:  # user code may have made the socket so
+            _set_blocking(self._fd, True)
+            return _write(self._fd, data)
 
     def ask_for_reading(self) -> None:
         """Has the supervisor read output as it comes, instead of with the next frame."""

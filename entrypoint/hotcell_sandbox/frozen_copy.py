@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 READY = b"ready\n"
 # A fork takes 1 ms for each 40 MiB or so: a larger worker is copied only when nobody waits.
-AT_ONCE_BYTES_MAX = 64 << 20
+AT_ONCE_BYTES_MAX = 96 << 20
 QUIET_MS = 20
 _FD_BYTES = 4
 _MESSAGE_BYTES_MAX = 64
@@ -113,6 +113,8 @@ class FrozenCopy:
 
     def _sleep(self) -> None:
         """Until it is woken; a copy that is let go ends here."""
+        # What the worker does to its process group is not meant for the copy.
+        os.setsid()
         end = socket(fileno=self._spare)
         message, rights, _, _ = end.recvmsg(_MESSAGE_BYTES_MAX, _MESSAGE_BYTES_MAX)
         if not message.endswith(b"\n") or not rights:

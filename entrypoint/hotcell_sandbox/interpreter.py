@@ -36,6 +36,7 @@ _CO_COROUTINE = 0x80
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _TREE_FLAGS = ast.PyCF_ONLY_AST | _FLAGS
 _NAMES_MAX = 5
+_STOPS_MAX = 8
 _THREAD_STACK_BYTES = 1 << 20
 _RECURSION_LIMIT = sys.getrecursionlimit()
 _compile, _getpid, _exit = compile, os.getpid, os._exit
@@ -100,19 +101,32 @@ class Interpreter:
         IMAGES.begin_run()
         self._interrupts.begin_run()
         value: str | None = None
+        failure: BaseException | None = None
+        end: Frame = {"outcome": "finished"}
         try:
             self._interrupts.run_active = True
             value = self._execute(name, code, notes)
             take_figures(IMAGES, notes)
             self._interrupts.run_active = False
-            end: Frame = {"outcome": "finished"}
         except BaseException as error:
             self._interrupts.run_active = False
-            self._stop_hooks()
+            failure = error
+        # What of the user's may raise in our code until it is off: a timer's handler, and hooks, which Python takes
+        # off when they raise.
+        tries = 0
+        while tries < _STOPS_MAX:
+            try:
+                tries += 1
+                setitimer(ITIMER_REAL, 0)
+                self._stop_hooks()
+                tries = _STOPS_MAX
+            except BaseException:
+                pass
+        if failure is not None:
             self._restore_builtins(notes)
-            end = self._failed(error, name)
-            error.__traceback__ = None  # it keeps every local of the failed code alive
-        self._stop_hooks()
+            end = self._failed(failure, name)
+            failure.__traceback__ = None  # it keeps every local of the failed code alive
+            failure = None
         if _getpid() != self._pid:
             self._end_child(end)
         IMAGES.note_left_out(notes)
@@ -129,7 +143,6 @@ class Interpreter:
             self._restore_builtins(self._notes)
             self._restore()
             self._interrupts.arm()
-            setitimer(ITIMER_REAL, 0)
         except Exception:  # a thing of the user's, or a signal handler that it left behind
             self._threads_left = True  # the next run tries again
 

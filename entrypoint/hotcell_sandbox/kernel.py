@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import _ctypes
 import os
+from _struct import pack
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
+_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
+_SECCOMP_MODE_FILTER = 2
+_INSTRUCTION_BYTES = 8
 
 
 class _Int(_ctypes._SimpleCData):  # type: ignore[type-arg] # generic for type checkers only
@@ -19,8 +23,12 @@ class _UnsignedLong(_ctypes._SimpleCData):  # type: ignore[type-arg] # generic f
     _type_ = "L"
 
 
+class _Byte(_ctypes._SimpleCData):  # type: ignore[type-arg] # generic for type checkers only
+    _type_ = "c"
+
+
 class _Function(_ctypes.CFuncPtr):
-    _flags_ = _ctypes.FUNCFLAG_CDECL
+    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
     _restype_ = _Int
 
 
@@ -43,12 +51,28 @@ def die_with_parent() -> None:
     _control(_PR_SET_PDEATHSIG, 9)
 
 
+def filter_system_calls(instructions: bytes) -> None:
+    """Puts a seccomp filter on this process, and on all that descend from it; for good."""
+    # Otherwise only root may.
+    _control(_PR_SET_NO_NEW_PRIVS, 1)
+    program = _copy(instructions)
+    # sock_fprog, by hand: from Python 3.14 on a Structure imports all of ctypes.
+    described = _copy(pack("@HP", len(instructions) // _INSTRUCTION_BYTES, _ctypes.addressof(program)))
+    _control(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _ctypes.addressof(described))
+
+
 def flush_c_streams() -> None:
     """Writes out what C code in this process has buffered."""
     _fflush(None)
 
 
-def _control(option: int, value: int) -> None:
+def _copy(data: bytes) -> _ctypes.Array[_Byte]:
+    """Where C can read it."""
+    return (_Byte * len(data)).from_buffer_copy(data)
+
+
+def _control(option: int, value: int, more: int = 0) -> None:
     zero = _UnsignedLong(0)
-    if _prctl(option, _UnsignedLong(value), zero, zero, zero) != 0:
-        raise OSError(f"{os.getpid()}: prctl({option}, {value}) failed")
+    if _prctl(option, _UnsignedLong(value), _UnsignedLong(more), zero, zero) != 0:
+        number = _ctypes.get_errno()
+        raise OSError(number, f"prctl({option}, {value}): {os.strerror(number)}")

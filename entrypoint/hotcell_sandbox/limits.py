@@ -8,6 +8,7 @@ from __future__ import annotations
 
 class Limits:
     __slots__ = (
+        "allow_unfiltered",
         "calls_in_flight",
         "frame_depth",
         "frame_to_bridge_bytes",
@@ -16,6 +17,7 @@ class Limits:
         "heartbeat_ms",
         "memory_bytes",
         "open_files",
+        "processes",
     )
 
     def __init__(self, given: dict[str, object]) -> None:
@@ -32,4 +34,6 @@ class Limits:
         self.calls_in_flight = of("calls_in_flight", 64)
         self.memory_bytes = of("memory_bytes", 0)
         self.open_files = of("open_files", 1024)
+        self.processes = of("processes", 0)
         self.heartbeat_ms = of("heartbeat_ms", 0)
+        self.allow_unfiltered = of("allow_unfiltered", 0)

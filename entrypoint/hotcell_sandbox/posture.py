@@ -1,4 +1,4 @@
-"""What the supervisor can see of its own sandbox, for the handshake.
+"""What the supervisor can see of its own sandbox, and of a worker that has confined itself, for the handshake.
 
 It does not judge: the bridge compares it with what it asked the engine for.
 """
@@ -6,26 +6,53 @@ It does not judge: the bridge compares it with what it asked the engine for.
 from __future__ import annotations
 
 import os
+from stat import S_ISDIR, S_ISREG
 
 _V1_NO_LIMIT = 1 << 60
+_CAPABILITIES = ("cap_eff", "cap_prm", "cap_inh", "cap_bnd", "cap_amb")
+_RLIMITS = {
+    "core": "Max core file size",
+    "data": "Max data size",
+    "nofile": "Max open files",
+    "nproc": "Max processes",
+}
+_NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
 
-def posture() -> dict[str, object]:
-    status = dict(line.split(":", 1) for line in _read("/proc/self/status").splitlines() if ":" in line)
+def posture(inherited: list[str]) -> dict[str, object]:
+    """`inherited`: the descriptors that the engine gave to PID 1."""
     return {
-        "uid": os.getuid(),
-        "gid": os.getgid(),
-        "cap_eff": status.get("CapEff", "").strip(),
-        "cap_bnd": status.get("CapBnd", "").strip(),
-        "no_new_privs": int(status.get("NoNewPrivs", "0")),
-        "seccomp": int(status.get("Seccomp", "0")),
+        **_process("self"),
         "root_read_only": bool(os.statvfs("/").f_flag & os.ST_RDONLY),
+        "mounts": _mounts(),
+        "fds": inherited,
         "interfaces": [line.split(":")[0].strip() for line in _read("/proc/self/net/dev").splitlines() if ":" in line],
+        "namespaces": _namespaces(),
         "user_namespace": _read("/proc/self/uid_map").split()[:3] != ["0", "0", "4294967295"],
         "memory_max_bytes": _limit("memory", "memory.max", "memory.limit_in_bytes"),
         "pids_max": _limit("pids", "pids.max", "pids.max"),
         "cpu_max_millis": _cpu(),
     }
+
+
+def worker_posture(pid: int) -> dict[str, object]:
+    return {**_process(str(pid)), "fds": descriptors(str(pid))}
+
+
+def descriptors(process: str) -> list[str]:
+    """What each is, by number; a file with its path."""
+    found = []
+    folder = f"/proc/{process}/fd"
+    for number in sorted(map(int, os.listdir(folder))):
+        try:
+            target = os.readlink(f"{folder}/{number}")
+        except FileNotFoundError:  # the one that listed the directory
+            continue
+        kind = target.partition(":")[0]
+        if target == "/dev/null":
+            kind = "null"
+        found.append(f"file {target}" if kind.startswith("/") else kind)
+    return found
 
 
 def oom_kills() -> int:
@@ -36,6 +63,61 @@ def oom_kills() -> int:
             if key == "oom_kill":
                 return int(count)
     return 0
+
+
+def _process(process: str) -> dict[str, object]:
+    status = dict(line.split(":", 1) for line in _read(f"/proc/{process}/status").splitlines() if ":" in line)
+    filters = status.get("Seccomp_filters", "").strip()
+    return {
+        "uid": int(status["Uid"].split()[0]),
+        "gid": int(status["Gid"].split()[0]),
+        "groups": [int(group) for group in status.get("Groups", "").split()],
+        **{name: status.get(name.title().replace("_", ""), "").strip() for name in _CAPABILITIES},
+        "no_new_privs": int(status.get("NoNewPrivs", "0")),
+        "seccomp": int(status.get("Seccomp", "0")),
+        # Since Linux 5.9.
+        "seccomp_filters": int(filters) if filters else None,
+        "rlimits": _rlimits(process),
+    }
+
+
+def _rlimits(process: str) -> dict[str, int | None]:
+    lines = _read(f"/proc/{process}/limits").splitlines()
+    found: dict[str, int | None] = {}
+    for name, title in _RLIMITS.items():
+        hard = next((line[len(title) :].split()[1] for line in lines if line.startswith(title)), "")
+        found[name] = int(hard) if hard.isdigit() else None
+    return found
+
+
+def _mounts() -> list[dict[str, object]]:
+    found = []
+    for line in _read("/proc/self/mountinfo").splitlines():
+        fields = line.split()
+        separator = fields.index("-", 6)
+        target, options, kind = fields[4], fields[5], fields[separator + 1]
+        mount: dict[str, object] = {"target": target, "type": kind, "options": options.split(",")}
+        try:
+            mode = os.stat(target).st_mode
+            # Devices are to be written to.
+            mount["writable"] = (S_ISDIR(mode) or S_ISREG(mode)) and os.access(target, os.W_OK)
+            if kind == "tmpfs":
+                size = os.statvfs(target)
+                mount["size_bytes"] = size.f_blocks * size.f_frsize
+        except OSError:  # below what may not be entered, or over-mounted
+            mount["writable"] = False
+        found.append(mount)
+    return found
+
+
+def _namespaces() -> dict[str, int]:
+    found = {}
+    for name in _NAMESPACES:
+        try:
+            found[name] = int(os.readlink(f"/proc/self/ns/{name}").partition("[")[2].rstrip("]"))
+        except (OSError, ValueError):  # the kernel has none of these
+            pass
+    return found
 
 
 def _limit(controller: str, v2_name: str, v1_name: str) -> int | None:

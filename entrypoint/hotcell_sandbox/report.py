@@ -15,6 +15,7 @@ from .interrupts import ASYNCIO, OURS
 VALUE_CHARACTERS_MAX = 4_000
 MESSAGE_CHARACTERS_MAX = 16_000
 TRACEBACK_CHARACTERS_MAX = 64_000
+TRACEBACK_FRAMES_MAX = 4_000
 SOURCES_CHARACTERS_MAX = 8_000_000
 SOURCES_MAX = 1_000
 _ITEMS_MAX = 1_000
@@ -66,9 +67,11 @@ def error_report(error: BaseException, run_name: str, kind: str | None = None) -
 
 def traceback_text(error: BaseException, kind: str, message: str) -> str:
     try:
+        left_out = _cut_tracebacks(error)
         formatted = TracebackException.from_exception(error, compact=True)
         _without_ours(formatted, set())
-        return "".join(formatted.format()).rstrip("\n")
+        text = "".join(formatted.format()).rstrip("\n")
+        return f"({left_out:,} frames left out in the middle)\n{text}" if left_out else text
     except BaseException as second:
         return f"{kind}: {message}\n(no traceback: {type(second).__name__} while formatting it)"
 
@@ -115,6 +118,35 @@ def _repr(value: object, room: int, nesting: int) -> str:
         parts.append("")
     opening, closing = _BRACKETS[kind]
     return opening + ", ".join(parts).rstrip(" ") + closing
+
+
+def _cut_tracebacks(error: BaseException) -> int:
+    """Takes the middle out of those that would take minutes to read, of millions of frames; how many frames that is."""
+    left_out, waiting, seen = 0, [error], set()
+    while waiting:
+        error = waiting.pop()
+        if id(error) not in seen:
+            seen.add(id(error))
+            left_out += _cut_traceback(error.__traceback__)
+            waiting += [linked for linked in (error.__cause__, error.__context__) if linked is not None]
+    return left_out
+
+
+def _cut_traceback(tb: TracebackType | None) -> int:
+    kept, count, node = tb, 0, tb
+    while node is not None:
+        count += 1
+        if count == TRACEBACK_FRAMES_MAX // 2:
+            kept = node
+        node = node.tb_next
+    left_out = count - TRACEBACK_FRAMES_MAX
+    if left_out <= 0 or kept is None:
+        return 0
+    node = kept.tb_next
+    for _ in range(left_out):
+        node = None if node is None else node.tb_next
+    kept.tb_next = node
+    return left_out
 
 
 def _without_ours(formatted: TracebackException, seen: set[int]) -> None:

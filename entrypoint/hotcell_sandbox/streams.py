@@ -23,7 +23,7 @@ _PRIVATE_FD_MIN = 40
 _STARTS_A_PROCESS = frozenset(
     ("subprocess.Popen", "os.system", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "pty.spawn")
 )
-_dup2 = os.dup2
+_dup2, _set_blocking = os.dup2, os.set_blocking
 _displayhook, _excepthook = sys.displayhook, sys.excepthook
 _flush_c = kernel.flush_c_streams
 
@@ -87,6 +87,8 @@ class Streams:
         """What user code closed or replaced is as at the start again."""
         for fd, private in enumerate(self._private):
             _dup2(private, fd)
+            # User code, or an event loop to which it gave one, may have made it fail instead of wait.
+            _set_blocking(private, True)
         try:
             usable = not (self._stdin.closed or self._stdout.closed or self._stderr.closed)
         except ValueError:  # detached

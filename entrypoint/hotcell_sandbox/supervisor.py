@@ -19,9 +19,13 @@ from . import kernel
 from .frames import SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode, encode
 from .limits import Limits
 from .outbox import Outbox
-from .posture import oom_kills, posture
+from .posture import descriptors, oom_kills, posture, worker_posture
 from .processes import Ends, Output, Worker, is_exiting, kill, kill_descendants, start_worker, wake_copy
 from .reading import Buffer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 VERSION = 1
 HOST_BACKLOG_MAX = 1 << 20
@@ -29,11 +33,13 @@ WORKER_BACKLOG_MAX = 96 << 20
 CONTROL_BYTES_MAX = 1 << 20
 USELESS_WORKERS_MAX = 5
 TOUCH_SECONDS = 0.1
+CONFINE_MS_MAX = 10_000
 PRELOAD_QUIET_MS = 250
 OUTPUT_HOLD_MS = 1
 # How long a worker that was sent something has until its output is waited for.
 COLLECT_MS = 10
 _HELD_BYTES_MAX = 1 << 16
+_WORDS_BYTES_MAX = 1 << 12
 _PRIVATE_FD_MIN = 40
 _FIONREAD = 0x541B
 _NOTHING = bytes(4)
@@ -45,6 +51,7 @@ class Ended(Exception):  # noqa: N818 - it is no error
 
 def main(rest: bytes) -> None:
     """`rest`: the bytes that were read beyond the bundle."""
+    inherited = descriptors("self")
     private = [fcntl(fd, F_DUPFD_CLOEXEC, _PRIVATE_FD_MIN) for fd in (0, 1)]
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1):
@@ -55,7 +62,7 @@ def main(rest: bytes) -> None:
     # Python's own SIGINT handler would let the worker end PID 1 by one kill(1, SIGINT); PID 1 ignores the default.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    supervisor = Supervisor(*private)
+    supervisor = Supervisor(private, inherited)
     try:
         ends = supervisor.serve(rest)
         number = supervisor.workers + 1
@@ -72,10 +79,10 @@ def main(rest: bytes) -> None:
 
 
 class Supervisor:
-    def __init__(self, host_in: int, host_out: int) -> None:
-        self.host_in = host_in
-        self.host_out = host_out
-        self.to_host = Outbox(host_out)
+    def __init__(self, private: list[int], inherited: list[str]) -> None:
+        self.host_in, self.host_out = private
+        self.to_host = Outbox(self.host_out)
+        self.inherited = inherited
         self.limits = Limits({})
         self.greeted = False
         self.preloaded = False
@@ -111,12 +118,13 @@ class Supervisor:
                 started = start_worker(self.workers + 1, self.limits)
                 if isinstance(started, Ends):
                     return started
-                self.worker_started(started)
+                self.worker_started(started, self.inspect(started))
             self.watch()
             patience = self.patience_ms()
-            if patience == 0:
-                raise Ended(0)
             ready = self.poller.poll(self.wait_ms(patience))
+            # Who was stopped itself has not listened: what has come meanwhile counts.
+            if patience == 0 and self.host_in not in dict(ready):
+                raise Ended(0)
             if not ready:
                 self.quiet()
             for fd, _ in ready:
@@ -207,6 +215,8 @@ class Supervisor:
         return max(0, int(self.limits.heartbeat_ms - silent_ms) + 1) if silent_ms < self.limits.heartbeat_ms else 0
 
     def wait_ms(self, patience: int | None) -> int | None:
+        if patience == 0:
+            return 0
         if self.held_back:
             return OUTPUT_HOLD_MS
         if self.collecting:
@@ -321,7 +331,12 @@ class Supervisor:
         except ValueError as error:
             self.last_words(str(error))
         python = ".".join(map(str, sys.version_info[:3]))
-        self.send({"type": "hello", "version": VERSION, "python": python, "posture": posture()})
+        seen = posture(self.inherited)
+        pids_max = seen["pids_max"]
+        if seen["user_namespace"] is False or (isinstance(pids_max, int) and pids_max <= self.limits.processes):
+            # The cgroup counts processes; or else the user's number is that of others on the machine too.
+            self.limits.processes = 0
+        self.send({"type": "hello", "version": VERSION, "python": python, "posture": seen})
         self.greeted = True
 
     # From the worker.
@@ -390,11 +405,28 @@ class Supervisor:
             held, output.held = output.held, b""
             self.hold(output.name, "base64", _base64(held))
 
-    def worker_started(self, worker: Worker, restored: int | None = None) -> None:
+    def inspect(self, worker: Worker) -> dict[str, object]:
+        """What it looks like after it has confined itself, and before it reads or runs anything."""
+        waiter = poll()
+        waiter.register(worker.socket, POLLIN)
+        said = os.read(worker.socket, _WORDS_BYTES_MAX) if waiter.poll(CONFINE_MS_MAX) else b""
+        if said != b"\n":
+            defect = said.decode(errors="replace").strip() or "the interpreter ended while it confined itself"
+            if not said or not self.limits.allow_unfiltered:
+                kill(worker.pid, signal.SIGKILL)
+                self.last_words(f"no filter for system calls could be installed: {defect}", "seccomp")
+        try:
+            seen = worker_posture(worker.pid)
+            os.write(worker.socket, b"\n")
+        except OSError as error:
+            self.last_words(f"the interpreter ended while it confined itself: {error}")
+        return seen
+
+    def worker_started(self, worker: Worker, seen: dict[str, object], restored: int | None = None) -> None:
         self.worker = worker
         self.workers = worker.number
         worker.oom_before = oom_kills()
-        self.send({"type": "worker_started", "worker": worker.number, "restored": restored})
+        self.send({"type": "worker_started", "worker": worker.number, "posture": seen, "restored": restored})
         unparsed, self.unparsed = self.unparsed, b""
         self.from_host(unparsed)
 
@@ -432,7 +464,8 @@ class Supervisor:
             self.last_words(f"{USELESS_WORKERS_MAX} interpreters in a row died before their first run")
         woken = wake_copy(worker, copy, worker.number + 1, self.limits) if copy else None
         if woken is not None:
-            self.worker_started(woken, run)
+            # What it has open is user code's.
+            self.worker_started(woken, {**worker_posture(woken.pid), "fds": []}, run)
             return
         if copy and not kill_descendants():
             self.last_words("processes of the worker would not die")
@@ -467,8 +500,9 @@ class Supervisor:
     def fault(self, message: str) -> None:
         self.send({"type": "fault", "message": message})
 
-    def last_words(self, message: str) -> None:
-        self.fault(message)
+    def last_words(self, message: str, field: str = "") -> NoReturn:
+        """`field`: of the posture, which is weaker than it must be."""
+        self.send({"type": "fault", "message": message, **({"field": field} if field else {})})
         # The backlog goes out if the bridge still reads; it is not waited for longer than this.
         waiter = poll()
         waiter.register(self.host_out, POLLOUT)

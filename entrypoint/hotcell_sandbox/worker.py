@@ -10,6 +10,7 @@ import os
 import resource
 import sys
 
+from . import kernel, seccomp
 from .frames import encode
 from .limits import Limits
 from .streams import Streams
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _OOM_SCORE_ADJ = b"1000"
 _QUIET_MS = 20
+# That one user may have at once: the kernel counts their processes together, the bridge each sandbox for itself.
+_SANDBOXES = 4
 _HOME = "/workspace"
 _FONT_CACHE = "/usr/local/share/hotcell/matplotlib"
 _ENVIRONMENT = {
@@ -37,6 +40,7 @@ _ENVIRONMENT = {
 
 def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     _confine(limits)
+    _show(ends.frames, _filter())
     _settle()
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -48,10 +52,12 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     # supervisor.
     from .calls import Calls, Server
     from .channel import Channel
+    from .forking import install as fork_by_default
     from .frozen_copy import FrozenCopy
     from .interpreter import Interpreter
     from .interrupts import Interrupts
 
+    fork_by_default()
     interrupts = Interrupts()
     interrupts.arm()
     channel = Channel(ends.frames, limits, interrupts)
@@ -110,9 +116,28 @@ def _confine(limits: Limits) -> None:
         file.write(_OOM_SCORE_ADJ)
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
+    if limits.processes:
+        _lower(resource.RLIMIT_NPROC, limits.processes * _SANDBOXES)
     if limits.memory_bytes:
         # An allocation beyond the limit is a MemoryError then, instead of the end of the worker.
         _lower(resource.RLIMIT_DATA, limits.memory_bytes)
+
+
+def _filter() -> str:
+    """Why system calls are not filtered; empty when they are."""
+    try:
+        program = seccomp.program(os.uname().machine, os.getppid())
+        kernel.filter_system_calls(seccomp.packed(program))
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def _show(frame_socket: int, defect: str) -> None:
+    """Waits while the supervisor looks at this process as user code will have it."""
+    os.write(frame_socket, defect.encode() + b"\n")
+    if os.read(frame_socket, 1) != b"\n":
+        os._exit(70)
 
 
 def _settle() -> None:

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::wiring;
 use crate::config::{Config, locate_program};
 use crate::engine::{About, find};
-use crate::protocol::Posture;
+use crate::guard::Mark;
+use crate::protocol::{Posture, PostureField};
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
 
@@ -15,7 +16,7 @@ use crate::session::{SandboxReport, Session};
 pub(super) async fn doctor(config: Config) -> ExitCode {
     println!("hotcell {}", env!("CARGO_PKG_VERSION"));
     let limits = Arc::new(config.limits.clone());
-    let probed = Session::probe(wiring::sandbox_settings(&config), limits).await;
+    let probed = Session::probe(wiring::sandbox_settings(&config, Mark::new()), limits).await;
     match &probed {
         Ok((about, report)) => sandbox(about, report, &config),
         Err(fault) => {
@@ -33,8 +34,11 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     line("engine", &format!("{} {}, {}", about.kind, about.version, rootless(&report.posture)));
     line("socket", &report.address);
     line("image", &format!("{} (Python {})", report.image, report.python));
-    line("memory", &limit(memory_max_bytes.map(mebibytes), &mebibytes(config.memory_bytes)));
-    line("processes", &limit(pids_max, &u64::from(config.pids)));
+    let watched = |field| report.watched.contains(&field);
+    let memory = limit(memory_max_bytes.map(mebibytes), &mebibytes(config.memory_bytes));
+    line("memory", &with_watch(memory, watched(PostureField::Memory)));
+    let processes = limit(pids_max, &u64::from(config.pids));
+    line("processes", &with_watch(processes, watched(PostureField::Pids)));
     match config.cpu_millis {
         Some(millis) => line("cpus", &limit(cpu_max_millis.map(cpus), &cpus(millis.into()))),
         None => line("cpus", "no limit asked for"),
@@ -47,11 +51,15 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     for notice in &report.notices {
         line("notice", notice);
     }
+    for weakness in &report.allowed {
+        line("WEAKER", &format!("{weakness} (allowed by MCP_BRIDGE_ALLOW_WEAK)"));
+    }
 }
 
 /// The engine, where there is one though no sandbox could be started.
 async fn engine_alone(config: &Config) {
-    let Ok(engine) = find(&wiring::sandbox_settings(config).places).await else { return };
+    let places = wiring::sandbox_settings(config, Mark::new()).places;
+    let Ok(engine) = find(&places, &config.lock_dir).await else { return };
     match engine.about().await {
         Ok(about) => line("engine", &format!("{} {}", about.kind, about.version)),
         Err(error) => line("engine", &error.to_string()),
@@ -94,6 +102,10 @@ fn limit<T: std::fmt::Display>(enforced: Option<T>, asked: &T) -> String {
         Some(enforced) => format!("{enforced} enforced"),
         None => format!("{asked} asked for, NOT ENFORCED by this engine"),
     }
+}
+
+fn with_watch(limit: String, watched: bool) -> String {
+    if watched { format!("{limit}, watched by hotcell") } else { limit }
 }
 
 fn mebibytes(bytes: u64) -> String {

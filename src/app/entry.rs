@@ -2,13 +2,23 @@
 
 use std::process::ExitCode;
 
-use super::{doctor, logging, run, serve};
+use super::{doctor, guardian, logging, run, serve};
 use crate::cli::{Arguments, Command};
 use crate::config::{Config, Environment};
 
 /// Does what the command line asks for.
 #[must_use]
 pub fn main(arguments: Arguments) -> ExitCode {
+    // These two are the bridge's own, and small: they read no configuration and say nothing.
+    match arguments.command {
+        #[cfg(target_os = "linux")]
+        Some(Command::Keep(keep)) => crate::guard::keep(&keep.command),
+        Some(Command::Guardian(guardian)) => guardian::guard(guardian.mark.into()),
+        command => bridge(command),
+    }
+}
+
+fn bridge(command: Option<Command>) -> ExitCode {
     let config = Config::load(&Environment::capture());
     logging::start(config.log_level);
     // Two threads: one for the client's side and one for the sandbox's; more only cost memory.
@@ -21,10 +31,11 @@ pub fn main(arguments: Arguments) -> ExitCode {
         }
     };
     let code = runtime.block_on(async {
-        match arguments.command {
+        match command {
             None => serve::serve(config).await,
             Some(Command::Run(run)) => run::run(config, run).await,
             Some(Command::Doctor) => doctor::doctor(config).await,
+            Some(Command::Keep(_) | Command::Guardian(_)) => ExitCode::from(70),
         }
     });
     // A reader of stdin may be stuck in its thread for ever.

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod entry;
+mod guardian;
 mod logging;
 mod run;
 mod serve;

@@ -162,7 +162,8 @@ fn ending(report: &RunReport) -> (u8, Option<String>) {
             (1, Some(text))
         }
         RunOutcome::TimedOut { after } => {
-            let kept = if report.state == StateNote::Kept { ", as it was interrupted" } else { "" };
+            let is_kept = matches!(report.state, StateNote::Kept | StateNote::Fresh(_));
+            let kept = if is_kept { ", as it was interrupted" } else { "" };
             (TIMED_OUT, Some(format!("hotcell: ended after {} s{kept}\n", after.as_secs_f64())))
         }
         RunOutcome::Interrupted => (130, Some("hotcell: interrupted\n".into())),
@@ -177,6 +178,9 @@ fn ending(report: &RunReport) -> (u8, Option<String>) {
                     low_byte(128 + signal),
                     Some(format!("hotcell: the interpreter was killed by signal {signal}{why}\n")),
                 )
+            }
+            SandboxLoss::OverLimit { exceeded } => {
+                (128 + 9, Some(format!("hotcell: the interpreter was ended: {exceeded}\n")))
             }
             SandboxLoss::Container { reason } => {
                 (NO_SANDBOX, Some(format!("hotcell: the container is gone: {reason}\n")))

@@ -6,6 +6,7 @@ use crate::broker::Broker;
 use crate::catalog::Catalog;
 use crate::config::{self, Config, EngineChoice, Rollback};
 use crate::engine::{Choice, Places};
+use crate::guard::{Guardian, Keeper, Mark, PARENT_VARIABLE};
 use crate::session::{SandboxSettings, Session};
 use crate::upstream::{ServerSpec, Upstream};
 
@@ -14,18 +15,24 @@ pub(super) const OWN_IMAGE: &str = "localhost/hotcell-sandbox:latest";
 /// What serves when that one is not there: any image with Python does, though without pandas.
 const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
 
+/// This program, also when its file has been replaced since it was started.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// The rooms below the face.
 pub(super) struct Rooms {
     pub(super) session: Arc<Session>,
     pub(super) broker: Arc<Broker>,
     upstream: Arc<Upstream>,
+    /// Held to the end: without it the guardian would take over while the servers are being ended in order.
+    _guardian: Guardian,
 }
 
 impl Rooms {
     /// Builds them; starts no engine and no server. Must be called inside a tokio runtime.
     pub(super) fn build(config: &Config) -> Self {
         let limits = Arc::new(config.limits.clone());
-        let upstream = Arc::new(Upstream::new(server_specs(config), &limits));
+        let mark = Mark::new();
+        let upstream = Arc::new(Upstream::new(server_specs(config, &mark), &limits));
         let servers = config
             .servers
             .iter()
@@ -33,21 +40,23 @@ impl Rooms {
         let catalog = Catalog::new(servers, &limits);
         let saved_tools = config.state_dir.join("tools");
         let broker = Arc::new(Broker::new(catalog, Arc::clone(&upstream), saved_tools, Arc::clone(&limits)));
-        let session = Session::start(sandbox_settings(config), Arc::clone(&broker), limits, config.idle_stop);
-        Self { session: Arc::new(session), broker, upstream }
+        let settings = sandbox_settings(config, mark);
+        let guardian = settings.guardian.clone();
+        let session = Session::start(settings, Arc::clone(&broker), limits, config.idle_stop);
+        Self { session: Arc::new(session), broker, upstream, _guardian: guardian }
     }
 
     /// Ends the session and the servers, side by side, within the bound for it.
     pub(super) async fn close(&self, config: &Config) {
         let closing = async { tokio::join!(self.session.close(), self.upstream.close()) };
         if tokio::time::timeout(config.limits.shutdown, closing).await.is_err() {
-            tracing::warn!("not everything had ended in time; the next start removes what is left");
+            tracing::warn!("not everything had ended in time; the guardian removes what is left");
         }
     }
 }
 
-/// How sandboxes are to be.
-pub(super) fn sandbox_settings(config: &Config) -> SandboxSettings {
+/// How sandboxes are to be. Must be called inside a tokio runtime.
+pub(super) fn sandbox_settings(config: &Config, mark: Mark) -> SandboxSettings {
     let addresses = &config.engine_addresses;
     SandboxSettings {
         places: Places {
@@ -64,6 +73,7 @@ pub(super) fn sandbox_settings(config: &Config) -> SandboxSettings {
             podman: addresses.podman.clone(),
             ssh: addresses.ssh.clone(),
             home: addresses.home.clone(),
+            mark: Some(mark.clone()),
         },
         rollback: config.rollback == Rollback::On,
         unreadable: config.sandbox_problem().map(ToString::to_string),
@@ -76,7 +86,9 @@ pub(super) fn sandbox_settings(config: &Config) -> SandboxSettings {
         memory_bytes: config.memory_bytes,
         pids_max: config.pids.into(),
         cpu_millis: config.cpu_millis.map(u64::from),
+        allow_weak: config.allow_weak.clone(),
         lock_dir: config.lock_dir.clone(),
+        guardian: Guardian::new(OWN_PROGRAM.into(), mark),
     }
 }
 
@@ -91,20 +103,21 @@ pub(super) fn report_problems(config: &Config) {
     }
 }
 
-fn server_specs(config: &Config) -> Vec<ServerSpec> {
+fn server_specs(config: &Config, mark: &Mark) -> Vec<ServerSpec> {
     config
         .servers
         .iter()
         .map(|server| {
             let own = server.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
             // Last, so that no entry can take it away: a bridge inside a bridge must know where it is.
-            let parent = (config::PARENT_VARIABLE.to_owned(), "1".to_owned());
+            let parent = (PARENT_VARIABLE.to_owned(), mark.as_str().to_owned());
             ServerSpec {
                 name: server.name.clone(),
                 program: server.program.clone(),
                 args: server.args.clone(),
                 env: own.chain([parent]).collect(),
                 cwd: server.cwd.clone(),
+                keeper: Keeper::new(OWN_PROGRAM.into()),
             }
         })
         .collect()

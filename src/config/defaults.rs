@@ -56,6 +56,7 @@ mod tests {
                 "MCP_BRIDGE_PIDS=128",
                 "MCP_BRIDGE_CPUS=-",
                 "MCP_BRIDGE_CONTAINER_USER=65534:65534",
+                "MCP_BRIDGE_ALLOW_WEAK=-",
                 "MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT=300",
                 "MCP_BRIDGE_STATE_DIR=~/MCPs",
                 "MCP_BRIDGE_OUTPUT_MODE=compact",

@@ -7,8 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The variable that every server started by a bridge carries: a bridge that sees it was started by another one.
-pub const PARENT_VARIABLE: &str = "HOTCELL_PARENT";
+use crate::guard::PARENT_VARIABLE;
 
 /// What the bridge was started with.
 #[derive(Clone, PartialEq, Eq)]

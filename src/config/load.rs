@@ -14,6 +14,7 @@ use super::problem::{Origin, Problem, Severity};
 use super::servers::{self, ServerConfig};
 use super::variables::{self as read, Variables};
 use crate::limits::Limits;
+use crate::protocol::PostureField;
 use crate::run::OutputMode;
 
 /// What counts for this process.
@@ -37,6 +38,8 @@ pub struct Config {
     pub cpu_millis: Option<u32>,
     /// Who the sandboxed code runs as.
     pub container_user: ContainerUser,
+    /// In what a sandbox may be weaker than asked for.
+    pub allow_weak: Vec<PostureField>,
     /// Idle time after which a sandbox is stopped; `None`: never.
     pub idle_stop: Option<Duration>,
     /// Where the lock that marks this bridge as alive is kept: a folder of this user.
@@ -186,6 +189,7 @@ impl Config {
             pids: variables.required("MCP_BRIDGE_PIDS", |text| read::whole(text, 16, 32_768)) as u32,
             cpu_millis: variables.optional("MCP_BRIDGE_CPUS", read::cpu_millis),
             container_user: variables.required("MCP_BRIDGE_CONTAINER_USER", read::container_user),
+            allow_weak: variables.optional("MCP_BRIDGE_ALLOW_WEAK", read::posture_fields).unwrap_or_default(),
             idle_stop: Some(idle).filter(|idle| !idle.is_zero()),
             lock_dir: environment.lock_dir(),
             state_dir: environment.resolve(&state_dir, environment.cwd.as_deref()),

@@ -112,6 +112,7 @@ fn every_variable_is_read() {
         .variable("MCP_BRIDGE_PIDS", "64")
         .variable("MCP_BRIDGE_CPUS", "0.5")
         .variable("MCP_BRIDGE_CONTAINER_USER", "1000:1000")
+        .variable("MCP_BRIDGE_ALLOW_WEAK", "memory,mounts")
         .variable("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", "0")
         .variable("MCP_BRIDGE_STATE_DIR", "~/state")
         .variable("MCP_BRIDGE_OUTPUT_MODE", "TOON")
@@ -125,6 +126,7 @@ fn every_variable_is_read() {
     assert_eq!((config.timeout.as_secs(), config.timeout_max.as_secs()), (5, 600));
     assert_eq!((config.memory_bytes, config.pids, config.cpu_millis), (1 << 30, 64, Some(500)));
     assert_eq!(config.container_user, ContainerUser { uid: 1000, gid: 1000 });
+    assert_eq!(config.allow_weak, [PostureField::Memory, PostureField::Mounts]);
     assert_eq!((config.idle_stop, config.state_dir.ends_with("state")), (None, true));
     assert_eq!((config.output_mode, config.log_level), (OutputMode::Toon, LevelFilter::DEBUG));
     assert_eq!(config.self_servers, SelfServers::Allow);
@@ -339,7 +341,7 @@ fn the_running_executable_is_recognised_under_another_name() {
 fn a_nested_bridge_loads_no_servers_and_says_why() {
     let home = Home::new()
         .file("a.json", r#"{"mcpServers": {"x": {"command": "c"}}}"#)
-        .variable(super::super::PARENT_VARIABLE, "1");
+        .variable(crate::guard::PARENT_VARIABLE, "1");
     assert_eq!(
         home.seen(),
         "error HOTCELL_PARENT: is set: this bridge was started by another one and loads no servers, so that none can call itself"

@@ -14,7 +14,7 @@ mod substitute;
 mod variables;
 
 pub use defaults::{Variable, variables};
-pub use environment::{Environment, Nesting, PARENT_VARIABLE};
+pub use environment::{Environment, Nesting};
 pub use load::{
     Config, ContainerUser, EngineAddresses, EngineChoice, Prewarm, Rollback, SelfServers, StructuredContent,
 };

@@ -7,12 +7,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::entry::{Entry, Reading};
-use super::environment::{Environment, Nesting, PARENT_VARIABLE};
+use super::environment::{Environment, Nesting};
 use super::file;
 use super::json::{self, Member, Node};
 use super::load::SelfServers;
 use super::problem::{Origin, Position, Problem, Severity};
 use super::self_reference;
+use crate::guard::PARENT_VARIABLE;
 use crate::limits::Limits;
 use crate::names::ServerName;
 

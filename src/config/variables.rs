@@ -10,6 +10,7 @@ use super::defaults::{Variable, variables};
 use super::environment::Environment;
 use super::load::{ContainerUser, EngineChoice};
 use super::problem::{Origin, Problem};
+use crate::protocol::PostureField;
 use crate::run::OutputMode;
 use crate::text;
 
@@ -156,6 +157,19 @@ pub(super) fn container_user(value: &str) -> Result<ContainerUser, String> {
     }
 }
 
+/// Names of what may be weaker; one that is unknown allows nothing at all.
+pub(super) fn posture_fields(value: &str) -> Result<Vec<PostureField>, String> {
+    let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names
+        .map(|name| {
+            name.parse().map_err(|()| {
+                let known: Vec<&str> = PostureField::ALL.iter().map(|field| field.name()).collect();
+                format!("has {}, no field that is known; known are {}", quoted(name), known.join(", "))
+            })
+        })
+        .collect()
+}
+
 pub(super) fn output_mode(value: &str) -> Result<OutputMode, String> {
     match value.to_ascii_lowercase().as_str() {
         "compact" => Ok(OutputMode::Compact),
@@ -204,6 +218,19 @@ mod tests {
             Err("has the scheme \"http\", which is none of unix, tcp and ssh".into())
         );
         assert_eq!(engine("lxc"), Err("is \"lxc\", no engine that is known".into()));
+    }
+
+    #[test]
+    fn what_may_be_weaker_is_named_field_by_field() {
+        use PostureField::{Memory, Mounts};
+        assert_eq!(posture_fields("memory, mounts,"), Ok(vec![Memory, Mounts]));
+        assert_eq!(posture_fields(""), Ok(vec![]));
+        assert_eq!(
+            posture_fields("memory,all"),
+            Err("has \"all\", no field that is known; known are uid, gid, groups, capabilities, no_new_privs, \
+                 seccomp, root, mounts, fds, interfaces, namespaces, rlimits, memory, pids, cpus"
+                .into())
+        );
     }
 
     #[test]

@@ -8,8 +8,8 @@ use bollard::Docker;
 use bollard::container::LogOutput;
 use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, ResourcesUlimits};
 use bollard::query_parameters::{
-    AttachContainerOptionsBuilder, CreateContainerOptions, RemoveContainerOptionsBuilder,
-    StartContainerOptions,
+    AttachContainerOptionsBuilder, CreateContainerOptions, InspectContainerOptions,
+    RemoveContainerOptionsBuilder, StartContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -17,6 +17,7 @@ use tokio::io::AsyncWrite;
 
 use super::error::EngineError;
 use super::find::Engine;
+use super::usage::UsageMeter;
 
 /// What a sandbox is made of. Nothing in it comes from a frame.
 #[derive(Debug, Clone)]
@@ -47,6 +48,7 @@ pub struct Container {
     docker: Docker,
     id: String,
     request: Duration,
+    command: Vec<String>,
     /// What the engine said it would not do.
     pub warnings: Vec<String>,
 }
@@ -70,7 +72,7 @@ const STDERR_BYTES_MAX: usize = 8 * 1024;
 
 /// Writable places inside: size in MiB. Podman adds `/run` and `/var/tmp` by itself, executable and unbounded,
 /// unless they are named. Together they stay below the smallest sensible memory limit.
-const TMPFS_MIB: [(&str, u32); 5] =
+pub const TMPFS_MIB: [(&str, u32); 5] =
     [("/tmp", 64), ("/workspace", 128), ("/run", 4), ("/var/tmp", 16), ("/dev/shm", 64)];
 
 impl Engine {
@@ -89,12 +91,14 @@ impl Engine {
             docker: self.docker.clone(),
             id: created.id,
             request: spec.request,
+            command: spec.command.clone(),
             warnings: created.warnings,
         };
         match container.attach_and_start().await {
             Ok(streams) => Ok((container, streams)),
             Err(error) => {
-                container.close().await;
+                // Already said in the log, and the first failure is the one that tells.
+                drop(container.close().await);
                 Err(error)
             }
         }
@@ -102,6 +106,21 @@ impl Engine {
 }
 
 impl Container {
+    /// Reads what it uses, if it runs on this machine.
+    pub async fn meter(&self) -> Option<UsageMeter> {
+        let request = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
+        match bounded(self.request, "describe the container", request).await {
+            Ok(described) => {
+                let pid = described.state?.pid?;
+                UsageMeter::new(u32::try_from(pid).ok()?, &self.command)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the container's process is not known");
+                None
+            }
+        }
+    }
+
     async fn attach_and_start(&self) -> Result<Streams, EngineError> {
         // Attached before the start: whatever is written before somebody listens is lost (no log driver).
         let options = AttachContainerOptionsBuilder::default()
@@ -128,12 +147,15 @@ impl Container {
 
     /// Kills and removes the container. The streams must have been dropped before: an engine waits for whoever is
     /// attached and does not read.
-    pub async fn close(self) {
-        if let Err(error) =
-            bounded(self.request, "remove the container", remove(&self.docker, &self.id)).await
-        {
-            tracing::warn!(%error, container = self.id, "a container stays; the next start removes it");
+    ///
+    /// # Errors
+    /// When it stays; the log has said so.
+    pub async fn close(self) -> Result<(), EngineError> {
+        let removed = bounded(self.request, "remove the container", remove(&self.docker, &self.id)).await;
+        if let Err(error) = &removed {
+            tracing::warn!(%error, container = self.id, "a container stays; the guardian removes it");
         }
+        removed
     }
 }
 

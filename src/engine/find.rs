@@ -1,13 +1,14 @@
 //! Finds an engine that answers, rootless ones first.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, Docker};
 
 use super::error::{EngineError, with_causes};
-use super::private_socket::{PrivateSocket, SshAddress};
+use super::private_socket::{PrivateSocket, SshAddress, Tunnel};
+use crate::guard::Mark;
 
 /// Which engine the operator wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct Places {
     pub ssh: Option<PathBuf>,
     /// The user's home folder, in which desktop engines put their sockets.
     pub home: Option<PathBuf>,
+    /// Carried by the processes that are started to reach an engine.
+    pub mark: Option<Mark>,
 }
 
 /// What kind of engine answered.
@@ -79,16 +82,16 @@ enum Candidate {
 /// How long one place may take to answer; one that hangs must not hide a working one behind it.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// The first engine that answers.
+/// The first engine that answers; `sockets` is the folder for sockets of the bridge's own, made when it is needed.
 ///
 /// # Errors
 /// [`EngineError::NoEngine`] lists every place and why it did not serve.
-pub async fn find(places: &Places) -> Result<Engine, EngineError> {
+pub async fn find(places: &Places, sockets: &Path) -> Result<Engine, EngineError> {
     let mut tried = Vec::new();
     for candidate in candidates(places) {
         let found = match candidate {
-            Candidate::At { address, only } => connect_to(&address, only, places).await,
-            Candidate::OwnPodman => own_podman(places).await,
+            Candidate::At { address, only } => connect_to(&address, only, places, sockets).await,
+            Candidate::OwnPodman => own_podman(places, sockets).await,
         };
         match found {
             Ok(engine) => return Ok(engine),
@@ -152,21 +155,22 @@ fn candidates(places: &Places) -> Vec<Candidate> {
     list
 }
 
-async fn own_podman(places: &Places) -> Result<Engine, String> {
+async fn own_podman(places: &Places, sockets: &Path) -> Result<Engine, String> {
     let program = places.podman.as_ref().ok_or("podman is not installed")?;
-    let service = PrivateSocket::podman(program).await.map_err(|error| format!("podman service: {error}"))?;
+    let service =
+        PrivateSocket::podman(program, sockets).await.map_err(|error| format!("podman service: {error}"))?;
     let address = service.address();
     connect(&address, Some(Arc::new(service))).await
 }
 
 /// An engine behind ssh: its socket is forwarded to a private one here, unless the address names none; then the
 /// remote `docker` command is asked for it.
-async fn connect_by_ssh(address: &str, places: &Places) -> Result<Engine, String> {
+async fn connect_by_ssh(address: &str, places: &Places, sockets: &Path) -> Result<Engine, String> {
     let remote = SshAddress::parse(address)?;
     let Some(socket) = remote.socket.clone() else { return connect(address, None).await };
     let program = places.ssh.as_ref().ok_or_else(|| format!("{address}: ssh is not installed"))?;
-    let tunnel =
-        PrivateSocket::ssh(program, &remote, &socket).await.map_err(|error| format!("{address}: {error}"))?;
+    let tunnel = Tunnel { program, remote: &remote, socket: &socket, mark: places.mark.as_ref() };
+    let tunnel = PrivateSocket::ssh(&tunnel, sockets).await.map_err(|error| format!("{address}: {error}"))?;
     let forwarded = tunnel.address();
     let mut engine =
         connect(&forwarded, Some(Arc::new(tunnel))).await.map_err(|error| format!("{address}: {error}"))?;
@@ -174,9 +178,14 @@ async fn connect_by_ssh(address: &str, places: &Places) -> Result<Engine, String
     Ok(engine)
 }
 
-async fn connect_to(address: &str, wanted: Option<EngineKind>, places: &Places) -> Result<Engine, String> {
+async fn connect_to(
+    address: &str,
+    wanted: Option<EngineKind>,
+    places: &Places,
+    sockets: &Path,
+) -> Result<Engine, String> {
     let engine = if address.starts_with("ssh://") {
-        connect_by_ssh(address, places).await?
+        connect_by_ssh(address, places, sockets).await?
     } else {
         connect(address, None).await?
     };

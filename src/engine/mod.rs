@@ -2,13 +2,17 @@
 //!
 //! It knows no Python and no frames, and reads no environment: where engines may listen is told by the caller.
 
+mod belongings;
 mod container;
 mod error;
 mod find;
 mod owner;
 mod private_socket;
+mod usage;
 
-pub use container::{Container, ContainerOutput, SandboxSpec, Streams};
+pub use belongings::Belongings;
+pub use container::{Container, ContainerOutput, SandboxSpec, Streams, TMPFS_MIB};
 pub use error::EngineError;
 pub use find::{About, Choice, Engine, EngineKind, Places, find};
-pub use owner::Owner;
+pub use owner::{Owner, lock_path};
+pub use usage::{Usage, UsageMeter};

@@ -1,13 +1,17 @@
 //! Marks this bridge's containers as its own, and removes those of bridges that are dead.
 //!
-//! A bridge is alive while it holds the lock on its file; process numbers are never believed, they come back.
+//! A bridge is alive while it holds the lock on its file; process numbers are never believed, they come back. It does
+//! not wait for engines that do not answer: `belongings` does, for the guardian.
 
 use std::collections::HashMap;
-use std::fs::{DirBuilder, File};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use bollard::Docker;
+use bollard::models::ContainerSummary;
 use bollard::query_parameters::ListContainersOptionsBuilder;
+use futures_util::StreamExt;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 
@@ -16,11 +20,19 @@ use super::error::EngineError;
 use super::find::Engine;
 
 /// The label with the owner's id.
-const OWNER: &str = "hotcell.owner";
+pub(super) const OWNER: &str = "hotcell.owner";
+/// The label with the sandbox's number among its owner's.
+pub(super) const SANDBOX: &str = "hotcell.sandbox";
 /// The label that tells apart folders of locks: another user's locks cannot be seen from here.
 const LOCKS: &str = "hotcell.locks";
 
-/// This bridge, as the owner of containers; alive as long as this value.
+/// Stale containers that are removed at once: the first sandbox waits for all of them.
+const REMOVALS_AT_ONCE_MAX: usize = 8;
+/// How often a new lock may be taken away by others that start at the same time.
+const CLAIMS_MAX: usize = 10;
+
+/// This bridge, as the owner of containers; alive as long as this value. Its files go with [`Owner::release`] only: when
+/// they stay, its guardian or the next start looks after what is left.
 #[derive(Debug)]
 pub struct Owner {
     id: String,
@@ -31,37 +43,91 @@ pub struct Owner {
     _lock: Flock<File>,
 }
 
+/// Where an owner's lock is going to be, so that the guardian can be told before it is there.
+#[must_use]
+pub fn lock_path(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("owner-{name}.lock"))
+}
+
+/// The folder of an owner's sockets, beside its lock.
+pub(super) fn sockets_of(lock: &Path) -> PathBuf {
+    lock.with_extension("d")
+}
+
+/// Removes an owner's files, the lock last.
+pub(super) fn remove_files(lock: &Path) {
+    let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    let sockets = std::fs::remove_dir_all(sockets_of(lock));
+    for error in [sockets, std::fs::remove_file(lock)].into_iter().filter_map(Result::err) {
+        if !gone(&error) {
+            tracing::debug!(%error, "a file of an owner stays");
+        }
+    }
+}
+
 impl Owner {
-    /// Takes a lock of its own in the folder, which is made with mode 0700.
+    /// Takes the lock, which nobody else has the name of, in its folder, which is made with mode 0700.
     ///
     /// # Errors
     /// [`EngineError::OwnerLock`] when the folder or the lock cannot be made.
-    pub fn claim(dir: &Path) -> Result<Self, EngineError> {
+    pub fn claim(path: PathBuf) -> Result<Self, EngineError> {
+        let dir = path.parent().unwrap_or(Path::new(".")).to_owned();
         let failed = |source| EngineError::OwnerLock { dir: dir.display().to_string(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed)?;
         // Among temporary files somebody else may have made it first.
-        let found = std::fs::symlink_metadata(dir).map_err(failed)?;
+        let found = std::fs::symlink_metadata(&dir).map_err(failed)?;
         if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
             return Err(failed(std::io::Error::other("it is not a folder that only you can write")));
         }
-        let file = tempfile::Builder::new()
-            .prefix("owner-")
-            .suffix(".lock")
-            .rand_bytes(16)
-            .tempfile_in(dir)
-            .map_err(failed)?;
-        let (file, path) = file.keep().map_err(|error| failed(error.error))?;
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
-            .map_err(|(_, errno)| failed(std::io::Error::from(errno)))?;
-        let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        let dir_id = fingerprint(dir);
-        Ok(Self { id, dir: dir.to_owned(), dir_id, path, _lock: lock })
+        // One that starts at the same time takes a lock that nobody holds yet for a dead one's, and removes it.
+        for _ in 0..CLAIMS_MAX {
+            let file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(&path)
+                .map_err(failed)?;
+            // Others hold it for a moment only.
+            let lock = Flock::lock(file, FlockArg::LockExclusive)
+                .map_err(|(_, errno)| failed(std::io::Error::from(errno)))?;
+            let is_there = std::fs::metadata(&path).is_ok_and(|found| {
+                lock.metadata().is_ok_and(|held| (held.dev(), held.ino()) == (found.dev(), found.ino()))
+            });
+            if is_there {
+                let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+                let dir_id = fingerprint(&dir);
+                return Ok(Self { id, dir, dir_id, path, _lock: lock });
+            }
+        }
+        Err(failed(std::io::Error::other("the lock is taken away each time")))
     }
 
-    /// The labels for a container of this bridge.
+    /// Ends in order: nothing of this owner is left with the engine.
+    pub fn release(self) {
+        remove_files(&self.path);
+    }
+
+    /// The lock's file.
     #[must_use]
-    pub fn labels(&self) -> HashMap<String, String> {
-        HashMap::from([(OWNER.into(), self.id.clone()), (LOCKS.into(), self.dir_id.clone())])
+    pub fn lock(&self) -> &Path {
+        &self.path
+    }
+
+    /// A folder for sockets of this bridge's own, which goes with the lock.
+    #[must_use]
+    pub fn sockets(&self) -> PathBuf {
+        sockets_of(&self.path)
+    }
+
+    /// The labels for a container of this bridge; the number is the sandbox's.
+    #[must_use]
+    pub fn labels(&self, sandbox: u64) -> HashMap<String, String> {
+        HashMap::from([
+            (OWNER.into(), self.id.clone()),
+            (LOCKS.into(), self.dir_id.clone()),
+            (SANDBOX.into(), sandbox.to_string()),
+        ])
     }
 
     /// Removes the containers whose owner is dead; returns how many. Unlabelled ones are never touched.
@@ -69,30 +135,21 @@ impl Owner {
     /// # Errors
     /// When the engine cannot list containers. One that cannot be removed is logged and left to the next start.
     pub async fn reap(&self, engine: &Engine) -> Result<usize, EngineError> {
-        let filters = HashMap::from([("label", vec![format!("{LOCKS}={}", self.dir_id)])]);
-        let filters: HashMap<String, Vec<String>> =
-            filters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-        let containers = engine
-            .docker
-            .list_containers(Some(options))
-            .await
-            .map_err(|error| EngineError::request("list containers", &error))?;
-        let mut removed = 0;
-        for container in containers {
-            let (Some(id), Some(owner)) =
-                (container.id, container.labels.as_ref().and_then(|labels| labels.get(OWNER)))
-            else {
-                continue;
-            };
-            if *owner == self.id || self.alive(owner) {
-                continue;
+        let containers = list(&engine.docker, LOCKS, &self.dir_id).await?;
+        let stale = containers.into_iter().filter_map(|container| {
+            let owner = container.labels.as_ref()?.get(OWNER)?;
+            let is_stale = *owner != self.id && !self.alive(owner);
+            container.id.filter(|_| is_stale)
+        });
+        let removing = stale.map(async |id| match remove(&engine.docker, &id).await {
+            Ok(()) => 1,
+            Err(error) => {
+                tracing::warn!(%error, container = id, "a stale container stays");
+                0
             }
-            match remove(&engine.docker, &id).await {
-                Ok(()) => removed += 1,
-                Err(error) => tracing::warn!(%error, container = id, "a stale container stays"),
-            }
-        }
+        });
+        let removed = futures_util::stream::iter(removing).buffer_unordered(REMOVALS_AT_ONCE_MAX);
+        let removed = removed.fold(0, async |sum, one| sum + one).await;
         self.sweep();
         Ok(removed)
     }
@@ -117,21 +174,25 @@ impl Owner {
             if ours || !is_lock {
                 continue;
             }
-            let free = File::open(&path)
-                .is_ok_and(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok());
-            if free && let Err(error) = std::fs::remove_file(&path) {
-                tracing::debug!(%error, "a stale lock stays");
+            let Ok(file) = File::open(&path) else { continue };
+            // Held while the files go, so that whoever takes it next sees that they are gone.
+            if let Ok(_free) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                remove_files(&path);
             }
         }
     }
 }
 
-impl Drop for Owner {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::debug!(%error, "the owner lock was gone already");
-        }
-    }
+/// Containers, running or not, with this label.
+pub(super) async fn list(
+    docker: &Docker,
+    label: &str,
+    value: &str,
+) -> Result<Vec<ContainerSummary>, EngineError> {
+    let filters = HashMap::from([("label".to_owned(), vec![format!("{label}={value}")])]);
+    let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+    let listed = docker.list_containers(Some(options)).await;
+    listed.map_err(|error| EngineError::request("list containers", &error))
 }
 
 fn fingerprint(dir: &Path) -> String {
@@ -147,20 +208,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_is_alive_until_dropped_and_its_lock_is_swept_after_a_crash() {
+    fn an_owner_is_alive_until_dropped_and_its_files_are_swept_after_a_crash() {
         let dir = tempfile::tempdir().unwrap();
-        let first = Owner::claim(dir.path()).unwrap();
-        let second = Owner::claim(dir.path()).unwrap();
+        let first = Owner::claim(lock_path(dir.path(), "first")).unwrap();
+        let second = Owner::claim(lock_path(dir.path(), "second")).unwrap();
         assert!(second.alive(&first.id));
         let crashed = dir.path().join("owner-crashed.lock");
         std::fs::write(&crashed, "").unwrap();
+        std::fs::create_dir(sockets_of(&crashed)).unwrap();
         assert!(!second.alive("owner-crashed"));
         second.sweep();
-        assert!(!crashed.exists());
+        assert!(!crashed.exists() && !sockets_of(&crashed).exists());
         assert!(first.path.exists());
-        let id = first.id.clone();
+        let (id, path) = (first.id.clone(), first.path.clone());
         drop(first);
-        assert!(!second.alive(&id));
+        assert!(path.exists() && !second.alive(&id));
+        Owner::claim(lock_path(dir.path(), "third")).unwrap().release();
+        assert!(!lock_path(dir.path(), "third").exists());
     }
 
     #[test]
@@ -168,14 +232,14 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        let error = Owner::claim(dir.path()).unwrap_err();
+        let error = Owner::claim(lock_path(dir.path(), "x")).unwrap_err();
         assert!(matches!(error, EngineError::OwnerLock { .. }), "{error}");
     }
 
     #[test]
     fn a_label_cannot_point_outside_the_folder_of_locks() {
         let dir = tempfile::tempdir().unwrap();
-        let owner = Owner::claim(dir.path()).unwrap();
+        let owner = Owner::claim(lock_path(dir.path(), "x")).unwrap();
         assert!(owner.alive("../../etc/passwd"));
     }
 }

@@ -1,9 +1,11 @@
 //! An engine's API on a private socket, by a process of the bridge's own: Podman's service where none runs, or an ssh
 //! that forwards a remote engine's socket.
 //!
-//! The process ends with this value. Podman's also ends by itself, 30 s after its last connection.
+//! The process ends with this value. When the bridge is killed Podman's ends by itself, 5 s after its last connection;
+//! it is not killed, since that would keep it from removing containers. An ssh is found by the bridge's mark.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
+
+use crate::guard::{Mark, PARENT_VARIABLE};
 
 /// How long the process may take to listen.
 const START: Duration = Duration::from_secs(10);
@@ -23,6 +27,15 @@ pub(super) struct PrivateSocket {
     child: Child,
     /// Holds the socket; removed with the process.
     dir: tempfile::TempDir,
+}
+
+/// How a remote engine's socket is forwarded.
+pub(super) struct Tunnel<'a> {
+    pub(super) program: &'a Path,
+    pub(super) remote: &'a SshAddress,
+    /// The remote socket's path.
+    pub(super) socket: &'a str,
+    pub(super) mark: Option<&'a Mark>,
 }
 
 /// `ssh://USER@HOST:PORT/SOCKET`, checked, since its parts become arguments of a command.
@@ -63,10 +76,10 @@ impl SshAddress {
 
 impl PrivateSocket {
     /// Podman's API service, rootless when the bridge is.
-    pub(super) async fn podman(program: &Path) -> std::io::Result<Self> {
-        Self::start(|socket| {
+    pub(super) async fn podman(program: &Path, sockets: &Path) -> std::io::Result<Self> {
+        Self::start(sockets, |socket| {
             let mut command = Command::new(program);
-            command.args(["system", "service", "--time=30"]).arg(format!("unix://{socket}"));
+            command.args(["system", "service", "--time=5"]).arg(format!("unix://{socket}"));
             // With one of these Podman would be a client of another engine, and serve nothing.
             for name in ["CONTAINER_HOST", "CONTAINER_CONNECTION", "DOCKER_HOST"] {
                 command.env_remove(name);
@@ -77,15 +90,18 @@ impl PrivateSocket {
     }
 
     /// A forward of a remote engine's socket. Whoever must type a password cannot: the bridge has no terminal.
-    pub(super) async fn ssh(program: &Path, remote: &SshAddress, socket: &str) -> std::io::Result<Self> {
-        Self::start(|local| {
-            let mut command = Command::new(program);
+    pub(super) async fn ssh(tunnel: &Tunnel<'_>, sockets: &Path) -> std::io::Result<Self> {
+        Self::start(sockets, |local| {
+            let mut command = Command::new(tunnel.program);
             command.args(["-N", "-T", "-o", "BatchMode=yes", "-o", "ExitOnForwardFailure=yes"]);
-            command.arg("-L").arg(format!("{local}:{socket}"));
-            if let Some(port) = remote.port {
+            command.arg("-L").arg(format!("{local}:{}", tunnel.socket));
+            if let Some(port) = tunnel.remote.port {
                 command.arg("-p").arg(port.to_string());
             }
-            command.arg("--").arg(&remote.destination);
+            if let Some(mark) = tunnel.mark {
+                command.env(PARENT_VARIABLE, mark.as_str());
+            }
+            command.arg("--").arg(&tunnel.remote.destination);
             command
         })
         .await
@@ -95,8 +111,9 @@ impl PrivateSocket {
         format!("unix://{}", self.dir.path().join("engine.sock").display())
     }
 
-    async fn start(command: impl FnOnce(&str) -> Command) -> std::io::Result<Self> {
-        let dir = tempfile::Builder::new().prefix("hotcell-engine-").tempdir()?;
+    async fn start(sockets: &Path, command: impl FnOnce(&str) -> Command) -> std::io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(sockets)?;
+        let dir = tempfile::Builder::new().prefix("engine-").rand_bytes(4).tempdir_in(sockets)?;
         let socket = dir.path().join("engine.sock");
         let said = dir.path().join("stderr");
         let child = command(&socket.display().to_string())
@@ -196,7 +213,9 @@ while True:
         let dir = tempfile::tempdir().unwrap();
         let ssh = program(dir.path(), FORWARDER);
         let remote = SshAddress::parse("ssh://me@host/run/podman.sock").unwrap();
-        let tunnel = PrivateSocket::ssh(&ssh, &remote, "/run/podman.sock").await.unwrap();
+        let mark = Mark::new();
+        let tunnel = Tunnel { program: &ssh, remote: &remote, socket: "/run/podman.sock", mark: Some(&mark) };
+        let tunnel = PrivateSocket::ssh(&tunnel, &dir.path().join("sockets")).await.unwrap();
         let socket = tunnel.address().strip_prefix("unix://").unwrap().to_owned();
         let mut said = String::new();
         tokio::net::UnixStream::connect(&socket).await.unwrap().read_to_string(&mut said).await.unwrap();
@@ -209,7 +228,7 @@ while True:
     async fn a_process_that_ends_at_once_is_quoted() {
         let dir = tempfile::tempdir().unwrap();
         let failing = program(dir.path(), "#!/bin/sh\necho no such host >&2; exit 255\n");
-        let error = PrivateSocket::podman(&failing).await.unwrap_err();
+        let error = PrivateSocket::podman(&failing, &dir.path().join("sockets")).await.unwrap_err();
         assert_eq!(error.to_string(), "ended at once, exit status: 255: no such host");
     }
 }

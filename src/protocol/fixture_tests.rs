@@ -54,7 +54,9 @@ fn to_sandbox(frame: &Value) -> Vec<u8> {
                 calls_in_flight: limit("calls_in_flight") as usize,
                 memory_bytes: limit("memory_bytes"),
                 open_files: limit("open_files"),
+                processes: limit("processes"),
                 heartbeat_ms: limit("heartbeat_ms"),
+                allow_unfiltered: limit("allow_unfiltered"),
             };
             ToSupervisor::Hello { version: number("version"), limits }.to_line()
         }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::lines::Dropped;
+use super::posture::{Posture, WorkerPosture};
 use crate::names::{CallId, RunId};
 use crate::run::{Image, OutputStream, PythonError};
 
@@ -28,12 +29,14 @@ pub enum FromSupervisor {
         /// The interpreter's version, for example `3.11.2`.
         python: String,
         /// What the supervisor sees of its sandbox.
-        posture: Posture,
+        posture: Box<Posture>,
     },
     /// An interpreter reads frames from here on.
     WorkerStarted {
         /// Counted from 1.
         worker: u64,
+        /// What the supervisor sees of it.
+        posture: Box<WorkerPosture>,
         /// It is the frozen copy of the one before it, made after this run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         restored: Option<u64>,
@@ -73,6 +76,9 @@ pub enum FromSupervisor {
     Fault {
         /// Which and why.
         message: String,
+        /// In what the sandbox is weaker than it must be, where that is the reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        field: Option<String>,
     },
 }
 
@@ -88,36 +94,6 @@ impl FromSupervisor {
             (None, None) => Vec::new(),
         }
     }
-}
-
-/// What the supervisor sees of its own sandbox.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Posture {
-    /// User id inside.
-    pub uid: u64,
-    /// Group id inside.
-    pub gid: u64,
-    /// Effective capabilities, hex.
-    pub cap_eff: String,
-    /// Bounding set, hex.
-    pub cap_bnd: String,
-    /// `NoNewPrivs` of /proc/self/status.
-    pub no_new_privs: u64,
-    /// `Seccomp` of /proc/self/status: 2 is a filter.
-    pub seccomp: u64,
-    /// Whether `/` is mounted read-only.
-    pub root_read_only: bool,
-    /// Network interfaces.
-    pub interfaces: Vec<String>,
-    /// Whether uid 0 inside is another user outside.
-    pub user_namespace: bool,
-    /// Memory that the cgroup enforces.
-    pub memory_max_bytes: Option<u64>,
-    /// Processes that the cgroup enforces.
-    pub pids_max: Option<u64>,
-    /// Thousandths of a CPU that the cgroup enforces.
-    pub cpu_max_millis: Option<u64>,
 }
 
 /// Frames of the worker.

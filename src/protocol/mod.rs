@@ -7,13 +7,16 @@
 mod depth;
 mod from_sandbox;
 mod lines;
+mod posture;
 mod to_sandbox;
 
 pub use depth::depth_exceeds;
-pub use from_sandbox::{CallFrame, DoneFrame, DoneOutcome, FromSandbox, FromSupervisor, FromWorker, Posture};
+pub use from_sandbox::{CallFrame, DoneFrame, DoneOutcome, FromSandbox, FromSupervisor, FromWorker};
 pub use lines::{Decoder, Dropped};
+pub use posture::{Mount, Posture, PostureField, ProcessPosture, Rlimits, WorkerPosture};
 pub use to_sandbox::{
-    Result as CallResult, RunServer, SandboxLimits, ToSupervisor, ToWorker, VERSION, bundle_line,
+    Result as CallResult, RunServer, SandboxBounds, SandboxLimits, ToSupervisor, ToWorker, VERSION,
+    bundle_line,
 };
 
 #[cfg(test)]

@@ -58,26 +58,43 @@ pub struct SandboxLimits {
     pub memory_bytes: u64,
     /// File descriptors of the worker.
     pub open_files: u64,
+    /// Processes of a sandbox where no cgroup counts them, 0 for no limit.
+    pub processes: u64,
     /// Silence of the bridge after which the supervisor ends itself, in milliseconds.
     pub heartbeat_ms: u64,
+    /// 1: a worker whose system calls cannot be filtered starts all the same.
+    pub allow_unfiltered: u64,
+}
+
+/// What the operator asked for of the sandbox, as far as it keeps to that by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct SandboxBounds {
+    /// The container's memory limit.
+    pub memory_bytes: u64,
+    /// Its limit of processes.
+    pub pids_max: u64,
+    /// Whether a worker without a filter of its own is accepted.
+    pub allow_unfiltered: bool,
+    /// Whether a run that had to be killed may be rolled back.
+    pub frozen_copies: bool,
 }
 
 impl SandboxLimits {
-    /// What the bridge's limits mean for the sandbox; `memory_bytes` is the container's memory limit, `frozen_copies`
-    /// whether a run that had to be killed may be rolled back.
+    /// What the bridge's limits and the operator's mean for the sandbox.
     #[must_use]
-    pub fn new(limits: &Limits, memory_bytes: u64, frozen_copies: bool) -> Self {
-        // Worker and copy share what neither changes; when all of it changes there is room for a third part more.
-        let frozen_copy_bytes = if frozen_copies { memory_bytes / 3 } else { 0 };
+    pub fn new(limits: &Limits, bounds: SandboxBounds) -> Self {
         Self {
-            frozen_copy_bytes,
             frame_to_sandbox_bytes: limits.frame_to_sandbox_bytes_max,
             frame_to_bridge_bytes: limits.frame_to_bridge_bytes_max,
             frame_depth: limits.json_depth_max,
             calls_in_flight: limits.calls_in_flight_max,
-            memory_bytes,
+            // Worker and copy share what neither changes; when all of it changes there is room for a third part more.
+            frozen_copy_bytes: if bounds.frozen_copies { bounds.memory_bytes / 3 } else { 0 },
+            memory_bytes: bounds.memory_bytes,
             open_files: limits.sandbox_open_files_max,
+            processes: bounds.pids_max,
             heartbeat_ms: u64::try_from(limits.heartbeat.as_millis()).unwrap_or(u64::MAX),
+            allow_unfiltered: bounds.allow_unfiltered.into(),
         }
     }
 }

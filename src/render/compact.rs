@@ -72,6 +72,9 @@ pub(super) fn error_line(outcome: &RunOutcome) -> Option<String> {
         RunOutcome::SandboxLost(SandboxLoss::Killed { signal, .. }) => {
             format!("the interpreter was killed by signal {signal}")
         }
+        RunOutcome::SandboxLost(SandboxLoss::OverLimit { exceeded }) => {
+            format!("the interpreter was ended: {exceeded}")
+        }
         RunOutcome::SandboxLost(SandboxLoss::Container { reason }) => {
             format!("the sandbox went away: {reason}")
         }

@@ -110,6 +110,12 @@ golden! {
         state: StateNote::Lost,
         ..report(RunOutcome::SandboxLost(SandboxLoss::Killed { signal: 9, out_of_memory: true }))
     };
+    a_limit_that_the_bridge_enforces_is_named: RunReport {
+        state: StateNote::Lost,
+        ..report(RunOutcome::SandboxLost(SandboxLoss::OverLimit {
+            exceeded: "the sandbox used 700 MiB of memory, more than its limit of 512 MiB".into(),
+        }))
+    };
     a_lost_container_says_why: RunReport {
         state: StateNote::Lost,
         ..report(RunOutcome::SandboxLost(SandboxLoss::Container { reason: "the engine closed the stream".into() }))

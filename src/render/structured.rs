@@ -40,7 +40,7 @@ pub(super) fn exit_code(report: &RunReport) -> Option<i64> {
         RunOutcome::TimedOut { .. }
         | RunOutcome::Interrupted
         | RunOutcome::NotStarted(_)
-        | RunOutcome::SandboxLost(SandboxLoss::Container { .. }) => None,
+        | RunOutcome::SandboxLost(SandboxLoss::OverLimit { .. } | SandboxLoss::Container { .. }) => None,
     }
 }
 

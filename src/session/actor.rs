@@ -13,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::machine::{Effect, Machine};
 use super::queue::{Queue, Refused, Taker, queue};
 use super::sandbox::{Maker, Sandbox, SandboxReport, SandboxSettings};
+use super::watchdog::Watchdog;
 use crate::broker::{Broker, Call};
-use crate::engine::About;
+use crate::engine::{About, EngineError};
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
-use crate::protocol::{CallFrame, CallResult, ToSupervisor, ToWorker};
+use crate::protocol::{CallFrame, CallResult, FromSandbox, FromSupervisor, ToSupervisor, ToWorker};
 use crate::run::{CallOutcome, FaultCode, RunReport, RunRequest, ServerScope, ToolFault};
 use crate::text;
 
@@ -86,7 +87,11 @@ struct Actor {
     maker: Option<Maker>,
     starting: Option<JoinHandle<(Maker, Result<Sandbox, ToolFault>)>>,
     sandbox: Option<Sandbox>,
-    closings: JoinSet<()>,
+    /// Of that sandbox, where the engine enforces too little.
+    watchdog: Option<Watchdog>,
+    closings: JoinSet<Result<(), EngineError>>,
+    /// Whether a container may be left: then what marks this bridge as its owner stays.
+    container_stays: bool,
     calls: JoinSet<CallEnded>,
     in_flight: HashMap<CallId, CancellationToken>,
     current: Option<Current>,
@@ -112,7 +117,9 @@ impl Session {
             maker: Some(Maker::new(settings, Arc::clone(&limits))),
             starting: None,
             sandbox: None,
+            watchdog: None,
             closings: JoinSet::new(),
+            container_stays: false,
             calls: JoinSet::new(),
             in_flight: HashMap::new(),
             current: None,
@@ -170,16 +177,24 @@ impl Session {
         limits: Arc<Limits>,
     ) -> Result<(About, SandboxReport), ToolFault> {
         let mut maker = Maker::new(settings, limits);
-        let sandbox = maker.make().await?;
-        let report = sandbox.report.clone();
-        sandbox.close().await;
-        Ok((maker.about().await?, report))
+        let made = maker.make().await;
+        let probed = async {
+            let sandbox = made?;
+            let report = sandbox.report.clone();
+            let closed = sandbox.close().await;
+            Ok(((maker.about().await?, report), closed.is_ok()))
+        };
+        let probed = probed.await;
+        if !matches!(probed, Ok((_, false))) {
+            maker.release().await;
+        }
+        probed.map(|(probed, _)| probed)
     }
 }
 
 impl Actor {
     async fn live(mut self, asks: Taker<Ask>, closing: CancellationToken, prewarm: Arc<Notify>) {
-        let mut heartbeat = tokio::time::interval(self.limits.heartbeat / 4);
+        let mut heartbeat = tokio::time::interval(self.limits.heartbeat_pause);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let takes_runs = self.machine.takes_runs() && self.current.is_none();
@@ -193,10 +208,8 @@ impl Actor {
                 () = sleep_until(deadline) => self.machine.tick(Instant::now()),
                 _ = heartbeat.tick() => { self.beat(); vec![] }
                 Some(ended) = self.calls.join_next() => self.call_ended(ended),
-                Some(closed) = self.closings.join_next() => {
-                    if let Err(error) = closed { tracing::warn!(%error, "closing a sandbox broke"); }
-                    vec![]
-                }
+                Some(closed) = self.closings.join_next() => { self.closed(closed); vec![] }
+                exceeded = exceeded(self.watchdog.as_mut()) => self.machine.over_limit(exceeded, Instant::now()),
                 started = joined(self.starting.as_mut()) => self.started(started),
                 (asked, reply) = asks.next(), if takes_runs => self.asked(asked, reply),
                 frame = next_frame(self.sandbox.as_mut()) => self.frame(frame),
@@ -231,14 +244,20 @@ impl Actor {
     ) -> Vec<Effect> {
         self.starting = None;
         match started {
-            Ok((maker, Ok(sandbox))) => {
+            Ok((maker, Ok(mut sandbox))) => {
                 self.maker = Some(maker);
-                let notices = if std::mem::replace(&mut self.notices_given, true) {
+                let mut notices = if std::mem::replace(&mut self.notices_given, true) {
                     vec![]
                 } else {
                     sandbox.report.notices.clone()
                 };
+                if !sandbox.report.allowed.is_empty() {
+                    let allowed = sandbox.report.allowed.join("; ");
+                    notices
+                        .push(format!("weaker than asked for, allowed by MCP_BRIDGE_ALLOW_WEAK: {allowed}"));
+                }
                 let worker = sandbox.worker;
+                self.watchdog = sandbox.watchdog.take();
                 self.sandbox = Some(sandbox);
                 self.machine.sandbox_up(worker, notices, Instant::now())
             }
@@ -253,12 +272,12 @@ impl Actor {
         }
     }
 
-    fn frame(
-        &mut self,
-        frame: Option<Result<crate::protocol::FromSandbox, crate::protocol::Dropped>>,
-    ) -> Vec<Effect> {
+    fn frame(&mut self, frame: Option<Result<FromSandbox, crate::protocol::Dropped>>) -> Vec<Effect> {
         match frame {
-            Some(Ok(frame)) => self.machine.frame(frame, Instant::now()),
+            Some(Ok(frame)) => match self.weak_worker(&frame) {
+                Some(reason) => self.machine.stream_ended(&reason),
+                None => self.machine.frame(frame, Instant::now()),
+            },
             Some(Err(dropped)) => {
                 self.machine.dropped(&dropped);
                 vec![]
@@ -269,6 +288,16 @@ impl Actor {
                 self.machine.stream_ended(&reason)
             }
         }
+    }
+
+    /// Why the worker that has just started may not run anything.
+    fn weak_worker(&self, frame: &FromSandbox) -> Option<String> {
+        let FromSandbox::Supervisor(FromSupervisor::WorkerStarted { posture, restored, .. }) = frame else {
+            return None;
+        };
+        let weak = self.sandbox.as_ref()?.judge_worker(posture, restored.is_some()).err()?;
+        let said: Vec<String> = weak.iter().map(ToString::to_string).collect();
+        Some(format!("its next interpreter is weaker than asked for: {}", said.join("; ")))
     }
 
     fn call_ended(&mut self, ended: Result<CallEnded, tokio::task::JoinError>) -> Vec<Effect> {
@@ -315,6 +344,7 @@ impl Actor {
                     }
                 }
                 Effect::CloseSandbox => {
+                    self.watchdog = None;
                     if let Some(sandbox) = self.sandbox.take() {
                         self.closings.spawn(sandbox.close());
                     }
@@ -402,15 +432,30 @@ impl Actor {
         if let Some(sandbox) = self.sandbox.take() {
             self.closings.spawn(sandbox.close());
         }
-        if let Some(starting) = self.starting.take() {
-            self.closings.spawn(async move {
-                if let Ok((_maker, Ok(sandbox))) = starting.await {
-                    sandbox.close().await;
-                }
-            });
-        }
         self.calls.shutdown().await;
-        while self.closings.join_next().await.is_some() {}
+        if let Some(starting) = self.starting.take()
+            && let Ok((maker, made)) = starting.await
+        {
+            self.maker = Some(maker);
+            if let Ok(sandbox) = made {
+                self.closings.spawn(sandbox.close());
+            }
+        }
+        while let Some(closed) = self.closings.join_next().await {
+            self.closed(closed);
+        }
+        if let Some(maker) = self.maker.take()
+            && !self.container_stays
+        {
+            maker.release().await;
+        }
+    }
+
+    fn closed(&mut self, closed: Result<Result<(), EngineError>, tokio::task::JoinError>) {
+        if let Err(error) = &closed {
+            tracing::warn!(%error, "closing a sandbox broke");
+        }
+        self.container_stays |= !matches!(closed, Ok(Ok(())));
     }
 }
 
@@ -459,6 +504,13 @@ async fn cancelled(current: Option<&Current>) {
     }
 }
 
+async fn exceeded(watchdog: Option<&mut Watchdog>) -> String {
+    match watchdog {
+        Some(watchdog) => watchdog.exceeded().await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
@@ -473,9 +525,7 @@ async fn joined<T>(task: Option<&mut JoinHandle<T>>) -> Result<T, tokio::task::J
     }
 }
 
-async fn next_frame(
-    sandbox: Option<&mut Sandbox>,
-) -> Option<Result<crate::protocol::FromSandbox, crate::protocol::Dropped>> {
+async fn next_frame(sandbox: Option<&mut Sandbox>) -> Option<Result<FromSandbox, crate::protocol::Dropped>> {
     match sandbox {
         Some(sandbox) => sandbox.next().await,
         None => std::future::pending().await,

@@ -50,6 +50,8 @@ pub(super) enum Effect {
 enum Cause {
     TimedOut,
     Cancelled,
+    /// Of a limit that the bridge watches; `Machine::exceeded` says which.
+    OverLimit,
 }
 
 #[derive(Debug)]
@@ -119,6 +121,8 @@ pub(super) struct Machine {
     worker: u64,
     /// The last run that came to its end in the present namespace, 0 for none.
     last_done: u64,
+    /// The limit that was last exceeded, and by how much.
+    exceeded: String,
 }
 
 /// Calls of one run that its report remembers.
@@ -150,6 +154,7 @@ impl Machine {
             stray_bytes: 0,
             worker: 0,
             last_done: 0,
+            exceeded: String::new(),
         }
     }
 
@@ -274,7 +279,8 @@ impl Machine {
                 vec![Effect::Send(ToSupervisor::Replace { worker: self.worker, restore: true })]
             }
             Phase::Replacing { run, cause, .. } => {
-                let mut effects = self.lose(run, Self::ended_by(cause, &self.limits));
+                let outcome = self.ended_by(cause);
+                let mut effects = self.lose(run, outcome);
                 effects.insert(0, Effect::CloseSandbox);
                 effects
             }
@@ -303,7 +309,8 @@ impl Machine {
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Running { run, .. } => effects.extend(self.lose(run, loss())),
             Phase::Interrupting { run, cause, .. } | Phase::Replacing { run, cause, .. } => {
-                effects.extend(self.lose(run, Self::ended_by(cause, &self.limits)));
+                let outcome = self.ended_by(cause);
+                effects.extend(self.lose(run, outcome));
             }
             Phase::Recovering { run, outcome, .. } => effects.extend(self.lose(run, outcome)),
             Phase::Resetting { run, .. } => {
@@ -314,6 +321,33 @@ impl Machine {
             Phase::Idle | Phase::AwaitingWorker { .. } | Phase::Absent => self.forget(),
         }
         effects
+    }
+
+    /// The sandbox uses more than a limit that its engine does not enforce: its processes are ended.
+    pub(super) fn over_limit(&mut self, exceeded: String, now: Instant) -> Vec<Effect> {
+        let worker = self.worker;
+        let replace =
+            |restore| vec![Effect::Send(ToSupervisor::Replace { worker, restore }), Effect::EndCalls];
+        let until = now + self.limits.replace;
+        match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Running { run, .. } | Phase::Interrupting { run, .. } => {
+                self.exceeded = exceeded;
+                self.phase = Phase::Replacing { run, cause: Cause::OverLimit, until };
+                replace(true)
+            }
+            Phase::Idle => {
+                self.note(format!("the interpreter was ended between runs: {exceeded}"));
+                self.forget();
+                self.phase = Phase::AwaitingWorker { until };
+                // The copy is as large.
+                replace(false)
+            }
+            // Everything inside is being ended already, or not there yet.
+            other => {
+                self.phase = other;
+                vec![]
+            }
+        }
     }
 
     /// A line from the sandbox was dropped.
@@ -344,10 +378,10 @@ impl Machine {
             FromSandbox::Supervisor(FromSupervisor::WorkerExited { exit_code, signal, oom, .. }) => {
                 self.worker_exited(exit_code, signal, oom, now)
             }
-            FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, restored }) => {
+            FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, restored, .. }) => {
                 self.worker_started(worker, restored, now)
             }
-            FromSandbox::Supervisor(FromSupervisor::Fault { message }) => {
+            FromSandbox::Supervisor(FromSupervisor::Fault { message, .. }) => {
                 self.note(message);
                 vec![]
             }
@@ -396,8 +430,7 @@ impl Machine {
         self.idle(now);
         self.last_done = run.id.0;
         let outcome = match cause {
-            Some(Cause::TimedOut) => RunOutcome::TimedOut { after: run.request.timeout },
-            Some(Cause::Cancelled) => RunOutcome::Interrupted,
+            Some(cause) => self.ended_by(cause),
             None => match done.outcome {
                 DoneOutcome::Finished => RunOutcome::Finished,
                 DoneOutcome::Raised { error } => RunOutcome::Raised(bounded_error(error)),
@@ -434,7 +467,7 @@ impl Machine {
                 vec![Effect::EndCalls]
             }
             Phase::Interrupting { run, cause, .. } | Phase::Replacing { run, cause, .. } => {
-                let outcome = Self::ended_by(cause, &self.limits);
+                let outcome = self.ended_by(cause);
                 self.phase = Phase::Recovering { run, outcome, until };
                 vec![Effect::EndCalls]
             }
@@ -530,11 +563,14 @@ impl Machine {
         self.fresh = Some(self.fresh.unwrap_or(FreshReason::Lost));
     }
 
-    fn ended_by(cause: Cause, limits: &Limits) -> RunOutcome {
+    fn ended_by(&self, cause: Cause) -> RunOutcome {
         match cause {
             // `report` puts the run's own time here.
-            Cause::TimedOut => RunOutcome::TimedOut { after: limits.grace },
+            Cause::TimedOut => RunOutcome::TimedOut { after: self.limits.grace },
             Cause::Cancelled => RunOutcome::Interrupted,
+            Cause::OverLimit => {
+                RunOutcome::SandboxLost(SandboxLoss::OverLimit { exceeded: self.exceeded.clone() })
+            }
         }
     }
 

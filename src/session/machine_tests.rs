@@ -99,7 +99,8 @@ impl Bench {
     }
 
     fn restored(&mut self, restored: Option<u64>) {
-        self.supervisor(FromSupervisor::WorkerStarted { worker: 2, restored });
+        let posture = Box::default();
+        self.supervisor(FromSupervisor::WorkerStarted { worker: 2, posture, restored });
     }
 
     fn output(&mut self, text: &str) {
@@ -126,6 +127,11 @@ impl Bench {
             let effects = self.machine.tick(self.now);
             self.take(effects);
         }
+    }
+
+    fn over_limit(&mut self) {
+        let effects = self.machine.over_limit("too much".into(), self.now);
+        self.take(effects);
     }
 
     fn cancel(&mut self) {
@@ -334,6 +340,51 @@ fn a_reset_is_not_answered_with_the_variables_of_an_interpreter_that_had_just_en
 }
 
 #[test]
+fn a_limit_that_the_bridge_watches_ends_the_interpreter_and_is_named() {
+    let mut bench = Bench::running();
+    bench.effects();
+    bench.output("before");
+    bench.over_limit();
+    assert_eq!(bench.effects(), ["replace", "end calls"]);
+    // Once: what is being ended still uses something.
+    bench.over_limit();
+    assert_eq!(bench.effects(), [""; 0]);
+    bench.exited(Some(9), false, true);
+    bench.started();
+    let report = bench.report();
+    let loss = SandboxLoss::OverLimit { exceeded: "too much".into() };
+    assert_eq!((report.outcome, report.state), (RunOutcome::SandboxLost(loss), StateNote::Lost));
+    assert_eq!(report.output.pieces[0].text, "before");
+    bench.ask(false);
+    assert_eq!(bench.effects(), ["end calls", "finish", "send run"]);
+}
+
+#[test]
+fn a_watched_limit_that_cannot_be_kept_by_a_new_interpreter_takes_the_container() {
+    let mut bench = Bench::running();
+    bench.over_limit();
+    bench.effects();
+    bench.wait();
+    assert_eq!(bench.effects(), ["close sandbox", "end calls", "finish"]);
+    let loss = SandboxLoss::OverLimit { exceeded: "too much".into() };
+    assert_eq!(bench.report().outcome, RunOutcome::SandboxLost(loss));
+}
+
+#[test]
+fn processes_left_behind_that_exceed_a_watched_limit_are_ended_and_it_is_said() {
+    let mut bench = Bench::used();
+    bench.over_limit();
+    assert_eq!(bench.effects(), ["replace", "end calls"]);
+    bench.exited(Some(9), false, true);
+    bench.started();
+    bench.ask(false);
+    bench.done(DoneOutcome::Finished);
+    let report = bench.report();
+    assert_eq!(report.notes, ["the interpreter was ended between runs: too much"]);
+    assert_eq!(report.state, StateNote::Fresh(FreshReason::Lost));
+}
+
+#[test]
 fn a_container_that_goes_away_is_named_and_the_next_run_starts_another() {
     let mut bench = Bench::running();
     bench.effects();
@@ -364,7 +415,11 @@ fn a_reset_replaces_the_interpreter_and_not_the_container() {
     assert_eq!(bench.effects(), ["replace"]);
     bench.exited(Some(9), false, true);
     let effects = bench.machine.frame(
-        FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker: 2, restored: None }),
+        FromSandbox::Supervisor(FromSupervisor::WorkerStarted {
+            worker: 2,
+            posture: Box::default(),
+            restored: None,
+        }),
         bench.now,
     );
     assert!(matches!(effects[..], [Effect::SendRun { worker: 2, .. }]), "{effects:?}");
@@ -496,6 +551,7 @@ enum Event {
     Output,
     Call,
     Cancel,
+    OverLimit,
     Wait,
     StreamEnded,
 }
@@ -512,6 +568,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Output),
         1 => Just(Event::Call),
         1 => Just(Event::Cancel),
+        1 => Just(Event::OverLimit),
         3 => Just(Event::Wait),
         1 => Just(Event::StreamEnded),
     ]
@@ -550,6 +607,7 @@ proptest! {
                 Event::Output => bench.output("x"),
                 Event::Call => bench.call(bench.asked.unwrap_or(RunId(0))),
                 Event::Cancel => bench.cancel(),
+                Event::OverLimit => bench.over_limit(),
                 Event::Wait => bench.wait(),
                 Event::StreamEnded => { let effects = bench.machine.stream_ended("gone"); bench.take(effects); }
             }

@@ -9,6 +9,7 @@ mod posture;
 mod queue;
 mod runtime;
 mod sandbox;
+mod watchdog;
 
 pub use actor::{Progress, RunAsked, Session};
 pub use runtime::{BOOTSTRAP, bundle};

@@ -8,14 +8,18 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::posture::{self, Asked};
+use super::posture::{self, Asked, Weakness};
 use super::runtime::{BOOTSTRAP, bundle};
+use super::watchdog::{Watchdog, Watched};
 use crate::engine::{
-    About, Container, ContainerOutput, Engine, EngineError, Owner, Places, SandboxSpec, find,
+    About, Belongings, Container, ContainerOutput, Engine, EngineError, Owner, Places, SandboxSpec,
+    TMPFS_MIB, find, lock_path,
 };
+use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
 use crate::protocol::{
-    self, Decoder, Dropped, FromSandbox, FromSupervisor, Posture, SandboxLimits, ToSupervisor, ToWorker,
+    self, Decoder, Dropped, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds, SandboxLimits,
+    ToSupervisor, ToWorker, WorkerPosture,
 };
 use crate::run::{FaultCode, ToolFault};
 
@@ -38,10 +42,14 @@ pub struct SandboxSettings {
     pub cpu_millis: Option<u64>,
     /// Whether a run that had to be killed is rolled back.
     pub rollback: bool,
+    /// In what a sandbox may be weaker than asked for.
+    pub allow_weak: Vec<PostureField>,
     /// A setting of the sandbox that cannot be read: then there is no sandbox.
     pub unreadable: Option<String>,
     /// Where the lock that marks this bridge as alive is kept.
     pub lock_dir: PathBuf,
+    /// Hears of everything that would outlive this bridge, before it is there.
+    pub guardian: Guardian,
 }
 
 /// What is known of a started sandbox, for people.
@@ -59,6 +67,10 @@ pub struct SandboxReport {
     pub notices: Vec<String>,
     /// Stale containers that were removed before the start.
     pub reaped: usize,
+    /// In what it is weaker than asked for, by the operator's leave; said in the first reply of every sandbox.
+    pub allowed: Vec<String>,
+    /// The limits that hotcell watches itself, since the engine does not enforce them.
+    pub watched: Vec<PostureField>,
 }
 
 /// Makes sandboxes; keeps the engine and the owner's lock between them.
@@ -69,6 +81,10 @@ pub(super) struct Maker {
     engine: Option<Engine>,
     owner: Option<Owner>,
     reaped: usize,
+    /// Sandboxes that were asked for.
+    asked: u64,
+    /// The one that the engine has not answered yet.
+    creating: Option<u64>,
 }
 
 /// A running sandbox.
@@ -79,11 +95,17 @@ pub(super) struct Sandbox {
     control: mpsc::Sender<Vec<u8>>,
     data: mpsc::Sender<Vec<u8>>,
     writer: JoinHandle<()>,
+    asked: Asked,
+    allow_weak: Vec<PostureField>,
+    /// Present where the engine enforces too little.
+    pub(super) watchdog: Option<Watchdog>,
     pub(super) report: SandboxReport,
     /// The number of the worker that it started with.
     pub(super) worker: u64,
 }
 
+/// What the guardian is told when there is nothing for it to do, as JSON.
+const NOTHING: &str = "null";
 /// Frames for the supervisor, and runs, that may wait; they overtake results.
 const CONTROL_QUEUED_MAX: usize = 32;
 /// Lines for the worker that may wait: few, since each may be large.
@@ -95,7 +117,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 
 impl Maker {
     pub(super) fn new(settings: SandboxSettings, limits: Arc<Limits>) -> Self {
-        Self { settings, limits, engine: None, owner: None, reaped: 0 }
+        Self { settings, limits, engine: None, owner: None, reaped: 0, asked: 0, creating: None }
     }
 
     /// Starts a sandbox and waits for its interpreter.
@@ -117,11 +139,29 @@ impl Maker {
         engine.about().await.map_err(|error| Failure::from(error).into_fault())
     }
 
+    /// Ends the last sandbox's belongings in order, when every container is known to be gone; else the guardian and the
+    /// next start are left with them.
+    pub(super) async fn release(mut self) {
+        // The engine first: it may be a process of ours, with its socket beside the lock.
+        self.engine = None;
+        if let Some(owner) = self.owner.take()
+            && self.creating.is_none()
+        {
+            owner.release();
+            self.settings.guardian.tell(NOTHING.into()).await;
+        }
+    }
+
     async fn attempt(&mut self) -> Result<Sandbox, Failure> {
         let engine = self.engine().await?;
         let image = engine.image(&self.settings.images).await?;
+        self.asked += 1;
+        self.creating = Some(self.asked);
         let spec = self.spec(&image)?;
+        self.tell().await;
         let (container, streams) = engine.start(&spec).await?;
+        self.creating = None;
+        self.tell().await;
         let (control, control_inbox) = mpsc::channel(CONTROL_QUEUED_MAX);
         let (data, data_inbox) = mpsc::channel(DATA_QUEUED_MAX);
         let writer = tokio::spawn(write(streams.input, bundle(), control_inbox, data_inbox));
@@ -133,6 +173,8 @@ impl Maker {
                 posture: Posture::default(),
                 notices: container.warnings.iter().map(|warning| format!("engine: {warning}")).collect(),
                 reaped: std::mem::take(&mut self.reaped),
+                allowed: vec![],
+                watched: vec![],
             },
             worker: 0,
             container,
@@ -141,13 +183,18 @@ impl Maker {
             control,
             data,
             writer,
+            asked: self.asked(),
+            allow_weak: self.settings.allow_weak.clone(),
+            watchdog: None,
         };
         let shaken = tokio::time::timeout(self.limits.sandbox_start, self.handshake(&mut sandbox)).await;
         let after = self.limits.sandbox_start;
         match shaken.unwrap_or(Err(Failure::Late { after })) {
             Ok(()) => Ok(sandbox),
             Err(failure) => {
-                sandbox.close().await;
+                if sandbox.close().await.is_err() {
+                    self.creating = Some(self.asked);
+                }
                 Err(failure)
             }
         }
@@ -161,23 +208,55 @@ impl Maker {
             }
             self.engine = None;
         }
-        let engine = find(&self.settings.places).await?;
-        let owner = match &mut self.owner {
-            Some(owner) => owner,
-            none => none.insert(Owner::claim(&self.settings.lock_dir)?),
+        let sockets = match &self.owner {
+            Some(owner) => owner.sockets(),
+            None => self.claim().await?,
         };
+        let engine = find(&self.settings.places, &sockets).await?;
+        self.engine = Some(engine.clone());
+        self.tell().await;
+        let Some(owner) = &self.owner else { return Err(Failure::NoOwner) };
         match tokio::time::timeout(self.limits.engine_request, owner.reap(&engine)).await {
             Ok(Ok(reaped)) => self.reaped = reaped,
             Ok(Err(error)) => tracing::warn!(%error, "stale containers could not be looked for"),
             Err(_) => tracing::warn!("looking for stale containers took too long"),
         }
-        self.engine = Some(engine.clone());
         Ok(engine)
+    }
+
+    /// Makes this bridge an owner; returns the folder for its sockets.
+    async fn claim(&mut self) -> Result<PathBuf, Failure> {
+        let lock = lock_path(&self.settings.lock_dir, Mark::new().as_str());
+        self.tell_of(lock.clone()).await;
+        let owner = Owner::claim(lock)?;
+        let sockets = owner.sockets();
+        self.owner = Some(owner);
+        Ok(sockets)
+    }
+
+    /// Tells the guardian what there is now.
+    async fn tell(&self) {
+        if let Some(owner) = &self.owner {
+            self.tell_of(owner.lock().to_owned()).await;
+        }
+    }
+
+    async fn tell_of(&self, lock: PathBuf) {
+        let belongings = Belongings {
+            lock,
+            engine: self.engine.as_ref().map(|engine| engine.address.clone()),
+            ssh: self.settings.places.ssh.clone(),
+            creating: self.creating,
+        };
+        match serde_json::to_string(&belongings) {
+            Ok(line) => self.settings.guardian.tell(line).await,
+            Err(error) => tracing::warn!(%error, "the guardian cannot be told of a path"),
+        }
     }
 
     fn spec(&self, image: &str) -> Result<SandboxSpec, Failure> {
         let settings = &self.settings;
-        let labels = self.owner.as_ref().map(Owner::labels).ok_or(Failure::NoOwner)?;
+        let labels = self.owner.as_ref().map(|owner| owner.labels(self.asked)).ok_or(Failure::NoOwner)?;
         Ok(SandboxSpec {
             image: image.to_owned(),
             command: ["python3", "-I", "-u", "-c", BOOTSTRAP].map(str::to_owned).to_vec(),
@@ -192,7 +271,13 @@ impl Maker {
     }
 
     async fn handshake(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
-        let limits = SandboxLimits::new(&self.limits, self.settings.memory_bytes, self.settings.rollback);
+        let bounds = SandboxBounds {
+            memory_bytes: self.settings.memory_bytes,
+            pids_max: self.settings.pids_max,
+            allow_unfiltered: self.settings.allow_weak.contains(&PostureField::Seccomp),
+            frozen_copies: self.settings.rollback,
+        };
+        let limits = SandboxLimits::new(&self.limits, bounds);
         sandbox.send(&ToSupervisor::Hello { version: protocol::VERSION, limits });
         loop {
             let Some(frame) = sandbox.next().await else {
@@ -203,17 +288,28 @@ impl Maker {
                     if version != protocol::VERSION {
                         return Err(Failure::Version { theirs: version });
                     }
-                    self.judge(&posture, &mut sandbox.report)?;
+                    sandbox.report.posture = *posture;
+                    self.judge(sandbox).await?;
                     sandbox.report.python = python;
-                    sandbox.report.posture = posture;
                 }
-                Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, .. })) => {
+                Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, posture, .. })) => {
                     sandbox.worker = worker;
                     // Never before the hello: its posture decides.
-                    return if sandbox.report.python.is_empty() { Err(Failure::NoHello) } else { Ok(()) };
+                    if sandbox.report.python.is_empty() {
+                        return Err(Failure::NoHello);
+                    }
+                    let allowed = sandbox.judge_worker(&posture, false).map_err(Failure::weak)?;
+                    sandbox.report.allowed.extend(allowed);
+                    return Ok(());
                 }
-                Ok(FromSandbox::Supervisor(FromSupervisor::Fault { message })) => {
-                    return Err(Failure::Fault { message });
+                Ok(FromSandbox::Supervisor(FromSupervisor::Fault { message, field })) => {
+                    let field = field.and_then(|name| name.parse().ok());
+                    return Err(match field {
+                        Some(field) => {
+                            Failure::Weak { fields: vec![field], said: vec![format!("{field}: {message}")] }
+                        }
+                        None => Failure::Fault { message },
+                    });
                 }
                 Ok(other) => tracing::debug!(?other, "a frame before the handshake"),
                 Err(dropped) => tracing::debug!(%dropped, "a line before the handshake"),
@@ -221,24 +317,56 @@ impl Maker {
         }
     }
 
-    fn judge(&self, posture: &Posture, report: &mut SandboxReport) -> Result<(), Failure> {
-        let asked = Asked {
+    fn asked(&self) -> Asked {
+        Asked {
             uid: self.settings.uid.into(),
             gid: self.settings.gid.into(),
             memory_bytes: self.settings.memory_bytes,
             pids_max: self.settings.pids_max,
             cpu_millis: self.settings.cpu_millis,
-        };
-        let weak = posture::weaknesses(posture, &asked);
-        if !weak.is_empty() {
-            return Err(Failure::Weak { fields: weak });
+            open_files_max: self.limits.sandbox_open_files_max,
+            tmpfs: &TMPFS_MIB,
         }
-        report.notices.extend(posture::unenforced(posture, &asked));
-        if !posture.user_namespace {
+    }
+
+    /// Refuses what is weaker than asked for; watches the limits that the engine does not enforce.
+    async fn judge(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
+        let weak = posture::weaknesses(&sandbox.report.posture, &sandbox.asked);
+        sandbox.report.allowed = sandbox.allow(weak).map_err(Failure::weak)?;
+        self.watch(sandbox).await?;
+        if !sandbox.report.posture.user_namespace {
             let notice = "the container engine is rootful; a rootless one would be safer";
-            report.notices.push(notice.into());
+            sandbox.report.notices.push(notice.into());
         }
         Ok(())
+    }
+
+    /// The second line for memory and processes; for CPU time there is none.
+    async fn watch(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
+        let unenforced = posture::unenforced(&sandbox.report.posture, &sandbox.asked);
+        if unenforced.is_empty() {
+            return Ok(());
+        }
+        let of = |field, limit| unenforced.iter().any(|(own, _)| *own == field).then_some(limit);
+        let watched = Watched {
+            memory_bytes: of(PostureField::Memory, self.settings.memory_bytes),
+            processes: of(PostureField::Pids, self.settings.pids_max),
+        };
+        let meter = if watched == Watched::default() { None } else { sandbox.container.meter().await };
+        sandbox.watchdog = meter.map(|meter| Watchdog::start(meter, watched, self.limits.watch));
+        let (mut fields, mut said) = (vec![], vec![]);
+        for (field, limit) in unenforced {
+            if sandbox.watchdog.is_some() && field != PostureField::Cpus {
+                sandbox.report.watched.push(field);
+                sandbox.report.notices.push(format!("{limit}: hotcell watches it and ends what exceeds it"));
+            } else if self.settings.allow_weak.contains(&field) {
+                sandbox.report.allowed.push(format!("{field}: {limit}"));
+            } else {
+                fields.push(field);
+                said.push(format!("{field}: {limit}, nor can hotcell watch it"));
+            }
+        }
+        if fields.is_empty() { Ok(()) } else { Err(Failure::Weak { fields, said }) }
     }
 }
 
@@ -252,6 +380,21 @@ impl Sandbox {
             let bytes = self.output.next().await?;
             self.decoder.push(&bytes);
         }
+    }
+
+    /// What a worker is weaker in by the operator's leave; an error names what is not allowed.
+    pub(super) fn judge_worker(
+        &self,
+        worker: &WorkerPosture,
+        restored: bool,
+    ) -> Result<Vec<String>, Vec<Weakness>> {
+        self.allow(posture::worker_weaknesses(worker, &self.report.posture, &self.asked, restored))
+    }
+
+    fn allow(&self, weak: Vec<Weakness>) -> Result<Vec<String>, Vec<Weakness>> {
+        let (allowed, refused): (Vec<_>, Vec<_>) =
+            weak.into_iter().partition(|weakness| self.allow_weak.contains(&weakness.field));
+        if refused.is_empty() { Ok(allowed.iter().map(ToString::to_string).collect()) } else { Err(refused) }
     }
 
     /// Queues a frame for the supervisor, ahead of all results.
@@ -282,7 +425,10 @@ impl Sandbox {
     }
 
     /// Ends the sandbox: it is asked to, then killed and removed.
-    pub(super) async fn close(mut self) {
+    ///
+    /// # Errors
+    /// When its container stays; the log has said so.
+    pub(super) async fn close(mut self) -> Result<(), EngineError> {
         self.send(&ToSupervisor::Shutdown);
         let farewell = async { while self.output.next().await.is_some() {} };
         if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
@@ -291,7 +437,7 @@ impl Sandbox {
         self.writer.abort();
         // The streams go before the container: an engine waits for whoever is attached and does not read.
         drop(self.output);
-        self.container.close().await;
+        self.container.close().await
     }
 }
 
@@ -316,11 +462,16 @@ enum Failure {
     NoHello,
     #[error("the sandbox could not start: {message}")]
     Fault { message: String },
-    #[error("the sandbox is weaker than asked for and was refused: {}", fields.join("; "))]
-    Weak { fields: Vec<String> },
+    #[error("the sandbox is weaker than asked for and was refused: {}", said.join("; "))]
+    Weak { fields: Vec<PostureField>, said: Vec<String> },
 }
 
 impl Failure {
+    fn weak(weak: Vec<Weakness>) -> Self {
+        let said = weak.iter().map(ToString::to_string).collect();
+        Self::Weak { fields: weak.into_iter().map(|weakness| weakness.field).collect(), said }
+    }
+
     fn into_fault(self) -> ToolFault {
         let hint = match &self {
             Self::Engine(error) => error.hint(),
@@ -328,8 +479,14 @@ impl Failure {
                 "the image must have python3 >= 3.11 in its PATH; `hotcell doctor` shows the image".into()
             }
             Self::Unreadable { .. } => "correct the variable, or unset it for its default".into(),
-            Self::Weak { .. } => {
-                "`hotcell doctor` shows what the engine enforces; another engine may serve".into()
+            Self::Weak { fields, .. } => {
+                let mut names: Vec<&str> = fields.iter().map(|field| field.name()).collect();
+                names.dedup();
+                format!(
+                    "correct the engine's configuration, or use another engine; to run code in such a sandbox all \
+                     the same, set MCP_BRIDGE_ALLOW_WEAK={}",
+                    names.join(",")
+                )
             }
             _ => "`hotcell doctor` checks the engine and the image".into(),
         };

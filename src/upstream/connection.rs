@@ -106,8 +106,11 @@ impl Connection {
             }
             Err(reason) => {
                 // Its last words may come after its last breath.
-                let stderr = process.end().await.last_words();
-                Err(UpstreamError::Handshake { server, reason, stderr })
+                let ended = process.end().await;
+                Err(match ended.not_started {
+                    Some(error) => UpstreamError::Spawn { server, reason: spawn_reason(spec, &error) },
+                    None => UpstreamError::Handshake { server, reason, stderr: ended.stderr.last_words() },
+                })
             }
         }
     }

@@ -1,4 +1,6 @@
-//! A server's process: its own group, its stderr kept, its end certain.
+//! A server's process: below a keeper where there is one, its own group, its stderr kept, its end certain.
+//!
+//! It speaks no MCP, and decides nothing about when a server starts or ends.
 
 use std::collections::VecDeque;
 use std::process::Stdio;
@@ -6,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use tokio::io::AsyncReadExt;
@@ -14,6 +16,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use super::ServerSpec;
+use crate::guard::Keeper;
 
 /// How long a server gets after each step of its ending.
 const STEP: Duration = Duration::from_millis(700);
@@ -21,10 +24,11 @@ const STEP: Duration = Duration::from_millis(700);
 /// How long the last of a dead server's stderr may take to be read.
 const STDERR_END: Duration = Duration::from_millis(100);
 
-/// A running server process. Dropping it kills the whole group.
+/// A running server process, or its keeper. Dropping it kills everything below.
 pub(super) struct Process {
     child: Child,
     group: Pid,
+    is_kept: bool,
     stderr: Arc<Mutex<VecDeque<u8>>>,
     stderr_task: JoinHandle<()>,
 }
@@ -35,13 +39,24 @@ pub(super) struct Pipes {
     pub(super) stdout: ChildStdout,
 }
 
+/// How a server ended.
+pub(super) struct Ended {
+    /// The last that it wrote.
+    pub(super) stderr: StderrTail,
+    /// Why it never started.
+    pub(super) not_started: Option<std::io::Error>,
+}
+
 /// The last bytes of a server's stderr, readable after its end.
 #[derive(Clone)]
 pub(super) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
 
 impl Process {
     pub(super) fn start(spec: &ServerSpec, stderr_bytes_max: usize) -> std::io::Result<(Self, Pipes)> {
-        let mut command = Command::new(&spec.program);
+        let mut command = match &spec.keeper {
+            Some(keeper) => Command::from(keeper.command(&spec.program)),
+            None => Command::new(&spec.program),
+        };
         command
             .args(&spec.args)
             .envs(spec.env.iter().map(|(name, value)| (name, value)))
@@ -60,7 +75,8 @@ impl Process {
         let pipe = child.stderr.take().ok_or_else(missing)?;
         let stderr = Arc::new(Mutex::new(VecDeque::new()));
         let stderr_task = tokio::spawn(keep_tail(pipe, Arc::clone(&stderr), stderr_bytes_max));
-        let process = Self { child, group: Pid::from_raw(pid), stderr, stderr_task };
+        let is_kept = spec.keeper.is_some();
+        let process = Self { child, group: Pid::from_raw(pid), is_kept, stderr, stderr_task };
         Ok((process, Pipes { stdin, stdout }))
     }
 
@@ -68,23 +84,34 @@ impl Process {
         StderrTail(Arc::clone(&self.stderr))
     }
 
-    /// Ends the group and returns its last words: its stdin is closed already; then SIGTERM, then SIGKILL, each after a while.
-    pub(super) async fn end(mut self) -> StderrTail {
+    /// Ends the server and all that it started: its stdin is closed already; then SIGTERM, then SIGKILL, each after a
+    /// while.
+    pub(super) async fn end(mut self) -> Ended {
         if !self.ended_within(STEP).await {
             self.signal(Signal::SIGTERM);
-            self.ended_within(STEP).await;
+            if !self.ended_within(STEP).await {
+                self.end_at_once();
+                self.ended_within(STEP).await;
+            }
         }
-        // Also when the leader has ended: npx and uvx leave grandchildren. It is not reaped yet, so that its number
-        // still names this group and no other.
+        // Also when the leader has ended: npx and uvx leave grandchildren, and a keeper can be killed. It is not reaped
+        // yet, so that its number still names this group and no other.
         self.signal(Signal::SIGKILL);
-        if let Err(error) = self.child.wait().await {
-            tracing::debug!(%error, "a server's process could not be reaped");
-        }
+        let status = self.child.wait().await;
         // The group is dead, so its stderr ends, unless a process that left the group holds it.
         if tokio::time::timeout(STDERR_END, &mut self.stderr_task).await.is_err() {
             self.stderr_task.abort();
         }
-        self.stderr()
+        let stderr = self.stderr();
+        let not_started = match status {
+            Ok(status) if self.is_kept => Keeper::not_started(status, &stderr.last_words()),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::debug!(%error, "a server's process could not be reaped");
+                None
+            }
+        };
+        Ended { stderr, not_started }
     }
 
     async fn ended_within(&self, limit: Duration) -> bool {
@@ -100,6 +127,15 @@ impl Process {
         tokio::time::timeout(limit, ended).await.is_ok()
     }
 
+    /// A keeper finds also those that have left the group, and ends after them.
+    fn end_at_once(&self) {
+        if !self.is_kept {
+            self.signal(Signal::SIGKILL);
+        } else if let Err(error) = kill(self.group, Keeper::AT_ONCE) {
+            tracing::debug!(%error, "a server's keeper had gone");
+        }
+    }
+
     fn signal(&self, signal: Signal) {
         match killpg(self.group, signal) {
             Ok(()) | Err(Errno::ESRCH) => {}
@@ -112,7 +148,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         // None once it was reaped by `end`.
         if self.child.id().is_some() {
-            self.signal(Signal::SIGKILL);
+            self.end_at_once();
         }
         self.stderr_task.abort();
     }

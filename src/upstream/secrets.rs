@@ -45,6 +45,7 @@ mod tests {
             args: vec![],
             env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             cwd: None,
+            keeper: None,
         };
         let secrets = Secrets::of(&[
             spec("a", &[("KEY", "sk-123"), ("LONG", "sk-1234567"), ("MODE", "prod")]),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::guard::Keeper;
 use crate::names::ServerName;
 
 /// How to start one server over stdio.
@@ -17,4 +18,6 @@ pub struct ServerSpec {
     pub env: Vec<(String, String)>,
     /// Where it runs; the bridge's own folder by default.
     pub cwd: Option<PathBuf>,
+    /// Ends whatever it starts; nothing where the system has no such thing.
+    pub keeper: Option<Keeper>,
 }

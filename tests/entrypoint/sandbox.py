@@ -27,7 +27,9 @@ LIMITS = {
     "calls_in_flight": 64,
     "memory_bytes": 0,
     "open_files": 1024,
+    "processes": 0,
     "heartbeat_ms": 0,
+    "allow_unfiltered": 0,
 }
 
 Frame = dict[str, Any]

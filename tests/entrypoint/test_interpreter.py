@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
+import re
+import sys
+from pathlib import Path
 
 import pytest
 
-from sandbox import Sandbox
+from sandbox import ENTRYPOINT, Sandbox
+
+sys.path.insert(0, str(ENTRYPOINT))
+from hotcell_sandbox.forking import ByFork
 
 
 def test_variables_persist(sandbox: Sandbox) -> None:
@@ -121,6 +128,17 @@ def test_endless_recursion_keeps_variables(sandbox: Sandbox) -> None:
     assert sandbox.run("x")["value"] == "7"
 
 
+def test_traceback_of_a_million_frames_is_cut_in_its_middle(sandbox: Sandbox) -> None:
+    deep = "def f(n):\n  if n == 0: raise KeyError('deep')\n  f(n - 1)\nf(300_000)"
+    error = sandbox.run(f"import sys\nsys.setrecursionlimit(10**6)\n{deep}")["error"]
+    # Those of the runtime, a few, are counted too.
+    cut = r"\(296,00\d frames left out in the middle\)\nTraceback \(most recent call last\):\n"
+    assert re.match(cut, error["traceback"])
+    assert error["traceback"].endswith("\nKeyError: 'deep'")
+    assert "line 6, in <module>" in error["traceback"] and "line 4, in f" in error["traceback"]
+    assert error["line"] == 4
+
+
 @pytest.mark.parametrize(
     ("argument", "code", "stderr"),
     [("", 0, ""), ("3", 3, ""), ("-1", 255, ""), ("'text'", 1, "text\n"), ("True", 1, "")],
@@ -152,6 +170,22 @@ def test_closed_descriptors_are_back_in_the_next_run(sandbox: Sandbox) -> None:
     sandbox.run("import os\nfor fd in (0, 1, 2): os.close(fd)")
     done = sandbox.run("import sys\nprint('out'); print('err', file=sys.stderr)\nos.read(0, 1)")
     assert (done["stdout"], done["stderr"], done["value"]) == ("out\n", "err\n", "b''")
+
+
+def test_descriptors_wait_again_in_the_next_run(sandbox: Sandbox) -> None:
+    nonblocking = "import os\nfor fd in map(int, os.listdir('/proc/self/fd')):\n  try: os.set_blocking(fd, False)\n  "
+    sandbox.run(nonblocking + "except OSError: pass")
+    done = sandbox.run("print('x' * 3_000_000)\nprint('end')")
+    assert (done["outcome"], len(done["stdout"])) == ("finished", 3_000_005)
+
+
+def test_hooks_that_raise_end_with_the_run(sandbox: Sandbox) -> None:
+    hooks = (
+        "import sys\nx = 1\ndef hook(*_): raise ValueError('hook')\nsys.settrace(hook)\nsys.setprofile(hook)\nlen('')"
+    )
+    done = sandbox.run(hooks)
+    assert (done["outcome"], done["error"]["message"]) == ("raised", "hook")
+    assert sandbox.run("(sys.gettrace(), sys.getprofile(), x)")["value"] == "(None, None, 1)"
 
 
 @pytest.mark.parametrize(
@@ -254,6 +288,28 @@ def test_threads_and_subprocesses_of_multiprocessing_work(sandbox: Sandbox) -> N
         "t = threading.Thread(target=print, args=('thread',)); t.start(); t.join()"
     )
     assert sandbox.run(code)["stdout"] == "[2, 4]\nthread\n"
+
+
+def test_multiprocessing_forks_where_the_default_of_python_is_another(tmp_path: Path) -> None:
+    # As Python 3.14 has it.
+    (tmp_path / "context.py").write_text(
+        "class DefaultContext:\n    def __init__(self, context): self.context = context\n"
+        "_concrete_contexts = {'fork': 'fork', 'forkserver': 'forkserver'}\n"
+        "_default_context = DefaultContext(_concrete_contexts['forkserver'])\n"
+    )
+    spec = ByFork().find_spec("multiprocessing.context", [str(tmp_path)])
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module._default_context.context == "fork"
+    assert ByFork().find_spec("multiprocessing.pool", [str(tmp_path)]) is None
+
+
+def test_multiprocessing_forks_by_default(sandbox: Sandbox) -> None:
+    code = "import multiprocessing.context\nsys_loader = type(multiprocessing.context.__loader__).__module__\n"
+    assert sandbox.run(code + "sys_loader, multiprocessing.get_start_method()")["value"] == (
+        "('hotcell_sandbox.forking', 'fork')"
+    )
 
 
 def test_forked_child_ends_with_the_code_and_sends_no_frame(sandbox: Sandbox) -> None:

@@ -367,6 +367,16 @@ def test_silence_of_the_bridge_ends_the_supervisor() -> None:
         assert sandbox.process.wait(30) == 0
 
 
+def test_a_supervisor_that_stood_still_itself_counts_what_came_meanwhile() -> None:
+    with Sandbox(heartbeat_ms=300) as sandbox:
+        os.kill(sandbox.process.pid, signal.SIGSTOP)
+        sandbox.supervise({"type": "ping", "seq": 7})
+        time.sleep(0.5)
+        os.kill(sandbox.process.pid, signal.SIGCONT)
+        sandbox.wait("pong", seq=7)
+        assert sandbox.process.wait(30) == 0
+
+
 def test_five_workers_that_die_before_a_run_end_the_sandbox(sandbox: Sandbox) -> None:
     for number in range(1, 6):
         os.kill(children(sandbox.process.pid)[0], signal.SIGKILL)

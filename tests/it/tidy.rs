@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms and floors: a room uses rooms on lower floors only.
-const FLOORS: [(&str, u8); 17] = [
+const FLOORS: [(&str, u8); 18] = [
     ("names", 0),
     ("limits", 0),
     ("text", 0),
     ("protocol", 1),
     ("jsonrpc", 1),
     ("run", 1),
+    ("guard", 1),
     ("engine", 2),
     ("upstream", 2),
     ("catalog", 2),

@@ -112,6 +112,8 @@ fn a_thousand_calls_at_once_get_each_its_own_answer(engine: &Engine) {
 fn a_call_that_nobody_waits_for_any_longer_is_cancelled_at_the_server(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let mut bridge = bridge(engine, &fixture);
+    // Started before, or its start is all that is waited for.
+    bridge.ok("await mcp_fixture.pid()");
     let code = "import asyncio\ntry:\n  await asyncio.wait_for(mcp_fixture.hang(), 0.2)\n\
                 except asyncio.TimeoutError:\n  print('gave up')\nawait mcp_fixture.echo(text='next')";
     assert_eq!(

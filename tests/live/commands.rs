@@ -18,7 +18,7 @@ fn run(home: &Home, arguments: &[&str], stdin: &str) -> Output {
     let mut output = home.run_with(arguments, stdin);
     let is_notice = |line: &&str| {
         line.starts_with("hotcell: the container engine is rootful")
-            || line.ends_with(" is not enforced by this engine")
+            || line.contains(" is not enforced by this engine: hotcell watches it")
     };
     let lines = output.stderr.lines().filter(|line| !is_notice(line));
     output.stderr = lines.map(|line| format!("{line}\n")).collect();
@@ -83,7 +83,7 @@ fn run_leaves_nothing(engine: &Engine) {
     eventually("the container goes", std::time::Duration::from_secs(3), || {
         engine.containers_of(&owners).is_empty()
     });
-    assert!(!fixture.pids().iter().any(|pid| crate::support::is_alive(*pid)));
+    assert!(!fixture.pids().iter().any(|pid| crate::support::processes::is_alive(*pid)));
 }
 
 fn doctor_tells_engine_image_and_limits(engine: &Engine) {

@@ -6,7 +6,8 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::on_every_engine;
-use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually, is_alive};
+use crate::support::processes::is_alive;
+use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
 on_every_engine!(
     an_idle_sandbox_is_stopped_and_the_next_run_says_so,
@@ -18,13 +19,12 @@ on_every_engine!(
     nothing_is_left_when_the_end_comes_in_the_middle_of_a_call,
     nothing_is_left_of_servers_that_ignore_every_ending,
     nothing_is_left_when_the_end_comes_while_the_sandbox_starts,
-    nothing_is_left_when_the_bridge_is_killed,
+    a_container_that_is_removed_in_a_run_is_told_at_once,
+    a_bridge_that_stands_still_for_nine_seconds_keeps_its_variables,
 );
 
 /// How long everything may take to go.
 const AT_EXIT: Duration = Duration::from_secs(3);
-/// The same when nobody was there to take it down: the supervisor notices.
-const AFTER_A_KILL: Duration = Duration::from_secs(10);
 
 fn an_idle_sandbox_is_stopped_and_the_next_run_says_so(engine: &Engine) {
     let home = Home::on(engine).env("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", "1");
@@ -69,12 +69,20 @@ fn a_container_that_is_removed_while_idle_is_replaced_and_said(engine: &Engine) 
 }
 
 fn a_container_that_is_killed_in_a_run_is_told_at_once(engine: &Engine) {
+    goes_in_a_run(engine, Engine::kill_container);
+}
+
+fn a_container_that_is_removed_in_a_run_is_told_at_once(engine: &Engine) {
+    goes_in_a_run(engine, Engine::remove_container);
+}
+
+fn goes_in_a_run(engine: &Engine, end: fn(&Engine, &str)) {
     let fixture = Fixture::new(&[]);
     let home = Home::on(engine).server("fixture", fixture.entry());
     let mut bridge = Bridge::start(&home).warm();
     let id = bridge.send_run(json!({"code": "print('tick')\nawait mcp_fixture.hang()", "timeout": 60}));
     eventually("the run is under way", PATIENCE, || !fixture.ledger().is_empty());
-    engine.kill_container(&engine.containers_of(&home.owners())[0]);
+    end(engine, &engine.containers_of(&home.owners())[0]);
     let reply = bridge.reply(id);
     assert!(reply.text.starts_with("status: error\ntick\nerror: the sandbox went away"), "{}", reply.text);
     assert!(reply.text.contains("state: variables lost; the next run starts with a fresh interpreter"));
@@ -105,9 +113,13 @@ fn leaves_nothing(
     }
     let owners = home.owners();
     let containers = || engine.containers_of(&owners);
+    let each = 1 + flags.iter().filter(|flag| ["--grandchild", "--escapee"].contains(flag)).count();
+    eventually("the grandchildren start", PATIENCE, || {
+        fixtures.iter().all(|fixture| fixture.pids().len() == each)
+    });
     let pids: Vec<i32> = fixtures.iter().flat_map(Fixture::pids).collect();
     assert_eq!(containers().len(), 1);
-    assert!(pids.len() >= 2 && pids.iter().all(|pid| is_alive(*pid)), "{pids:?}");
+    assert!(pids.iter().all(|pid| is_alive(*pid)), "{pids:?}");
     end(&mut bridge);
     let (status, took) = bridge.wait(within);
     let left = within.saturating_sub(took);
@@ -134,7 +146,8 @@ fn nothing_is_left_when_the_end_comes_in_the_middle_of_a_call(engine: &Engine) {
 }
 
 fn nothing_is_left_of_servers_that_ignore_every_ending(engine: &Engine) {
-    leaves_nothing(engine, &["--ignore-endings", "--grandchild"], "", AT_EXIT, Bridge::hang_up);
+    let flags = ["--ignore-endings", "--grandchild", "--escapee"];
+    leaves_nothing(engine, &flags, "", AT_EXIT, Bridge::hang_up);
 }
 
 fn nothing_is_left_when_the_end_comes_while_the_sandbox_starts(engine: &Engine) {
@@ -149,9 +162,11 @@ fn nothing_is_left_when_the_end_comes_while_the_sandbox_starts(engine: &Engine) 
     }
 }
 
-fn nothing_is_left_when_the_bridge_is_killed(engine: &Engine) {
-    leaves_nothing(engine, &[], "", AFTER_A_KILL, |bridge| bridge.signal(Signal::SIGKILL));
-    leaves_nothing(engine, &[], "await mcp_one.hang()", AFTER_A_KILL, |bridge| {
-        bridge.signal(Signal::SIGKILL)
-    });
+fn a_bridge_that_stands_still_for_nine_seconds_keeps_its_variables(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    bridge.ok("x = 1");
+    bridge.signal(Signal::SIGSTOP);
+    std::thread::park_timeout(Duration::from_secs(9));
+    bridge.signal(Signal::SIGCONT);
+    assert_eq!(bridge.ok("x"), "1");
 }

@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+
+use crate::support::processes::is_alive;
 use crate::support::{Bridge, Engine, Home, eventually};
 
 /// Process numbers of Podman services below this folder.
@@ -27,18 +30,27 @@ fn the_bridge_starts_podmans_service_and_ends_it() {
         return;
     }
     let home = Home::new().env("MCP_BRIDGE_RUNTIME", "podman").env("MCP_BRIDGE_PREWARM", "0");
-    let temporary = home.path().join("tmp");
-    std::fs::create_dir(&temporary).unwrap();
-    let folder = temporary.to_str().unwrap().to_owned();
-    let home = home.env("TMPDIR", &folder);
+    let folder = home.path().join("run/hotcell").to_str().unwrap().to_owned();
+    let left =
+        || std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
     let mut bridge = Bridge::start(&home);
     assert_eq!(services(&folder), [0; 0], "not before the first run");
     assert_eq!(bridge.first("1 + 1"), "2");
     assert_eq!(services(&folder).len(), 1);
+    // Longer than a service without connections stays: the sandbox's own is one.
+    std::thread::park_timeout(Duration::from_secs(7));
+    assert_eq!(bridge.ok("2 + 2"), "4");
     bridge.hang_up();
     bridge.wait(Duration::from_secs(3));
     eventually("the service goes", Duration::from_secs(3), || services(&folder).is_empty());
-    let left: Vec<_> =
-        std::fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("hotcell-podman-")), "{left:?}");
+    assert_eq!(left(), [""; 0]);
+
+    let mut bridge = Bridge::start(&home);
+    assert_eq!(bridge.first("1 + 1"), "2");
+    let serves = services(&folder);
+    assert_eq!(serves.len(), 1);
+    bridge.signal(Signal::SIGKILL);
+    let within = Duration::from_secs(10);
+    let took = eventually("the service ends by itself", within, || !is_alive(serves[0]));
+    eventually("its folder goes", within.saturating_sub(took), || left().is_empty());
 }

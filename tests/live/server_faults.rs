@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::on_every_engine;
-use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually, is_alive};
+use crate::support::processes::is_alive;
+use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
 on_every_engine!(
     a_server_that_dies_in_a_call_is_said_and_started_again_by_the_next,
@@ -90,7 +91,7 @@ fn a_server_that_never_answers_costs_its_own_calls_only(engine: &Engine) {
     let mut bridge = Bridge::start(&home).warm();
     let code = "import asyncio\nmute = asyncio.ensure_future(mcp_mute.echo(text='?'))\n\
                 print(await mcp_good.echo(text='fine'))\nawait mute";
-    let reply = bridge.run_with(json!({"code": code, "timeout": 1}));
+    let reply = bridge.run_with(json!({"code": code, "timeout": 3}));
     assert!(reply.text.starts_with("status: timeout\nfine\n"), "{}", reply.text);
     assert_eq!(bridge.ok("await mcp_good.echo(text='still fine')"), "'still fine'");
     bridge.hang_up();

@@ -15,6 +15,9 @@ pub struct Engine {
     address: String,
 }
 
+/// The image that sandboxes have.
+const IMAGE: &str = "localhost/hotcell-sandbox:latest";
+
 /// Variables and the names that people read.
 pub const ENGINES: [(&str, &str); 3] = [
     ("HOTCELL_TEST_PODMAN_ROOTFUL", "podman-rootful"),
@@ -88,6 +91,22 @@ impl Engine {
         containers.filter(is_owned).map(|container| container["Id"].as_str().unwrap().to_owned()).collect()
     }
 
+    /// Creates a container, not started, with these labels; returns its id.
+    pub fn create_container(&self, labels: &Value) -> String {
+        let body = serde_json::json!({"Image": IMAGE, "Cmd": ["true"], "Labels": labels});
+        let created = self.send("POST", "/v1.41/containers/create", &body.to_string());
+        let created: Value = serde_json::from_slice(&created).expect("the engine answers with JSON");
+        created["Id"].as_str().unwrap_or_else(|| panic!("no container: {created}")).to_owned()
+    }
+
+    /// Ids of all containers, running or not.
+    pub fn containers(&self) -> Vec<String> {
+        let listed: Value = serde_json::from_slice(&self.request("GET", "/v1.41/containers/json?all=1"))
+            .expect("the engine lists containers as JSON");
+        let listed = listed.as_array().expect("the engine lists containers");
+        listed.iter().map(|container| container["Id"].as_str().unwrap().to_owned()).collect()
+    }
+
     pub fn remove_container(&self, id: &str) {
         self.request("DELETE", &format!("/v1.41/containers/{id}?force=true"));
     }
@@ -101,16 +120,47 @@ impl Engine {
         serde_json::from_slice(&inspected).expect("the engine describes a container as JSON")
     }
 
-    /// HTTP/1.0, so that the body ends with the connection and comes in one piece.
+    /// Runs a container of this configuration to its end, and returns what it wrote to its stdout.
+    pub fn run_container(&self, configuration: &Value) -> String {
+        let created = self.send("POST", "/v1.41/containers/create", &configuration.to_string());
+        let created: Value = serde_json::from_slice(&created).expect("the engine answers in JSON");
+        let id = created["Id"].as_str().unwrap_or_else(|| panic!("{}: {created}", self.name)).to_owned();
+        let started = self.request("POST", &format!("/v1.41/containers/{id}/start"));
+        self.request("POST", &format!("/v1.41/containers/{id}/wait"));
+        let logs = self.request("GET", &format!("/v1.41/containers/{id}/logs?stdout=1&stderr=1"));
+        self.remove_container(&id);
+        assert!(started.is_empty(), "{}: {}", self.name, String::from_utf8_lossy(&started));
+        let (stdout, stderr) = streams(&logs);
+        assert!(stderr.is_empty(), "{}: {stderr}", self.name);
+        stdout
+    }
+
     fn request(&self, method: &str, path: &str) -> Vec<u8> {
+        self.send(method, path, "")
+    }
+
+    /// HTTP/1.0, so that the answer's body ends with the connection and comes in one piece.
+    fn send(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
         let mut stream = UnixStream::connect(self.address.strip_prefix("unix://").unwrap()).unwrap();
-        let head = format!("{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Length: 0\r\n\r\n");
-        stream.write_all(head.as_bytes()).unwrap();
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Type: application/json\r\n");
+        stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes()).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let body = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("an HTTP answer") + 4;
         answer.split_off(body)
     }
+}
+
+/// Stdout and stderr of a container's log: pieces with their stream and length before each.
+fn streams(mut log: &[u8]) -> (String, String) {
+    let mut streams = [Vec::new(), Vec::new()];
+    while let Some((head, rest)) = log.split_at_checked(8) {
+        let length = u32::from_be_bytes(head[4..].try_into().unwrap()) as usize;
+        streams[usize::from(head[0] == 2)].extend_from_slice(&rest[..length]);
+        log = &rest[length..];
+    }
+    streams.map(|bytes| String::from_utf8(bytes).expect("a log of text")).into()
 }
 
 /// The variable's line in the file that the set-up wrote.

@@ -44,6 +44,9 @@ struct Flags {
     awkward_names: bool,
     ignore_endings: bool,
     grandchild: bool,
+    escapee: bool,
+    leave: bool,
+    keeps_environment: bool,
     stderr_noise: bool,
     garbage: bool,
     crash_at_start: bool,
@@ -69,6 +72,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if flags.leave {
+        leave(&flags);
+        return ExitCode::SUCCESS;
+    }
     note_pid(&flags);
     if flags.ignore_endings {
         let mut endings = SigSet::empty();
@@ -76,7 +83,10 @@ fn main() -> ExitCode {
         endings.thread_block().expect("a thread may block its signals");
     }
     if flags.grandchild {
-        spawn_grandchild(&flags);
+        spawn(&flags, &["--ignore-endings"]);
+    }
+    if flags.escapee {
+        spawn(&flags, &["--leave"]);
     }
     if flags.crash_at_start {
         eprintln!("fixture_server: the token is missing");
@@ -102,6 +112,9 @@ fn flags() -> Result<Flags, String> {
             "--awkward-names" => flags.awkward_names = true,
             "--ignore-endings" => flags.ignore_endings = true,
             "--grandchild" => flags.grandchild = true,
+            "--escapee" => flags.escapee = true,
+            "--leave" => flags.leave = true,
+            "--keep-environment" => flags.keeps_environment = true,
             "--stderr-noise" => flags.stderr_noise = true,
             "--garbage" => flags.garbage = true,
             "--crash-at-start" => flags.crash_at_start = true,
@@ -130,16 +143,28 @@ fn note_pid(flags: &Flags) {
     }
 }
 
-/// A child that outlives whatever it can: it ignores all endings, and holds none of the server's pipes.
+/// What daemons do to get away: a session of its own, no parent, and nothing of the server's environment.
+fn leave(flags: &Flags) {
+    nix::unistd::setsid().expect("it leads no group yet");
+    spawn(flags, &["--ignore-endings"]);
+}
+
+/// A child that holds none of the server's pipes and nothing of its environment.
 // Whoever started the server must find it, so nobody waits for it here.
 #[allow(clippy::zombie_processes)]
-fn spawn_grandchild(flags: &Flags) {
+fn spawn(flags: &Flags, arguments: &[&str]) {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
-    command.arg("--ignore-endings").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if !flags.keeps_environment {
+        command.env_clear();
+    }
     if let Some(state) = &flags.state {
         command.arg("--state").arg(state);
     }
-    command.spawn().expect("a grandchild");
+    if flags.keeps_environment {
+        command.arg("--keep-environment");
+    }
+    command.spawn().expect("a child");
 }
 
 impl Server {

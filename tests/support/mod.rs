@@ -7,9 +7,12 @@
 #![allow(dead_code)]
 
 pub mod bridge;
+pub mod engine_gate;
+pub mod engine_proxy;
 pub mod engines;
 pub mod fixture;
 pub mod home;
+pub mod processes;
 
 pub use bridge::Bridge;
 pub use engines::Engine;
@@ -32,12 +35,6 @@ pub fn eventually(what: &str, within: Duration, mut holds: impl FnMut() -> bool)
         assert!(started.elapsed() < within, "{what}: not within {within:?}");
         std::thread::park_timeout(Duration::from_millis(10));
     }
-}
-
-/// Whether a process is there; a zombie is not.
-pub fn is_alive(pid: i32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 /// Where cargo puts the programs of this package.

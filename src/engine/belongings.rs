@@ -1,0 +1,196 @@
+//! What a bridge has with an engine, as its guardian is told it, and how that is removed when the bridge is gone.
+//!
+//! It removes what carries the owner's label and the owner's files, and nothing else.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::query_parameters::KillContainerOptionsBuilder;
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::container::remove;
+use super::error::EngineError;
+use super::find::{Choice, Engine, Places, find};
+use super::owner::{OWNER, SANDBOX, list, remove_files, sockets_of};
+
+/// What there is, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Belongings {
+    /// The owner's lock.
+    pub lock: PathBuf,
+    /// Where the engine listens; nothing before one was found.
+    pub engine: Option<String>,
+    /// The `ssh` program, which reaches some engines.
+    pub ssh: Option<PathBuf>,
+    /// The number of the sandbox that the engine was asked for and has not answered yet.
+    pub creating: Option<u64>,
+}
+
+/// How long a dead bridge's lock may still be held: the kernel closes its files one after the other.
+const RELEASE: Duration = Duration::from_secs(5);
+/// How long an engine that does not answer is asked again: it may be starting.
+const UNREACHABLE: Duration = Duration::from_secs(60);
+/// How long a container may take to appear that was asked for by a bridge now dead.
+const APPEARING: Duration = Duration::from_secs(6);
+/// One look at the engine, with what it removes.
+const LOOK: Duration = Duration::from_secs(15);
+/// Between two looks: first and longest.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+
+impl Belongings {
+    /// Removes them, once their owner is dead.
+    ///
+    /// # Errors
+    /// When the engine did not answer in all the time, or would not remove a container. The owner's files are gone then
+    /// as well; the next start looks for the containers again.
+    pub async fn remove(&self) -> Result<(), EngineError> {
+        // Held meanwhile, so that no other bridge does the same.
+        let _lock = taken_over(&self.lock).await;
+        let removed = match &self.engine {
+            Some(address) => self.remove_containers(address).await,
+            None => Ok(()),
+        };
+        remove_files(&self.lock);
+        removed
+    }
+
+    async fn remove_containers(&self, address: &str) -> Result<(), EngineError> {
+        let started = Instant::now();
+        let mut awaited = self.creating;
+        let mut pause = PAUSE.0;
+        let mut engine = None;
+        loop {
+            let looked = match tokio::time::timeout(LOOK, self.look(address, &mut engine)).await {
+                Ok(looked) => looked,
+                Err(_) => Err(EngineError::Timeout { action: "remove containers", after: LOOK }),
+            };
+            match looked {
+                Ok(found) => {
+                    awaited = awaited.filter(|number| !found.contains(number));
+                    if found.is_empty() && (awaited.is_none() || started.elapsed() > APPEARING) {
+                        return Ok(());
+                    }
+                    if started.elapsed() > UNREACHABLE {
+                        return Err(EngineError::Timeout { action: "remove containers", after: UNREACHABLE });
+                    }
+                }
+                // Podman's service of the bridge's own ends with the bridge, and so do the containers.
+                Err(error) if started.elapsed() > UNREACHABLE || self.is_private(address) => {
+                    return Err(error);
+                }
+                Err(_) => engine = None,
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+
+    /// Removes what is there now; returns the numbers of the sandboxes that were.
+    async fn look(&self, address: &str, engine: &mut Option<Engine>) -> Result<Vec<u64>, EngineError> {
+        let engine = match engine {
+            Some(engine) => engine,
+            none => none.insert(find(&self.places(address), &sockets_of(&self.lock)).await?),
+        };
+        let docker: &Docker = &engine.docker;
+        let owner = self.lock.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut found = Vec::new();
+        for container in list(docker, OWNER, &owner).await? {
+            let number = container.labels.as_ref().and_then(|labels| labels.get(SANDBOX)?.parse().ok());
+            found.push(number.unwrap_or_default());
+            let Some(id) = container.id else { continue };
+            // First, since Podman asks politely before it removes by force. One that does not run cannot be killed.
+            let at_once = KillContainerOptionsBuilder::default().signal("KILL").build();
+            let _killed_or_not_running = docker.kill_container(&id, Some(at_once)).await;
+            if let Err(error) = remove(docker, &id).await {
+                // Busy with being started, perhaps: the next look tries again.
+                tracing::debug!(%error, container = id, "a container could not be removed yet");
+            }
+        }
+        Ok(found)
+    }
+
+    fn places(&self, address: &str) -> Places {
+        Places {
+            choice: Choice::At(address.to_owned()),
+            container_host: None,
+            docker_host: None,
+            runtime_dir: None,
+            root: false,
+            podman: None,
+            ssh: self.ssh.clone(),
+            home: None,
+            mark: None,
+        }
+    }
+
+    fn is_private(&self, address: &str) -> bool {
+        address
+            .strip_prefix("unix://")
+            .is_some_and(|path| Path::new(path).starts_with(sockets_of(&self.lock)))
+    }
+}
+
+/// The lock, as soon as its owner is dead; nothing when there is none.
+async fn taken_over(path: &Path) -> Option<Flock<File>> {
+    let started = Instant::now();
+    let mut file = File::open(path).ok()?;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Some(lock),
+            Err((back, _)) if started.elapsed() < RELEASE => file = back,
+            Err(_) => return None,
+        }
+        tokio::time::sleep(PAUSE.0).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::owner::{Owner, lock_path};
+    use super::*;
+
+    fn belongings(lock: PathBuf) -> Belongings {
+        Belongings { lock, engine: None, ssh: None, creating: None }
+    }
+
+    #[tokio::test]
+    async fn the_files_of_a_dead_owner_go_once_its_lock_is_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = Owner::claim(lock_path(dir.path(), "x")).unwrap();
+        std::fs::create_dir(owner.sockets()).unwrap();
+        let told = belongings(owner.lock().to_owned());
+        let removing = tokio::spawn(async move { told.remove().await });
+        tokio::task::yield_now().await;
+        assert!(owner.lock().exists(), "its owner lives");
+        let (lock, sockets) = (owner.lock().to_owned(), owner.sockets());
+        drop(owner);
+        removing.await.unwrap().unwrap();
+        assert!(!lock.exists() && !sockets.exists());
+    }
+
+    #[tokio::test]
+    async fn a_private_socket_that_is_gone_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = lock_path(dir.path(), "x");
+        let socket = sockets_of(&lock).join("engine-1/engine.sock");
+        let address = Some(format!("unix://{}", socket.display()));
+        let told = Belongings { engine: address, ..belongings(lock) };
+        let bound = Duration::from_secs(30);
+        assert!(tokio::time::timeout(bound, told.remove()).await.expect("it gives up at once").is_err());
+    }
+
+    #[test]
+    fn what_is_told_reads_back_the_same() {
+        let told = Belongings {
+            engine: Some("unix:///run/x.sock".into()),
+            creating: Some(3),
+            ..belongings("/run/hotcell/owner-x.lock".into())
+        };
+        let line = serde_json::to_string(&told).unwrap();
+        assert_eq!(serde_json::from_str::<Belongings>(&line).unwrap(), told);
+    }
+}

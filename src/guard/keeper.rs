@@ -1,0 +1,65 @@
+//! The keeper, from the bridge's side: how a server is started below one.
+//!
+//! A keeper is a process between the bridge and a server; `subreaper` is its own side. Where the system has no
+//! subreapers servers are started without one, and only their process groups are ended.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use nix::sys::signal::Signal;
+
+/// The exit code of a keeper whose program could not be started, as shells have it; its stderr says why.
+pub(super) const NOT_STARTED: u8 = 127;
+pub(super) const NOT_STARTED_WORDS: &str = "hotcell keep: os error ";
+
+/// Starts keepers.
+#[derive(Debug, Clone)]
+pub struct Keeper {
+    program: PathBuf,
+}
+
+impl Keeper {
+    /// Ends everything below the keeper at once; other endings are for the server, and left to it.
+    pub const AT_ONCE: Signal = Signal::SIGQUIT;
+
+    /// With the program that has this mode, on systems that have subreapers.
+    #[must_use]
+    pub fn new(program: PathBuf) -> Option<Self> {
+        cfg!(target_os = "linux").then_some(Self { program })
+    }
+
+    /// A command that starts the program below a keeper. Its stderr must be a pipe that the bridge reads.
+    #[must_use]
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg0("hotcell").args(["keep", "--"]).arg(program);
+        command
+    }
+
+    /// Why the program below the keeper could not be started, when that is how the keeper ended.
+    #[must_use]
+    pub fn not_started(status: ExitStatus, stderr: &str) -> Option<std::io::Error> {
+        if status.code() != Some(NOT_STARTED.into()) {
+            return None;
+        }
+        let number = stderr.rsplit_once(NOT_STARTED_WORDS)?.1.trim().parse().ok()?;
+        Some(std::io::Error::from_raw_os_error(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_could_not_be_started_is_told_from_one_that_ended() {
+        let status = |code: i32| ExitStatus::from_raw(code << 8);
+        let error = Keeper::not_started(status(127), "hotcell keep: os error 2\n").unwrap();
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+        assert!(Keeper::not_started(status(127), "sh: lost: not found\n").is_none());
+        assert!(Keeper::not_started(status(1), "hotcell keep: os error 2\n").is_none());
+    }
+}

@@ -1,0 +1,17 @@
+//! Processes that end with the bridge, however the bridge ends: the keeper above each server, and the guardian.
+//!
+//! It knows no engine and no MCP: what the guardian is told is text to it, read by `app`.
+
+mod guardian;
+mod keeper;
+mod mark;
+#[cfg(target_os = "linux")]
+mod subreaper;
+mod tree;
+
+pub use guardian::{Guardian, LINE_BYTES_MAX};
+pub use keeper::Keeper;
+pub use mark::{Mark, PARENT_VARIABLE};
+#[cfg(target_os = "linux")]
+pub use subreaper::keep;
+pub use tree::end_marked;

@@ -1,0 +1,164 @@
+//! What the supervisor sees of its sandbox and of each worker, and the names of what can be weaker than asked for.
+//!
+//! It does not judge: `session` compares it with what was asked of the engine.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What the supervisor sees of its own sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Posture {
+    /// Of PID 1.
+    #[serde(flatten)]
+    pub process: ProcessPosture,
+    /// Whether `/` is mounted read-only.
+    pub root_read_only: bool,
+    /// Every mount.
+    pub mounts: Vec<Mount>,
+    /// What PID 1 inherited as descriptors, by number: `pipe`, `socket`, `null`, or `file` and its path.
+    pub fds: Vec<String>,
+    /// Network interfaces.
+    pub interfaces: Vec<String>,
+    /// The number of each namespace.
+    pub namespaces: BTreeMap<String, u64>,
+    /// Whether uid 0 inside is another user outside.
+    pub user_namespace: bool,
+    /// Memory that the cgroup enforces.
+    pub memory_max_bytes: Option<u64>,
+    /// Processes that the cgroup enforces.
+    pub pids_max: Option<u64>,
+    /// Thousandths of a CPU that the cgroup enforces.
+    pub cpu_max_millis: Option<u64>,
+}
+
+/// What the supervisor sees of a worker that has confined itself and has read nothing yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkerPosture {
+    /// Of its process.
+    #[serde(flatten)]
+    pub process: ProcessPosture,
+    /// Its descriptors, by number.
+    pub fds: Vec<String>,
+}
+
+/// What the kernel says of a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessPosture {
+    /// User id inside.
+    pub uid: u64,
+    /// Group id inside.
+    pub gid: u64,
+    /// Supplementary groups.
+    pub groups: Vec<u64>,
+    /// Effective capabilities, hex, as the next four.
+    pub cap_eff: String,
+    /// Permitted.
+    pub cap_prm: String,
+    /// Inheritable.
+    pub cap_inh: String,
+    /// The bounding set.
+    pub cap_bnd: String,
+    /// Ambient.
+    pub cap_amb: String,
+    /// `NoNewPrivs` of /proc/PID/status.
+    pub no_new_privs: u64,
+    /// `Seccomp` of /proc/PID/status: 2 is a filter.
+    pub seccomp: u64,
+    /// How many filters; nothing where the kernel does not say.
+    pub seccomp_filters: Option<u64>,
+    /// Hard limits; nothing for none.
+    pub rlimits: Rlimits,
+}
+
+/// Hard resource limits of a process; nothing for none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rlimits {
+    /// Bytes of a core file.
+    pub core: Option<u64>,
+    /// Bytes of data.
+    pub data: Option<u64>,
+    /// Open files.
+    pub nofile: Option<u64>,
+    /// Processes of its user.
+    pub nproc: Option<u64>,
+}
+
+/// A mount inside the sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mount {
+    /// Where.
+    pub target: String,
+    /// The file system's type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Such as `ro` and `noexec`.
+    pub options: Vec<String>,
+    /// Whether the sandbox's user may write there; devices do not count.
+    pub writable: bool,
+    /// The size of a tmpfs; 0 for no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+}
+
+macro_rules! fields {
+    ($($field:ident $name:literal $meaning:literal),* $(,)?) => {
+        /// Something in which a sandbox can be weaker than asked for.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum PostureField {
+            $(#[doc = $meaning] $field),*
+        }
+
+        impl PostureField {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$field),*];
+
+            /// As it is written.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$field => $name),*
+                }
+            }
+        }
+    };
+}
+
+fields! {
+    Uid "uid" "The user.",
+    Gid "gid" "The group.",
+    Groups "groups" "Supplementary groups.",
+    Capabilities "capabilities" "Any capability set.",
+    NoNewPrivs "no_new_privs" "Whether programs can gain privileges.",
+    Seccomp "seccomp" "The engine's filter and the worker's own.",
+    Root "root" "Whether the root is read-only.",
+    Mounts "mounts" "What is mounted, and how.",
+    Fds "fds" "Inherited descriptors.",
+    Interfaces "interfaces" "Network interfaces.",
+    Namespaces "namespaces" "Namespaces shared with the host.",
+    Rlimits "rlimits" "Resource limits of processes.",
+    Memory "memory" "The memory limit.",
+    Pids "pids" "The limit of processes.",
+    Cpus "cpus" "The limit of CPU time.",
+}
+
+impl fmt::Display for PostureField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for PostureField {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.iter().copied().find(|field| field.name() == text).ok_or(())
+    }
+}

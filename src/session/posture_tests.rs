@@ -1,0 +1,220 @@
+//! What a sandbox may look like, and that every weaker field is named.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::protocol::Rlimits;
+
+const TMPFS: &[(&str, u32)] = &[("/tmp", 64), ("/dev/shm", 64)];
+
+fn asked() -> Asked {
+    Asked {
+        uid: 65534,
+        gid: 65534,
+        memory_bytes: 512 << 20,
+        pids_max: 128,
+        cpu_millis: Some(500),
+        open_files_max: 1024,
+        tmpfs: TMPFS,
+    }
+}
+
+fn process() -> ProcessPosture {
+    let none = || "0000000000000000".to_owned();
+    ProcessPosture {
+        uid: 65534,
+        gid: 65534,
+        groups: vec![65534],
+        cap_eff: none(),
+        cap_prm: none(),
+        cap_inh: none(),
+        cap_bnd: none(),
+        cap_amb: none(),
+        no_new_privs: 1,
+        seccomp: 2,
+        seccomp_filters: Some(1),
+        rlimits: Rlimits { core: Some(0), data: None, nofile: Some(1024), nproc: Some(4096) },
+    }
+}
+
+fn mount(target: &str, kind: &str, options: &str, writable: bool) -> Mount {
+    let options = options.split(',').map(str::to_owned).collect();
+    let size_bytes = (kind == "tmpfs").then_some(64 << 20);
+    Mount { target: target.into(), kind: kind.into(), options, writable, size_bytes }
+}
+
+/// As engines make it: a selection of what was seen.
+fn mounts() -> Vec<Mount> {
+    vec![
+        mount("/", "overlay", "ro,relatime", false),
+        mount("/dev", "tmpfs", "rw,nosuid", false),
+        mount("/dev/null", "devtmpfs", "rw,nosuid,noexec", false),
+        mount("/dev/mqueue", "mqueue", "rw,nosuid,nodev,noexec", true),
+        mount("/tmp", "tmpfs", "rw,nosuid,nodev,noexec", true),
+        mount("/dev/shm", "tmpfs", "rw,nosuid,nodev,noexec", true),
+        mount("/etc/hosts", "ext4", "ro", false),
+        mount("/proc", "proc", "rw,nosuid,nodev,noexec", false),
+        mount("/proc/keys", "tmpfs", "rw,nosuid", false),
+        mount("/sys", "sysfs", "ro", false),
+        mount("/sys/fs/cgroup", "tmpfs", "rw,nosuid,nodev,noexec", true),
+    ]
+}
+
+fn good() -> Posture {
+    let own = |name: &str| (name.to_owned(), 4_026_532_180);
+    Posture {
+        process: process(),
+        root_read_only: true,
+        mounts: mounts(),
+        fds: vec!["pipe".into(), "socket".into(), "null".into()],
+        interfaces: vec!["lo".into()],
+        namespaces: BTreeMap::from(["ipc", "mnt", "net", "pid", "uts"].map(own)),
+        user_namespace: false,
+        memory_max_bytes: Some(512 << 20),
+        pids_max: Some(128),
+        cpu_max_millis: Some(500),
+    }
+}
+
+fn good_worker() -> WorkerPosture {
+    let rlimits = Rlimits { data: Some(512 << 20), ..process().rlimits };
+    let fds = ["null", "pipe", "pipe", "socket", "socket"].map(str::to_owned).to_vec();
+    WorkerPosture { process: ProcessPosture { seccomp_filters: Some(2), rlimits, ..process() }, fds }
+}
+
+fn said(found: &[Weakness]) -> Vec<String> {
+    found.iter().map(ToString::to_string).collect()
+}
+
+fn with(change: impl FnOnce(&mut Posture)) -> Vec<String> {
+    let mut posture = good();
+    change(&mut posture);
+    said(&weaknesses(&posture, &asked()))
+}
+
+fn with_mount(mount: Mount) -> Vec<String> {
+    with(|posture| {
+        posture.mounts.retain(|other| other.target != mount.target);
+        posture.mounts.push(mount);
+    })
+}
+
+fn with_worker(change: impl FnOnce(&mut WorkerPosture)) -> Vec<String> {
+    let mut worker = good_worker();
+    change(&mut worker);
+    said(&worker_weaknesses(&worker, &good(), &asked(), false))
+}
+
+#[test]
+fn a_sandbox_as_asked_has_nothing_to_report() {
+    assert_eq!(with(|_| ()), [""; 0]);
+    assert_eq!(with_worker(|_| ()), [""; 0]);
+    assert_eq!(unenforced(&good(), &asked()), vec![]);
+}
+
+#[test]
+fn every_weaker_field_is_named() {
+    assert_eq!(with(|p| p.process.uid = 0), ["uid: 0, asked was 65534"]);
+    assert_eq!(with(|p| p.process.gid = 0), ["gid: 0, asked was 65534"]);
+    assert_eq!(with(|p| p.process.groups = vec![65534, 27, 999]), ["groups: 27 999, asked was none"]);
+    assert_eq!(with(|p| p.process.cap_eff = "1".into()), ["capabilities: effective 1, asked was none"]);
+    assert_eq!(with(|p| p.process.cap_prm = "2".into()), ["capabilities: permitted 2, asked was none"]);
+    assert_eq!(with(|p| p.process.cap_inh = "3".into()), ["capabilities: inheritable 3, asked was none"]);
+    assert_eq!(with(|p| p.process.cap_bnd = String::new()), ["capabilities: bounding , asked was none"]);
+    assert_eq!(with(|p| p.process.cap_amb = "4".into()), ["capabilities: ambient 4, asked was none"]);
+    assert_eq!(with(|p| p.process.no_new_privs = 0), ["no_new_privs: 0, asked was 1"]);
+    assert_eq!(with(|p| p.process.seccomp = 0), ["seccomp: 0, asked was 2 (a filter)"]);
+    assert_eq!(with(|p| p.root_read_only = false), ["root: writable, asked was read-only"]);
+    assert_eq!(with(|p| p.interfaces.push("eth0".into())), ["interfaces: lo eth0, asked was lo"]);
+    for (name, machines) in MACHINES_OWN {
+        let named = [format!("namespaces: {name} of the machine, asked was its own")];
+        assert_eq!(with(|p| *p.namespaces.get_mut(name).unwrap() = machines), named);
+        assert_eq!(with(|p| p.namespaces.retain(|own, _| own != name)), named);
+    }
+}
+
+#[test]
+fn descriptors_beyond_the_three_streams_are_named() {
+    let extra = "fds: pipe, socket, null, file /etc, asked was three streams";
+    assert_eq!(with(|p| p.fds.push("file /etc".into())), [extra]);
+    assert_eq!(
+        with(|p| p.fds.push("pipe".into())),
+        ["fds: pipe, socket, null, pipe, asked was three streams"]
+    );
+    assert_eq!(
+        with(|p| p.fds[2] = "file /x".into()),
+        ["fds: pipe, socket, file /x, asked was three streams"]
+    );
+}
+
+#[test]
+fn every_open_mount_is_named() {
+    assert_eq!(
+        with_mount(mount("/mnt", "ext4", "ro,noexec,nosuid,nodev", false)),
+        ["mounts: /mnt (ext4, ro,noexec,nosuid,nodev), asked was no such mount"]
+    );
+    assert_eq!(
+        with_mount(mount("/tmp", "tmpfs", "rw,nosuid,nodev", true)),
+        ["mounts: /tmp (tmpfs, rw,nosuid,nodev), asked was tmpfs,noexec,nosuid,nodev"]
+    );
+    assert_eq!(
+        with_mount(mount("/tmp", "ext4", "rw,nosuid,nodev,noexec", true)),
+        ["mounts: /tmp (ext4, rw,nosuid,nodev,noexec), asked was tmpfs,noexec,nosuid,nodev"]
+    );
+    let sized = |size_bytes| Mount { size_bytes, ..mount("/tmp", "tmpfs", "rw,nosuid,nodev,noexec", true) };
+    assert_eq!(with_mount(sized(Some(65 << 20))), ["mounts: /tmp with 65 MiB, asked was 64 MiB"]);
+    for none in [Some(0), None] {
+        assert_eq!(with_mount(sized(none)), ["mounts: /tmp with no size, asked was 64 MiB"]);
+    }
+    assert_eq!(
+        with_mount(mount("/etc/hosts", "ext4", "rw", true)),
+        ["mounts: /etc/hosts (ext4, rw) open to the code, asked was shut"]
+    );
+    assert_eq!(
+        with_mount(Mount { size_bytes: Some(0), ..mount("/proc/x", "tmpfs", "noexec,nosuid,nodev", true) }),
+        ["mounts: /proc/x (tmpfs, noexec,nosuid,nodev) open to the code, asked was shut"]
+    );
+    assert_eq!(with_mount(mount("/sys", "sysfs", "rw", false)), ["mounts: /sys (sysfs, rw), asked was ro"]);
+    assert_eq!(
+        with(|p| p.mounts.retain(|mount| mount.target != "/dev/shm")),
+        ["mounts: none at /dev/shm, asked was a tmpfs"]
+    );
+}
+
+#[test]
+fn a_worker_without_its_own_lock_is_named() {
+    let no_filter = ["seccomp: no filter of the interpreter's own, asked was one"];
+    assert_eq!(with_worker(|w| w.process.seccomp_filters = Some(1)), no_filter);
+    // Kernels that do not count filters: the worker would not have started without.
+    assert_eq!(with_worker(|w| w.process.seccomp_filters = None), [""; 0]);
+    assert_eq!(with_worker(|w| w.process.no_new_privs = 0), ["no_new_privs: 0, asked was 1"]);
+    assert_eq!(with_worker(|w| w.process.rlimits.core = None), ["rlimits: core unlimited, asked was 0"]);
+    assert_eq!(
+        with_worker(|w| w.process.rlimits.nofile = Some(4096)),
+        ["rlimits: nofile 4096, asked was 1024"]
+    );
+    assert_eq!(
+        with_worker(|w| w.process.rlimits.data = None),
+        ["rlimits: data unlimited, asked was 536870912"]
+    );
+    assert_eq!(
+        with_worker(|w| w.fds.push("file /etc".into())),
+        ["fds: null, pipe, pipe, socket, socket, file /etc, asked was null, pipe, pipe, socket, socket"]
+    );
+}
+
+#[test]
+fn every_ignored_limit_is_named() {
+    let ignored = Posture { memory_max_bytes: None, pids_max: Some(4096), cpu_max_millis: None, ..good() };
+    assert_eq!(
+        unenforced(&ignored, &asked()),
+        [
+            (PostureField::Memory, "the memory limit of 512 MiB is not enforced by this engine".to_owned()),
+            (PostureField::Pids, "the pids limit of 128 processes is not enforced by this engine".to_owned()),
+            (
+                PostureField::Cpus,
+                "the cpu limit of 500 thousandths of a CPU is not enforced by this engine".to_owned()
+            ),
+        ]
+    );
+}

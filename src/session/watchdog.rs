@@ -1,0 +1,98 @@
+//! The second line where an engine enforces no limit: reads the sandbox's usage and says when it is too much.
+//!
+//! It ends nothing: the machine does.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::engine::{Usage, UsageMeter};
+
+/// The limits that are watched; nothing for those that the engine enforces.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Watched {
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) processes: Option<u64>,
+}
+
+/// Watches one sandbox until it is dropped.
+pub(super) struct Watchdog {
+    exceeded: mpsc::Receiver<String>,
+    task: JoinHandle<()>,
+}
+
+impl Watchdog {
+    pub(super) fn start(meter: UsageMeter, watched: Watched, interval: Duration) -> Self {
+        let (told, exceeded) = mpsc::channel(1);
+        let task = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(interval).await;
+                // Files of /proc never wait for a disk, but there are many.
+                let read = move || {
+                    let memory_bytes = watched.memory_bytes.unwrap_or(u64::MAX);
+                    let usage = meter.read(memory_bytes)?;
+                    // Twice, since processes that come and go while they are read can count for more than they use.
+                    if watched.exceeded_by(usage).is_some() { meter.read(memory_bytes) } else { Some(usage) }
+                };
+                let Ok(Some(usage)) = tokio::task::spawn_blocking(read).await else { return };
+                if let Some(exceeded) = watched.exceeded_by(usage)
+                    && told.send(exceeded).await.is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Self { exceeded, task }
+    }
+
+    /// The next limit that is exceeded; for ever when there is nothing to watch any more. Cancel-safe.
+    pub(super) async fn exceeded(&mut self) -> String {
+        match self.exceeded.recv().await {
+            Some(exceeded) => exceeded,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Watched {
+    fn exceeded_by(&self, usage: Usage) -> Option<String> {
+        let Usage { memory_bytes, processes } = usage;
+        if let Some(limit) = self.memory_bytes.filter(|limit| memory_bytes > *limit) {
+            let (used, limit) = (memory_bytes >> 20, limit >> 20);
+            return Some(format!(
+                "the sandbox used {used} MiB of memory, more than its limit of {limit} MiB"
+            ));
+        }
+        let limit = self.processes.filter(|limit| processes > *limit)?;
+        Some(format!("the sandbox had {processes} processes and threads, more than its limit of {limit}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_exceeds_a_watched_limit_is_said_and_nothing_else() {
+        let both = Watched { memory_bytes: Some(64 << 20), processes: Some(8) };
+        let usage = |mib: u64, processes| Usage { memory_bytes: mib << 20, processes };
+        assert_eq!(both.exceeded_by(usage(64, 8)), None);
+        assert_eq!(
+            both.exceeded_by(usage(65, 8)).unwrap(),
+            "the sandbox used 65 MiB of memory, more than its limit of 64 MiB"
+        );
+        assert_eq!(
+            both.exceeded_by(usage(64, 9)).unwrap(),
+            "the sandbox had 9 processes and threads, more than its limit of 8"
+        );
+        assert_eq!(Watched { memory_bytes: None, ..both }.exceeded_by(usage(9999, 8)), None);
+        assert_eq!(Watched { processes: None, ..both }.exceeded_by(usage(64, 9999)), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! What code is written with works under the sandbox's own filter, on every engine.
+
+use crate::on_every_engine;
+use crate::support::{Bridge, Engine, Home};
+
+on_every_engine!(
+    libraries_of_data_work,
+    processes_threads_and_files_work,
+    what_the_filter_refuses_is_an_ordinary_error
+);
+
+/// Runs each code in one session; what each leaves as its value.
+fn values(engine: &Engine, cases: &[(&str, &str)]) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    for (code, value) in cases {
+        let text = bridge.ok(code);
+        // Pools of threads stay, which is said.
+        let (found, _) = text.split_once("\nnote: threads still running").unwrap_or((&text, ""));
+        assert_eq!(found, *value, "{code}");
+    }
+}
+
+fn libraries_of_data_work(engine: &Engine) {
+    values(
+        engine,
+        &[
+            (
+                "import numpy as np\nfloat(np.linalg.det(np.eye(200) * 1.0) + np.ones((50, 50)).dot(np.ones(50)).sum())",
+                "2501.0",
+            ),
+            (
+                "import pandas as pd\nd = pd.DataFrame({'a': [1, 2, 3], 'b': list('xyx')})\n\
+                 d.to_csv('/tmp/d.csv', index=False)\n\
+                 int(pd.read_csv('/tmp/d.csv').groupby('b')['a'].sum()['x'])",
+                "4",
+            ),
+            (
+                "import pyarrow.parquet\nd.to_parquet('/tmp/d.parquet')\nlen(pd.read_parquet('/tmp/d.parquet'))",
+                "3",
+            ),
+            ("d.to_excel('/tmp/d.xlsx', index=False)\nlen(pd.read_excel('/tmp/d.xlsx'))", "3"),
+            ("from scipy import optimize\nround(optimize.brentq(lambda x: x * x - 2, 0, 2), 6)", "1.414214"),
+            (
+                "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig('/tmp/p.png')\nplt.close('all')\n\
+                 open('/tmp/p.png', 'rb').read(4)",
+                "b'\\x89PNG'",
+            ),
+            (
+                "import sqlite3\nc = sqlite3.connect('/workspace/x.db')\nc.execute('pragma journal_mode=wal')\n\
+                 c.execute('create table t (n)')\nc.executemany('insert into t values (?)', [(1,), (2,)])\nc.commit()\n\
+                 c.execute('select sum(n) from t').fetchone()",
+                "(3,)",
+            ),
+        ],
+    );
+}
+
+fn processes_threads_and_files_work(engine: &Engine) {
+    values(
+        engine,
+        &[
+            (
+                "import asyncio\np = await asyncio.create_subprocess_exec('echo', 'hi', stdout=asyncio.subprocess.PIPE)\n\
+                 (await p.communicate())[0]",
+                "b'hi\\n'",
+            ),
+            ("(await asyncio.gather(*[asyncio.to_thread(pow, 2, n) for n in range(4)]))", "[1, 2, 4, 8]"),
+            (
+                "import subprocess\nsubprocess.run('ls / | wc -l', shell=True, capture_output=True).returncode",
+                "0",
+            ),
+            (
+                "import threading\nl = []\nt = [threading.Thread(target=l.append, args=(n,)) for n in range(20)]\n\
+                 [x.start() for x in t]\n[x.join() for x in t]\nsum(l)",
+                "190",
+            ),
+            (
+                "from concurrent.futures import ThreadPoolExecutor, ProcessPoolExecutor\n\
+                 with ThreadPoolExecutor(4) as pool: r = list(pool.map(abs, [-1, -2]))\nr",
+                "[1, 2]",
+            ),
+            // Its locks are POSIX semaphores in /dev/shm.
+            (
+                "import multiprocessing as mp\ndef square(n): return n * n\n\
+                 with mp.Pool(2) as pool: r = pool.map(square, range(5))\nr",
+                "[0, 1, 4, 9, 16]",
+            ),
+            ("with ProcessPoolExecutor(2) as pool: r = list(pool.map(square, [7]))\nr", "[49]"),
+            (
+                "def put(queue, lock):\n  with lock: queue.put(6)\n\
+                 q, lock = mp.Queue(), mp.Lock()\np = mp.Process(target=put, args=(q, lock))\np.start()\n\
+                 r = q.get()\np.join()\n(r, p.exitcode)",
+                "(6, 0)",
+            ),
+            (
+                "from multiprocessing import shared_memory\ns = shared_memory.SharedMemory(create=True, size=10)\n\
+                 s.buf[0] = 7\nother = shared_memory.SharedMemory(s.name)\nr = other.buf[0]\nother.close()\ns.close()\ns.unlink()\nr",
+                "7",
+            ),
+            (
+                "import tempfile, mmap, shutil\nwith tempfile.TemporaryDirectory() as d:\n  \
+                 open(d + '/a', 'wb').write(b'12345')\n  shutil.copyfile(d + '/a', d + '/b')\n  \
+                 with open(d + '/b', 'r+b') as f, mmap.mmap(f.fileno(), 0) as m: r = m[:2]\nr",
+                "b'12'",
+            ),
+            ("import os, resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (512, 1024))\nos.nice(0)", "0"),
+        ],
+    );
+}
+
+fn what_the_filter_refuses_is_an_ordinary_error(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    bridge.ok("import ctypes, os, socket, resource\nlibc = ctypes.CDLL(None, use_errno=True)\nkept = 1");
+    for action in [
+        "socket.socket()",
+        "socket.socket(socket.AF_UNIX)",
+        "socket.socket(socket.AF_VSOCK)",
+        "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+        "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
+        "socket.socket(38, 5)",
+        "socket.socketpair(socket.AF_INET)",
+        "resource.prlimit(1, resource.RLIMIT_NOFILE, (3, 3))",
+        "os.setpriority(os.PRIO_PROCESS, 1, 19)",
+        "os.setpriority(os.PRIO_USER, os.getuid(), 19)",
+        "os.sched_setaffinity(1, [0])",
+        "os.memfd_create('x')",
+    ] {
+        let reply = bridge.run(action);
+        let is_refused = reply.text.contains("PermissionError: [Errno 1] Operation not permitted");
+        assert!(reply.is_error && is_refused, "{action}: {}", reply.text);
+    }
+    let calls = "def refused(name, *arguments):\n  ctypes.set_errno(0)\n  \
+                 return (getattr(libc, name)(*arguments), ctypes.get_errno())\n\
+                 [refused(*call) for call in [('unshare', 0x10000000), ('unshare', 0x10020000), ('ptrace', 0, 0, 0, 0), \
+                 ('mount', b'n', b'/tmp', b'tmpfs', 0, 0), ('setns', 0, 0), ('shmget', 0, 4096, 0o1600)]]";
+    assert_eq!(bridge.ok(calls), format!("[{}]", ["(-1, 1)"; 6].join(", ")));
+    assert_eq!(bridge.ok("kept"), "1");
+}

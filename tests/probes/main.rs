@@ -1,0 +1,146 @@
+//! What sandboxed code may try, tried on every engine through the built program, and shown to succeed without the defence.
+//!
+//! The probes stand in the files of their kinds. `make probes` runs all of them and prints the table; the tests here leave
+//! out those that take seconds by their nature.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod files;
+mod kernel;
+mod lifecycle;
+mod network;
+mod output;
+mod probe;
+mod resources;
+mod session;
+mod table;
+mod tools;
+mod undefended;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use probe::{Pace, Probe};
+use session::{Session, Verdict};
+use support::Engine;
+use table::{Control, Findings};
+
+const KINDS: [&[Probe]; 7] = [
+    network::PROBES,
+    kernel::PROBES,
+    files::PROBES,
+    resources::PROBES,
+    output::PROBES,
+    lifecycle::PROBES,
+    tools::PROBES,
+];
+
+on_every_engine!(
+    sockets_reach_nothing,
+    the_kernel_grants_nothing,
+    nothing_of_the_host_can_be_had,
+    bombs_meet_their_bounds,
+    output_is_only_output,
+    a_run_harms_no_later_one,
+    calls_go_where_they_may,
+);
+
+fn sockets_reach_nothing(engine: &Engine) {
+    all_as_required(engine, network::PROBES);
+}
+
+fn the_kernel_grants_nothing(engine: &Engine) {
+    all_as_required(engine, kernel::PROBES);
+}
+
+fn nothing_of_the_host_can_be_had(engine: &Engine) {
+    all_as_required(engine, files::PROBES);
+}
+
+fn bombs_meet_their_bounds(engine: &Engine) {
+    all_as_required(engine, resources::PROBES);
+}
+
+fn output_is_only_output(engine: &Engine) {
+    all_as_required(engine, output::PROBES);
+}
+
+fn a_run_harms_no_later_one(engine: &Engine) {
+    all_as_required(engine, lifecycle::PROBES);
+}
+
+fn calls_go_where_they_may(engine: &Engine) {
+    all_as_required(engine, tools::PROBES);
+}
+
+#[test]
+fn every_probe_succeeds_without_its_defence() {
+    let probes: Vec<&Probe> = KINDS.into_iter().flatten().collect();
+    let mut findings: Vec<Findings> = Vec::new();
+    let mut empty = probes;
+    // What one engine has shown needs no other.
+    for engine in Engine::all() {
+        if !empty.is_empty() {
+            findings.push(without_defences(&engine, &empty));
+            empty.retain(|probe| matches!(table::control(probe, &findings), Control::Empty(_)));
+        }
+    }
+    let empty: Vec<_> = empty.iter().map(|probe| (probe.name, table::control(probe, &findings))).collect();
+    assert!(findings.is_empty() || empty.is_empty(), "{empty:#?}");
+}
+
+#[test]
+fn probes_have_names_of_their_own() {
+    let names: Vec<&str> = KINDS.into_iter().flatten().map(|probe| probe.name).collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+}
+
+#[test]
+#[ignore = "make probes: all of them, with the table"]
+fn the_table() {
+    let probes: Vec<&Probe> = KINDS.into_iter().flatten().collect();
+    let started = Instant::now();
+    let findings = on_all_engines(|engine| {
+        let mut found = without_defences(engine, &probes);
+        let mut session = Session::start(engine);
+        found.verdicts = probes.iter().map(|probe| (probe.name, session.try_probe(probe))).collect();
+        found.wrong = session.end();
+        found
+    });
+    assert!(!findings.is_empty(), "no engine to probe; scripts/setup.sh engines-up starts them");
+    let (table, wrong) = table::table(&probes, &findings);
+    println!("\n{table}in {} s", started.elapsed().as_secs());
+    assert_eq!(wrong, 0, "see above");
+}
+
+/// Tries the quick ones in one session.
+fn all_as_required(engine: &Engine, probes: &[Probe]) {
+    let mut session = Session::start(engine);
+    let tried = probes.iter().filter(|probe| probe.pace == Pace::Quick);
+    let wrong: Vec<(&str, Vec<String>)> = tried
+        .filter_map(|probe| match session.try_probe(probe) {
+            Verdict::Wrong(what) => Some((probe.name, what)),
+            Verdict::AsRequired | Verdict::Excepted => None,
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(session.end(), [""; 0]);
+}
+
+fn without_defences(engine: &Engine, probes: &[&Probe]) -> Findings {
+    let mut shown = undefended::in_container(engine, probes);
+    shown.extend(undefended::on_host(probes));
+    let mut session = Session::start(engine);
+    shown.extend(probes.iter().filter_map(|probe| Some((probe.name, session.show_calls(probe)?))));
+    Findings { engine: engine.name, verdicts: BTreeMap::new(), shown, wrong: session.end() }
+}
+
+/// Side by side: most of the time of one is spent waiting.
+fn on_all_engines(find: impl Fn(&Engine) -> Findings + Sync) -> Vec<Findings> {
+    let engines = Engine::all();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = engines.iter().map(|engine| scope.spawn(|| find(engine))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("its findings")).collect()
+    })
+}

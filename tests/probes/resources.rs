@@ -1,0 +1,227 @@
+//! Bombs: more processes, memory, files, descriptors or threads than the machine should give.
+//!
+//! Each stops by itself soon after the bound that it is to meet, so that it does no harm where nothing bounds it.
+
+use super::probe::Probe;
+use super::probe::Variables::Either;
+use super::probe::WithoutDefence::{Ends, Itself};
+
+pub const PROBES: &[Probe] = &[
+    Probe::attempt(
+        "resources.processes",
+        "fork 160 processes that stay",
+        &["EAGAIN"],
+        r"
+import signal
+children = []
+try:
+    while len(children) < 160:
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        children.append(child)
+finally:
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+",
+    )
+    .unless_unenforced("pids"),
+    Probe::attempt(
+        "resources.orphans",
+        "fork 160 processes whose parent is gone",
+        &["EAGAIN"],
+        r"
+import signal
+children = 0
+try:
+    while children < 160:
+        middle = os.fork()
+        if middle == 0:
+            try:
+                if os.fork() == 0:
+                    time.sleep(60)
+            except OSError:
+                os._exit(11)
+            os._exit(0)
+        if os.waitstatus_to_exitcode(os.waitpid(middle, 0)[1]) == 11:
+            raise BlockingIOError(errno.EAGAIN, 'a child could not fork')
+        children += 1
+finally:
+    for name in os.listdir('/proc'):
+        if name.isdigit() and int(name) not in (1, os.getpid()):
+            try:
+                if os.getsid(int(name)) == os.getsid(0):
+                    os.kill(int(name), signal.SIGKILL)
+            except OSError:
+                pass
+",
+    )
+    .unless_unenforced("pids"),
+    Probe::attempt(
+        "resources.threads",
+        "start 600 threads",
+        &["RuntimeError"],
+        r"
+over = threading.Event()
+threads = []
+try:
+    while len(threads) < 600:
+        thread = threading.Thread(target=over.wait)
+        thread.start()
+        threads.append(thread)
+finally:
+    over.set()
+    for thread in threads:
+        thread.join()
+",
+    )
+    .unless_unenforced("pids"),
+    Probe::attempt("resources.memory-at-once", "allocate 600 MiB", &["MemoryError"], "bytearray(600 << 20)"),
+    Probe::attempt(
+        "resources.memory-in-pieces",
+        "allocate 600 MiB, one after the other",
+        &["MemoryError"],
+        r"
+pieces = []
+try:
+    while len(pieces) < 600:
+        pieces.append(b'x' * (1 << 20))
+finally:
+    pieces.clear()
+",
+    ),
+    Probe::fails(
+        "resources.shared-memory",
+        "use 600 MiB that no limit of the process counts",
+        &["the sandbox ran out of memory"],
+        r"
+import mmap
+memory = mmap.mmap(-1, 600 << 20)
+for page in range(0, len(memory), 4096):
+    memory[page] = 1
+memory.close()
+print('THE ATTEMPT SUCCEEDED')
+",
+    )
+    .unless_unenforced("memory"),
+    Probe::attempt(
+        "resources.memory-of-children",
+        "use 600 MiB in four processes",
+        &["MemoryError"],
+        r"
+import signal
+ready, done = os.pipe(), os.pipe()
+children = []
+try:
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            kept = b'x' * (150 << 20)
+            os.write(ready[1], b'.')
+            os.read(done[0], 1)
+            os._exit(0)
+        children.append(child)
+    os.close(ready[1])
+    there = 0
+    while there < 4 and os.read(ready[0], 1):
+        there += 1
+        if any(os.waitpid(child, os.WNOHANG)[0] for child in children):
+            break
+    if there < 4 or any(os.waitpid(child, os.WNOHANG)[0] for child in children):
+        raise MemoryError
+finally:
+    for child in children:
+        try:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        except OSError:
+            pass
+",
+    )
+    .variables(Either)
+    .unless_unenforced("memory"),
+    Probe::attempt(
+        "resources.disk",
+        "fill every writable place beyond its size, all at the same time",
+        &["ENOSPC"],
+        r"
+places = {'/tmp': 70, '/workspace': 135, '/var/tmp': 20, '/run': 8, '/dev/shm': 70}
+full = closed = 0
+try:
+    for place, mib in places.items():
+        if not os.access(place, os.W_OK):
+            closed += 1
+            continue
+        with open(place + '/bomb-of-probe', 'wb', 0) as file:
+            try:
+                for _ in range(mib):
+                    file.write(bytes(1 << 20))
+            except OSError as error:
+                full += error.errno == errno.ENOSPC
+finally:
+    for place in places:
+        try:
+            os.remove(place + '/bomb-of-probe')
+        except OSError:
+            pass
+if full and full + closed == len(places):
+    raise OSError(errno.ENOSPC, 'all of them')
+",
+    ),
+    Probe::attempt(
+        "resources.descriptors",
+        "open 2000 descriptors",
+        &["EMFILE"],
+        r"
+fds = []
+try:
+    while len(fds) < 2000:
+        fds.append(os.open('/dev/null', os.O_RDONLY))
+finally:
+    for fd in fds:
+        os.close(fd)
+",
+    ),
+    Probe::attempt(
+        "resources.core-file",
+        "leave a core file",
+        &["EACCES"],
+        r"
+import resource
+if resource.getrlimit(resource.RLIMIT_CORE) == (0, 0):
+    refuse('none is written')
+",
+    ),
+    Probe::fails(
+        "resources.recursion",
+        "recurse without end and without a limit",
+        &["state: variables "],
+        "sys.setrecursionlimit(10 ** 9)\nf = lambda: f()\nf()",
+    )
+    .timeout(2.0)
+    .variables(Either)
+    .without_defence(Itself),
+    Probe::fails(
+        "resources.traceback",
+        "raise from a depth that takes minutes to tell",
+        &["KeyError: 'deep'", "frames left out in the middle", "state: variables kept"],
+        r"
+sys.setrecursionlimit(10 ** 6)
+def f(n):
+    if n == 0:
+        raise KeyError('deep')
+    f(n - 1)
+f(300000)
+",
+    )
+    .without_defence(Itself),
+    Probe::fails(
+        "resources.crash",
+        "write where nothing is",
+        &["exit: 139", "the interpreter was killed by signal 11"],
+        "ctypes.memset(1, 0, 1)",
+    )
+    .without_defence(Ends),
+];
