@@ -89,6 +89,11 @@ class FrozenCopy:
             pid = os.fork()
         except Exception:  # no process or memory left, or a handler of user code's: there is nothing to go back to
             return self._number
+        # What the worker does to its process group is not meant for the copy. Both do it: whichever comes first counts.
+        try:
+            os.setpgid(pid, pid)
+        except OSError:  # it was killed at once
+            pass
         if pid:
             self._pid = pid
             self._slate.write(pid, run)
@@ -113,8 +118,6 @@ class FrozenCopy:
 
     def _sleep(self) -> None:
         """Until it is woken; a copy that is let go ends here."""
-        # What the worker does to its process group is not meant for the copy.
-        os.setsid()
         end = socket(fileno=self._spare)
         message, rights, _, _ = end.recvmsg(_MESSAGE_BYTES_MAX, _MESSAGE_BYTES_MAX)
         if not message.endswith(b"\n") or not rights:

@@ -153,8 +153,13 @@ impl Maker {
     }
 
     async fn attempt(&mut self) -> Result<Sandbox, Failure> {
-        let engine = self.engine().await?;
-        let image = engine.image(&self.settings.images).await?;
+        let (engine, is_new) = self.engine().await?;
+        // Both are questions to the engine, and neither waits for the other's answer.
+        let (image, reaped) = tokio::join!(engine.image(&self.settings.images), async {
+            if is_new { self.reap(&engine).await } else { 0 }
+        });
+        self.reaped += reaped;
+        let image = image?;
         self.asked += 1;
         self.creating = Some(self.asked);
         let spec = self.spec(&image)?;
@@ -200,11 +205,11 @@ impl Maker {
         }
     }
 
-    /// The engine used before while it answers, else the first that does.
-    async fn engine(&mut self) -> Result<Engine, Failure> {
+    /// The engine used before while it answers, else the first that does, which is new then.
+    async fn engine(&mut self) -> Result<(Engine, bool), Failure> {
         if let Some(engine) = &self.engine {
             if engine.answers().await {
-                return Ok(engine.clone());
+                return Ok((engine.clone(), false));
             }
             self.engine = None;
         }
@@ -215,13 +220,18 @@ impl Maker {
         let engine = find(&self.settings.places, &sockets).await?;
         self.engine = Some(engine.clone());
         self.tell().await;
-        let Some(owner) = &self.owner else { return Err(Failure::NoOwner) };
-        match tokio::time::timeout(self.limits.engine_request, owner.reap(&engine)).await {
-            Ok(Ok(reaped)) => self.reaped = reaped,
+        Ok((engine, true))
+    }
+
+    /// Removes what dead bridges have left on the engine; how many containers.
+    async fn reap(&self, engine: &Engine) -> usize {
+        let Some(owner) = &self.owner else { return 0 };
+        match tokio::time::timeout(self.limits.engine_request, owner.reap(engine)).await {
+            Ok(Ok(reaped)) => return reaped,
             Ok(Err(error)) => tracing::warn!(%error, "stale containers could not be looked for"),
             Err(_) => tracing::warn!("looking for stale containers took too long"),
         }
-        Ok(engine)
+        0
     }
 
     /// Makes this bridge an owner; returns the folder for its sockets.
