@@ -155,7 +155,8 @@ rootful_up() {
     local environment
     environment=$(quirk_no_sys_resource)
     # shellcheck disable=SC2086 # one assignment or none
-    as_root_daemon "$run/podman/log" env $environment podman system service --time=0 "unix://$rootful_sock"
+    # Podman leaves a file named `oom` in its folder when a container runs out of memory.
+    (cd "$run/podman" && as_root_daemon "$run/podman/log" env $environment podman system service --time=0 "unix://$rootful_sock")
     wait_for "$rootful_sock" || absent+=("podman-rootful: $(reason_from "$run/podman/log")")
 }
 

@@ -80,6 +80,8 @@ impl PrivateSocket {
         Self::start(sockets, |socket| {
             let mut command = Command::new(program);
             command.args(["system", "service", "--time=5"]).arg(format!("unix://{socket}"));
+            // What it starts leaves a file named `oom` in its folder when a container runs out of memory.
+            command.current_dir("/");
             // With one of these Podman would be a client of another engine, and serve nothing.
             for name in ["CONTAINER_HOST", "CONTAINER_CONNECTION", "DOCKER_HOST"] {
                 command.env_remove(name);
