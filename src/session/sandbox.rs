@@ -289,6 +289,7 @@ impl Maker {
         };
         let limits = SandboxLimits::new(&self.limits, bounds);
         sandbox.send(&ToSupervisor::Hello { version: protocol::VERSION, limits });
+        let mut watched = Ok(());
         loop {
             let Some(frame) = sandbox.next().await else {
                 return Err(Failure::Silent { stderr: sandbox.output.stderr() });
@@ -299,7 +300,8 @@ impl Maker {
                         return Err(Failure::Version { theirs: version });
                     }
                     sandbox.report.posture = *posture;
-                    self.judge(sandbox).await?;
+                    self.judge(sandbox)?;
+                    watched = self.watch(sandbox).await;
                     sandbox.report.python = python;
                 }
                 Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, posture, .. })) => {
@@ -310,7 +312,8 @@ impl Maker {
                     }
                     let allowed = sandbox.judge_worker(&posture, false).map_err(Failure::weak)?;
                     sandbox.report.allowed.extend(allowed);
-                    return Ok(());
+                    // Only now: one that ends meanwhile cannot be watched either, and says itself why it ends.
+                    return watched;
                 }
                 Ok(FromSandbox::Supervisor(FromSupervisor::Fault { message, field })) => {
                     let field = field.and_then(|name| name.parse().ok());
@@ -339,11 +342,10 @@ impl Maker {
         }
     }
 
-    /// Refuses what is weaker than asked for; watches the limits that the engine does not enforce.
-    async fn judge(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
+    /// Refuses what is weaker than asked for.
+    fn judge(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
         let weak = posture::weaknesses(&sandbox.report.posture, &sandbox.asked);
         sandbox.report.allowed = sandbox.allow(weak).map_err(Failure::weak)?;
-        self.watch(sandbox).await?;
         if !sandbox.report.posture.user_namespace {
             let notice = "the container engine is rootful; a rootless one would be safer";
             sandbox.report.notices.push(notice.into());
@@ -351,7 +353,8 @@ impl Maker {
         Ok(())
     }
 
-    /// The second line for memory and processes; for CPU time there is none.
+    /// The second line where the engine does not enforce memory or processes; for CPU time there is none. Refuses what can
+    /// neither be enforced nor watched.
     async fn watch(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
         let unenforced = posture::unenforced(&sandbox.report.posture, &sandbox.asked);
         if unenforced.is_empty() {
