@@ -19,6 +19,13 @@ impl Samples {
         Self::new((0..times).map(|_| once()).collect())
     }
 
+    /// Those with the lowest medians, as one.
+    pub fn quietest<'a>(number: usize, samples: impl Iterator<Item = &'a Self>) -> Self {
+        let mut sorted: Vec<&Self> = samples.collect();
+        sorted.sort_by(|one, other| one.p50_ms().total_cmp(&other.p50_ms()));
+        Self::new(sorted.iter().take(number).flat_map(|samples| samples.0.iter().copied()).collect())
+    }
+
     pub fn p50_ms(&self) -> f64 {
         self.at(50)
     }
