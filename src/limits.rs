@@ -41,8 +41,10 @@ pub struct Limits {
     pub replace: Duration,
     /// How long one request to the engine may take.
     pub engine_request: Duration,
-    /// How often the usage of a sandbox is read whose limits the engine does not enforce.
-    pub watch: Duration,
+    /// How often the usage of a sandbox is read whose limits the engine does not enforce, while a run is under way.
+    pub watch_running: Duration,
+    /// The same between runs.
+    pub watch_idle: Duration,
     /// Silence after which the supervisor takes the bridge for dead, when it does not see its end otherwise.
     pub heartbeat: Duration,
     /// Between two heartbeats: a bridge that stands still for 10 s after the last of them is not taken for dead.
@@ -107,7 +109,8 @@ impl Default for Limits {
             sandbox_start: Duration::from_secs(30),
             replace: Duration::from_secs(2),
             engine_request: Duration::from_secs(10),
-            watch: Duration::from_secs(1),
+            watch_running: Duration::from_millis(25),
+            watch_idle: Duration::from_secs(1),
             heartbeat: Duration::from_secs(12),
             heartbeat_pause: Duration::from_millis(1500),
             server_start: Duration::from_secs(30),

@@ -26,6 +26,8 @@ _OOM_SCORE_ADJ = b"1000"
 _QUIET_MS = 20
 # That one user may have at once: the kernel counts their processes together, the bridge each sandbox for itself.
 _SANDBOXES = 4
+# One part of so many of the container's memory is not the worker's.
+_OTHERS_SHARE = 16
 _HOME = "/workspace"
 _FONT_CACHE = "/usr/local/share/hotcell/matplotlib"
 _ENVIRONMENT = {
@@ -119,8 +121,9 @@ def _confine(limits: Limits) -> None:
     if limits.processes:
         _lower(resource.RLIMIT_NPROC, limits.processes * _SANDBOXES)
     if limits.memory_bytes:
-        # An allocation beyond the limit is a MemoryError then, instead of the end of the worker.
-        _lower(resource.RLIMIT_DATA, limits.memory_bytes)
+        # An allocation beyond this is a MemoryError then, instead of the end of the worker: the supervisor and the
+        # frozen copy need some of what the container may have.
+        _lower(resource.RLIMIT_DATA, limits.memory_bytes - limits.memory_bytes // _OTHERS_SHARE)
 
 
 def _filter() -> str:

@@ -2,7 +2,6 @@
 //!
 //! It judges nothing, and sees nothing of a container on another machine: there is no meter then.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
 
@@ -23,14 +22,9 @@ pub struct UsageMeter {
     started: u64,
 }
 
-/// Of a process, by its line in /proc/PID/stat.
-struct Stat {
-    parent: u32,
-    started: u64,
-}
-
 impl UsageMeter {
-    /// For the process of that number, if it is one of this machine, PID 1 of a namespace, and was started as `command`.
+    /// For the process of that number, if it is one of this machine, PID 1 of a namespace, and was started as `command`;
+    /// on a kernel that lists the children of a process.
     pub(super) fn new(root: u32, command: &[String]) -> Option<Self> {
         let line = fs::read(format!("/proc/{root}/cmdline")).ok()?;
         let is_it =
@@ -38,33 +32,28 @@ impl UsageMeter {
         let status = fs::read_to_string(format!("/proc/{root}/status")).ok()?;
         let numbers: Vec<&str> = field(&status, "NSpid:")?.split_whitespace().collect();
         let is_first = numbers.len() > 1 && numbers.last() == Some(&"1");
-        let started = stat(root)?.started;
-        (is_it && is_first).then_some(Self { root, started })
+        let lists_children =
+            fs::exists(format!("/proc/{root}/task/{root}/children")).is_ok_and(|exists| exists);
+        let started = started(root)?;
+        (is_it && is_first && lists_children).then_some(Self { root, started })
     }
 
     /// The usage now; nothing once the container has gone. Above `memory_bytes` what processes share counts once, as far
     /// as this user may see it.
     #[must_use]
     pub fn read(&self, memory_bytes: u64) -> Option<Usage> {
-        let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
-        for entry in fs::read_dir("/proc").ok()?.flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            if let Some(Stat { parent, .. }) = stat(pid) {
-                children.entry(parent).or_default().push(pid);
-            }
-        }
-        if stat(self.root)?.started != self.started {
-            return None;
-        }
         let (mut waiting, mut members) = (vec![self.root], Vec::new());
         while let Some(pid) = waiting.pop() {
-            waiting.extend(children.remove(&pid).unwrap_or_default());
-            // One that has ended meanwhile uses nothing.
+            // One that has ended meanwhile uses nothing, and its children are PID 1's.
+            waiting.extend(children(pid));
             if let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) {
                 let resident = field(&status, "VmRSS:").and_then(kib).unwrap_or(0);
                 let threads = field(&status, "Threads:").and_then(|text| text.trim().parse().ok());
                 members.push((pid, resident, threads.unwrap_or(1)));
             }
+        }
+        if started(self.root)? != self.started {
+            return None;
         }
         let processes = members.iter().map(|(_, _, threads)| threads).sum();
         let mut resident: u64 = members.iter().map(|(_, bytes, _)| bytes).sum();
@@ -85,14 +74,23 @@ fn proportional(pid: u32, resident: u64) -> u64 {
     }
 }
 
-fn stat(pid: u32) -> Option<Stat> {
+/// The children of all its threads. They are looked for from above, since a look at every process of the machine takes
+/// longer the more there are.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    // The children of a thread that has ended meanwhile are another one's.
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
+        .collect()
+}
+
+/// When it was started, in clock ticks since the machine's start.
+fn started(pid: u32) -> Option<u64> {
     let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name before it can hold anything.
     let (_, rest) = line.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
-    let started = fields.nth(17)?.parse().ok()?;
-    Some(Stat { parent, started })
+    rest.split_whitespace().nth(19)?.parse().ok()
 }
 
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
@@ -111,7 +109,7 @@ mod tests {
 
     fn own() -> UsageMeter {
         let root = std::process::id();
-        UsageMeter { root, started: stat(root).unwrap().started }
+        UsageMeter { root, started: started(root).unwrap() }
     }
 
     #[test]

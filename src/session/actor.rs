@@ -350,6 +350,9 @@ impl Actor {
                     }
                 }
                 Effect::Finish(report) => {
+                    if let Some(watchdog) = &self.watchdog {
+                        watchdog.set_running(false);
+                    }
                     if let Some(current) = self.current.take()
                         && current.reply.send(*report).is_err()
                     {
@@ -372,6 +375,9 @@ impl Actor {
         let (Some(sandbox), Some(current)) = (&self.sandbox, &self.current) else { return };
         let servers = self.broker.run_servers(&current.scope);
         sandbox.send_run(&ToWorker::Run { run, worker, code, servers });
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.set_running(true);
+        }
         tell(&current.progress, Progress::Started);
     }
 

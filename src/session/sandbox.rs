@@ -366,7 +366,7 @@ impl Maker {
             processes: of(PostureField::Pids, self.settings.pids_max),
         };
         let meter = if watched == Watched::default() { None } else { sandbox.container.meter().await };
-        sandbox.watchdog = meter.map(|meter| Watchdog::start(meter, watched, self.limits.watch));
+        sandbox.watchdog = meter.map(|meter| Watchdog::start(meter, watched, Arc::clone(&self.limits)));
         let (mut fields, mut said) = (vec![], vec![]);
         for (field, limit) in unenforced {
             if sandbox.watchdog.is_some() && field != PostureField::Cpus {

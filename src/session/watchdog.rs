@@ -2,12 +2,14 @@
 //!
 //! It ends nothing: the machine does.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 
 use crate::engine::{Usage, UsageMeter};
+use crate::limits::Limits;
 
 /// The limits that are watched; nothing for those that the engine enforces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,16 +21,28 @@ pub(super) struct Watched {
 /// Watches one sandbox until it is dropped.
 pub(super) struct Watchdog {
     exceeded: mpsc::Receiver<String>,
+    running: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 impl Watchdog {
-    pub(super) fn start(meter: UsageMeter, watched: Watched, interval: Duration) -> Self {
+    pub(super) fn start(meter: UsageMeter, watched: Watched, limits: Arc<Limits>) -> Self {
         let (told, exceeded) = mpsc::channel(1);
+        let (running, mut is_running) = watch::channel(false);
         let task = tokio::spawn(async move {
+            let mut read_at = Instant::now();
             loop {
-                tokio::time::sleep(interval).await;
-                // Files of /proc never wait for a disk, but there are many.
+                let pause =
+                    if *is_running.borrow_and_update() { limits.watch_running } else { limits.watch_idle };
+                // From the last look on: runs that come and go may not put it off.
+                tokio::select! {
+                    () = sleep_until(read_at + pause) => {}
+                    changed = is_running.changed() => match changed {
+                        Ok(()) => continue,
+                        Err(_) => return,
+                    },
+                }
+                // Files of /proc never wait for a disk, but a sandbox can make many.
                 let read = move || {
                     let memory_bytes = watched.memory_bytes.unwrap_or(u64::MAX);
                     let usage = meter.read(memory_bytes)?;
@@ -36,6 +50,7 @@ impl Watchdog {
                     if watched.exceeded_by(usage).is_some() { meter.read(memory_bytes) } else { Some(usage) }
                 };
                 let Ok(Some(usage)) = tokio::task::spawn_blocking(read).await else { return };
+                read_at = Instant::now();
                 if let Some(exceeded) = watched.exceeded_by(usage)
                     && told.send(exceeded).await.is_err()
                 {
@@ -43,7 +58,12 @@ impl Watchdog {
                 }
             }
         });
-        Self { exceeded, task }
+        Self { exceeded, running, task }
+    }
+
+    /// A run has begun, or ended: while one is under way, usage is read more often.
+    pub(super) fn set_running(&self, running: bool) {
+        self.running.send_replace(running);
     }
 
     /// The next limit that is exceeded; for ever when there is nothing to watch any more. Cancel-safe.

@@ -47,13 +47,14 @@ pub enum Variables {
     Reset,
 }
 
-/// Where the code may succeed nevertheless; it is counted, and shown in the table.
+/// Where the code may fare otherwise.
 #[derive(Debug, Clone, Copy)]
 pub enum Exception {
     Nowhere,
-    /// Where the session's first reply has said that the engine does not enforce this limit.
+    /// The bridge itself may end the run, where the session's first reply has said that the engine does not enforce this
+    /// limit.
     Unenforced(&'static str),
-    /// On this engine; SECURITY.md says so.
+    /// It may succeed on this engine; SECURITY.md says so, and it is counted and shown in the table.
     KnownOn(&'static str),
 }
 
@@ -167,7 +168,7 @@ impl Probe {
         Self { calls, ..self }
     }
 
-    pub const fn unless_unenforced(self, limit: &'static str) -> Self {
+    pub const fn or_ended_where_unenforced(self, limit: &'static str) -> Self {
         Self { exception: Exception::Unenforced(limit), ..self }
     }
 
