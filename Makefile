@@ -6,12 +6,15 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(CACHE)/tools/bin
 # Which engines `make bench` measures: podman-rootful, podman-rootless, docker; all that are there when empty.
 ENGINE ?=
+# Files that `make search-bench` measures, in the form of those in tests/search; those when empty.
+TOOLS ?=
+QUERIES ?=
 # How often `make chaos` kills a bridge, and the seed of its points.
 ROUNDS ?= 20
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test probes chaos bench image engines-up engines-down
+.PHONY: help demo test probes chaos bench search-bench image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -38,6 +41,9 @@ bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; J
 	scripts/setup.sh engines-up
 	cargo build --release --locked --bin hotcell --example fixture_server
 	HOTCELL_BENCH_ENGINES='$(ENGINE)' cargo bench --locked --bench bridge
+
+search-bench: ## measure the search on the committed tools and queries, or on TOOLS=file QUERIES=file
+	TOOLS='$(TOOLS)' QUERIES='$(QUERIES)' cargo bench --locked --bench search
 
 image: ## build the sandbox image and load it into this user's engine
 	sandbox-image/build.sh

@@ -4,66 +4,85 @@
 
 use std::collections::HashMap;
 
+use serde_json::Value;
+
 use super::known::ServerTools;
 use super::tool::Tool;
-use super::words::{is_stop_word, stems, words};
+use super::words::{is_stop_word, stem, words};
 
-const NAME_WEIGHT: f32 = 4.0;
-const SERVER_WEIGHT: f32 = 2.0;
-const TITLE_WEIGHT: f32 = 1.5;
-const PARAMETER_WEIGHT: f32 = 1.5;
-const DESCRIPTION_WEIGHT: f32 = 1.0;
-/// Words of a description that count: what comes later is rarely about the tool.
-const DESCRIPTION_WORDS_MAX: usize = 200;
-const PARAMETERS_MAX: usize = 100;
-
-/// The words of one server's tools.
-#[derive(Debug, Default)]
-pub(super) struct Index {
-    /// By stem: the tool's place in the server's list, and the weight of the stem there.
-    pub(super) postings: HashMap<String, Vec<(usize, f32)>>,
-    /// By place: the number of words.
-    pub(super) lengths: Vec<f32>,
+/// A part of a tool's text.
+struct Field {
+    /// What one occurrence of a word counts in a part of the usual length.
+    weight: f32,
+    /// How much less it counts where the part is longer, from 0 (no less) to 1 (in proportion).
+    length_share: f32,
+    /// Words that the part usually has: the mean over some thousand published tools.
+    usual_words: f32,
 }
+
+// The server's name is what people say first when they know it; texts of parameters repeat each other.
+const SERVER: Field = Field { weight: 4.0, length_share: 0.2, usual_words: 1.6 };
+const NAME: Field = Field { weight: 3.0, length_share: 0.3, usual_words: 3.0 };
+const TITLE: Field = Field { weight: 2.0, length_share: 0.3, usual_words: 3.0 };
+const DESCRIPTION: Field = Field { weight: 1.0, length_share: 0.5, usual_words: 25.0 };
+const PARAMETERS: Field = Field { weight: 1.0, length_share: 0.6, usual_words: 6.0 };
+const PARAMETER_TEXTS: Field = Field { weight: 0.3, length_share: 0.7, usual_words: 35.0 };
+
+/// Words of a description that count: what comes later is rarely about the tool.
+const DESCRIPTION_WORDS_MAX: usize = 120;
+const PARAMETERS_MAX: usize = 60;
+const PARAMETER_WORDS_MAX: usize = 30;
+
+/// The words of one server's tools: by stem, the tool's place in the server's list, and what the stem counts there.
+#[derive(Debug, Default)]
+pub(super) struct Index(pub(super) HashMap<String, Vec<(usize, f32)>>);
 
 impl Index {
     pub(super) fn new(server: &ServerTools) -> Self {
-        let mut index = Self::default();
+        let mut postings: HashMap<String, Vec<(usize, f32)>> = HashMap::new();
         for (place, tool) in server.listed().iter().enumerate() {
-            let (weights, length) = weights(server, tool);
-            for (stem, weight) in weights {
-                index.postings.entry(stem).or_default().push((place, weight));
+            for (stem, count) in counts(server, tool) {
+                postings.entry(stem).or_default().push((place, count));
             }
-            index.lengths.push(length);
         }
-        index
+        Self(postings)
     }
 }
 
-fn weights(server: &ServerTools, tool: &Tool) -> (HashMap<String, f32>, f32) {
-    let mut weights: HashMap<String, f32> = HashMap::new();
-    let mut length = 0.0;
-    let mut add = |stems: Vec<String>, weight: f32| {
-        for stem in stems.into_iter().filter(|stem| !is_stop_word(stem)) {
-            *weights.entry(stem).or_default() += weight;
-            length += 1.0;
-        }
-    };
-    let name_words = words(tool.name.as_str());
-    add(stems(tool.name.as_str()), NAME_WEIGHT);
-    if name_words.len() > 1 {
-        // So that "pullrequest" finds pull_request.
-        add(vec![super::words::stem(&name_words.concat())], NAME_WEIGHT / 2.0);
-    }
-    add(stems(server.name.as_str()), SERVER_WEIGHT);
-    add(stems(server.description.as_deref().unwrap_or("")), SERVER_WEIGHT / 4.0);
-    add(stems(tool.title.as_deref().unwrap_or("")), TITLE_WEIGHT);
-    let properties = tool.input_schema.get("properties").and_then(serde_json::Value::as_object);
-    for parameter in properties.into_iter().flat_map(serde_json::Map::keys).take(PARAMETERS_MAX) {
-        add(stems(parameter), PARAMETER_WEIGHT);
-    }
-    let mut description = stems(&tool.description);
+fn counts(server: &ServerTools, tool: &Tool) -> HashMap<String, f32> {
+    let mut counts = HashMap::new();
+    add(&mut counts, &SERVER, words(server.name.as_str()), true);
+    add(&mut counts, &NAME, words(tool.name.as_str()), true);
+    add(&mut counts, &TITLE, words(tool.title.as_deref().unwrap_or("")), false);
+    let mut description = words(&tool.description);
     description.truncate(DESCRIPTION_WORDS_MAX);
-    add(description, DESCRIPTION_WEIGHT);
-    (weights, length)
+    description.extend(words(server.description.as_deref().unwrap_or("")));
+    add(&mut counts, &DESCRIPTION, description, false);
+    let properties = tool.input_schema.get("properties").and_then(Value::as_object);
+    let properties = || properties.into_iter().flatten().take(PARAMETERS_MAX);
+    add(&mut counts, &PARAMETERS, properties().flat_map(|(name, _)| words(name)).collect(), false);
+    let texts = properties().flat_map(|(_, schema)| {
+        let text = schema.get("description").and_then(Value::as_str).unwrap_or("");
+        words(text).into_iter().take(PARAMETER_WORDS_MAX)
+    });
+    add(&mut counts, &PARAMETER_TEXTS, texts.collect(), false);
+    counts
+}
+
+/// `joined`: neighbours count as one word too, half, so that "pullrequest" finds `pull_request`.
+fn add(counts: &mut HashMap<String, f32>, field: &Field, words: Vec<String>, joined: bool) {
+    let share = field.length_share;
+    let count = field.weight / (1.0 - share + share * words.len() as f32 / field.usual_words);
+    let mut add = |word: &str, count: f32| *counts.entry(stem(word)).or_default() += count;
+    for word in words.iter().filter(|word| !is_stop_word(word)) {
+        add(word, count);
+    }
+    if joined {
+        for pair in words.windows(2) {
+            add(&pair.concat(), count / 2.0);
+        }
+        if words.len() > 2 {
+            add(&words.concat(), count / 2.0);
+        }
+    }
 }

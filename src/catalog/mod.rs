@@ -9,6 +9,7 @@ mod manual;
 mod refs;
 mod search;
 mod signature;
+mod synonyms;
 mod tool;
 mod words;
 

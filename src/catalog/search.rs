@@ -11,18 +11,28 @@ use serde_json::{Value, json};
 use super::docs::{Detail, tool_doc};
 use super::index::Index;
 use super::known::{Catalog, ServerTools};
+use super::synonyms::synonyms;
 use super::tool::Tool;
 use super::words::{is_stop_word, stem, words};
 
-const SATURATION: f32 = 1.2;
-const LENGTH_SHARE: f32 = 0.4;
+/// How soon further occurrences of a word count no more.
+const SATURATION: f32 = 0.6;
+/// How much more a tool counts the more of the query's words it has: the power of their share.
+const COVERAGE: f32 = 0.7;
+/// What a word counts that only means much the same as the one asked for.
+const SYNONYM_WEIGHT: f32 = 0.5;
 /// What an exact path or name is worth: more than any sum of words.
 const PATH_SCORE: f32 = 10_000.0;
 const NAME_SCORE: f32 = 5_000.0;
 /// How like a known word an unknown one must be to count as its misspelling, and how much it then counts.
-const TYPO_MIN: f64 = 0.74;
+const TYPO_MIN: f64 = 0.7;
+/// The likeness of a longer word that begins with it.
+const PREFIX_LIKENESS: f64 = 0.8;
 const TYPO_WEIGHT: f32 = 0.7;
 const TYPO_STEMS_MAX: usize = 4;
+const TYPOS_MAX: usize = 2;
+const TYPO_BYTES_MIN: usize = 3;
+const SAME_START: f64 = 0.05;
 /// Unknown words of one query that are compared with every known one.
 const TYPO_WORDS_MAX: usize = 8;
 const QUERY_CHARS_MAX: usize = 1_000;
@@ -93,22 +103,18 @@ fn ranked(catalog: &Catalog, query: &str) -> Vec<SearchHit> {
         .iter()
         .map(|server| (server, server.index.get_or_init(|| Index::new(server))))
         .collect();
-    let tools: usize = indexed.iter().map(|(_, index)| index.lengths.len()).sum();
-    let length: f32 = indexed.iter().flat_map(|(_, index)| &index.lengths).sum();
-    let mean_length = (length / tools.max(1) as f32).max(1.0);
-    let mut scores: BTreeMap<(usize, usize), f32> = BTreeMap::new();
-    for (stem, weight) in query_stems(&indexed, query) {
-        let holders: usize =
-            indexed.iter().filter_map(|(_, index)| index.postings.get(&stem)).map(Vec::len).sum();
-        let rarity = (1.0 + (tools as f32 - holders as f32 + 0.5) / (holders as f32 + 0.5)).ln();
-        for (number, (_, index)) in indexed.iter().enumerate() {
-            for (place, count) in index.postings.get(&stem).into_iter().flatten() {
-                let share = 1.0 - LENGTH_SHARE + LENGTH_SHARE * index.lengths[*place] / mean_length;
-                let score = weight * rarity * count * (SATURATION + 1.0) / (count + SATURATION * share);
-                *scores.entry((number, *place)).or_default() += score;
-            }
+    let tools = indexed.iter().map(|(server, _)| server.listed().len()).sum();
+    let asked = asked(&indexed, query);
+    let mut found: BTreeMap<(usize, usize), (f32, usize)> = BTreeMap::new();
+    for alternatives in &asked {
+        for (tool, score) in scores_of_word(&indexed, tools, alternatives) {
+            let (sum, covered) = found.entry(tool).or_default();
+            *sum += score;
+            *covered += 1;
         }
     }
+    let scored = |(sum, covered): (f32, usize)| sum * (covered as f32 / asked.len() as f32).powf(COVERAGE);
+    let mut scores = found.into_iter().map(|(tool, found)| (tool, scored(found))).collect();
     add_exact(&indexed, query, &mut scores);
     scores
         .into_iter()
@@ -116,44 +122,88 @@ fn ranked(catalog: &Catalog, query: &str) -> Vec<SearchHit> {
         .collect()
 }
 
-/// The stems to look for and their weights; a word that no tool has is replaced by those that it resembles.
-fn query_stems(indexed: &[(&Arc<ServerTools>, &Index)], query: &str) -> Vec<(String, f32)> {
+/// What a word of the query is worth to each tool: its best alternative there.
+fn scores_of_word(
+    indexed: &[(&Arc<ServerTools>, &Index)],
+    tools: usize,
+    alternatives: &BTreeMap<String, f32>,
+) -> HashMap<(usize, usize), f32> {
+    let mut best: HashMap<(usize, usize), f32> = HashMap::new();
+    for (stem, weight) in alternatives {
+        let held: Vec<_> = indexed
+            .iter()
+            .enumerate()
+            .filter_map(|(number, (_, index))| Some((number, index.0.get(stem)?)))
+            .collect();
+        let holders: usize = held.iter().map(|(_, places)| places.len()).sum();
+        let rarity = (1.0 + (tools as f32 - holders as f32 + 0.5) / (holders as f32 + 0.5)).ln();
+        for (number, places) in held {
+            for (place, count) in places {
+                let score = weight * rarity * count * (SATURATION + 1.0) / (count + SATURATION);
+                let known = best.entry((number, *place)).or_default();
+                *known = known.max(score);
+            }
+        }
+    }
+    best
+}
+
+/// For each word of the query the stems to look for, with their weights: its own, or those that it resembles where no
+/// tool has it, and those that mean much the same.
+fn asked(indexed: &[(&Arc<ServerTools>, &Index)], query: &str) -> Vec<BTreeMap<String, f32>> {
     let all = words(query);
     let telling: Vec<&String> = all.iter().filter(|word| !is_stop_word(word)).collect();
     let asked = if telling.is_empty() { all.iter().collect() } else { telling };
-    let mut weights: HashMap<String, f32> = HashMap::new();
-    let mut unknown = 0;
-    for word in asked.into_iter().take(QUERY_WORDS_MAX) {
+    let mut stems: Vec<String> = Vec::new();
+    for word in asked {
         let stem = stem(word);
-        let is_known = indexed.iter().any(|(_, index)| index.postings.contains_key(&stem));
-        let found = if is_known {
-            vec![(stem, 1.0)]
-        } else if unknown < TYPO_WORDS_MAX {
-            unknown += 1;
-            resembling(indexed, &stem)
-        } else {
-            Vec::new()
-        };
-        for (stem, weight) in found {
-            let known = weights.entry(stem).or_default();
-            *known = known.max(weight);
+        if stems.len() < QUERY_WORDS_MAX && !stems.contains(&stem) {
+            stems.push(stem);
         }
     }
-    let mut stems: Vec<(String, f32)> = weights.into_iter().collect();
-    // One order of additions, so that equal searches give equal sums.
-    stems.sort_by(|one, other| one.0.cmp(&other.0));
-    stems
+    let mut unknown = 0;
+    let alternatives = stems.into_iter().map(|stem| {
+        let is_known = indexed.iter().any(|(_, index)| index.0.contains_key(&stem));
+        let mut found = BTreeMap::new();
+        if is_known {
+            found.insert(stem.clone(), 1.0);
+        } else if unknown < TYPO_WORDS_MAX {
+            unknown += 1;
+            found.extend(resembling(indexed, &stem));
+        }
+        let meant: Vec<(String, f32)> = found
+            .iter()
+            .flat_map(|(stem, weight)| {
+                synonyms(stem).map(move |other| (other.to_owned(), SYNONYM_WEIGHT * weight))
+            })
+            .chain(synonyms(&stem).map(|other| (other.to_owned(), SYNONYM_WEIGHT)))
+            .collect();
+        for (other, weight) in meant {
+            let known: &mut f32 = found.entry(other).or_default();
+            *known = known.max(weight);
+        }
+        found
+    });
+    alternatives.collect()
 }
 
 fn resembling(indexed: &[(&Arc<ServerTools>, &Index)], stem: &str) -> Vec<(String, f32)> {
+    let letters = letters(stem);
     let mut likenesses: BTreeMap<&str, f64> = BTreeMap::new();
-    for known in indexed.iter().flat_map(|(_, index)| index.postings.keys()) {
-        let is_prefix = stem.len() >= 3 && known.starts_with(stem);
-        let could_be = known.len().abs_diff(stem.len()) <= 3 && stem.len() >= 3;
-        let likeness = match (is_prefix, could_be) {
-            (true, _) => TYPO_MIN.max(0.8),
-            (false, true) => strsim::normalized_damerau_levenshtein(stem, known),
-            (false, false) => 0.0,
+    for known in indexed.iter().flat_map(|(_, index)| index.0.keys()) {
+        if stem.len() < TYPO_BYTES_MIN {
+            break;
+        }
+        let likeness = if known.starts_with(stem) {
+            PREFIX_LIKENESS
+        } else if known.len().abs_diff(stem.len()) > TYPOS_MAX
+            || (self::letters(known) ^ letters).count_ones() as usize > 2 * TYPOS_MAX
+        {
+            0.0
+        } else {
+            // The first letter is rarely mistyped.
+            let same_start = known.as_bytes().first() == stem.as_bytes().first();
+            strsim::normalized_damerau_levenshtein(stem, known) + if same_start { SAME_START } else { 0.0 }
         };
         if likeness >= TYPO_MIN {
             likenesses.insert(known, likeness);
@@ -164,8 +214,13 @@ fn resembling(indexed: &[(&Arc<ServerTools>, &Index)], stem: &str) -> Vec<(Strin
     likenesses
         .into_iter()
         .take(TYPO_STEMS_MAX)
-        .map(|(known, likeness)| (known.to_owned(), TYPO_WEIGHT * likeness as f32))
+        .map(|(known, likeness)| (known.to_owned(), TYPO_WEIGHT * likeness.min(1.0) as f32))
         .collect()
+}
+
+/// Which letters a word has, as bits: words that differ in many have many edits between them, which is quick to see.
+fn letters(word: &str) -> u32 {
+    word.bytes().fold(0, |bits, byte| bits | 1 << (byte & 31))
 }
 
 fn add_exact(

@@ -2,10 +2,13 @@
 //!
 //! It knows English endings only; other languages are compared as they are written.
 
-const STOP_WORDS: [&str; 34] = [
-    "a", "all", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "for", "from", "how", "i",
-    "in", "is", "it", "me", "my", "of", "on", "or", "some", "that", "the", "this", "to", "use", "want",
-    "what", "which", "with",
+const STOP_WORDS: [&str; 78] = [
+    "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "but", "by", "can", "could",
+    "do", "e", "eg", "for", "from", "g", "had", "has", "have", "how", "i", "ie", "if", "in", "into", "is",
+    "it", "its", "me", "my", "need", "no", "not", "of", "on", "only", "or", "our", "please", "should", "so",
+    "some", "than", "that", "the", "their", "them", "then", "there", "these", "this", "those", "to", "us",
+    "use", "used", "using", "via", "want", "was", "we", "were", "what", "when", "where", "which", "who",
+    "whose", "will", "with", "would", "you", "your",
 ];
 /// Characters of one word that count; longer ones are no words.
 const WORD_CHARS_MAX: usize = 40;
@@ -36,14 +39,9 @@ pub(super) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The stems of a text's words.
-pub(super) fn stems(text: &str) -> Vec<String> {
-    words(text).iter().map(|word| stem(word)).collect()
-}
-
 /// Whether a word says nothing about a tool.
 pub(super) fn is_stop_word(word: &str) -> bool {
-    STOP_WORDS.contains(&word)
+    STOP_WORDS.binary_search(&word).is_ok()
 }
 
 /// The word without its commonest English endings, so that "listing issues", "lists" and "list issue" meet.

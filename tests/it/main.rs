@@ -7,5 +7,6 @@ mod commands;
 mod configuration;
 mod conversation;
 mod requests;
+mod search;
 mod start;
 mod tidy;

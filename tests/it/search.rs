@@ -1,0 +1,29 @@
+//! The search finds what is meant, as well as it did.
+
+use std::path::Path;
+
+#[path = "../search/quality.rs"]
+mod quality;
+
+/// What the committed tools and queries gave when this was written. A better ranker raises them; one that is worse by more
+/// than [`NOISE`] fails. The smallest change is one query of 270.
+const RECALL_AT_1: f64 = 0.570;
+const RECALL_AT_5: f64 = 0.785;
+const RECALL_AT_10: f64 = 0.830;
+const MRR_AT_10: f64 = 0.660;
+const NOISE: f64 = 0.01;
+
+#[test]
+fn the_search_is_as_good_as_it_was() {
+    let catalog = quality::catalog(Path::new(quality::TOOLS));
+    let measured = quality::measure(&catalog, &quality::queries(Path::new(quality::QUERIES)));
+    let all = measured.all;
+    for (name, now, before) in [
+        ("recall@1", all.recall_at_1, RECALL_AT_1),
+        ("recall@5", all.recall_at_5, RECALL_AT_5),
+        ("recall@10", all.recall_at_10, RECALL_AT_10),
+        ("MRR@10", all.mrr_at_10, MRR_AT_10),
+    ] {
+        assert!(now >= before - NOISE, "{name} was {before:.3} and is {now:.3}\n{measured}");
+    }
+}
