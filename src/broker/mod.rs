@@ -7,4 +7,4 @@ mod arguments;
 mod helpers;
 mod saved_tools;
 
-pub use answer::{Broker, Call};
+pub use answer::{Answer, Broker, Call};

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::value::RawValue;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use super::calls::Counted;
 use super::machine::{Effect, Machine};
 use super::queue::{Queue, Refused, Taker, queue};
 use super::sandbox::{Maker, Sandbox, SandboxReport, SandboxSettings};
 use super::watchdog::Watchdog;
-use crate::broker::{Broker, Call};
+use crate::broker::{Answer, Broker, Call};
 use crate::engine::{About, EngineError};
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
@@ -75,7 +75,7 @@ const PROGRESS_CHARS_MAX: usize = 200;
 struct CallEnded {
     run: RunId,
     call: CallId,
-    index: usize,
+    counted: Counted,
     outcome: CallOutcome,
 }
 
@@ -302,11 +302,11 @@ impl Actor {
 
     fn call_ended(&mut self, ended: Result<CallEnded, tokio::task::JoinError>) -> Vec<Effect> {
         match ended {
-            Ok(CallEnded { run, call, index, outcome }) => {
+            Ok(CallEnded { run, call, counted, outcome }) => {
                 if self.current.as_ref().is_some_and(|current| current.id == run) {
                     self.in_flight.remove(&call);
                 }
-                self.machine.call_ended(run, index, outcome);
+                self.machine.call_ended(run, counted, outcome);
             }
             Err(error) => tracing::error!(%error, "a call's task broke"),
         }
@@ -330,7 +330,7 @@ impl Actor {
                     }
                 }
                 Effect::SendRun { run, worker, code } => self.send_run(run, worker, code),
-                Effect::StartCall { call, index, deadline } => self.start_call(call, index, deadline),
+                Effect::StartCall { call, counted, deadline } => self.start_call(call, counted, deadline),
                 Effect::Refuse { call, fault } => self.refuse(call, fault),
                 Effect::CancelCall(call) => {
                     if let Some(cancel) = self.in_flight.remove(&call) {
@@ -349,7 +349,8 @@ impl Actor {
                         self.closings.spawn(sandbox.close());
                     }
                 }
-                Effect::Finish(report) => {
+                Effect::Finish(mut report) => {
+                    self.broker.tell_effects(&mut report.calls);
                     if let Some(current) = self.current.take()
                         && current.reply.send(*report).is_err()
                     {
@@ -375,13 +376,13 @@ impl Actor {
         tell(&current.progress, Progress::Started);
     }
 
-    fn start_call(&mut self, frame: CallFrame, index: usize, deadline: Instant) {
+    fn start_call(&mut self, frame: CallFrame, counted: Counted, deadline: Instant) {
         let (Some(sandbox), Some(current)) = (&self.sandbox, &mut self.current) else { return };
         let call = frame.call;
         if self.in_flight.len() >= self.limits.calls_in_flight_max || self.in_flight.contains_key(&call) {
             let fault =
                 ToolFault::new(FaultCode::Busy, "too many calls are under way, or two with one number");
-            self.machine.call_ended(current.id, index, CallOutcome::Refused);
+            self.machine.call_ended(current.id, counted, CallOutcome::Refused);
             return self.refuse(call, fault);
         }
         if let Some(server) = &frame.server {
@@ -411,7 +412,7 @@ impl Actor {
                     tracing::debug!("the sandbox went before the call's result");
                 },
             }
-            CallEnded { run, call, index, outcome }
+            CallEnded { run, call, counted, outcome }
         });
     }
 
@@ -469,20 +470,21 @@ fn tell(progress: &mpsc::Sender<Progress>, event: Progress) {
     }
 }
 
-fn outcome(answer: &Result<Box<RawValue>, ToolFault>) -> CallOutcome {
+fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
     match answer {
-        Ok(_) => CallOutcome::Answered,
+        Ok(Answer::Value(_)) => CallOutcome::Answered,
+        Ok(Answer::ToolError(_)) => CallOutcome::Failed,
         Err(fault) => match fault.code {
             FaultCode::Deadline | FaultCode::Cancelled | FaultCode::ServerFailed => CallOutcome::Unknown,
-            FaultCode::ToolError => CallOutcome::Answered,
+            FaultCode::ToolError => CallOutcome::Failed,
             _ => CallOutcome::Refused,
         },
     }
 }
 
-fn result_line(call: CallId, answer: Result<Box<RawValue>, ToolFault>, bytes_max: usize) -> Vec<u8> {
+fn result_line(call: CallId, answer: Result<Answer, ToolFault>, bytes_max: usize) -> Vec<u8> {
     let result = match answer {
-        Ok(value) => CallResult::Value(value),
+        Ok(Answer::Value(value) | Answer::ToolError(value)) => CallResult::Value(value),
         Err(fault) => CallResult::Fault(fault),
     };
     let line = ToWorker::Result { call, result }.to_line();

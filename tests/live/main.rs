@@ -6,6 +6,7 @@ mod support;
 mod calls;
 mod commands;
 mod endings;
+mod failed_runs;
 mod killed;
 mod libraries;
 mod lifecycle;

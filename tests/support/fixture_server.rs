@@ -415,11 +415,15 @@ fn tool(name: &str) -> Value {
         "fail" => (json!({"message": field("string")}), json!([])),
         _ => (json!({}), json!([])),
     };
-    json!({
+    let mut tool = json!({
         "name": name,
         "description": format!("The fixture's {name}."),
         "inputSchema": {"type": "object", "properties": properties, "required": required}
-    })
+    });
+    if name == "peak" {
+        tool["annotations"] = json!({"readOnlyHint": true});
+    }
+    tool
 }
 
 fn text(text: &str) -> Value {
