@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::Counted;
 use super::machine::{Effect, Machine};
+use super::outgoing::ResultLine;
 use super::queue::{Queue, Refused, Taker, queue};
 use super::sandbox::{Maker, Sandbox, SandboxReport, SandboxSettings};
 use super::watchdog::Watchdog;
@@ -408,7 +409,7 @@ impl Actor {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
-                sent = data.send(line) => if sent.is_err() {
+                sent = data.send(ResultLine { line, cancel: cancel.clone() }) => if sent.is_err() {
                     tracing::debug!("the sandbox went before the call's result");
                 },
             }
@@ -421,7 +422,8 @@ impl Actor {
     fn refuse(&self, call: CallId, fault: ToolFault) {
         let Some(sandbox) = &self.sandbox else { return };
         let line = result_line(call, Err(fault), self.limits.frame_to_sandbox_bytes_max);
-        if sandbox.data().try_send(line).is_err() {
+        let cancel = CancellationToken::new();
+        if sandbox.data().try_send(ResultLine { line, cancel }).is_err() {
             tracing::debug!("a refusal was left out");
         }
     }

@@ -395,7 +395,9 @@ impl Machine {
                 self.note(message);
                 vec![]
             }
-            FromSandbox::Supervisor(FromSupervisor::Pong { .. } | FromSupervisor::Hello { .. }) => vec![],
+            FromSandbox::Supervisor(
+                FromSupervisor::Pong { .. } | FromSupervisor::Hello { .. } | FromSupervisor::Taken { .. },
+            ) => vec![],
             FromSandbox::Worker(FromWorker::Call(call)) => self.call(call),
             FromSandbox::Worker(FromWorker::Cancel { call, .. }) => vec![Effect::CancelCall(call)],
             FromSandbox::Worker(FromWorker::Done(done)) => self.done(*done, now),

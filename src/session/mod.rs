@@ -5,6 +5,7 @@
 mod actor;
 mod calls;
 mod machine;
+mod outgoing;
 mod output;
 mod posture;
 mod queue;
