@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments;
+use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
 use crate::catalog::{self, Catalog, Tool};
 use crate::limits::Limits;
@@ -44,6 +45,7 @@ pub enum Answer {
 
 /// Decides on calls.
 pub struct Broker {
+    roster: Roster,
     pub(super) upstream: Arc<Upstream>,
     pub(super) saved: SavedTools,
     pub(super) limits: Arc<Limits>,
@@ -60,11 +62,30 @@ struct Known {
 const FAILURE_CHARS_MAX: usize = 2_000;
 
 impl Broker {
-    /// A broker for the servers of the catalog; saved tools are kept in the folder, made at the first save.
+    /// A broker for the servers of the roster; saved tools are kept in the folder, made at the first save.
     #[must_use]
-    pub fn new(catalog: Catalog, upstream: Arc<Upstream>, saved_tools: PathBuf, limits: Arc<Limits>) -> Self {
+    pub fn new(roster: Roster, upstream: Arc<Upstream>, saved_tools: PathBuf, limits: Arc<Limits>) -> Self {
         let saved = SavedTools::new(saved_tools, &limits);
-        Self { upstream, saved, limits, known: RwLock::new(Known { catalog, listings: BTreeMap::new() }) }
+        let known = RwLock::new(Known { catalog: roster.catalog(&limits), listings: BTreeMap::new() });
+        Self { roster, upstream, saved, limits, known }
+    }
+
+    /// The names of the servers that are configured now.
+    #[must_use]
+    pub fn configured(&self) -> Vec<ServerName> {
+        self.roster.names()
+    }
+
+    /// A run begins: from now on the servers are those that were configured when it was asked for. Says what has changed
+    /// since the last one. Must be called inside a tokio runtime.
+    pub fn begin_run(&self) -> Option<String> {
+        let Change { servers, said } = self.roster.change()?;
+        tracing::info!(servers = servers.len(), "the configured servers have changed");
+        self.upstream.replace(self.roster.specs());
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        // What servers that stay have listed is learned again from their connections.
+        *known = Known { catalog: self.roster.catalog(&self.limits), listings: BTreeMap::new() };
+        Some(said)
     }
 
     /// The servers of a run, as the sandbox is told of them.

@@ -223,6 +223,9 @@ impl Actor {
 
     fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<RunReport>) -> Vec<Effect> {
         let RunAsked { request, cancel, progress } = asked;
+        if let Some(said) = self.broker.begin_run() {
+            self.machine.note(said);
+        }
         let scope = request.servers.clone();
         let servers = self.broker.server_names(&scope);
         let (id, effects) = self.machine.ask(request, servers, Instant::now());

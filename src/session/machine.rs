@@ -630,7 +630,8 @@ impl Machine {
         kept
     }
 
-    fn note(&mut self, note: String) {
+    /// A sentence for the reader of the present run's report, or of the next.
+    pub(super) fn note(&mut self, note: String) {
         let notes = match &mut self.phase {
             Phase::Running { run, .. } | Phase::Interrupting { run, .. } | Phase::Replacing { run, .. } => {
                 &mut run.notes
