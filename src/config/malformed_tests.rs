@@ -139,7 +139,7 @@ const KINDS: [Kind; 34] = [
     ),
     (
         "17 blank command",
-        Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {^"command": "  "}}}"#),
+        Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": ^{"command": "  "}}}"#),
         "mcpServers.bad.command: is empty",
         &["beside"],
     ),
