@@ -27,7 +27,7 @@ fn a_gigabyte_on_each_stream() {
 }
 
 fn a_flood_on_both_streams_is_counted_to_the_byte_and_costs_the_bridge_no_memory(engine: &Engine) {
-    flood(engine, 48 * MIB, 8 * MIB);
+    flood(engine, 32 * MIB, 8 * MIB);
 }
 
 fn flood(engine: &Engine, stdout_bytes: usize, stderr_bytes: usize) {
@@ -40,7 +40,8 @@ fn flood(engine: &Engine, stdout_bytes: usize, stderr_bytes: usize) {
          for _ in range(size // len(block)):\n    at = 0\n    while at < len(block): at += os.write(fd, block[at:])\n  \
          os.write(fd, b'TAIL')\n'done'"
     );
-    let reply = bridge.run_with(json!({"code": code, "timeout": 600}));
+    let id = bridge.send_run(json!({"code": code, "timeout": 600}));
+    let reply = bridge.late_reply(id, Duration::from_secs(600));
     let grown = bridge.peak_kib().saturating_sub(before);
     assert!(grown < 64 * 1024, "{}: the bridge grew by {grown} KiB", engine.name);
     let structured = reply.structured.unwrap();
@@ -77,7 +78,8 @@ fn a_line_of_a_server_that_does_not_end_is_cut_off_and_costs_that_server_only(en
     let code = "import asyncio\nfrom mcp.runtime import MCPError\ncall = asyncio.ensure_future(mcp_endless.hang())\n\
                 print(await mcp_good.echo(text='fine'))\n\
                 try: await call\nexcept MCPError as error: print(error.code, error)";
-    let reply = bridge.run_with(json!({"code": code, "timeout": 60}));
+    let id = bridge.send_run(json!({"code": code, "timeout": 120}));
+    let reply = bridge.late_reply(id, Duration::from_secs(130));
     let cut_off = "server_failed server 'endless' answered with more than 67108864 bytes";
     assert!(reply.text.starts_with(&format!("fine\n{cut_off}")), "{}", reply.text);
     // A line may have 64 MiB; of what is longer nothing is kept.
