@@ -50,9 +50,7 @@ impl Roster {
     /// The names of the servers that a run would have that was asked for now.
     pub(super) fn names(&self) -> Vec<ServerName> {
         let mut now = self.now();
-        if let Some(problems) = now.files.look() {
-            report(problems);
-        }
+        report(&now.files.look());
         now.files.servers().iter().map(|server| server.name.clone()).collect()
     }
 

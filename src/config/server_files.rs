@@ -20,10 +20,9 @@ pub struct ServerFiles {
     limits: Limits,
     seen: Vec<Seen>,
     servers: Vec<ServerConfig>,
-    problems: Vec<Problem>,
 }
 
-/// A file or folder, and what tells that it is not what it was: nothing while it is not there.
+/// A file, and what tells that it is not what it was: nothing while it is not there.
 type Seen = (PathBuf, Option<[i64; 7]>);
 
 impl ServerFiles {
@@ -34,11 +33,8 @@ impl ServerFiles {
         // Before they are read: what is changed meanwhile is seen as changed.
         let seen = seen(&environment, &limits);
         let config = Config::load(&environment);
-        let mut problems = Vec::new();
-        // Only problems of these files, so that a later look finds the same.
-        let servers = servers::load(&environment, &limits, config.self_servers, &mut problems);
-        let self_servers = config.self_servers;
-        (config, Self { environment, self_servers, limits, seen, servers, problems })
+        let (self_servers, servers) = (config.self_servers, config.servers.clone());
+        (config, Self { environment, self_servers, limits, seen, servers })
     }
 
     /// The servers that there are, sorted by name.
@@ -47,21 +43,16 @@ impl ServerFiles {
         &self.servers
     }
 
-    /// Looks at the files; when they hold something else than before, the servers and the problems are new.
-    pub fn look(&mut self) -> Option<&[Problem]> {
+    /// Looks at the files; when one is not what it was, all are read again, and their problems returned.
+    pub fn look(&mut self) -> Vec<Problem> {
         let seen = seen(&self.environment, &self.limits);
         if seen == self.seen {
-            return None;
+            return Vec::new();
         }
         self.seen = seen;
         let mut problems = Vec::new();
-        let servers = servers::load(&self.environment, &self.limits, self.self_servers, &mut problems);
-        if servers == self.servers && problems == self.problems {
-            return None;
-        }
-        self.servers = servers;
-        self.problems = problems;
-        Some(&self.problems)
+        self.servers = servers::load(&self.environment, &self.limits, self.self_servers, &mut problems);
+        problems
     }
 }
 
@@ -69,12 +60,17 @@ fn seen(environment: &Environment, limits: &Limits) -> Vec<Seen> {
     let mut paths = Vec::new();
     for place in servers::places(environment) {
         if place.is_dir() {
-            // A folder that cannot be listed is told by its own look.
+            // One that may not be listed any more has lost all its files.
             paths.extend(file::listed(&place, limits).unwrap_or_default());
+        } else {
+            paths.push(place);
         }
-        paths.push(place);
     }
-    paths.into_iter().map(|path| (look_of(&path), path)).map(|(look, path)| (path, look)).collect()
+    let with_look = |path: PathBuf| {
+        let look = look_of(&path);
+        (path, look)
+    };
+    paths.into_iter().map(with_look).collect()
 }
 
 fn look_of(path: &Path) -> Option<[i64; 7]> {
