@@ -36,6 +36,7 @@ probes: ## try on every engine what sandboxed code may try, show that each succe
 	scripts/setup.sh engines-up
 	cargo build --locked --bin hotcell --example fixture_server
 	cargo test --locked --test probes -- --ignored --nocapture
+	cargo test --locked --test live -- --ignored
 
 bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; JSON in target/bench.json
 	scripts/setup.sh engines-up

@@ -9,6 +9,9 @@ use std::time::Duration;
 pub struct Limits {
     /// Longest line towards the sandbox, line feed included: a tool result of 32 MB fits with its JSON escapes.
     pub frame_to_sandbox_bytes_max: usize,
+    /// Bytes for the worker that may be under way unread. A longest line fits also when the worker has read all but what
+    /// the supervisor tells of: it does so after each 8 MiB.
+    pub unread_in_sandbox_bytes_max: usize,
     /// Longest line from the sandbox, line feed included.
     pub frame_to_bridge_bytes_max: usize,
     /// Deepest nesting of JSON accepted from any peer.
@@ -93,6 +96,7 @@ impl Default for Limits {
         const MIB: usize = 1024 * KIB;
         Self {
             frame_to_sandbox_bytes_max: 64 * MIB,
+            unread_in_sandbox_bytes_max: 72 * MIB,
             frame_to_bridge_bytes_max: 16 * MIB,
             json_depth_max: 128,
             sandbox_open_files_max: 1024,

@@ -59,8 +59,8 @@ pub struct RunReport {
     pub notes: Vec<String>,
     /// Names of the servers that the run could reach.
     pub servers: Vec<ServerName>,
-    /// Calls made, in the order of their start.
-    pub calls: Vec<CallRecord>,
+    /// Calls made.
+    pub calls: Calls,
 }
 
 impl RunReport {
@@ -75,7 +75,7 @@ impl RunReport {
             state: StateNote::Kept,
             notes: vec![],
             servers: vec![],
-            calls: vec![],
+            calls: Calls::default(),
         }
     }
 }
@@ -213,15 +213,48 @@ pub struct Image {
     pub base64: String,
 }
 
-/// One call as the report remembers it.
+/// The calls of a run, each counted once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// By tool, in the order of the first call of each.
+    pub of_tools: Vec<ToolCalls>,
+    /// Those of further tools, when there are too many to name.
+    pub others: CallCounts,
+}
+
+/// The calls of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallRecord {
+pub struct ToolCalls {
     /// The server.
     pub server: ServerName,
     /// The tool as the code named it.
     pub tool: String,
-    /// What came of it.
-    pub outcome: CallOutcome,
+    /// What such a call does, by the server's own word.
+    pub effect: ToolEffect,
+    /// What came of them.
+    pub counts: CallCounts,
+}
+
+/// How many calls ended how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallCounts {
+    /// As [`CallOutcome::Answered`].
+    pub answered: u64,
+    /// As [`CallOutcome::Failed`].
+    pub failed: u64,
+    /// As [`CallOutcome::Refused`].
+    pub refused: u64,
+    /// As [`CallOutcome::Unknown`].
+    pub unknown: u64,
+}
+
+/// What calls of a tool do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolEffect {
+    /// They only read.
+    Reads,
+    /// They may change something: the server does not say otherwise.
+    MayWrite,
 }
 
 /// What came of a call.
@@ -229,10 +262,30 @@ pub struct CallRecord {
 pub enum CallOutcome {
     /// It was answered.
     Answered,
+    /// The tool answered with an error.
+    Failed,
     /// It was answered with a fault before it reached the server.
     Refused,
     /// It failed, and whether it took effect is known only to the server.
     Unknown,
+}
+
+impl CallCounts {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.answered + self.failed + self.refused + self.unknown
+    }
+
+    /// The count of one outcome.
+    pub fn of(&mut self, outcome: CallOutcome) -> &mut u64 {
+        match outcome {
+            CallOutcome::Answered => &mut self.answered,
+            CallOutcome::Failed => &mut self.failed,
+            CallOutcome::Refused => &mut self.refused,
+            CallOutcome::Unknown => &mut self.unknown,
+        }
+    }
 }
 
 /// Why a call, or a whole run, could not be done: for the model.

@@ -23,7 +23,7 @@ TO_SANDBOX = {
     WORKER: frozenset(("run", "result")),
 }
 TO_BRIDGE = {
-    SUPERVISOR: frozenset(("hello", "worker_started", "worker_exited", "pong", "output", "fault")),
+    SUPERVISOR: frozenset(("hello", "worker_started", "worker_exited", "pong", "output", "taken", "fault")),
     WORKER: frozenset(("call", "cancel", "done")),
 }
 

@@ -31,6 +31,8 @@ VERSION = 1
 HOST_BACKLOG_MAX = 1 << 20
 WORKER_BACKLOG_MAX = 96 << 20
 CONTROL_BYTES_MAX = 1 << 20
+# After how many bytes for the worker the bridge hears how many of them it has taken.
+TAKEN_STEP_BYTES = 8 << 20
 USELESS_WORKERS_MAX = 5
 TOUCH_SECONDS = 0.1
 CONFINE_MS_MAX = 10_000
@@ -109,6 +111,9 @@ class Supervisor:
         self.target: Worker | None = None
         self.control: list[bytes] = []
         self.unparsed = b""
+        # Bytes of frames for workers that have come in all, and those of them that the bridge knows to be taken.
+        self.relayed = 0
+        self.taken = 0
 
     def serve(self, rest: bytes) -> Ends:
         """Returns only in a worker, with its ends."""
@@ -132,6 +137,8 @@ class Supervisor:
             worker = self.worker
             if worker is not None and worker.status is not None and self.to_host.size <= HOST_BACKLOG_MAX:
                 self.worker_exited(worker)
+            if self.relayed - self.taken >= TAKEN_STEP_BYTES:
+                self.tell_taken()
 
     def quiet(self) -> None:
         """Nothing came within `wait_ms`."""
@@ -238,6 +245,7 @@ class Supervisor:
             # One whole frame, as they mostly come.
             worker.used = True
             self.collecting = True
+            self.relayed += len(data)
             worker.inbox.push(data[1:])
             return
         position = 0
@@ -264,6 +272,8 @@ class Supervisor:
             piece = data[position : end or None]
             position += len(piece)
             self.line_bytes += len(piece)
+            if self.address != SUPERVISOR:
+                self.relayed += len(piece)
             self.take(piece, bool(end))
             if end:
                 self.address = b""
@@ -292,6 +302,13 @@ class Supervisor:
                     self.obey(decode(line, TO_SANDBOX[SUPERVISOR], self.limits.frame_depth))
                 except FrameError as error:
                     self.fault(f"a frame for the supervisor was dropped: {error.kind}")
+
+    def tell_taken(self) -> None:
+        """So that the bridge never sends more than fits here: an interrupt would be stuck behind it."""
+        taken = self.relayed - (0 if self.worker is None else self.worker.inbox.size)
+        if taken - self.taken >= TAKEN_STEP_BYTES:
+            self.taken = taken
+            self.send({"type": "taken", "bytes": taken})
 
     def drop_line(self, why: str) -> None:
         self.address = b"-"

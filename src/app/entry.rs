@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::{doctor, guardian, logging, run, serve};
 use crate::cli::{Arguments, Command};
-use crate::config::{Config, Environment};
+use crate::config::{Environment, ServerFiles};
 
 /// Does what the command line asks for.
 #[must_use]
@@ -19,7 +19,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
 }
 
 fn bridge(command: Option<Command>) -> ExitCode {
-    let config = Config::load(&Environment::capture());
+    let (config, files) = ServerFiles::load(Environment::capture());
     logging::start(config.log_level);
     // Two threads: one for the client's side and one for the sandbox's; more only cost memory.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -32,8 +32,8 @@ fn bridge(command: Option<Command>) -> ExitCode {
     };
     let code = runtime.block_on(async {
         match command {
-            None => serve::serve(config).await,
-            Some(Command::Run(run)) => run::run(config, run).await,
+            None => serve::serve(config, files).await,
+            Some(Command::Run(run)) => run::run(config, files, run).await,
             Some(Command::Doctor) => doctor::doctor(config).await,
             Some(Command::Keep(_) | Command::Guardian(_)) => ExitCode::from(70),
         }

@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::signals::Signals;
-use super::wiring::{self, Rooms};
+use super::wiring::Rooms;
 use crate::cli;
-use crate::config::Config;
+use crate::config::{Config, ServerFiles, report};
 use crate::names::ServerName;
 use crate::run::{
     OutputStream, PythonError, RunOutcome, RunReport, RunRequest, SandboxLoss, ServerScope, StateNote,
@@ -26,8 +26,8 @@ const TIMED_OUT: u8 = 124;
 const NO_SANDBOX: u8 = 125;
 
 /// Runs the code; the exit code is the code's own.
-pub(super) async fn run(config: Config, arguments: cli::Run) -> ExitCode {
-    wiring::report_problems(&config);
+pub(super) async fn run(config: Config, files: ServerFiles, arguments: cli::Run) -> ExitCode {
+    report(&config.problems);
     let request = match request(&config, arguments) {
         Ok(request) => request,
         Err(message) => {
@@ -42,7 +42,7 @@ pub(super) async fn run(config: Config, arguments: cli::Run) -> ExitCode {
             return ExitCode::from(70);
         }
     };
-    let rooms = Rooms::build(&config);
+    let rooms = Rooms::build(&config, files);
     let (progress, _unheard) = mpsc::channel(1);
     let asked = RunAsked { request, cancel: CancellationToken::new(), progress };
     let code = tokio::select! {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::signals::Signals;
-use super::wiring::{self, Rooms};
-use crate::config::{Config, Prewarm, StructuredContent};
+use super::wiring::Rooms;
+use crate::config::{Config, Prewarm, ServerFiles, StructuredContent, report};
 use crate::server::{Face, FaceSettings, RunDefaults, serve as serve_client};
 
 /// Serves the client until it goes or a signal comes; then nothing of the bridge is left.
-pub(super) async fn serve(config: Config) -> ExitCode {
-    wiring::report_problems(&config);
+pub(super) async fn serve(config: Config, files: ServerFiles) -> ExitCode {
+    report(&config.problems);
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
@@ -20,16 +20,15 @@ pub(super) async fn serve(config: Config) -> ExitCode {
             return ExitCode::from(70);
         }
     };
-    let rooms = Rooms::build(&config);
+    let rooms = Rooms::build(&config, files);
     let face = Face::new(
         Arc::clone(&rooms.session),
+        Arc::clone(&rooms.broker),
         FaceSettings {
-            servers: config.servers.iter().map(|server| server.name.clone()).collect(),
             defaults: RunDefaults { timeout: config.timeout, timeout_max: config.timeout_max },
             output_mode: config.output_mode,
             structured: config.structured == StructuredContent::On,
             prewarm: config.prewarm == Prewarm::On,
-            manual: rooms.broker.manual(),
             limits: Arc::new(config.limits.clone()),
         },
     );

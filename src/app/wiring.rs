@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::broker::Broker;
-use crate::catalog::Catalog;
-use crate::config::{self, Config, EngineChoice, Rollback};
+use crate::broker::{Broker, Roster};
+use crate::config::{Config, EngineChoice, Rollback, ServerFiles};
 use crate::engine::{Choice, Places};
-use crate::guard::{Guardian, Keeper, Mark, PARENT_VARIABLE};
+use crate::guard::{Guardian, Mark};
 use crate::session::{SandboxSettings, Session};
-use crate::upstream::{ServerSpec, Upstream};
+use crate::upstream::Upstream;
 
 /// The image that `make image` builds.
 pub(super) const OWN_IMAGE: &str = "localhost/hotcell-sandbox:latest";
@@ -29,17 +28,13 @@ pub(super) struct Rooms {
 
 impl Rooms {
     /// Builds them; starts no engine and no server. Must be called inside a tokio runtime.
-    pub(super) fn build(config: &Config) -> Self {
+    pub(super) fn build(config: &Config, files: ServerFiles) -> Self {
         let limits = Arc::new(config.limits.clone());
         let mark = Mark::new();
-        let upstream = Arc::new(Upstream::new(server_specs(config, &mark), &limits));
-        let servers = config
-            .servers
-            .iter()
-            .map(|server| (server.name.clone(), server.description.clone(), server.cwd.clone()));
-        let catalog = Catalog::new(servers, &limits);
+        let roster = Roster::new(files, mark.clone(), OWN_PROGRAM.into());
+        let upstream = Arc::new(Upstream::new(roster.specs(), &limits));
         let saved_tools = config.state_dir.join("tools");
-        let broker = Arc::new(Broker::new(catalog, Arc::clone(&upstream), saved_tools, Arc::clone(&limits)));
+        let broker = Arc::new(Broker::new(roster, Arc::clone(&upstream), saved_tools, Arc::clone(&limits)));
         let settings = sandbox_settings(config, mark);
         let guardian = settings.guardian.clone();
         let session = Session::start(settings, Arc::clone(&broker), limits, config.idle_stop);
@@ -90,35 +85,4 @@ pub(super) fn sandbox_settings(config: &Config, mark: Mark) -> SandboxSettings {
         lock_dir: config.lock_dir.clone(),
         guardian: Guardian::new(OWN_PROGRAM.into(), mark),
     }
-}
-
-/// Says what is wrong with the configuration, on stderr.
-pub(super) fn report_problems(config: &Config) {
-    for problem in &config.problems {
-        match problem.severity {
-            config::Severity::Note => tracing::debug!("{problem}"),
-            config::Severity::Warning => tracing::warn!("{problem}"),
-            config::Severity::Error => tracing::error!("{problem}"),
-        }
-    }
-}
-
-fn server_specs(config: &Config, mark: &Mark) -> Vec<ServerSpec> {
-    config
-        .servers
-        .iter()
-        .map(|server| {
-            let own = server.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-            // Last, so that no entry can take it away: a bridge inside a bridge must know where it is.
-            let parent = (PARENT_VARIABLE.to_owned(), mark.as_str().to_owned());
-            ServerSpec {
-                name: server.name.clone(),
-                program: server.program.clone(),
-                args: server.args.clone(),
-                env: own.chain([parent]).collect(),
-                cwd: server.cwd.clone(),
-                keeper: Keeper::new(OWN_PROGRAM.into()),
-            }
-        })
-        .collect()
 }

@@ -10,12 +10,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments;
+use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
 use crate::catalog::{self, Catalog, Tool};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::protocol::RunServer;
-use crate::run::{FaultCode, ServerScope, ToolFault};
+use crate::run::{Calls, FaultCode, ServerScope, ToolEffect, ToolFault};
 use crate::text;
 use crate::upstream::{Connection, Upstream, UpstreamError};
 
@@ -33,8 +34,18 @@ pub struct Call<'a> {
     pub deadline: Instant,
 }
 
+/// What is sent back to the code.
+#[derive(Debug)]
+pub enum Answer {
+    /// An MCP result as the server sent it, or what a helper returns.
+    Value(Box<RawValue>),
+    /// An MCP result by which the tool reports an error.
+    ToolError(Box<RawValue>),
+}
+
 /// Decides on calls.
 pub struct Broker {
+    roster: Roster,
     pub(super) upstream: Arc<Upstream>,
     pub(super) saved: SavedTools,
     pub(super) limits: Arc<Limits>,
@@ -51,11 +62,30 @@ struct Known {
 const FAILURE_CHARS_MAX: usize = 2_000;
 
 impl Broker {
-    /// A broker for the servers of the catalog; saved tools are kept in the folder, made at the first save.
+    /// A broker for the servers of the roster; saved tools are kept in the folder, made at the first save.
     #[must_use]
-    pub fn new(catalog: Catalog, upstream: Arc<Upstream>, saved_tools: PathBuf, limits: Arc<Limits>) -> Self {
+    pub fn new(roster: Roster, upstream: Arc<Upstream>, saved_tools: PathBuf, limits: Arc<Limits>) -> Self {
         let saved = SavedTools::new(saved_tools, &limits);
-        Self { upstream, saved, limits, known: RwLock::new(Known { catalog, listings: BTreeMap::new() }) }
+        let known = RwLock::new(Known { catalog: roster.catalog(&limits), listings: BTreeMap::new() });
+        Self { roster, upstream, saved, limits, known }
+    }
+
+    /// The names of the servers that are configured now.
+    #[must_use]
+    pub fn configured(&self) -> Vec<ServerName> {
+        self.roster.names()
+    }
+
+    /// A run begins: from now on the servers are those that were configured when it was asked for. Says what has changed
+    /// since the last one. Must be called inside a tokio runtime.
+    pub fn begin_run(&self) -> Option<String> {
+        let Change { servers, said } = self.roster.change()?;
+        tracing::info!(servers = servers.len(), "the configured servers have changed");
+        self.upstream.replace(self.roster.specs());
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        // What servers that stay have listed is learned again from their connections.
+        *known = Known { catalog: self.roster.catalog(&self.limits), listings: BTreeMap::new() };
+        Some(said)
     }
 
     /// The servers of a run, as the sandbox is told of them.
@@ -82,18 +112,26 @@ impl Broker {
         catalog::capability_summary(&self.catalog())
     }
 
-    /// The answer to a call: an MCP result as the server sent it, or what a helper returns.
+    /// The answer to a call.
     ///
     /// # Errors
     /// A fault for the model. Nothing is ever sent to a server twice.
-    pub async fn answer(
-        &self,
-        call: Call<'_>,
-        cancel: &CancellationToken,
-    ) -> Result<Box<RawValue>, ToolFault> {
+    pub async fn answer(&self, call: Call<'_>, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
         match &call.server {
-            None => self.help(&call, cancel).await,
+            None => self.help(&call, cancel).await.map(Answer::Value),
             Some(server) => self.forward(server, &call, cancel).await,
+        }
+    }
+
+    /// Says of each tool that was called whether it only reads, as its server tells it.
+    pub fn tell_effects(&self, calls: &mut Calls) {
+        let catalog = self.catalog();
+        for called in &mut calls.of_tools {
+            let known = catalog.server(called.server.as_str());
+            let tool = known.and_then(|server| server.resolve(&called.tool).ok());
+            if tool.is_some_and(Tool::only_reads) {
+                called.effect = ToolEffect::Reads;
+            }
         }
     }
 
@@ -144,7 +182,7 @@ impl Broker {
         server: &str,
         call: &Call<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Box<RawValue>, ToolFault> {
+    ) -> Result<Answer, ToolFault> {
         let server = self.admitted(server, call.scope)?;
         let arguments = arguments::object(&call.arguments, &self.limits)?;
         let connection = self.connected(&server, call.deadline, cancel).await;
@@ -167,13 +205,9 @@ impl Broker {
     }
 
     /// Errors that a tool reports as its result are texts for the model as well; other results pass unread.
-    fn without_secrets(
-        &self,
-        server: &ServerName,
-        result: Box<RawValue>,
-    ) -> Result<Box<RawValue>, UpstreamError> {
+    fn without_secrets(&self, server: &ServerName, result: Box<RawValue>) -> Result<Answer, UpstreamError> {
         if !may_be_error(result.get()) {
-            return Ok(result);
+            return Ok(Answer::Value(result));
         }
         let nonsense = |error: serde_json::Error| UpstreamError::Nonsense {
             server: server.clone(),
@@ -181,7 +215,9 @@ impl Broker {
         };
         let mut value: Value = serde_json::from_str(result.get()).map_err(nonsense)?;
         redact(&mut value, &|text| self.upstream.redacted(server, text));
-        serde_json::value::to_raw_value(&value).map_err(nonsense)
+        let is_error = value.get("isError") == Some(&Value::Bool(true));
+        let answer = if is_error { Answer::ToolError } else { Answer::Value };
+        serde_json::value::to_raw_value(&value).map(answer).map_err(nonsense)
     }
 
     fn learn(&self, server: &ServerName, listing: &Arc<[Value]>) {

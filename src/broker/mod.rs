@@ -5,6 +5,8 @@
 mod answer;
 mod arguments;
 mod helpers;
+mod roster;
 mod saved_tools;
 
-pub use answer::{Broker, Call};
+pub use answer::{Answer, Broker, Call};
+pub use roster::Roster;

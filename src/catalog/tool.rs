@@ -63,6 +63,12 @@ impl Tool {
             name,
         })
     }
+
+    /// Whether its server says that it changes nothing.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        self.annotations.get("readOnlyHint") == Some(&Value::Bool(true))
+    }
 }
 
 /// A description as it is kept: bounded before the escapes and after them.

@@ -256,3 +256,7 @@ fn timeouts(variables: &mut Variables<'_>) -> (Duration, Duration) {
 #[cfg(test)]
 #[path = "load_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "malformed_tests.rs"]
+mod malformed_tests;

@@ -9,6 +9,7 @@ mod load;
 mod locate;
 mod problem;
 mod self_reference;
+mod server_files;
 mod servers;
 mod substitute;
 mod variables;
@@ -19,5 +20,6 @@ pub use load::{
     Config, ContainerUser, EngineAddresses, EngineChoice, Prewarm, Rollback, SelfServers, StructuredContent,
 };
 pub use locate::locate_program;
-pub use problem::{Origin, Position, Problem, Severity};
+pub use problem::{Origin, Position, Problem, Severity, report};
+pub use server_files::ServerFiles;
 pub use servers::{ServerConfig, ServerEnvironment};

@@ -53,6 +53,17 @@ pub struct Problem {
     pub hint: String,
 }
 
+/// Says them in the log.
+pub fn report<'a>(problems: impl IntoIterator<Item = &'a Problem>) {
+    for problem in problems {
+        match problem.severity {
+            Severity::Note => tracing::debug!("{problem}"),
+            Severity::Warning => tracing::warn!("{problem}"),
+            Severity::Error => tracing::error!("{problem}"),
+        }
+    }
+}
+
 impl Problem {
     /// An error at a whole file or variable.
     #[must_use]

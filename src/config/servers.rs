@@ -96,28 +96,31 @@ pub(super) fn load(
     servers
 }
 
+/// Where files may be: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.
+pub(super) fn places(environment: &Environment) -> Vec<PathBuf> {
+    let own = environment.home.as_ref().map(|home| home.join("MCPs"));
+    let named = environment.variable("MCP_SERVERS_CONFIG").map(|named| match named.to_str() {
+        Some(text) => environment.resolve(text.trim(), environment.cwd.as_deref()),
+        None => PathBuf::from(named),
+    });
+    own.into_iter().chain(named).collect()
+}
+
 /// The files to read, each once even when it is reached twice.
 fn files(environment: &Environment, limits: &Limits, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
     let mut paths = Vec::new();
-    let mut list = |folder: &Path, problems: &mut Vec<Problem>| match file::listed(folder, limits) {
-        Ok(found) => paths.extend(found),
-        Err(problem) => problems.push(*problem),
-    };
-    if let Some(home) = &environment.home {
-        list(&home.join("MCPs"), problems);
-    }
-    if let Some(named) = environment.variable("MCP_SERVERS_CONFIG") {
-        let path = match named.to_str() {
-            Some(text) => environment.resolve(text.trim(), environment.cwd.as_deref()),
-            None => PathBuf::from(named),
-        };
-        if path.is_dir() {
-            list(&path, problems);
-        } else if path.symlink_metadata().is_err() {
-            let message = format!("names {}, which does not exist", path.display());
+    for (index, place) in places(environment).into_iter().enumerate() {
+        let is_own = index == 0 && environment.home.is_some();
+        if is_own || place.is_dir() {
+            match file::listed(&place, limits) {
+                Ok(found) => paths.extend(found),
+                Err(problem) => problems.push(*problem),
+            }
+        } else if place.symlink_metadata().is_err() {
+            let message = format!("names {}, which does not exist", place.display());
             problems.push(Problem::new(Origin::Variable("MCP_SERVERS_CONFIG".to_owned()), message));
         } else {
-            paths.push(path);
+            paths.push(place);
         }
     }
     let mut seen = Vec::new();

@@ -14,7 +14,7 @@ pub(super) const NOT_STARTED: u8 = 127;
 pub(super) const NOT_STARTED_WORDS: &str = "hotcell keep: os error ";
 
 /// Starts keepers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keeper {
     program: PathBuf,
 }

@@ -9,6 +9,10 @@ use super::outline::Outline;
 
 /// How much is read at once.
 const READ_BYTES: usize = 16 * 1024;
+/// A line of so many times the bound has no end: nobody waits for it any longer.
+const ENDLESS_TIMES: usize = 8;
+/// Capacity of a buffer that is kept when nothing is in it.
+const KEPT_BYTES: usize = 4 * READ_BYTES;
 /// RFC 8259, section 8.1, lets a reader ignore it.
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -22,6 +26,8 @@ pub enum Line {
         /// The id that it carried, as JSON text, as far as one can be made out.
         id: Option<String>,
     },
+    /// So long that its end is not waited for; what still comes of it is dropped unsaid.
+    Endless,
 }
 
 /// Reads lines within a bound; what is longer is dropped to its end.
@@ -35,7 +41,15 @@ pub struct LineReader<R> {
     /// Up to where it has no line feed.
     searched: usize,
     /// The line that is being dropped.
-    overlong: Option<Outline>,
+    overlong: Option<Overlong>,
+}
+
+#[derive(Debug, Default)]
+struct Overlong {
+    outline: Outline,
+    bytes: usize,
+    /// That it does not end has been said.
+    is_endless: bool,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
@@ -60,6 +74,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.buffer.drain(..self.start);
             self.searched -= self.start;
             self.start = 0;
+            if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BYTES {
+                // What was dropped needed more than what is to come.
+                self.buffer.shrink_to(READ_BYTES);
+            }
             self.buffer.reserve(READ_BYTES);
             if self.inner.read_buf(&mut self.buffer).await? == 0 {
                 return Ok(None);
@@ -72,10 +90,21 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         let end = line_feed.map_or(self.buffer.len(), |at| self.searched + at + 1);
         self.searched = end;
         if self.overlong.is_some() || end - self.start > self.line_bytes_max {
-            self.overlong.get_or_insert_default().push(&self.buffer[self.start..end]);
+            let overlong = self.overlong.get_or_insert_default();
+            overlong.bytes += end - self.start;
+            if !overlong.is_endless {
+                overlong.outline.push(&self.buffer[self.start..end]);
+            }
             self.start = end;
-            line_feed?;
-            return self.overlong.take().map(|outline| Line::Overlong { id: outline.id() });
+            if line_feed.is_none() {
+                let is_new = !overlong.is_endless && overlong.bytes > self.line_bytes_max * ENDLESS_TIMES;
+                overlong.is_endless |= is_new;
+                return is_new.then_some(Line::Endless);
+            }
+            return self.overlong.take().map(|overlong| match overlong.is_endless {
+                true => Line::Whole(Vec::new()),
+                false => Line::Overlong { id: overlong.outline.id() },
+            });
         }
         line_feed?;
         let whole = self.start == 0 && end == self.buffer.len();
@@ -143,6 +172,7 @@ mod tests {
             seen.push(match line {
                 Line::Whole(line) => String::from_utf8(line).unwrap(),
                 Line::Overlong { id } => format!("overlong {}", id.unwrap_or_default()),
+                Line::Endless => "endless".to_owned(),
             });
         }
         writing.await.unwrap().unwrap();
@@ -168,6 +198,26 @@ mod tests {
                 "pieces of {piece}"
             );
         }
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_is_said_once_before_its_end_and_costs_nothing_afterwards() {
+        let endless = "x".repeat(50 * ENDLESS_TIMES + 1);
+        for piece in [1, 7, 100] {
+            let seen = all(format!("{endless}{endless}\n{{}}\n").as_bytes(), piece, 50).await;
+            assert_eq!(seen, ["endless", "{}"], "pieces of {piece}");
+        }
+        let mut reader = LineReader::new(endless.as_bytes(), 50);
+        assert_eq!(reader.next().await.unwrap(), Some(Line::Endless));
+    }
+
+    #[tokio::test]
+    async fn the_room_of_a_line_that_was_dropped_is_given_back() {
+        let text = ["x".repeat(1 << 20), String::new()].join("\n");
+        let mut reader = LineReader::new(text.as_bytes(), 1 << 19);
+        assert_eq!(reader.next().await.unwrap(), Some(Line::Overlong { id: None }));
+        assert_eq!(reader.next().await.unwrap(), None);
+        assert!(reader.buffer.capacity() <= KEPT_BYTES, "{}", reader.buffer.capacity());
     }
 
     proptest! {

@@ -128,6 +128,7 @@ where
                     Err(NoMessage { id, why }) => (id, why),
                 },
                 Line::Overlong { id } => (id, Unreadable::Overlong(self.line_bytes_max)),
+                Line::Endless => (None, Unreadable::Overlong(self.line_bytes_max)),
             };
             let (id, why) = unreadable;
             tracing::debug!(?id, ?why, "a line from the peer cannot be read");

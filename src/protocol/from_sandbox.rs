@@ -72,6 +72,11 @@ pub enum FromSupervisor {
         /// Of the `ping`.
         seq: u64,
     },
+    /// How much of what was sent for workers they have taken, or lost with their end.
+    Taken {
+        /// Bytes since the start, lines whole.
+        bytes: u64,
+    },
     /// A line was dropped, or the sandbox could not go on.
     Fault {
         /// Which and why.

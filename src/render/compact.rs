@@ -2,12 +2,13 @@
 //!
 //! It never decides what a fact means; status and state come from the report.
 
+use super::calls::{calls_made, calls_with_unknown_outcome};
 use super::fitting::{fitted, grouped};
 use super::reply::Verdict;
 use super::structured::{exit_code, status, verdict};
 use crate::limits::Limits;
 use crate::run::{
-    CallOutcome, FreshReason, Output, OutputStream, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault,
+    FreshReason, Output, OutputStream, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault,
 };
 use crate::text::inert;
 
@@ -40,7 +41,8 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
         below.push(format!("hint: {}", fault.hint));
     }
     below.extend(change(report));
-    below.extend(servers_with_unknown_outcome(report));
+    below.extend(calls_made(report));
+    below.extend(calls_with_unknown_outcome(report));
     below.extend(report.notes.iter().map(|note| format!("note: {note}")));
     assembled(&above.join("\n"), &body(report), &below.join("\n"), limits)
 }
@@ -108,26 +110,6 @@ pub(super) fn change(report: &RunReport) -> Option<String> {
         (StateNote::Lost, _) => "variables lost; the next run starts with a fresh interpreter",
     };
     Some(format!("state: {sentence}"))
-}
-
-/// A warning when calls were cut off: repeating them could do things twice.
-pub(super) fn servers_with_unknown_outcome(report: &RunReport) -> Option<String> {
-    let calls: Vec<String> = report
-        .calls
-        .iter()
-        .filter(|call| call.outcome == CallOutcome::Unknown)
-        .map(|call| inert(&format!("{}.{}", call.server, call.tool)).into_owned())
-        .collect();
-    if calls.is_empty() {
-        return None;
-    }
-    const SHOWN_MAX: usize = 5;
-    let more = match calls.len().saturating_sub(SHOWN_MAX) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let shown = calls[..calls.len().min(SHOWN_MAX)].join(", ");
-    Some(format!("calls with unknown outcome (they may have taken effect): {shown}{more}"))
 }
 
 /// Output in order, stretches of stderr between marks, then the value.

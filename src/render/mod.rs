@@ -1,5 +1,6 @@
 //! What the model reads; it decides nothing.
 
+mod calls;
 mod compact;
 mod fitting;
 mod reply;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::*;
 use crate::names::ServerName;
 use crate::run::{
-    CallOutcome, CallRecord, FaultCode, FreshReason, Output, OutputPiece, OutputStream, PythonError,
-    RunOutcome, SandboxLoss, StateNote,
+    CallCounts, Calls, FaultCode, FreshReason, Output, OutputPiece, OutputStream, PythonError, RunOutcome,
+    SandboxLoss, StateNote, ToolCalls, ToolEffect,
 };
 
 fn report(outcome: RunOutcome) -> RunReport {
@@ -21,7 +21,7 @@ fn report(outcome: RunOutcome) -> RunReport {
         state: StateNote::Kept,
         notes: Vec::new(),
         servers: Vec::new(),
-        calls: Vec::new(),
+        calls: Calls::default(),
     }
 }
 
@@ -52,6 +52,17 @@ fn every_mode(report: &RunReport) -> String {
         writeln!(shown, "--- {mode:?}, {:?}\n{}", reply.verdict, text(&reply)).unwrap();
     }
     shown
+}
+
+/// Tools of one server, each with its calls: answered, failed, refused, unknown.
+fn called(tools: &[(&str, ToolEffect, [u64; 4])]) -> Calls {
+    let of_tools = tools.iter().map(|(tool, effect, [answered, failed, refused, unknown])| ToolCalls {
+        server: ServerName::new("github").unwrap(),
+        tool: (*tool).into(),
+        effect: *effect,
+        counts: CallCounts { answered: *answered, failed: *failed, refused: *refused, unknown: *unknown },
+    });
+    Calls { of_tools: of_tools.collect(), others: CallCounts::default() }
 }
 
 fn raised() -> RunOutcome {
@@ -94,12 +105,16 @@ golden! {
     );
     a_timeout_that_lost_the_variables_says_so: RunReport {
         state: StateNote::Lost,
-        calls: vec![CallRecord {
-            server: ServerName::new("github").unwrap(),
-            tool: "create_issue".into(),
-            outcome: CallOutcome::Unknown,
-        }],
+        calls: called(&[("create_issue", ToolEffect::MayWrite, [0, 0, 0, 1])]),
         ..report(RunOutcome::TimedOut { after: Duration::from_millis(1500) })
+    };
+    a_failed_run_lists_the_calls_that_it_made: RunReport {
+        calls: called(&[
+            ("list_issues", ToolEffect::Reads, [1234, 0, 0, 0]),
+            ("create_issue", ToolEffect::MayWrite, [2, 1, 0, 3]),
+            ("delete_issue", ToolEffect::MayWrite, [0, 0, 1, 0]),
+        ]),
+        ..report(raised())
     };
     a_cancelled_run_says_so: report(RunOutcome::Interrupted);
     an_interpreter_that_exits_is_lost: RunReport {
@@ -123,6 +138,37 @@ golden! {
     a_run_that_never_started_says_what_to_do: report(RunOutcome::NotStarted(
         ToolFault::new(FaultCode::Internal, "no container engine answers").hint("run: systemctl --user start podman.socket"),
     ));
+}
+
+#[test]
+fn calls_of_a_run_that_succeeded_are_not_listed() {
+    let calls = called(&[("create_issue", ToolEffect::MayWrite, [2, 1, 0, 0])]);
+    let report = RunReport { calls, value: Some("1".into()), ..report(RunOutcome::Finished) };
+    assert_eq!(compact(&report), "1");
+    assert!(render(&report, OutputMode::Json, &Limits::default()).structured.get("calls").is_none());
+}
+
+#[test]
+fn of_many_tools_the_first_and_the_last_are_listed_and_every_call_is_counted() {
+    let names: Vec<String> = (0..30).map(|number| format!("t{number}\u{1b}")).collect();
+    let tools: Vec<_> = names.iter().map(|name| (name.as_str(), ToolEffect::Reads, [1, 0, 0, 1])).collect();
+    let mut calls = called(&tools);
+    calls.others = CallCounts { failed: 1_000_000, ..CallCounts::default() };
+    let report = RunReport { calls, ..report(raised()) };
+    let shown = compact(&report);
+    let (first, last): (Vec<String>, Vec<String>) = (
+        (0..5).map(|n| format!("github.t{n}\\x1b 1 ok 1 unknown")).collect(),
+        (25..30).map(|n| format!("github.t{n}\\x1b 1 ok 1 unknown")).collect(),
+    );
+    let line = format!(
+        "\ncalls made: {}, … 20 ok 1,000,000 failed 20 unknown of other tools …, {} (* may have written)\n",
+        first.join(", "),
+        last.join(", ")
+    );
+    assert!(shown.contains(&line), "{shown}");
+    let structured = render(&report, OutputMode::Json, &Limits::default()).structured;
+    assert_eq!(structured["calls"].as_array().unwrap().len(), 10);
+    assert_eq!(structured["callsMade"], 1_000_060);
 }
 
 #[test]

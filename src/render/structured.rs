@@ -4,7 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::compact::{change, error_line, servers_with_unknown_outcome};
+use super::calls::{calls_with_unknown_outcome, insert_calls_made};
+use super::compact::{change, error_line};
 use super::fitting::fitted;
 use super::reply::Verdict;
 use crate::limits::Limits;
@@ -94,9 +95,10 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> Value {
             fields.insert(key.into(), json!(bytes));
         }
     }
+    insert_calls_made(report, &mut fields);
     let is_told = report.state == StateNote::Kept;
     let mut notes: Vec<String> = change(report).into_iter().filter(|_| !is_told).collect();
-    notes.extend(servers_with_unknown_outcome(report));
+    notes.extend(calls_with_unknown_outcome(report));
     notes.extend(report.notes.iter().map(|note| inert(note).into_owned()));
     insert_lines(&mut fields, "notes", notes);
     fields.into()

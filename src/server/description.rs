@@ -8,6 +8,8 @@ use serde_json::{Map, Value, json};
 use super::arguments::RunDefaults;
 use crate::names::ServerName;
 
+/// The tool's name.
+pub(super) const NAME: &str = "run_python";
 /// Claude Code cuts descriptions at 2,048 bytes without a word (anthropics/claude-code issue 41593).
 const DESCRIPTION_BYTES_MAX: usize = 2048;
 /// Bytes of server names in the description; the rest is "+N more".
@@ -22,7 +24,7 @@ pub(super) fn run_python(servers: &[ServerName], defaults: RunDefaults) -> Tool 
     let mut meta = Map::new();
     meta.insert("anthropic/alwaysLoad".into(), Value::Bool(true));
     meta.insert("anthropic/maxResultSizeChars".into(), RESULT_CHARS_MAX.into());
-    Tool::new("run_python", description, Arc::new(input_schema(defaults)))
+    Tool::new(NAME, description, Arc::new(input_schema(defaults)))
         .annotate(
             ToolAnnotations::with_title("Run Python")
                 .read_only(false)

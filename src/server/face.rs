@@ -8,7 +8,6 @@ use rmcp::model::{
     DiscoverResult, ErrorCode, ErrorData, Implementation, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ReadResourceRequestParams,
     ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig,
-    Tool,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -19,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments::{self, RunDefaults};
 use super::description;
+use crate::broker::Broker;
 use crate::limits::Limits;
-use crate::names::ServerName;
 use crate::render::{self, Block, Reply, Verdict};
 use crate::run::{FaultCode, OutputMode, RunReport, RunRequest, ToolFault};
 use crate::session::{Progress, RunAsked, Session};
@@ -35,8 +34,6 @@ const STILL_RUNNING: Duration = Duration::from_secs(10);
 /// What the face needs to know.
 #[derive(Debug, Clone)]
 pub struct FaceSettings {
-    /// The configured servers, in the order in which they are shown.
-    pub servers: Vec<ServerName>,
     /// What holds when the caller does not say.
     pub defaults: RunDefaults,
     /// How replies are written.
@@ -45,8 +42,6 @@ pub struct FaceSettings {
     pub structured: bool,
     /// Whether the sandbox is started before the first run.
     pub prewarm: bool,
-    /// The manual's text.
-    pub manual: String,
     /// The bounds.
     pub limits: Arc<Limits>,
 }
@@ -54,16 +49,15 @@ pub struct FaceSettings {
 /// The server that clients see.
 pub struct Face {
     session: Arc<Session>,
+    broker: Arc<Broker>,
     settings: FaceSettings,
-    tool: Tool,
 }
 
 impl Face {
-    /// A face over the session.
+    /// A face over the session; the broker knows the servers.
     #[must_use]
-    pub fn new(session: Arc<Session>, settings: FaceSettings) -> Self {
-        let tool = description::run_python(&settings.servers, settings.defaults);
-        Self { session, settings, tool }
+    pub fn new(session: Arc<Session>, broker: Arc<Broker>, settings: FaceSettings) -> Self {
+        Self { session, broker, settings }
     }
 
     fn prewarm(&self) {
@@ -144,7 +138,8 @@ impl ServerHandler for Face {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         self.prewarm();
-        Ok(ListToolsResult::with_all_items(vec![self.tool.clone()]))
+        let tool = description::run_python(&self.broker.configured(), self.settings.defaults);
+        Ok(ListToolsResult::with_all_items(vec![tool]))
     }
 
     async fn call_tool(
@@ -152,7 +147,7 @@ impl ServerHandler for Face {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if request.name != self.tool.name {
+        if request.name != description::NAME {
             let message = format!("unknown tool {:?}; the only tool is run_python", request.name);
             return Err(ErrorData::invalid_params(message, None));
         }
@@ -160,7 +155,7 @@ impl ServerHandler for Face {
         let arguments = request.arguments.as_ref().unwrap_or(&none);
         let settings = &self.settings;
         let checked =
-            arguments::run_request(arguments, &settings.servers, settings.defaults, &settings.limits);
+            arguments::run_request(arguments, &self.broker.configured(), settings.defaults, &settings.limits);
         let reply = match checked {
             Ok(asked) => self.run(asked, &context).await,
             Err(fault) => render::refusal(&fault, settings.output_mode, &settings.limits),
@@ -198,7 +193,7 @@ impl ServerHandler for Face {
             let message = format!("unknown resource {:?}; there is {}", request.uri, MANUALS[0]);
             return Err(ErrorData::resource_not_found(message, None));
         }
-        let contents = ResourceContents::text(self.settings.manual.clone(), request.uri);
+        let contents = ResourceContents::text(self.broker.manual(), request.uri);
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 }

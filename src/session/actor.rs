@@ -4,17 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::value::RawValue;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use super::calls::Counted;
 use super::machine::{Effect, Machine};
+use super::outgoing::ResultLine;
 use super::queue::{Queue, Refused, Taker, queue};
 use super::sandbox::{Maker, Sandbox, SandboxReport, SandboxSettings};
 use super::watchdog::Watchdog;
-use crate::broker::{Broker, Call};
+use crate::broker::{Answer, Broker, Call};
 use crate::engine::{About, EngineError};
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
@@ -75,7 +76,7 @@ const PROGRESS_CHARS_MAX: usize = 200;
 struct CallEnded {
     run: RunId,
     call: CallId,
-    index: usize,
+    counted: Counted,
     outcome: CallOutcome,
 }
 
@@ -222,6 +223,9 @@ impl Actor {
 
     fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<RunReport>) -> Vec<Effect> {
         let RunAsked { request, cancel, progress } = asked;
+        if let Some(said) = self.broker.begin_run() {
+            self.machine.note(said);
+        }
         let scope = request.servers.clone();
         let servers = self.broker.server_names(&scope);
         let (id, effects) = self.machine.ask(request, servers, Instant::now());
@@ -302,11 +306,11 @@ impl Actor {
 
     fn call_ended(&mut self, ended: Result<CallEnded, tokio::task::JoinError>) -> Vec<Effect> {
         match ended {
-            Ok(CallEnded { run, call, index, outcome }) => {
+            Ok(CallEnded { run, call, counted, outcome }) => {
                 if self.current.as_ref().is_some_and(|current| current.id == run) {
                     self.in_flight.remove(&call);
                 }
-                self.machine.call_ended(run, index, outcome);
+                self.machine.call_ended(run, counted, outcome);
             }
             Err(error) => tracing::error!(%error, "a call's task broke"),
         }
@@ -330,7 +334,7 @@ impl Actor {
                     }
                 }
                 Effect::SendRun { run, worker, code } => self.send_run(run, worker, code),
-                Effect::StartCall { call, index, deadline } => self.start_call(call, index, deadline),
+                Effect::StartCall { call, counted, deadline } => self.start_call(call, counted, deadline),
                 Effect::Refuse { call, fault } => self.refuse(call, fault),
                 Effect::CancelCall(call) => {
                     if let Some(cancel) = self.in_flight.remove(&call) {
@@ -349,10 +353,11 @@ impl Actor {
                         self.closings.spawn(sandbox.close());
                     }
                 }
-                Effect::Finish(report) => {
+                Effect::Finish(mut report) => {
                     if let Some(watchdog) = &self.watchdog {
                         watchdog.set_running(false);
                     }
+                    self.broker.tell_effects(&mut report.calls);
                     if let Some(current) = self.current.take()
                         && current.reply.send(*report).is_err()
                     {
@@ -381,13 +386,13 @@ impl Actor {
         tell(&current.progress, Progress::Started);
     }
 
-    fn start_call(&mut self, frame: CallFrame, index: usize, deadline: Instant) {
+    fn start_call(&mut self, frame: CallFrame, counted: Counted, deadline: Instant) {
         let (Some(sandbox), Some(current)) = (&self.sandbox, &mut self.current) else { return };
         let call = frame.call;
         if self.in_flight.len() >= self.limits.calls_in_flight_max || self.in_flight.contains_key(&call) {
             let fault =
                 ToolFault::new(FaultCode::Busy, "too many calls are under way, or two with one number");
-            self.machine.call_ended(current.id, index, CallOutcome::Refused);
+            self.machine.call_ended(current.id, counted, CallOutcome::Refused);
             return self.refuse(call, fault);
         }
         if let Some(server) = &frame.server {
@@ -413,11 +418,11 @@ impl Actor {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
-                sent = data.send(line) => if sent.is_err() {
+                sent = data.send(ResultLine { line, cancel: cancel.clone() }) => if sent.is_err() {
                     tracing::debug!("the sandbox went before the call's result");
                 },
             }
-            CallEnded { run, call, index, outcome }
+            CallEnded { run, call, counted, outcome }
         });
     }
 
@@ -426,7 +431,8 @@ impl Actor {
     fn refuse(&self, call: CallId, fault: ToolFault) {
         let Some(sandbox) = &self.sandbox else { return };
         let line = result_line(call, Err(fault), self.limits.frame_to_sandbox_bytes_max);
-        if sandbox.data().try_send(line).is_err() {
+        let cancel = CancellationToken::new();
+        if sandbox.data().try_send(ResultLine { line, cancel }).is_err() {
             tracing::debug!("a refusal was left out");
         }
     }
@@ -475,20 +481,21 @@ fn tell(progress: &mpsc::Sender<Progress>, event: Progress) {
     }
 }
 
-fn outcome(answer: &Result<Box<RawValue>, ToolFault>) -> CallOutcome {
+fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
     match answer {
-        Ok(_) => CallOutcome::Answered,
+        Ok(Answer::Value(_)) => CallOutcome::Answered,
+        Ok(Answer::ToolError(_)) => CallOutcome::Failed,
         Err(fault) => match fault.code {
             FaultCode::Deadline | FaultCode::Cancelled | FaultCode::ServerFailed => CallOutcome::Unknown,
-            FaultCode::ToolError => CallOutcome::Answered,
+            FaultCode::ToolError => CallOutcome::Failed,
             _ => CallOutcome::Refused,
         },
     }
 }
 
-fn result_line(call: CallId, answer: Result<Box<RawValue>, ToolFault>, bytes_max: usize) -> Vec<u8> {
+fn result_line(call: CallId, answer: Result<Answer, ToolFault>, bytes_max: usize) -> Vec<u8> {
     let result = match answer {
-        Ok(value) => CallResult::Value(value),
+        Ok(Answer::Value(value) | Answer::ToolError(value)) => CallResult::Value(value),
         Err(fault) => CallResult::Fault(fault),
     };
     let line = ToWorker::Result { call, result }.to_line();

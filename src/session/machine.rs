@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tokio::time::Instant;
 
+use super::calls::{CallLog, Counted};
 use super::output::OutputBuffer;
 use crate::limits::Limits;
 use crate::names::{CallId, RunId, ServerName};
@@ -17,8 +18,8 @@ use crate::protocol::{
     CallFrame, DoneFrame, DoneOutcome, Dropped, FromSandbox, FromSupervisor, FromWorker, ToSupervisor,
 };
 use crate::run::{
-    CallOutcome, CallRecord, FaultCode, FreshReason, PythonError, RunOutcome, RunReport, RunRequest,
-    SandboxLoss, StateNote, ToolFault,
+    CallOutcome, FaultCode, FreshReason, PythonError, RunOutcome, RunReport, RunRequest, SandboxLoss,
+    StateNote, ToolFault,
 };
 use crate::text;
 
@@ -31,8 +32,8 @@ pub(super) enum Effect {
     Send(ToSupervisor),
     /// Send the run's code to the worker.
     SendRun { run: RunId, worker: u64, code: String },
-    /// Have a call answered, and the answer sent; tell `call_ended` with the index.
-    StartCall { call: CallFrame, index: usize, deadline: Instant },
+    /// Have a call answered, and the answer sent; tell `call_ended` where it is counted.
+    StartCall { call: CallFrame, counted: Counted, deadline: Instant },
     /// Answer a call with a fault.
     Refuse { call: CallId, fault: ToolFault },
     /// The caller no longer waits for it.
@@ -99,7 +100,7 @@ struct Run {
     request: RunRequest,
     servers: Vec<ServerName>,
     output: OutputBuffer,
-    calls: Vec<CallRecord>,
+    calls: CallLog,
     fresh: Option<FreshReason>,
     notes: Vec<String>,
 }
@@ -125,8 +126,6 @@ pub(super) struct Machine {
     exceeded: String,
 }
 
-/// Calls of one run that its report remembers.
-const CALLS_RECORDED_MAX: usize = 1000;
 /// Longest name of a tool in a report, in characters.
 const TOOL_CHARS_MAX: usize = 200;
 /// Longest note, in characters.
@@ -196,7 +195,15 @@ impl Machine {
         let id = RunId(self.next_run);
         self.next_run += 1;
         let output = OutputBuffer::new(&self.limits);
-        let run = Box::new(Run { id, request, servers, output, calls: vec![], fresh: None, notes: vec![] });
+        let run = Box::new(Run {
+            id,
+            request,
+            servers,
+            output,
+            calls: CallLog::default(),
+            fresh: None,
+            notes: vec![],
+        });
         let effects = match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Idle if run.request.reset && self.fresh.is_none() => {
                 self.fresh = Some(FreshReason::Reset);
@@ -356,11 +363,14 @@ impl Machine {
     }
 
     /// A call that was started has ended.
-    pub(super) fn call_ended(&mut self, run: RunId, index: usize, outcome: CallOutcome) {
-        if let Some(current) = self.current().filter(|current| current.id == run)
-            && let Some(record) = current.calls.get_mut(index)
-        {
-            record.outcome = outcome;
+    pub(super) fn call_ended(&mut self, run: RunId, counted: Counted, outcome: CallOutcome) {
+        let of_phase = match &mut self.phase {
+            // Its calls are being ended with the interpreter, and are told one by one.
+            Phase::Recovering { run, .. } => Some(&mut **run),
+            _ => self.current(),
+        };
+        if let Some(of_phase) = of_phase.filter(|current| current.id == run) {
+            of_phase.calls.end(counted, outcome);
         }
     }
 
@@ -385,7 +395,9 @@ impl Machine {
                 self.note(message);
                 vec![]
             }
-            FromSandbox::Supervisor(FromSupervisor::Pong { .. } | FromSupervisor::Hello { .. }) => vec![],
+            FromSandbox::Supervisor(
+                FromSupervisor::Pong { .. } | FromSupervisor::Hello { .. } | FromSupervisor::Taken { .. },
+            ) => vec![],
             FromSandbox::Worker(FromWorker::Call(call)) => self.call(call),
             FromSandbox::Worker(FromWorker::Cancel { call, .. }) => vec![Effect::CancelCall(call)],
             FromSandbox::Worker(FromWorker::Done(done)) => self.done(*done, now),
@@ -404,13 +416,11 @@ impl Machine {
                 .hint("await or join what calls tools before the code ends");
             return vec![Effect::Refuse { call: call.call, fault }];
         }
-        let index = run.calls.len();
         let server = call.server.as_deref().and_then(|name| ServerName::new(name).ok());
-        if let Some(server) = server.filter(|_| index < CALLS_RECORDED_MAX) {
-            let tool = text::bounded(&call.tool, TOOL_CHARS_MAX).into_owned();
-            run.calls.push(CallRecord { server, tool, outcome: CallOutcome::Unknown });
-        }
-        vec![Effect::StartCall { index, deadline: *until, call }]
+        let counted = server.map_or(Counted::Nowhere, |server| {
+            run.calls.begin(server, text::bounded(&call.tool, TOOL_CHARS_MAX).into_owned())
+        });
+        vec![Effect::StartCall { counted, deadline: *until, call }]
     }
 
     fn done(&mut self, done: DoneFrame, now: Instant) -> Vec<Effect> {
@@ -595,7 +605,7 @@ impl Machine {
             state,
             notes,
             servers: run.servers,
-            calls: run.calls,
+            calls: run.calls.finish(),
         }
     }
 
@@ -620,7 +630,8 @@ impl Machine {
         kept
     }
 
-    fn note(&mut self, note: String) {
+    /// A sentence for the reader of the present run's report, or of the next.
+    pub(super) fn note(&mut self, note: String) {
         let notes = match &mut self.phase {
             Phase::Running { run, .. } | Phase::Interrupting { run, .. } | Phase::Replacing { run, .. } => {
                 &mut run.notes

@@ -521,7 +521,7 @@ fn what_is_no_picture_is_left_out() {
 fn forged_texts_and_calls_are_bounded() {
     let mut bench = Bench::running();
     let long = "x".repeat(1 << 20);
-    for _ in 0..CALLS_RECORDED_MAX + 5 {
+    for _ in 0..5 {
         bench.call(bench.asked.unwrap());
     }
     let error =
@@ -531,12 +531,47 @@ fn forged_texts_and_calls_are_bounded() {
     let done = DoneFrame { run: bench.asked.unwrap(), outcome, value, images: vec![], notes };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
-    assert_eq!(report.calls.len(), CALLS_RECORDED_MAX);
+    assert_eq!(report.calls.of_tools.len(), 1);
+    assert_eq!(report.calls.of_tools[0].counts.unknown, 5);
     assert_eq!(report.notes.len(), NOTES_MAX);
     assert!(report.notes.iter().all(|note| note.chars().count() == NOTE_CHARS_MAX));
     let RunOutcome::Raised(error) = report.outcome else { panic!("raised") };
     let lengths = [error.class, error.message, error.traceback].map(|text| text.chars().count());
     assert_eq!(lengths, [200, 16_000, 64_000]);
+}
+
+#[test]
+fn a_helper_that_ends_says_nothing_of_the_tool_that_was_called_after_it() {
+    let mut bench = Bench::running();
+    let run = bench.asked.unwrap();
+    let mut begin = |server: Option<&str>| {
+        let arguments = serde_json::value::RawValue::from_string("{}".into()).unwrap();
+        let (server, tool) = (server.map(str::to_owned), "t".to_owned());
+        let call = CallFrame { run, call: CallId(1), server, tool, arguments };
+        let effects = bench.machine.frame(FromSandbox::Worker(FromWorker::Call(call)), bench.now);
+        let [Effect::StartCall { counted, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+        *counted
+    };
+    let (helper, tool) = (begin(None), begin(Some("s")));
+    bench.machine.call_ended(run, helper, CallOutcome::Answered);
+    bench.machine.call_ended(run, tool, CallOutcome::Failed);
+    // Twice is once.
+    bench.machine.call_ended(run, tool, CallOutcome::Answered);
+    bench.call(run);
+    bench.done(DoneOutcome::Finished);
+    let counts = bench.report().calls.of_tools[0].counts;
+    assert_eq!((counts.answered, counts.failed, counts.unknown), (0, 1, 1));
+}
+
+#[test]
+fn calls_that_end_after_their_interpreter_are_told_as_they_ended() {
+    let mut bench = Bench::running();
+    let run = bench.asked.unwrap();
+    bench.call(run);
+    bench.exited(None, false, false);
+    bench.machine.call_ended(run, Counted::Tool(0), CallOutcome::Answered);
+    bench.started();
+    assert_eq!(bench.report().calls.of_tools[0].counts.answered, 1);
 }
 
 #[derive(Debug, Clone)]

@@ -3,7 +3,9 @@
 //! It admits no call (`broker` does) and writes no text for the model (`render` does).
 
 mod actor;
+mod calls;
 mod machine;
+mod outgoing;
 mod output;
 mod posture;
 mod queue;

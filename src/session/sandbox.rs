@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::outgoing::{Outgoing, ResultLine, write};
 use super::posture::{self, Asked, Weakness};
 use super::runtime::{BOOTSTRAP, bundle};
 use super::watchdog::{Watchdog, Watched};
@@ -93,7 +93,9 @@ pub(super) struct Sandbox {
     output: ContainerOutput,
     decoder: Decoder,
     control: mpsc::Sender<Vec<u8>>,
-    data: mpsc::Sender<Vec<u8>>,
+    data: mpsc::Sender<ResultLine>,
+    /// Of what was sent for workers, as the supervisor tells it.
+    taken: watch::Sender<u64>,
     writer: JoinHandle<()>,
     asked: Asked,
     allow_weak: Vec<PostureField>,
@@ -110,8 +112,6 @@ const NOTHING: &str = "null";
 const CONTROL_QUEUED_MAX: usize = 32;
 /// Lines for the worker that may wait: few, since each may be large.
 const DATA_QUEUED_MAX: usize = 8;
-/// Small lines are written together up to this size.
-const WRITE_BYTES: usize = 64 * 1024;
 /// How long a sandbox may take to end itself before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -169,7 +169,14 @@ impl Maker {
         self.tell().await;
         let (control, control_inbox) = mpsc::channel(CONTROL_QUEUED_MAX);
         let (data, data_inbox) = mpsc::channel(DATA_QUEUED_MAX);
-        let writer = tokio::spawn(write(streams.input, bundle(), control_inbox, data_inbox));
+        let (taken, taken_seen) = watch::channel(0);
+        let outgoing = Outgoing {
+            control: control_inbox,
+            results: data_inbox,
+            taken: taken_seen,
+            unread_bytes_max: self.limits.unread_in_sandbox_bytes_max,
+        };
+        let writer = tokio::spawn(write(streams.input, bundle(), outgoing));
         let mut sandbox = Sandbox {
             report: SandboxReport {
                 address: engine.address.clone(),
@@ -187,6 +194,7 @@ impl Maker {
             decoder: Decoder::new(&self.limits),
             control,
             data,
+            taken,
             writer,
             asked: self.asked(),
             allow_weak: self.settings.allow_weak.clone(),
@@ -387,8 +395,13 @@ impl Sandbox {
     /// The next frame, or why a line was dropped; nothing when the sandbox is gone. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Result<FromSandbox, Dropped>> {
         loop {
-            if let Some(frame) = self.decoder.next_frame() {
-                return Some(frame);
+            match self.decoder.next_frame() {
+                Some(Ok(FromSandbox::Supervisor(FromSupervisor::Taken { bytes }))) => {
+                    self.taken.send_replace(bytes);
+                    continue;
+                }
+                Some(frame) => return Some(frame),
+                None => {}
             }
             let bytes = self.output.next().await?;
             self.decoder.push(&bytes);
@@ -428,7 +441,7 @@ impl Sandbox {
     }
 
     /// The queue of lines for the worker.
-    pub(super) fn data(&self) -> mpsc::Sender<Vec<u8>> {
+    pub(super) fn data(&self) -> mpsc::Sender<ResultLine> {
         self.data.clone()
     }
 
@@ -504,44 +517,5 @@ impl Failure {
             _ => "`hotcell doctor` checks the engine and the image".into(),
         };
         ToolFault::new(FaultCode::SandboxUnavailable, self.to_string()).hint(hint)
-    }
-}
-
-/// Writes lines until nobody can send any more, or the sandbox is gone.
-async fn write(
-    mut input: std::pin::Pin<Box<dyn AsyncWrite + Send>>,
-    bundle: Vec<u8>,
-    mut control: mpsc::Receiver<Vec<u8>>,
-    mut data: mpsc::Receiver<Vec<u8>>,
-) {
-    let mut batch = bundle;
-    loop {
-        while batch.len() < WRITE_BYTES {
-            match control.try_recv().or_else(|_| data.try_recv()) {
-                Ok(line) => batch.extend_from_slice(&line),
-                Err(_) => break,
-            }
-        }
-        if !batch.is_empty() {
-            let written = async {
-                input.write_all(&batch).await?;
-                input.flush().await
-            };
-            if let Err(error) = written.await {
-                tracing::debug!(%error, "the sandbox takes no more input");
-                return;
-            }
-            batch.clear();
-            batch.shrink_to(WRITE_BYTES);
-        }
-        let line = tokio::select! {
-            biased;
-            line = control.recv() => line,
-            Some(line) = data.recv() => Some(line),
-        };
-        match line {
-            Some(line) => batch = line,
-            None => return,
-        }
     }
 }

@@ -1,14 +1,17 @@
 //! One initialized client to one running server.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, ListToolsRequest, PaginatedRequestParams,
+    CallToolRequest, CallToolRequestParams, ClientRequest, ElicitRequestParams, ElicitResult, ErrorCode,
+    ErrorData, ListToolsRequest, PaginatedRequestParams,
 };
 use rmcp::service::{
-    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RunningService, ServiceError,
+    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RequestContext, RunningService,
+    ServiceError,
 };
 use rmcp::{ClientHandler, RoleClient, ServiceExt};
 use serde_json::value::RawValue;
@@ -56,9 +59,30 @@ impl ClientHandler for Face {
         config
     }
 
+    // rmcp alone would answer these two, which are for clients that say that they can do them.
+    #[expect(deprecated, reason = "servers of earlier versions still ask")]
+    async fn list_roots(
+        &self,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<rmcp::model::ListRootsResult, ErrorData> {
+        Err(not_offered("roots/list"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        _request: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        Err(not_offered("elicitation/create"))
+    }
+
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
         self.tools_changed.store(true, Ordering::Release);
     }
+}
+
+fn not_offered(method: &str) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("{method} is not offered"), None)
 }
 
 impl Connection {
@@ -264,6 +288,7 @@ async fn list_tools(
     let mut tools = Vec::new();
     let mut bytes = 0;
     let mut cursor: Option<String> = None;
+    let mut cursors = HashSet::new();
     for _ in 0..limits.tool_pages_max {
         let mut params = PaginatedRequestParams::default();
         params.cursor = cursor.clone();
@@ -295,10 +320,12 @@ async fn list_tools(
             tracing::warn!(tools_max = limits.tools_per_server_max, "a server's further tools are left out");
             break;
         }
-        if next.is_none() || next == cursor {
+        let Some(next) = next else { break };
+        if !cursors.insert(next.clone()) {
+            tracing::warn!("a server's list of tools goes round in circles, and is read once");
             break;
         }
-        cursor = next;
+        cursor = Some(next);
     }
     Ok(tools.into())
 }

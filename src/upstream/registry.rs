@@ -1,9 +1,9 @@
 //! All servers by name: each has its own task, and none waits for another.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -21,42 +21,88 @@ const ASKS_QUEUED_MAX: usize = 64;
 
 /// The way to all configured servers.
 pub struct Upstream {
-    servers: BTreeMap<ServerName, mpsc::Sender<Ask>>,
-    secrets: Secrets,
+    table: RwLock<Table>,
+    limits: Arc<Limits>,
     tasks: Mutex<JoinSet<()>>,
     closing: CancellationToken,
+}
+
+struct Table {
+    servers: BTreeMap<ServerName, Entry>,
+    secrets: Secrets,
+}
+
+/// One server's task.
+struct Entry {
+    spec: ServerSpec,
+    asks: mpsc::Sender<Ask>,
+    /// Ends the task, and the server with it.
+    leaving: CancellationToken,
+    /// Ends when the server has.
+    ended: oneshot::Receiver<()>,
 }
 
 impl Upstream {
     /// Prepares the servers; none is started before it is used. Must be called inside a tokio runtime.
     #[must_use]
     pub fn new(specs: Vec<ServerSpec>, limits: &Arc<Limits>) -> Self {
-        let closing = CancellationToken::new();
-        let secrets = Secrets::of(&specs);
-        let mut tasks = JoinSet::new();
-        let servers = specs
-            .into_iter()
-            .map(|spec| {
-                let (asks, inbox) = mpsc::channel(ASKS_QUEUED_MAX);
-                let name = spec.name.clone();
-                let limits = Arc::clone(limits);
-                tasks.spawn(own(spec, limits, inbox, closing.clone()));
-                (name, asks)
-            })
-            .collect();
-        Self { servers, secrets, tasks: Mutex::new(tasks), closing }
+        let table = Table { servers: BTreeMap::new(), secrets: Secrets::of(&[]) };
+        let upstream = Self {
+            table: RwLock::new(table),
+            limits: Arc::clone(limits),
+            tasks: Mutex::default(),
+            closing: CancellationToken::new(),
+        };
+        upstream.replace(specs);
+        upstream
+    }
+
+    /// From now on these are the servers: those that stay as they are go on, the others are ended, and one that is to be
+    /// started differently waits until its predecessor has ended. Must be called inside a tokio runtime.
+    pub fn replace(&self, specs: Vec<ServerSpec>) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks();
+        while tasks.try_join_next().is_some() {}
+        table.secrets = Secrets::of(&specs);
+        let mut before = std::mem::take(&mut table.servers);
+        for spec in specs {
+            let name = spec.name.clone();
+            let entry = match before.remove(&name) {
+                Some(same) if same.spec == spec => same,
+                other => {
+                    let predecessor = other.map(Entry::leave);
+                    let (asks, inbox) = mpsc::channel(ASKS_QUEUED_MAX);
+                    let (ends, ended) = oneshot::channel::<()>();
+                    let leaving = self.closing.child_token();
+                    let owned = own(spec.clone(), Arc::clone(&self.limits), inbox, leaving.clone());
+                    tasks.spawn(async move {
+                        if let Some(predecessor) = predecessor {
+                            // Told by the end of its sender.
+                            drop(predecessor.await);
+                        }
+                        owned.await;
+                        drop(ends);
+                    });
+                    Entry { spec, asks, leaving, ended }
+                }
+            };
+            table.servers.insert(name, entry);
+        }
+        for (_, gone) in before {
+            drop(gone.leave());
+        }
     }
 
     /// A text about the server, or of its own, with the values of its configured variables written as their names.
     #[must_use]
     pub fn redacted(&self, server: &ServerName, text: String) -> String {
-        self.secrets.redacted(server, text)
+        self.table().secrets.redacted(server, text)
     }
 
     /// Ends all servers, all at once.
     pub async fn close(&self) {
         self.closing.cancel();
-        let mut tasks = self.tasks.lock().await;
+        let mut tasks = std::mem::take(&mut *self.tasks());
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
                 tracing::warn!(%error, "a server's task broke");
@@ -74,8 +120,8 @@ impl Upstream {
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<Arc<Connection>, UpstreamError> {
-        let asks =
-            self.servers.get(server).ok_or_else(|| UpstreamError::Unknown { server: server.clone() })?;
+        let asks = self.table().servers.get(server).map(|entry| entry.asks.clone());
+        let asks = asks.ok_or_else(|| UpstreamError::Unknown { server: server.clone() })?;
         let connecting = async {
             let (reply, answer) = oneshot::channel();
             asks.send(reply).await.map_err(|_| UpstreamError::Closing)?;
@@ -87,5 +133,21 @@ impl Upstream {
             () = cancel.cancelled() => Err(UpstreamError::Cancelled { server: server.clone() }),
             () = tokio::time::sleep_until(deadline) => Err(UpstreamError::Deadline { server: server.clone() }),
         }
+    }
+
+    fn table(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    /// Ends the server; what is returned ends when it has.
+    fn leave(self) -> oneshot::Receiver<()> {
+        self.leaving.cancel();
+        self.ended
     }
 }

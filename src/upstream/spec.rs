@@ -6,7 +6,7 @@ use crate::guard::Keeper;
 use crate::names::ServerName;
 
 /// How to start one server over stdio.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ServerSpec {
     /// Its name.
     pub name: ServerName,

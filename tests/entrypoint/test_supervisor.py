@@ -214,6 +214,26 @@ def test_death_of_the_worker_is_reported_after_its_output(sandbox: Sandbox, code
     assert sandbox.run("1")["value"] == "1"
 
 
+def test_the_bridge_hears_what_workers_have_taken_or_lost(sandbox: Sandbox) -> None:
+    result = b'W{"type":"result","call":9,"value":"' + b"x" * (4 << 20) + b'"}\n'
+    for _ in range(3):
+        sandbox.write(result)
+    first = sandbox.wait("taken")["bytes"]
+    assert isinstance(first, int) and 8 << 20 <= first <= 3 * len(result)
+    # A worker that reads nothing takes nothing, and what is for the supervisor still gets through.
+    sandbox.start("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('deaf')\ntime.sleep(99)")
+    sandbox.wait_output("deaf")
+    for _ in range(10):
+        sandbox.write(result)
+    sandbox.supervise({"type": "ping", "seq": 7})
+    sandbox.wait("pong", seq=7)
+    taken = [frame for frame in sandbox.seen if frame["type"] == "taken"]
+    assert taken[-1]["bytes"] <= 3 * len(result) + (1 << 20)
+    sandbox.supervise({"type": "replace", "worker": sandbox.worker, "restore": False})
+    sandbox.wait("worker_exited")
+    assert sandbox.wait("taken")["bytes"] >= 13 * len(result)
+
+
 def test_worker_killed_from_outside_while_idle_is_replaced(sandbox: Sandbox) -> None:
     pid = int(sandbox.run("import os\nos.getpid()")["value"])
     os.kill(pid, signal.SIGKILL)

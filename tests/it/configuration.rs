@@ -2,6 +2,10 @@
 
 use serde_json::json;
 
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
 use crate::support::{Bridge, Fixture, Home};
 
 /// The servers that the client is told of.
@@ -31,6 +35,64 @@ fn a_broken_file_costs_no_good_server_and_is_said_with_its_line() {
     for (_, _, place) in broken {
         bridge.says(place);
     }
+}
+
+/// Every invalid example, and what is no file at all.
+fn make_every_defect(folder: &Path) -> Vec<String> {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/examples/invalid");
+    for example in examples.read_dir().unwrap() {
+        let example = example.unwrap();
+        std::fs::copy(example.path(), folder.join(example.file_name())).unwrap();
+    }
+    std::fs::create_dir(folder.join("19-folder.json")).unwrap();
+    nix::unistd::mkfifo(&folder.join("19-pipe.json"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    drop(UnixListener::bind(folder.join("19-socket.json")).unwrap());
+    symlink("nothing", folder.join("19-dangling.json")).unwrap();
+    symlink("19-loop.json", folder.join("19-loop.json")).unwrap();
+    symlink("/dev/zero", folder.join("19-endless.json")).unwrap();
+    std::fs::write(folder.join("09-deep.json"), "[".repeat(200_000)).unwrap();
+    std::fs::File::create(folder.join("10-large.json")).unwrap().set_len(100 << 20).unwrap();
+    let entries = folder.read_dir().unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn every_kind_of_defect_at_once_costs_no_good_server_wherever_they_stand() {
+    let more = ["00-first.json", "99-last.json"].map(|name| format!("more/{name}"));
+    for place in ["MCPs", "more"] {
+        let mut home =
+            Home::new().env("MCP_SERVERS_CONFIG", "more").server("good", Fixture::new(&[]).entry());
+        for (index, file) in more.iter().enumerate() {
+            let entry = json!({"mcpServers": {format!("z{index}"): Fixture::new(&[]).entry()}});
+            home = home.file(file, &entry.to_string());
+        }
+        let kept: Vec<String> = more.iter().map(|file| file.replace("more/", "")).collect();
+        let mut defects = make_every_defect(&home.path().join(place));
+        defects.retain(|name| name != "servers.json" && !kept.contains(name));
+        assert!(defects.len() >= 28, "{defects:?}");
+        let mut bridge = Bridge::start(&home);
+        let seen = servers(&mut bridge);
+        assert!(seen.starts_with("beside-a, ") && seen.ends_with(", good, z0, z1"), "{seen}");
+        assert_eq!(seen.matches("beside-").count(), 12, "{seen}");
+        for defect in &defects {
+            // The second of the two files with one name is named by the first's line.
+            bridge.says(&format!("{place}/{defect}"));
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_changed_while_it_runs_counts_for_what_is_asked_next() {
+    let home = Home::new().server("first", Fixture::new(&[]).entry());
+    let mut bridge = Bridge::start(&home);
+    assert_eq!(servers(&mut bridge), "first");
+    let home = home.server("second", json!({"command": "true"}));
+    assert_eq!(servers(&mut bridge), "first, second");
+    let home = home.file("MCPs/broken.json", "{\"mcpServers\": {\"third\": 3}}");
+    assert_eq!(servers(&mut bridge), "first, second");
+    bridge.says("broken.json:1:26: mcpServers.third");
+    std::fs::remove_file(home.path().join("MCPs/servers.json")).unwrap();
+    assert_eq!(servers(&mut bridge), "");
 }
 
 #[test]

@@ -63,6 +63,8 @@ fn bad_arguments_are_a_validation_error_that_names_them() {
         (json!({"code": "\u{0}"}), "code holds a NUL character at byte 0\nhint: write it as \\x00".to_owned()),
         (json!({"code": "1", "timeout": true}), format!("timeout is a boolean, {timeouts}")),
         (json!({"code": "1", "timeout": "5"}), format!("timeout is a string, {timeouts}")),
+        (json!({"code": "1", "timeout": -1}), format!("timeout is -1, {timeouts}\nhint: MCP_BRIDGE_MAX_TIMEOUT raises the bound")),
+        (json!({"code": "1", "timeout": 1e9}), format!("timeout is 1000000000, {timeouts}\nhint: MCP_BRIDGE_MAX_TIMEOUT raises the bound")),
         (json!({"code": "1", "servers": "github"}), "servers is a string, it must be a list of server names".to_owned()),
         (
             json!({"code": "1", "servers": ["githup"]}),

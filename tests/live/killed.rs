@@ -210,7 +210,7 @@ fn stale_containers_of_dead_owners_only_are_removed(engine: &Engine) {
     };
     // Of one dead owner the lock is left, of the other nothing is.
     std::fs::write(home.path().join("run/hotcell/owner-crashed.lock"), "").unwrap();
-    let stale: Vec<String> = (0..10).map(|n| create(["owner-crashed", "owner-gone"][n % 2])).collect();
+    let stale: Vec<String> = (0..50).map(|n| create(["owner-crashed", "owner-gone"][n % 2])).collect();
     let kept = [
         create(&owner),
         engine.create_container(&json!({"hotcell.locks": locks})),

@@ -17,12 +17,15 @@ on_every_engine!(
     nothing_is_left_when_the_client_hangs_up,
     nothing_is_left_after_each_ending_signal,
     nothing_is_left_when_the_end_comes_in_the_middle_of_a_call,
+    nothing_is_left_when_a_second_signal_asks_for_the_end_at_once,
     nothing_is_left_of_servers_that_ignore_every_ending,
     nothing_is_left_when_the_end_comes_while_the_sandbox_starts,
     a_container_that_is_removed_in_a_run_is_told_at_once,
     a_bridge_that_stands_still_for_nine_seconds_keeps_its_variables,
 );
 
+/// How long what is left to the guardian and the keepers may take.
+const AT_ONCE: Duration = Duration::from_secs(10);
 /// How long everything may take to go.
 const AT_EXIT: Duration = Duration::from_secs(3);
 
@@ -143,6 +146,18 @@ fn nothing_is_left_after_each_ending_signal(engine: &Engine) {
 fn nothing_is_left_when_the_end_comes_in_the_middle_of_a_call(engine: &Engine) {
     leaves_nothing(engine, &[], "await mcp_one.hang()", AT_EXIT, Bridge::hang_up);
     leaves_nothing(engine, &[], "mcp_one.hang.sync()", AT_EXIT, |bridge| bridge.signal(Signal::SIGTERM));
+}
+
+fn nothing_is_left_when_a_second_signal_asks_for_the_end_at_once(engine: &Engine) {
+    // Servers that stay as long as they can, so that the second signal comes while they are being ended.
+    leaves_nothing(engine, &["--ignore-endings"], "await mcp_one.hang()", AT_ONCE, |bridge| {
+        bridge.signal(Signal::SIGTERM);
+        std::thread::park_timeout(Duration::from_millis(300));
+        bridge.signal(Signal::SIGINT);
+        let (status, _) = bridge.wait(AT_ONCE);
+        // The second one's: the first one's end was not waited for.
+        assert_eq!(status.code(), Some(130));
+    });
 }
 
 fn nothing_is_left_of_servers_that_ignore_every_ending(engine: &Engine) {

@@ -5,7 +5,11 @@ mod support;
 
 mod calls;
 mod commands;
+mod configuration;
 mod endings;
+mod engine_faults;
+mod failed_runs;
+mod floods;
 mod killed;
 mod libraries;
 mod lifecycle;

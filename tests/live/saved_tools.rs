@@ -7,7 +7,8 @@ use crate::support::{Bridge, Engine, Home};
 
 on_every_engine!(
     a_saved_function_is_there_in_the_next_session,
-    a_saved_function_that_others_can_write_is_left_out
+    a_saved_function_that_others_can_write_is_left_out,
+    a_place_where_nothing_can_be_kept_costs_the_saving_only,
 );
 
 const SAVE: &str = "def twice(x):\n    \"Two times x.\"\n    return 2 * x\nsave_tool(twice)";
@@ -35,4 +36,22 @@ fn a_saved_function_that_others_can_write_is_left_out(engine: &Engine) {
     let mut bridge = Bridge::start(&home).warm();
     assert!(bridge.run("twice(21)").text.contains("NameError"));
     bridge.says("a saved tool is left out");
+}
+
+fn a_place_where_nothing_can_be_kept_costs_the_saving_only(engine: &Engine) {
+    let home = Home::on(engine).file("plain", "a file");
+    let plain = home.path().join("plain").to_str().unwrap().to_owned();
+    // Nobody may make a folder in the first two; the third is a file.
+    for place in ["/proc/hotcell", "/sys/hotcell", &plain] {
+        let home = Home::on(engine).env("MCP_BRIDGE_STATE_DIR", place);
+        let mut bridge = Bridge::start(&home).warm();
+        let refused = bridge.run(SAVE);
+        assert!(refused.is_error, "{place}: {}", refused.text);
+        assert!(
+            refused.text.contains("the folder of saved tools cannot be used"),
+            "{place}: {}",
+            refused.text
+        );
+        assert_eq!(bridge.ok("twice(21)"), "42", "{place}");
+    }
 }

@@ -19,6 +19,10 @@ on_every_engine!(
     the_entries_folder_variables_and_arguments_are_honoured,
     a_crashing_server_is_never_sent_a_call_twice,
     odd_answers_reach_the_code_or_are_refused_at_once_by_the_same_server,
+    half_an_answer_before_the_end_is_an_unknown_outcome,
+    what_a_server_asks_for_is_refused_and_never_reaches_the_code,
+    lists_of_tools_that_go_round_in_circles_or_do_not_end_are_bounded,
+    servers_that_find_no_descriptors_cost_their_own_calls_only,
 );
 
 const CAUGHT: &str = "from mcp.runtime import MCPError\ndef caught(call):\n  try:\n    return call()\n  \
@@ -67,7 +71,9 @@ fn a_server_that_cannot_start_is_said_with_its_last_words(engine: &Engine) {
 fn a_command_that_is_not_there_is_said_with_its_name(engine: &Engine) {
     let home = Home::on(engine)
         .server("lost", json!({"command": "no-such-command"}))
-        .server("homeless", json!({"command": "true", "cwd": "/no/such/folder"}));
+        .server("homeless", json!({"command": "true", "cwd": "/no/such/folder"}))
+        .server("text", json!({"command": "./text"}))
+        .file("MCPs/text", "no program");
     let mut bridge = Bridge::start(&home).warm();
     bridge.ok(CAUGHT);
     let hint = "the user must fix it; `hotcell doctor` checks the configured commands";
@@ -83,6 +89,12 @@ fn a_command_that_is_not_there_is_said_with_its_name(engine: &Engine) {
             "server_not_started: server 'homeless' could not be started: its folder /no/such/folder does not exist\n{hint}"
         )
     );
+    let text = bridge.ok("print(caught(mcp_text.echo.sync))");
+    assert!(
+        text.starts_with("server_not_started: server 'text' could not be started: its command "),
+        "{text}"
+    );
+    assert!(text.contains("MCPs/./text\": Permission denied"), "{text}");
 }
 
 fn a_server_that_never_answers_costs_its_own_calls_only(engine: &Engine) {
@@ -175,4 +187,72 @@ fn odd_answers_reach_the_code_or_are_refused_at_once_by_the_same_server(engine: 
     assert!(text.contains("answered with more than 67108864 bytes"), "{text}");
     assert_eq!(bridge.ok("await mcp_fixture.echo(text='still here')"), "'still here'");
     assert_eq!(fixture.pids().len(), 1);
+}
+
+fn half_an_answer_before_the_end_is_an_unknown_outcome(engine: &Engine) {
+    let fixture = Fixture::new(&["--half-a-line"]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    bridge.ok(CAUGHT);
+    let text = bridge.ok("print(caught(mcp_fixture.crash.sync))");
+    let ended = "server_failed: server 'fixture' ended while it worked on this call; whether the call took effect is unknown";
+    assert!(text.starts_with(ended), "{text}");
+    assert!(text.ends_with("(they may have taken effect): fixture.crash"), "{text}");
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='back')"), "'back'");
+    assert_eq!(fixture.ledger(), ["call crash {}", r#"call echo {"text":"back"}"#]);
+}
+
+fn what_a_server_asks_for_is_refused_and_never_reaches_the_code(engine: &Engine) {
+    let fixture = Fixture::new(&["--asks"]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    assert_eq!(bridge.ok("await mcp_fixture.pid()"), "'asked'");
+    let mut heard = fixture.ledger();
+    heard.sort();
+    assert_eq!(
+        heard,
+        [
+            r#"answered "elicitation/create" null -32601"#,
+            r#"answered "no/such/method" null -32601"#,
+            r#"answered "ping" {} null"#,
+            r#"answered "roots/list" null -32601"#,
+            r#"answered "sampling/createMessage" null -32601"#,
+            "call pid {}",
+        ]
+    );
+    assert_eq!(bridge.rest(), [json!(null); 0], "the client is not asked either");
+}
+
+fn lists_of_tools_that_go_round_in_circles_or_do_not_end_are_bounded(engine: &Engine) {
+    let circle = Fixture::new(&["--pages", "4", "--looping-cursor"]);
+    let endless = Fixture::new(&["--pages", "1000000"]);
+    let home = Home::on(engine).server("circle", circle.entry()).server("endless", endless.entry());
+    let mut bridge = Bridge::start(&home).warm();
+    assert_eq!(bridge.ok("len(await runtime.list_tools('circle'))"), "55");
+    bridge.says("a server's list of tools goes round in circles");
+    assert_eq!(bridge.ok("await mcp_circle.tool_9_of_page_4()"), "'tool_9_of_page_4 was called'");
+    let listed = bridge.run_with(json!({"code": "len(await runtime.list_tools('endless'))", "timeout": 60}));
+    assert_eq!(listed.text, "10000");
+    bridge.says("a server's further tools are left out");
+    assert_eq!(bridge.ok("await mcp_endless.tool_9_of_page_990()"), "'tool_9_of_page_990 was called'");
+}
+
+fn servers_that_find_no_descriptors_cost_their_own_calls_only(engine: &Engine) {
+    let fixtures: Vec<Fixture> = (0..24).map(|_| Fixture::new(&[])).collect();
+    let mut home = Home::on(engine);
+    for (number, fixture) in fixtures.iter().enumerate() {
+        home = home.server(&format!("s{number}"), fixture.entry());
+    }
+    let limited = home.open_files(64);
+    let mut bridge = Bridge::start(&limited).warm();
+    bridge.ok(CAUGHT);
+    let code = "said = [caught(lambda: mcp_servers[f's{n}'].echo.sync(text='x')) for n in range(24)]\n\
+                (said[0], [text for text in said if text != 'x'][0], said.count('x') + len([t for t in said if 'Too many open files' in t]))";
+    let reply = bridge.run_with(json!({"code": code, "timeout": 60}));
+    assert!(
+        reply.text.starts_with("('x', ") && reply.text.contains("server_not_started: server "),
+        "{}",
+        reply.text
+    );
+    assert!(reply.text.contains("Too many open files"), "{}", reply.text);
+    assert!(reply.text.contains(", 24)"), "{}", reply.text);
+    assert_eq!(bridge.ok("await mcp_s0.echo(text='still here')"), "'still here'");
 }

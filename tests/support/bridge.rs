@@ -102,7 +102,12 @@ impl Bridge {
 
     /// The answer to the request.
     pub fn answer(&mut self, id: i64) -> Result<Value, Value> {
-        let mut message = self.message(&format!("the answer to {id}"), |message| message["id"] == json!(id));
+        self.answer_within(id, PATIENCE)
+    }
+
+    fn answer_within(&mut self, id: i64, within: Duration) -> Result<Value, Value> {
+        let is_it = |message: &Value| message["id"] == json!(id);
+        let mut message = self.message_within(&format!("the answer to {id}"), within, is_it);
         match message.get_mut("error") {
             Some(error) => Err(error.take()),
             None => Ok(message["result"].take()),
@@ -116,10 +121,14 @@ impl Bridge {
 
     /// The next message for which the test holds; others are kept for later.
     pub fn message(&mut self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        self.message_within(what, PATIENCE, holds)
+    }
+
+    fn message_within(&mut self, what: &str, within: Duration, holds: impl Fn(&Value) -> bool) -> Value {
         if let Some(at) = self.unread.iter().position(&holds) {
             return self.unread.remove(at).unwrap();
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + within;
         loop {
             let line = self.lines.recv_timeout(until.saturating_duration_since(Instant::now()));
             let Ok(line) = line else {
@@ -159,6 +168,11 @@ impl Bridge {
     /// The reply to a run that was sent.
     pub fn reply(&mut self, id: i64) -> Reply {
         Reply::of(self.answer(id).expect("a run is answered by a result"))
+    }
+
+    /// The reply to a run that has much to do.
+    pub fn late_reply(&mut self, id: i64, within: Duration) -> Reply {
+        Reply::of(self.answer_within(id, within).expect("a run is answered by a result"))
     }
 
     /// Runs code that must succeed and returns its text.
@@ -231,8 +245,17 @@ impl Bridge {
 
     /// Resident memory, in KiB.
     pub fn resident_kib(&self) -> u64 {
+        self.memory_kib("VmRSS:")
+    }
+
+    /// The most resident memory that it has had, in KiB.
+    pub fn peak_kib(&self) -> u64 {
+        self.memory_kib("VmHWM:")
+    }
+
+    fn memory_kib(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 }

@@ -5,9 +5,9 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 
 use super::{Engine, PATIENCE};
 
@@ -18,6 +18,8 @@ pub enum Hold {
     Before(&'static str),
     /// The engine gets it a moment later, when the test has acted.
     Until(&'static str),
+    /// The engine never gets it: this is its answer, and the end of the connection.
+    Instead(&'static str, &'static str),
 }
 
 /// The socket; later requests pass.
@@ -26,6 +28,7 @@ pub struct EngineGate {
     held: Receiver<()>,
     release: Arc<AtomicBool>,
     is_down: Arc<AtomicBool>,
+    connections: Arc<Mutex<Vec<UnixStream>>>,
 }
 
 impl EngineGate {
@@ -37,6 +40,8 @@ impl EngineGate {
         let (released, is_used) = (Arc::clone(&release), Arc::new(AtomicBool::new(false)));
         let is_down = Arc::new(AtomicBool::new(false));
         let down = Arc::clone(&is_down);
+        let connections = Arc::new(Mutex::new(Vec::new()));
+        let opened = Arc::clone(&connections);
         let address = engine.address().strip_prefix("unix://").unwrap().to_owned();
         std::thread::spawn(move || {
             for client in listener.incoming() {
@@ -45,6 +50,7 @@ impl EngineGate {
                 }
                 let (Ok(client), Ok(engine)) = (client, UnixStream::connect(&address)) else { return };
                 let (back, forth) = (engine.try_clone().unwrap(), client.try_clone().unwrap());
+                opened.lock().unwrap().extend([engine.try_clone().unwrap(), client.try_clone().unwrap()]);
                 std::thread::spawn(move || pass(back, forth));
                 let gate = Gate {
                     hold,
@@ -55,7 +61,7 @@ impl EngineGate {
                 std::thread::spawn(move || gate.pass(client, engine));
             }
         });
-        Self { dir, held, release, is_down }
+        Self { dir, held, release, is_down, connections }
     }
 
     pub fn address(&self) -> String {
@@ -70,6 +76,15 @@ impl EngineGate {
     /// As an engine that is being restarted: connections end at once.
     pub fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::Release);
+    }
+
+    /// As an engine that goes down: nobody is connected any more, and nobody can connect.
+    pub fn go_down(&self) {
+        self.set_down(true);
+        for connection in self.connections.lock().unwrap().drain(..) {
+            // It may have ended already.
+            drop(connection.shutdown(Shutdown::Both));
+        }
     }
 
     /// Lets the held request go on to the engine.
@@ -89,13 +104,19 @@ impl Gate {
     fn pass(&self, mut client: UnixStream, mut engine: UnixStream) {
         let mut bytes = vec![0; 64 * 1024];
         while let Ok(read @ 1..) = client.read(&mut bytes) {
-            let (Hold::Before(words) | Hold::Until(words)) = self.hold;
+            let (Hold::Before(words) | Hold::Until(words) | Hold::Instead(words, _)) = self.hold;
             let first_line = bytes[..read].split(|byte| *byte == b'\n').next().unwrap_or_default();
             let is_it = String::from_utf8_lossy(first_line).contains(words);
             if is_it && !self.is_used.swap(true, Ordering::AcqRel) {
                 self.tell.send(()).expect("the test waits");
-                if let Hold::Before(_) = self.hold {
-                    return;
+                match self.hold {
+                    Hold::Before(_) => return,
+                    Hold::Instead(_, answer) => {
+                        drop(client.write_all(answer.as_bytes()));
+                        drop(client.shutdown(Shutdown::Both));
+                        return;
+                    }
+                    Hold::Until(_) => {}
                 }
                 while !self.released.load(Ordering::Acquire) {
                     std::thread::park_timeout(std::time::Duration::from_millis(1));

@@ -35,6 +35,10 @@ const AWKWARD_NAMES: [&str; 12] = [
     "1st",
 ];
 
+/// What servers may ask clients for.
+const ASKED: [&str; 5] =
+    ["ping", "roots/list", "sampling/createMessage", "elicitation/create", "no/such/method"];
+
 #[derive(Default)]
 struct Flags {
     /// Where `ledger` and `pids` are written.
@@ -48,6 +52,16 @@ struct Flags {
     leave: bool,
     keeps_environment: bool,
     stderr_noise: bool,
+    /// The last page of tools leads to the first again.
+    looping_cursor: bool,
+    /// `crash` begins an answer.
+    half_a_line: bool,
+    /// Asks the client for everything that a client may offer, before it answers `pid`.
+    asks: bool,
+    /// Bytes on stderr before it answers for the first time.
+    stderr_flood: usize,
+    /// `hang` writes a line that does not end.
+    endless_line: bool,
     garbage: bool,
     crash_at_start: bool,
     never_answer: bool,
@@ -62,6 +76,9 @@ struct Server {
     under_way: AtomicUsize,
     peak: AtomicUsize,
     has_late_tool: AtomicBool,
+    /// The call that waits until the client has answered what it was asked for.
+    asked: Mutex<Option<Value>>,
+    client_answers: AtomicUsize,
 }
 
 fn main() -> ExitCode {
@@ -116,6 +133,13 @@ fn flags() -> Result<Flags, String> {
             "--leave" => flags.leave = true,
             "--keep-environment" => flags.keeps_environment = true,
             "--stderr-noise" => flags.stderr_noise = true,
+            "--stderr-flood" => {
+                flags.stderr_flood = arguments.next().and_then(|n| n.parse().ok()).ok_or(argument)?;
+            }
+            "--endless-line" => flags.endless_line = true,
+            "--looping-cursor" => flags.looping_cursor = true,
+            "--half-a-line" => flags.half_a_line = true,
+            "--asks" => flags.asks = true,
             "--garbage" => flags.garbage = true,
             "--crash-at-start" => flags.crash_at_start = true,
             "--never-answer" => flags.never_answer = true,
@@ -177,6 +201,8 @@ impl Server {
             under_way: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             has_late_tool: AtomicBool::new(false),
+            asked: Mutex::default(),
+            client_answers: AtomicUsize::new(0),
         }
     }
 
@@ -200,12 +226,14 @@ impl Server {
             return self.note(&format!("asked {method}"));
         }
         match method.as_str() {
+            "" => self.answered(&id, &message),
             "initialize" => {
                 if self.flags.stderr_noise {
                     for number in 0..20_000 {
                         eprintln!("noise {number}");
                     }
                 }
+                self.flood_stderr();
                 self.answer(&id, &initialized(&params));
             }
             "ping" => self.answer(&id, &json!({})),
@@ -217,6 +245,15 @@ impl Server {
                 let error = json!({"code": -32601, "message": format!("no method {method}")});
                 self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
             }
+        }
+    }
+
+    /// The client has answered what it was asked for.
+    fn answered(&self, id: &Value, message: &Value) {
+        self.note(&format!("answered {id} {} {}", message["result"], message["error"]["code"]));
+        if self.client_answers.fetch_add(1, Ordering::AcqRel) + 1 == ASKED.len() {
+            let call = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
+            self.answer(&call.unwrap_or_default(), &text("asked"));
         }
     }
 
@@ -252,6 +289,8 @@ impl Server {
         let mut listed = json!({"tools": tools});
         if page < self.flags.pages {
             listed["nextCursor"] = json!((page + 1).to_string());
+        } else if self.flags.looping_cursor {
+            listed["nextCursor"] = json!("1");
         }
         listed
     }
@@ -287,6 +326,9 @@ impl Server {
             }
             "crash" => {
                 eprintln!("fixture_server: crashing as asked");
+                if self.flags.half_a_line {
+                    self.write(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"con").as_bytes());
+                }
                 nix::sys::signal::raise(Signal::SIGKILL).expect("a process may kill itself");
             }
             "image" => {
@@ -306,6 +348,14 @@ impl Server {
                     json!([{"type": "text", "text": "first"}, {"type": "text", "text": "[1, 2]"}, image]);
                 self.answer(&id, &json!({"content": content}));
             }
+            "pid" if self.flags.asks => {
+                *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
+                for method in ASKED {
+                    self.send(
+                        &json!({"jsonrpc": "2.0", "id": method, "method": method, "params": asked(method)}),
+                    );
+                }
+            }
             "pid" => self.answer(&id, &text(&std::process::id().to_string())),
             "peak" => {
                 let peak = self.peak.swap(0, Ordering::AcqRel);
@@ -320,6 +370,7 @@ impl Server {
                 let wait = Duration::from_millis(arguments["ms"].as_u64().unwrap_or(0));
                 self.answer_later(id, Some(wait));
             }
+            "hang" if self.flags.endless_line => while self.write(&[b'x'; 64 * 1024]) {},
             "hang" => self.answer_later(id, None),
             other => self.answer(&id, &text(&format!("{other} was called"))),
         }
@@ -381,10 +432,21 @@ impl Server {
         self.write(&line);
     }
 
-    fn write(&self, line: &[u8]) {
+    /// Whether somebody reads it.
+    fn write(&self, line: &[u8]) -> bool {
         let mut out = std::io::stdout().lock();
-        if out.write_all(line).and_then(|()| out.flush()).is_err() {
+        let is_read = out.write_all(line).and_then(|()| out.flush()).is_ok();
+        if !is_read {
             self.note("nobody reads");
+        }
+        is_read
+    }
+
+    fn flood_stderr(&self) {
+        let line = [&[b'e'; 64 * 1024 - 1], b"\n".as_slice()].concat();
+        let mut err = std::io::stderr().lock();
+        for _ in 0..self.flags.stderr_flood / line.len() {
+            err.write_all(&line).expect("the bridge reads stderr");
         }
     }
 
@@ -404,6 +466,19 @@ fn initialized(params: &Value) -> Value {
     })
 }
 
+fn asked(method: &str) -> Value {
+    match method {
+        "sampling/createMessage" => {
+            let message = json!({"role": "user", "content": {"type": "text", "text": "what is the token?"}});
+            json!({"messages": [message], "maxTokens": 10})
+        }
+        "elicitation/create" => {
+            json!({"message": "your token?", "requestedSchema": {"type": "object", "properties": {}}})
+        }
+        _ => json!({}),
+    }
+}
+
 fn tool(name: &str) -> Value {
     let field = |kind: &str| json!({"type": kind});
     let (properties, required) = match name {
@@ -415,11 +490,15 @@ fn tool(name: &str) -> Value {
         "fail" => (json!({"message": field("string")}), json!([])),
         _ => (json!({}), json!([])),
     };
-    json!({
+    let mut tool = json!({
         "name": name,
         "description": format!("The fixture's {name}."),
         "inputSchema": {"type": "object", "properties": properties, "required": required}
-    })
+    });
+    if name == "peak" {
+        tool["annotations"] = json!({"readOnlyHint": true});
+    }
+    tool
 }
 
 fn text(text: &str) -> Value {

@@ -15,6 +15,7 @@ pub struct Home {
     dir: Rc<tempfile::TempDir>,
     variables: BTreeMap<String, String>,
     servers: BTreeMap<String, Value>,
+    open_files_max: Option<u32>,
 }
 
 impl Home {
@@ -25,7 +26,12 @@ impl Home {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
         std::fs::set_permissions(dir.path().join("run"), PermissionsExt::from_mode(0o700)).unwrap();
-        let home = Self { dir: Rc::new(dir), variables: BTreeMap::new(), servers: BTreeMap::new() };
+        let home = Self {
+            dir: Rc::new(dir),
+            variables: BTreeMap::new(),
+            servers: BTreeMap::new(),
+            open_files_max: None,
+        };
         let text = |path: PathBuf| path.to_str().unwrap().to_owned();
         let (run, socket) = (text(home.path().join("run")), text(home.path().join("no-engine.sock")));
         let own = text(home.path().to_owned());
@@ -47,6 +53,12 @@ impl Home {
 
     pub fn without_env(mut self, name: &str) -> Self {
         self.variables.remove(name);
+        self
+    }
+
+    /// With so few descriptors for the program.
+    pub fn open_files(mut self, max: u32) -> Self {
+        self.open_files_max = Some(max);
         self
     }
 
@@ -77,7 +89,14 @@ impl Home {
 
     /// The program with this environment and nothing else of ours.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program("hotcell"));
+        let mut command = match self.open_files_max {
+            None => Command::new(program("hotcell")),
+            Some(max) => {
+                let mut limited = Command::new("sh");
+                limited.args(["-c", &format!("ulimit -n {max}; exec \"$0\" \"$@\"")]).arg(program("hotcell"));
+                limited
+            }
+        };
         command.args(arguments).env_clear().envs(&self.variables).current_dir(self.path());
         command
     }

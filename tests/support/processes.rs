@@ -8,6 +8,14 @@ pub fn is_alive(pid: i32) -> bool {
     !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
+/// The CPU time that a process has used, in the system's ticks.
+pub fn cpu_ticks(pid: i32) -> u64 {
+    let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    // utime and stime.
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
 /// The guardian of the bridge.
 pub fn guardian_of(bridge: i32) -> Option<i32> {
     children_in_mode(bridge, "guardian").next()

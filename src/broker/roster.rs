@@ -1,0 +1,122 @@
+//! Which servers there are: those of the configuration files, also when these change while the bridge runs.
+//!
+//! A change is seen when a client asks for something, and counts from the next run on: a run keeps the servers that it
+//! began with. It starts and ends no server.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::catalog::Catalog;
+use crate::config::{ServerConfig, ServerFiles, report};
+use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::text;
+use crate::upstream::ServerSpec;
+
+/// Follows the configuration files.
+pub struct Roster {
+    mark: Mark,
+    /// This program, which keeps servers.
+    program: PathBuf,
+    now: Mutex<Now>,
+}
+
+struct Now {
+    files: ServerFiles,
+    /// What the last run began with.
+    in_effect: Vec<ServerConfig>,
+}
+
+/// What a run that begins finds changed.
+pub(super) struct Change {
+    /// All servers.
+    pub(super) servers: Vec<ServerConfig>,
+    /// For the reader of the run's reply.
+    pub(super) said: String,
+}
+
+/// Longest list of servers in a sentence about a change, in characters.
+const NAMES_CHARS_MAX: usize = 300;
+
+impl Roster {
+    /// The servers of these files, kept by this program, whose children carry the mark.
+    #[must_use]
+    pub fn new(files: ServerFiles, mark: Mark, program: PathBuf) -> Self {
+        let in_effect = files.servers().to_vec();
+        Self { mark, program, now: Mutex::new(Now { files, in_effect }) }
+    }
+
+    /// The names of the servers that a run would have that was asked for now.
+    pub(super) fn names(&self) -> Vec<ServerName> {
+        let mut now = self.now();
+        report(&now.files.look());
+        now.files.servers().iter().map(|server| server.name.clone()).collect()
+    }
+
+    /// What has been seen to change since the last run began.
+    pub(super) fn change(&self) -> Option<Change> {
+        let mut now = self.now();
+        if now.files.servers() == now.in_effect {
+            return None;
+        }
+        let servers = now.files.servers().to_vec();
+        let before = std::mem::replace(&mut now.in_effect, servers.clone());
+        Some(Change { said: said(&before, &servers), servers })
+    }
+
+    /// How the servers in effect are started.
+    #[must_use]
+    pub fn specs(&self) -> Vec<ServerSpec> {
+        self.now().in_effect.iter().map(|server| self.spec(server)).collect()
+    }
+
+    /// What is known of the servers in effect without asking them.
+    #[must_use]
+    pub(super) fn catalog(&self, limits: &Limits) -> Catalog {
+        let now = self.now();
+        let servers = now.in_effect.iter();
+        let servers =
+            servers.map(|server| (server.name.clone(), server.description.clone(), server.cwd.clone()));
+        Catalog::new(servers, limits)
+    }
+
+    fn spec(&self, server: &ServerConfig) -> ServerSpec {
+        let own = server.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        // Last, so that no entry can take it away: a bridge inside a bridge must know where it is.
+        let parent = (PARENT_VARIABLE.to_owned(), self.mark.as_str().to_owned());
+        ServerSpec {
+            name: server.name.clone(),
+            program: server.program.clone(),
+            args: server.args.clone(),
+            env: own.chain([parent]).collect(),
+            cwd: server.cwd.clone(),
+            keeper: Keeper::new(self.program.clone()),
+        }
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn said(before: &[ServerConfig], after: &[ServerConfig]) -> String {
+    let of = |servers: &[ServerConfig], name: &ServerName| {
+        servers.iter().find(|server| server.name == *name).cloned()
+    };
+    let names = |servers: &[ServerConfig], holds: &dyn Fn(&ServerConfig) -> bool| {
+        let names = servers.iter().filter(|server| holds(server)).map(|server| server.name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let changes = [
+        ("added", names(after, &|server| of(before, &server.name).is_none())),
+        ("removed", names(before, &|server| of(after, &server.name).is_none())),
+        ("changed", names(after, &|server| of(before, &server.name).is_some_and(|old| old != *server))),
+    ];
+    let changes: Vec<String> = changes
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(what, names)| format!("{what}: {}", text::bounded(&text::inert_line(&names), NAMES_CHARS_MAX)))
+        .collect();
+    format!("the user has changed the configured servers ({})", changes.join("; "))
+}

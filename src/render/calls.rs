@@ -1,0 +1,118 @@
+//! The calls of a run as the reader of a failed one needs them: what was done already, and what may have been.
+//!
+//! A run that succeeded says nothing of its calls but those whose outcome is unknown.
+
+use serde_json::{Map, Value, json};
+
+use super::fitting::grouped;
+use super::reply::Verdict;
+use super::structured::verdict;
+use crate::run::{CallCounts, RunReport, ToolCalls, ToolEffect};
+use crate::text::{bounded, inert_line};
+
+/// Tools that are named from the beginning of the run, and from its end.
+const SHOWN_AT_EACH_END: usize = 5;
+/// Longest name of a tool, in characters.
+const NAME_CHARS_MAX: usize = 80;
+/// Servers' tools that are named in the warning.
+const UNKNOWN_SHOWN_MAX: usize = 5;
+
+/// The calls that a failed run has made, in one line; a tool that may have written is marked.
+pub(super) fn calls_made(report: &RunReport) -> Option<String> {
+    let made = Made::of(report)?;
+    let mut shown: Vec<String> = made.first.iter().map(of_tool).collect();
+    if made.left_out.total() > 0 {
+        shown.push(format!("… {} of other tools …", counted(made.left_out)));
+    }
+    shown.extend(made.last.iter().map(of_tool));
+    let tools = || made.first.iter().chain(made.last);
+    let legend =
+        if made.left_out.total() > 0 || tools().any(may_have_written) { " (* may have written)" } else { "" };
+    Some(format!("calls made: {}{legend}", shown.join(", ")))
+}
+
+/// The same as data: the tools, and how many calls there were in all.
+pub(super) fn insert_calls_made(report: &RunReport, fields: &mut Map<String, Value>) {
+    let Some(made) = Made::of(report) else { return };
+    let tools = made.first.iter().chain(made.last).map(|tool| {
+        let CallCounts { answered, failed, refused, unknown } = tool.counts;
+        json!({
+            "tool": name(tool), "ok": answered, "failed": failed, "unknown": unknown, "notSent": refused,
+            "mayHaveWritten": may_have_written(tool)
+        })
+    });
+    fields.insert("calls".into(), tools.collect());
+    fields.insert("callsMade".into(), json!(made.total));
+}
+
+/// A warning when calls were cut off: repeating them could do things twice.
+pub(super) fn calls_with_unknown_outcome(report: &RunReport) -> Option<String> {
+    let tools: Vec<&ToolCalls> =
+        report.calls.of_tools.iter().filter(|tool| tool.counts.unknown > 0).collect();
+    let shown = tools.iter().take(UNKNOWN_SHOWN_MAX).map(|tool| match tool.counts.unknown {
+        1 => name(tool),
+        times => format!("{} × {}", name(tool), grouped(times)),
+    });
+    let shown: Vec<String> = shown.collect();
+    let more: u64 = tools.iter().skip(UNKNOWN_SHOWN_MAX).map(|tool| tool.counts.unknown).sum();
+    let more = match more + report.calls.others.unknown {
+        0 if shown.is_empty() => return None,
+        0 => String::new(),
+        more => format!(" and {} more", grouped(more)),
+    };
+    Some(format!("calls with unknown outcome (they may have taken effect): {}{more}", shown.join(", ")))
+}
+
+/// What is shown of a failed run's calls.
+struct Made<'a> {
+    first: &'a [ToolCalls],
+    left_out: CallCounts,
+    last: &'a [ToolCalls],
+    total: u64,
+}
+
+impl<'a> Made<'a> {
+    /// Nothing of a run that succeeded, or made no call.
+    fn of(report: &'a RunReport) -> Option<Self> {
+        let tools = report.calls.of_tools.as_slice();
+        if verdict(report) == Verdict::Success || tools.is_empty() {
+            return None;
+        }
+        let first = tools.len().min(SHOWN_AT_EACH_END);
+        let last = tools.len().saturating_sub(SHOWN_AT_EACH_END).max(first);
+        let left_out = sum(tools[first..last].iter().map(|tool| tool.counts).chain([report.calls.others]));
+        let total = sum(tools.iter().map(|tool| tool.counts).chain([report.calls.others])).total();
+        Some(Self { first: &tools[..first], left_out, last: &tools[last..], total })
+    }
+}
+
+fn sum(counts: impl Iterator<Item = CallCounts>) -> CallCounts {
+    counts.fold(CallCounts::default(), |sum, next| CallCounts {
+        answered: sum.answered + next.answered,
+        failed: sum.failed + next.failed,
+        refused: sum.refused + next.refused,
+        unknown: sum.unknown + next.unknown,
+    })
+}
+
+fn of_tool(tool: &ToolCalls) -> String {
+    let mark = if may_have_written(tool) { "*" } else { "" };
+    format!("{}{mark} {}", name(tool), counted(tool.counts))
+}
+
+/// A call that never reached its server has written nothing.
+fn may_have_written(tool: &ToolCalls) -> bool {
+    tool.effect == ToolEffect::MayWrite && tool.counts.total() > tool.counts.refused
+}
+
+fn name(tool: &ToolCalls) -> String {
+    bounded(&inert_line(&format!("{}.{}", tool.server, tool.tool)), NAME_CHARS_MAX).into_owned()
+}
+
+/// `2 ok 1 failed`, without what is none.
+fn counted(counts: CallCounts) -> String {
+    let CallCounts { answered, failed, refused, unknown } = counts;
+    let counts = [(answered, "ok"), (failed, "failed"), (unknown, "unknown"), (refused, "not sent")];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    counts.map(|(count, outcome)| format!("{} {outcome}", grouped(count))).collect::<Vec<_>>().join(" ")
+}

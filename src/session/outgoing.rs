@@ -1,0 +1,159 @@
+//! Writes lines to the sandbox: what goes first goes first, and results never fill what is on the way to the worker.
+//!
+//! All go over one stream, so that an interrupt could not overtake a result that nobody reads: no more results are sent
+//! than the supervisor keeps for the worker.
+
+use std::pin::Pin;
+
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// Small lines are written together up to this size.
+const WRITE_BYTES: usize = 64 * 1024;
+
+/// A line for the worker, for as long as somebody waits for it.
+#[derive(Debug)]
+pub(super) struct ResultLine {
+    pub(super) line: Vec<u8>,
+    pub(super) cancel: CancellationToken,
+}
+
+/// What is written, in the order of preference.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    /// Frames for the supervisor, and runs.
+    pub(super) control: mpsc::Receiver<Vec<u8>>,
+    /// Results.
+    pub(super) results: mpsc::Receiver<ResultLine>,
+    /// How many bytes for workers have been taken.
+    pub(super) taken: watch::Receiver<u64>,
+    /// How many more may be under way.
+    pub(super) unread_bytes_max: usize,
+}
+
+/// Writes the first line, then others until nobody can send any more, or the sandbox is gone.
+pub(super) async fn write(
+    mut input: Pin<Box<dyn AsyncWrite + Send>>,
+    first: Vec<u8>,
+    mut outgoing: Outgoing,
+) {
+    let mut batch = first;
+    let mut sent = 0_u64;
+    // The next result, until there is room for it.
+    let mut held: Option<ResultLine> = None;
+    loop {
+        while batch.len() < WRITE_BYTES {
+            let line = outgoing.control.try_recv().ok().or_else(|| outgoing.next_result(&mut held, sent));
+            let Some(line) = line else { break };
+            sent += for_worker_bytes(&line);
+            if batch.is_empty() {
+                batch = line;
+            } else {
+                batch.extend_from_slice(&line);
+            }
+        }
+        if !batch.is_empty() {
+            let written = async {
+                input.write_all(&batch).await?;
+                input.flush().await
+            };
+            if let Err(error) = written.await {
+                tracing::debug!(%error, "the sandbox takes no more input");
+                return;
+            }
+            batch.clear();
+            batch.shrink_to(WRITE_BYTES);
+            continue;
+        }
+        tokio::select! {
+            biased;
+            line = outgoing.control.recv() => match line {
+                Some(line) => {
+                    sent += for_worker_bytes(&line);
+                    batch = line;
+                }
+                None => return,
+            },
+            Some(line) = outgoing.results.recv(), if held.is_none() => held = Some(line),
+            () = unwanted(held.as_ref()) => held = None,
+            Ok(()) = outgoing.taken.changed() => {}
+        }
+    }
+}
+
+impl Outgoing {
+    /// The next result that somebody waits for, when there is room for it.
+    fn next_result(&mut self, held: &mut Option<ResultLine>, sent: u64) -> Option<Vec<u8>> {
+        loop {
+            let next = held.take().or_else(|| self.results.try_recv().ok())?;
+            if next.cancel.is_cancelled() {
+                continue;
+            }
+            let unread = sent.saturating_sub(*self.taken.borrow_and_update());
+            if unread + next.line.len() as u64 > self.unread_bytes_max as u64 {
+                *held = Some(next);
+                return None;
+            }
+            return Some(next.line);
+        }
+    }
+}
+
+async fn unwanted(held: Option<&ResultLine>) {
+    match held {
+        Some(held) => held.cancel.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn for_worker_bytes(line: &[u8]) -> u64 {
+    if line.starts_with(b"W") { line.len() as u64 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn results_wait_for_room_and_what_goes_first_does_not() {
+        let (input, mut output) = tokio::io::duplex(1 << 20);
+        let (control, control_inbox) = mpsc::channel(8);
+        let (results, results_inbox) = mpsc::channel(8);
+        let (taken, taken_seen) = watch::channel(0);
+        let outgoing = Outgoing {
+            control: control_inbox,
+            results: results_inbox,
+            taken: taken_seen,
+            unread_bytes_max: 10,
+        };
+        let writing = tokio::spawn(write(Box::pin(input), b"first\n".to_vec(), outgoing));
+        let result = |text: &str, cancel: &CancellationToken| ResultLine {
+            line: text.as_bytes().to_vec(),
+            cancel: cancel.clone(),
+        };
+        let (wanted, unwanted) = (CancellationToken::new(), CancellationToken::new());
+        results.send(result("W345678\n", &wanted)).await.unwrap();
+        results.send(result("Wlost\n", &unwanted)).await.unwrap();
+        results.send(result("W3\n", &wanted)).await.unwrap();
+        let mut read = async |bytes: usize| {
+            let mut text = vec![0; bytes];
+            output.read_exact(&mut text).await.unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(read(14).await, "first\nW345678\n");
+        // There is no room for the second, and none overtakes it.
+        control.send(b"Sstop\n".to_vec()).await.unwrap();
+        assert_eq!(read(6).await, "Sstop\n");
+        // Nobody waits for the second any more; the third has to wait until the first is taken.
+        unwanted.cancel();
+        control.send(b"Sping\n".to_vec()).await.unwrap();
+        assert_eq!(read(6).await, "Sping\n");
+        taken.send_replace(8);
+        assert_eq!(read(3).await, "W3\n");
+        drop((control, results));
+        writing.await.unwrap();
+    }
+}

@@ -1,0 +1,130 @@
+//! More than anybody can use, of everything: what it costs the bridge, and what is kept of it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::on_every_engine;
+use crate::support::processes::cpu_ticks;
+use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
+
+on_every_engine!(
+    a_flood_on_both_streams_is_counted_to_the_byte_and_costs_the_bridge_no_memory,
+    a_gigabyte_on_a_servers_stderr_costs_the_bridge_no_memory,
+    a_line_of_a_server_that_does_not_end_is_cut_off_and_costs_that_server_only,
+    a_line_of_fifty_megabytes_arrives_and_its_room_is_given_back,
+    results_that_nobody_reads_cost_the_run_only,
+);
+
+const MIB: usize = 1 << 20;
+
+#[test]
+#[ignore = "takes minutes; `make probes` runs it"]
+fn a_gigabyte_on_each_stream() {
+    for engine in Engine::all() {
+        flood(&engine, 1024 * MIB, 1024 * MIB);
+    }
+}
+
+fn a_flood_on_both_streams_is_counted_to_the_byte_and_costs_the_bridge_no_memory(engine: &Engine) {
+    flood(engine, 32 * MIB, 8 * MIB);
+}
+
+fn flood(engine: &Engine, stdout_bytes: usize, stderr_bytes: usize) {
+    let home = Home::on(engine).env("MCP_BRIDGE_STRUCTURED", "1").env("MCP_BRIDGE_MAX_TIMEOUT", "600");
+    let mut bridge = Bridge::start(&home).warm();
+    let before = bridge.resident_kib();
+    let code = format!(
+        "import os\nblock = b'0123456789abcde\\n' * 4096\n\
+         for fd, size in ((1, {stdout_bytes}), (2, {stderr_bytes})):\n  os.write(fd, b'HEAD')\n  \
+         for _ in range(size // len(block)):\n    at = 0\n    while at < len(block): at += os.write(fd, block[at:])\n  \
+         os.write(fd, b'TAIL')\n'done'"
+    );
+    let id = bridge.send_run(json!({"code": code, "timeout": 600}));
+    let reply = bridge.late_reply(id, Duration::from_secs(600));
+    let grown = bridge.peak_kib().saturating_sub(before);
+    assert!(grown < 64 * 1024, "{}: the bridge grew by {grown} KiB", engine.name);
+    let structured = reply.structured.unwrap();
+    // The first and the last 64 KiB of each stream are kept.
+    let cut = |written: usize| json!(written + 8 - 128 * 1024);
+    assert_eq!(
+        (&structured["stdoutCutBytes"], &structured["stderrCutBytes"], &structured["value"]),
+        (&cut(stdout_bytes), &cut(stderr_bytes), &json!("'done'"))
+    );
+    for stream in ["stdout", "stderr"] {
+        let lines = structured[stream].as_array().unwrap();
+        assert_eq!(lines[0], "HEAD0123456789abcde", "{stream}");
+        assert_eq!(lines.last().unwrap(), "TAIL", "{stream}");
+    }
+    assert!(reply.text.starts_with("HEAD0123456789abcde\n"), "{}", &reply.text[..100]);
+    assert_eq!(bridge.ok("1 + 1"), "2");
+}
+
+fn a_gigabyte_on_a_servers_stderr_costs_the_bridge_no_memory(engine: &Engine) {
+    let fixture = Fixture::new(&["--stderr-flood", "1073741824"]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    let before = bridge.resident_kib();
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='said')"), "'said'");
+    let grown = bridge.peak_kib().saturating_sub(before);
+    assert!(grown < 16 * 1024, "the bridge grew by {grown} KiB");
+}
+
+fn a_line_of_a_server_that_does_not_end_is_cut_off_and_costs_that_server_only(engine: &Engine) {
+    let (endless, good) = (Fixture::new(&["--endless-line"]), Fixture::new(&[]));
+    let home = Home::on(engine).server("endless", endless.entry()).server("good", good.entry());
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok("await mcp_good.pid()\nawait mcp_endless.pid()");
+    let before = bridge.resident_kib();
+    let code = "import asyncio\nfrom mcp.runtime import MCPError\ncall = asyncio.ensure_future(mcp_endless.hang())\n\
+                print(await mcp_good.echo(text='fine'))\n\
+                try: await call\nexcept MCPError as error: print(error.code, error)";
+    let id = bridge.send_run(json!({"code": code, "timeout": 120}));
+    let reply = bridge.late_reply(id, Duration::from_secs(130));
+    let cut_off = "server_failed server 'endless' answered with more than 67108864 bytes";
+    assert!(reply.text.starts_with(&format!("fine\n{cut_off}")), "{}", reply.text);
+    // A line may have 64 MiB; of what is longer nothing is kept.
+    let grown = bridge.peak_kib().saturating_sub(before);
+    assert!(grown < 80 * 1024, "the bridge grew by {grown} KiB");
+    let kept = bridge.resident_kib().saturating_sub(before);
+    assert!(kept < 16 * 1024, "the bridge keeps {kept} KiB");
+    assert_eq!(
+        bridge.ok("(await mcp_endless.echo(text='back'), await mcp_good.echo(text='same'))"),
+        "('back', 'same')"
+    );
+    assert_eq!((endless.pids().len(), good.pids().len()), (2, 1));
+}
+
+fn a_line_of_fifty_megabytes_arrives_and_its_room_is_given_back(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    bridge.ok("await mcp_fixture.pid()");
+    let before = bridge.resident_kib();
+    assert_eq!(bridge.ok("r = await mcp_fixture.big(bytes=50_000_000)\nlen(r), set(r)"), "(50000000, {'x'})");
+    let grown = bridge.peak_kib().saturating_sub(before);
+    // The line, and the result that is taken out of it.
+    assert!(grown < 128 * 1024, "the bridge grew by {grown} KiB");
+    let kept = bridge.resident_kib().saturating_sub(before);
+    assert!(kept < 16 * 1024, "the bridge keeps {kept} KiB");
+}
+
+fn results_that_nobody_reads_cost_the_run_only(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let mut bridge = Bridge::start(&home).warm();
+    let containers = engine.containers_of(&home.owners());
+    bridge.ok("import asyncio, time\nkept = 1\nawait mcp_fixture.pid()");
+    // It reads nothing, and swallows the interrupt: both that and the end of its interpreter have to get through.
+    let code = "calls = [asyncio.ensure_future(mcp_fixture.big(bytes=30_000_000)) for _ in range(4)]\n\
+                await asyncio.sleep(0.05)\nwhile True:\n  try:\n    while True: time.sleep(0.01)\n  except BaseException: pass";
+    let id = bridge.send_run(json!({"code": code, "timeout": 120}));
+    let called = || fixture.ledger().iter().filter(|event| event.starts_with("call big")).count() == 4;
+    eventually("the calls reach the server", PATIENCE, called);
+    eventually("all that can be sent is sent", PATIENCE, || {
+        let before = cpu_ticks(bridge.pid());
+        std::thread::park_timeout(Duration::from_secs(1));
+        cpu_ticks(bridge.pid()) - before <= 2
+    });
+    bridge.notify("notifications/cancelled", json!({"requestId": id}));
+    assert_eq!(bridge.ok("(kept, await mcp_fixture.echo(text='next'))"), "(1, 'next')");
+    assert_eq!(engine.containers_of(&home.owners()), containers);
+}
