@@ -80,7 +80,7 @@ fn drive(engine: &Engine, until: Instant, random: &mut Random, runs: &mut Runs, 
     let mut bridges = 1;
     let mut standing = Session::start(engine, bridges, log);
     while Instant::now() < until && !standing.is_stuck {
-        if random.below(60) == 0 {
+        if random.below(30) == 0 {
             bridges += 1;
             pasts.push(passing(Session::start(engine, bridges, log), random, runs));
         }

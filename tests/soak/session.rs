@@ -16,7 +16,7 @@ use crate::history::{Entry, Event, History, What};
 use crate::support::bridge::Reply;
 use crate::support::processes::{children_of, is_alive};
 use crate::support::survivors::{left, marking};
-use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually, monotonic_ns};
+use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, monotonic_ns};
 
 /// How long everything may take to go.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
@@ -54,6 +54,7 @@ pub struct Session<'a> {
     last_id: i64,
     pub samples: Vec<Sample>,
     pub counts: BTreeMap<String, u64>,
+    survivors: Vec<String>,
     /// A request has not been answered in all the time that there is.
     pub is_stuck: bool,
 }
@@ -85,6 +86,7 @@ impl<'a> Session<'a> {
             last_id: 100,
             samples: Vec::new(),
             counts: BTreeMap::new(),
+            survivors: Vec::new(),
             is_stuck: false,
         }
     }
@@ -217,9 +219,7 @@ impl<'a> Session<'a> {
         };
         let children: Vec<i32> = children_of(pid).collect();
         for child in children.iter().filter(|child| !is_alive(**child)) {
-            eventually("a child that has ended is waited for", GONE_WITHIN, || {
-                !children_of(pid).any(|other| other == *child)
-            });
+            self.await_reaping(*child);
         }
         let sample = Sample {
             rss_kib: self.bridge.resident_kib(),
@@ -229,6 +229,17 @@ impl<'a> Session<'a> {
             containers: self.engine.containers_of(&self.home.owners()).len() as u64,
         };
         self.samples.push(sample);
+    }
+
+    /// A child that has ended is a zombie for a moment, and not for longer.
+    fn await_reaping(&mut self, child: i32) {
+        let started = Instant::now();
+        while children_of(self.bridge.pid()).any(|other| other == child) {
+            if started.elapsed() > GONE_WITHIN {
+                return self.survivors.push(format!("child {child}, which has ended and is not waited for,"));
+            }
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
     }
 
     /// Ends the bridge and looks for what is left of it.
@@ -269,7 +280,7 @@ impl<'a> Session<'a> {
             history: History { events: self.events, ledger },
             samples: self.samples,
             counts: self.counts,
-            survivors,
+            survivors: self.survivors.into_iter().chain(survivors).collect(),
         }
     }
 
