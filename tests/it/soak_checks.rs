@@ -246,6 +246,13 @@ fn a_cancelled_run_may_have_run_or_not_and_takes_nothing_else_with_it() {
     holds(cancelled().replied("@run 3 1"));
     holds(cancelled().replied("@run 3 2"));
     breaks(Rule::LossIsSaid, cancelled().replied("@run 3 None"));
+    let fresh = |found: &str| {
+        let note = "note: a run that was cancelled began in a fresh interpreter: the previous one was lost; earlier variables are gone";
+        cancelled().replied(&format!("@run 3 {found}\n{note}"))
+    };
+    holds(fresh("None"));
+    holds(fresh("2"));
+    breaks(Rule::LossIsSaid, fresh("1"));
 }
 
 #[test]
@@ -259,7 +266,7 @@ fn a_reply_is_read_for_what_it_says() {
     let text = "status: timeout\n@run 5 4\n@saw 5001\n@not 5002 tool_error\nerror: Execution timed out after 2s\n\
                 state: variables as before this run\n\
                 calls with unknown outcome (they may have taken effect): ledger.slow, ledger.slow and 3 more\n\
-                note: the run began in a fresh interpreter";
+                note: the run began in a fresh interpreter: it asked for a reset; earlier variables are gone";
     let expected = Facts {
         run: Some(5),
         found: Some(4),

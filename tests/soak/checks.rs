@@ -236,12 +236,15 @@ impl Judge<'_> {
         let mut possible: BTreeSet<Option<u64>> = BTreeSet::from([None]);
         // What they have been since they were last empty.
         let mut past: BTreeSet<Option<u64>> = BTreeSet::from([None]);
+        // Runs without an answer since the last that had one.
+        let mut unanswered: BTreeSet<Option<u64>> = BTreeSet::new();
         for ask in asks {
             let Some(run) = ask.run else { continue };
             let Some(facts) = &ask.facts else {
                 // Cancelled, or without an answer at the end: it may have run or not.
                 possible.insert(Some(run));
                 past.insert(Some(run));
+                unanswered.insert(Some(run));
                 continue;
             };
             if !facts.is_started {
@@ -250,9 +253,14 @@ impl Judge<'_> {
             if facts.is_fresh {
                 possible = BTreeSet::from([None]);
                 past = possible.clone();
+            } else if facts.was_fresh_before {
+                possible = unanswered.clone();
+                possible.insert(None);
+                past = possible.clone();
             } else if facts.went_back_before {
                 possible.clone_from(&past);
             }
+            unanswered.clear();
             if facts.run.is_some() {
                 if !possible.contains(&facts.found) {
                     let what = format!(

@@ -19,6 +19,8 @@ pub struct Facts {
     pub state: State,
     /// Whether it says that the run began with an empty namespace, for a reason that it gives.
     pub is_fresh: bool,
+    /// Whether it says so of a run before it that was cancelled.
+    pub was_fresh_before: bool,
     /// Whether it says that variables had gone back by more than one run before this one began.
     pub went_back_before: bool,
     /// How many calls it says may have taken effect.
@@ -56,7 +58,9 @@ impl Facts {
                 says_state = true;
                 facts.said(sentence);
             } else if let Some(note) = line.strip_prefix("note: ") {
-                facts.is_fresh |= note.contains("fresh interpreter");
+                facts.was_fresh_before |=
+                    note.starts_with("a run that was cancelled began in a fresh interpreter");
+                facts.is_fresh |= note.starts_with("the run began in a fresh interpreter");
                 facts.went_back_before |= note.starts_with("variables are as after an earlier run");
             } else if let Some(calls) = line.strip_prefix("calls with unknown outcome ") {
                 facts.unknown = unknown(calls);

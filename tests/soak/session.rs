@@ -192,7 +192,7 @@ impl<'a> Session<'a> {
 
     /// Kills the server's process, if it has one.
     pub fn kill_server(&mut self) {
-        let Some(pid) = self.fixture.pids().into_iter().rfind(|pid| is_alive(*pid)) else { return };
+        let Some(pid) = self.fixture.living().pop() else { return };
         self.fault("server killed");
         // It may end by itself meanwhile.
         let _gone_or_killed = kill(Pid::from_raw(pid), Signal::SIGKILL);

@@ -1,6 +1,6 @@
 //! What is left of a bridge that has ended: processes, servers, files and containers.
 
-use super::processes::{is_alive, marked};
+use super::processes::marked;
 use super::{Engine, Fixture, Home};
 
 pub const NEVER_STARTED: &str = "container that never started";
@@ -16,8 +16,7 @@ pub fn marking(home: Home) -> Home {
 /// What is there of the bridges of a marking home, their server, and the containers of these owners.
 pub fn left(engine: &Engine, home: &Home, fixture: &Fixture, owners: &[String]) -> Vec<String> {
     let processes = marked(MARK, &name(home)).into_iter().map(|pid| format!("process {pid}"));
-    let servers = fixture.pids().into_iter().filter(|pid| is_alive(*pid));
-    let servers = servers.map(|pid| format!("process {pid} of a server"));
+    let servers = fixture.living().into_iter().map(|pid| format!("process {pid} of a server"));
     let files = std::fs::read_dir(home.path().join("run/hotcell")).into_iter().flatten();
     let files = files.map(|file| format!("file {:?}", file.unwrap().file_name()));
     let containers = engine.containers_of(owners).into_iter().map(|id| {
