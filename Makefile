@@ -4,17 +4,19 @@
 CACHE := $(or $(HOTCELL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hotcell)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(CACHE)/tools/bin
-# Which engines `make bench` measures: podman-rootful, podman-rootless, docker; all that are there when empty.
+# Which engines `make bench` and `make soak` use: podman-rootful, podman-rootless, docker; all that are there when empty.
 ENGINE ?=
 # Files that `make search-bench` measures, in the form of those in tests/search; those when empty.
 TOOLS ?=
 QUERIES ?=
-# How often `make chaos` kills a bridge, and the seed of its points.
+# How often `make chaos` kills a bridge, and how long `make soak` goes on.
 ROUNDS ?= 20
+MINUTES ?= 5
+# What is random in both.
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test probes chaos bench search-bench image engines-up engines-down
+.PHONY: help demo test probes chaos soak bench search-bench image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -31,6 +33,12 @@ chaos: ## kill the bridge at ROUNDS=n random points (SEED=s), and count what is 
 	scripts/setup.sh engines-up
 	cargo build --locked --bin hotcell --example fixture_server
 	cargo test --locked --test chaos -- --rounds $(ROUNDS) --seed $(SEED)
+
+# The release binary: its memory is what users have, and more runs fit into a minute.
+soak: ## random runs, calls and faults for MINUTES=n (SEED=s) on every engine or ENGINE=..., and check what happened
+	scripts/setup.sh engines-up
+	cargo build --release --locked --bin hotcell --example fixture_server
+	HOTCELL_SOAK_ENGINES='$(ENGINE)' cargo test --release --locked --test soak -- --seconds $$(($(MINUTES) * 60)) --seed $(SEED)
 
 probes: ## try on every engine what sandboxed code may try, show that each succeeds without its defence, print the table
 	scripts/setup.sh engines-up

@@ -33,6 +33,7 @@ main() {
     step "doctests" cargo test --locked --doc
     step "nextest" cargo nextest run --locked --no-fail-fast
     step "chaos" cargo test --locked --test chaos -- --rounds 9 --seed 1 --seconds 20
+    step "soak" cargo test --locked --test soak -- --seconds 20 --seed 1
     engines_demo
     summary
 }

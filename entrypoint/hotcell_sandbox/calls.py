@@ -100,9 +100,10 @@ class Calls:
             cancels = [{"type": "cancel", "run": run, "call": call} for call, waiter in waiters if waiter.sent]
             if cancels:
                 self._channel.send(b"".join(map(encode, cancels)))
-            self._wake(
-                [(waiter, _fault("not_running", "the run that made this call has ended")) for _, waiter in waiters]
-            )
+            ended = "the run that made this call has ended"
+            never_sent = _fault("not_running", ended)
+            cut_off = _fault("cancelled", f"{ended}; whether the call took effect is unknown")
+            self._wake([(waiter, cut_off if waiter.sent else never_sent) for _, waiter in waiters])
             self._channel.read_here()
 
     async def call(self, server: str | None, tool: str, arguments: object) -> Any:

@@ -438,6 +438,8 @@ impl Actor {
     }
 
     async fn end(mut self) {
+        let effects = self.machine.close();
+        self.carry_out(effects);
         if let Some(current) = self.current.take() {
             current.calls.cancel();
         }

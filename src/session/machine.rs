@@ -140,6 +140,8 @@ const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/w
 /// A dropped-frame note is given once per run, however many there were.
 const NOTES_MAX: usize = 20;
 
+const GONE_BACK: &str = "variables are as after an earlier run; what later runs changed is gone";
+
 impl Machine {
     pub(super) fn new(limits: Arc<Limits>, idle_stop: Option<Duration>) -> Self {
         Self {
@@ -328,6 +330,27 @@ impl Machine {
             Phase::Idle | Phase::AwaitingWorker { .. } | Phase::Absent => self.forget(),
         }
         effects
+    }
+
+    /// The session ends: a run under way is answered with what is known of it and its calls.
+    pub(super) fn close(&mut self) -> Vec<Effect> {
+        match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Running { run, .. } => {
+                let reason = "hotcell is ending".to_owned();
+                self.lose(run, RunOutcome::SandboxLost(SandboxLoss::Container { reason }))
+            }
+            Phase::Interrupting { run, cause, .. } | Phase::Replacing { run, cause, .. } => {
+                let outcome = self.ended_by(cause);
+                self.lose(run, outcome)
+            }
+            Phase::Recovering { run, outcome, .. } => self.lose(run, outcome),
+            // Who waits for a run that never began is told so by the session.
+            Phase::Starting { .. }
+            | Phase::Resetting { .. }
+            | Phase::Idle
+            | Phase::AwaitingWorker { .. }
+            | Phase::Absent => vec![],
+        }
     }
 
     /// The sandbox uses more than a limit that its engine does not enforce: its processes are ended.
@@ -522,7 +545,7 @@ impl Machine {
                     self.fresh = None;
                     self.note(match state {
                         StateNote::RolledBack => "variables are as the last run left them".into(),
-                        _ => "variables are as after an earlier run; what later runs changed is gone".into(),
+                        _ => GONE_BACK.into(),
                     });
                 }
                 vec![]
@@ -585,13 +608,33 @@ impl Machine {
     }
 
     fn report(&mut self, run: Run, outcome: RunOutcome, state: StateNote) -> RunReport {
-        let mut notes = std::mem::take(&mut self.notes);
-        notes.extend(run.notes);
-        let stray = std::mem::take(&mut self.stray_bytes);
-        if stray > 0 {
-            notes.push(format!(
-                "{stray} bytes written between the runs, by threads or processes left behind, are not shown"
-            ));
+        let began = run.fresh.filter(|reason| *reason != FreshReason::First).map(began);
+        let mut notes = Vec::new();
+        if outcome == RunOutcome::Interrupted {
+            // Nobody reads this: what it would have said of what was before it is left for the next report.
+            if state != StateNote::Lost
+                && let Some(began) = began
+            {
+                self.note(format!("a run that was cancelled {began}"));
+            }
+            if state == StateNote::RolledBackFurther {
+                self.note(GONE_BACK.into());
+            }
+        } else {
+            notes = std::mem::take(&mut self.notes);
+            notes.extend(run.notes);
+            let stray = std::mem::take(&mut self.stray_bytes);
+            if stray > 0 {
+                notes.push(format!(
+                    "{stray} bytes written between the runs, by threads or processes left behind, are not shown"
+                ));
+            }
+            // Said by `state`, unless that says something else.
+            if !matches!(state, StateNote::Fresh(_))
+                && let Some(began) = began
+            {
+                notes.push(format!("the run {began}"));
+            }
         }
         let outcome = match outcome {
             RunOutcome::TimedOut { .. } => RunOutcome::TimedOut { after: run.request.timeout },
@@ -677,6 +720,17 @@ fn keyboard_interrupt() -> PythonError {
         traceback: String::new(),
         line: None,
     }
+}
+
+/// The rest of a sentence on a run.
+fn began(reason: FreshReason) -> String {
+    let why = match reason {
+        FreshReason::First => "it was the first",
+        FreshReason::Reset => "it asked for a reset",
+        FreshReason::IdleStop => "the sandbox had been stopped for being idle",
+        FreshReason::Lost => "the previous one was lost",
+    };
+    format!("began in a fresh interpreter: {why}; earlier variables are gone")
 }
 
 fn describe(outcome: &RunOutcome) -> String {

@@ -262,6 +262,107 @@ fn cancelling_before_the_sandbox_is_up_finishes_at_once_and_lets_it_come_up() {
 }
 
 #[test]
+fn what_a_cancelled_run_would_have_told_the_next_one_tells() {
+    let mut bench = Bench::used();
+    let effects = bench.machine.stream_ended("removed");
+    bench.take(effects);
+    bench.ask(false);
+    let effects = bench.machine.sandbox_up(1, vec!["a notice".into()], bench.now);
+    bench.take(effects);
+    bench.output("of the cancelled run");
+    bench.cancel();
+    bench.done(DoneOutcome::Finished);
+    assert_eq!(bench.report().outcome, RunOutcome::Interrupted);
+    bench.output("stray");
+    bench.ask(false);
+    bench.cancel();
+    bench.done(DoneOutcome::Finished);
+    assert_eq!(bench.report().notes, [""; 0]);
+    bench.ask(false);
+    bench.done(DoneOutcome::Finished);
+    assert_eq!(
+        bench.report().notes,
+        [
+            "a notice",
+            "a run that was cancelled began in a fresh interpreter: the previous one was lost; earlier variables are gone",
+            "5 bytes written between the runs, by threads or processes left behind, are not shown"
+        ]
+    );
+    bench.ask(false);
+    bench.done(DoneOutcome::Finished);
+    assert_eq!(bench.report().notes, [""; 0]);
+}
+
+#[test]
+fn a_cancelled_run_that_took_earlier_changes_with_it_is_told_of_by_the_next() {
+    // The run before it was the first.
+    for (restored, notes) in [(1, vec![]), (0, vec![GONE_BACK])] {
+        let mut bench = Bench::running();
+        bench.cancel();
+        bench.wait();
+        bench.exited(Some(9), false, true);
+        bench.restored(Some(restored));
+        bench.reports.clear();
+        bench.ask(false);
+        bench.done(DoneOutcome::Finished);
+        let report = bench.report();
+        assert_eq!(
+            (report.state, report.notes),
+            (StateNote::Kept, notes.into_iter().map(str::to_owned).collect())
+        );
+    }
+}
+
+#[test]
+fn a_run_under_way_when_the_session_ends_is_answered_with_its_calls() {
+    let mut bench = Bench::running();
+    bench.output("so far");
+    let call = bench.asked.unwrap();
+    bench.call(call);
+    bench.effects();
+    let effects = bench.machine.close();
+    bench.take(effects);
+    assert_eq!(bench.effects(), ["end calls", "finish"]);
+    let report = bench.report();
+    let loss = SandboxLoss::Container { reason: "hotcell is ending".into() };
+    assert_eq!((report.outcome, report.state), (RunOutcome::SandboxLost(loss), StateNote::Lost));
+    assert_eq!((written(&report.output), report.calls.len()), ("so far".to_owned(), 1));
+    assert_eq!(report.calls[0].outcome, CallOutcome::Unknown);
+
+    let mut bench = Bench::running();
+    bench.cancel();
+    let effects = bench.machine.close();
+    bench.take(effects);
+    assert_eq!(bench.report().outcome, RunOutcome::Interrupted);
+}
+
+#[test]
+fn a_run_whose_interpreter_ends_says_also_that_it_began_in_a_fresh_one() {
+    for (restored, state) in [(Some(0), StateNote::RolledBack), (None, StateNote::Lost)] {
+        let mut bench = Bench::used();
+        let effects = bench.machine.stream_ended("removed");
+        bench.take(effects);
+        bench.ask(false);
+        bench.up();
+        bench.exited(None, false, false);
+        bench.restored(restored);
+        let report = bench.report();
+        assert_eq!(report.state, state);
+        assert_eq!(
+            report.notes,
+            ["the run began in a fresh interpreter: the previous one was lost; earlier variables are gone"]
+        );
+    }
+    // The first run of all has nothing to tell.
+    let mut bench = Bench::new();
+    bench.ask(false);
+    bench.up();
+    bench.exited(None, false, false);
+    bench.restored(Some(0));
+    assert_eq!(bench.report().notes, [""; 0]);
+}
+
+#[test]
 fn every_death_of_the_interpreter_is_named() {
     for (signal, oom, loss) in [
         (None, false, SandboxLoss::Exited { exit_code: 7 }),

@@ -45,6 +45,7 @@ pub struct Connection {
 pub(super) struct Running {
     service: RunningService<RoleClient, Face>,
     process: Process,
+    closed_its_end: CancellationToken,
 }
 
 /// What the servers see of us: no capabilities, so they ask for nothing.
@@ -99,7 +100,7 @@ impl Connection {
         let tools_changed = Arc::new(AtomicBool::new(false));
         let face = Face { tools_changed: Arc::clone(&tools_changed) };
         let answers = Answers::default();
-        let (transport, _ended) = LineTransport::new(
+        let (transport, closed_its_end) = LineTransport::new(
             answers.clone(),
             pipes.stdout,
             pipes.stdin,
@@ -126,7 +127,7 @@ impl Connection {
                 let limits = Arc::clone(limits);
                 let connection =
                     Self { server, peer, stderr, permits, tools, tools_changed, answers, limits };
-                Ok((connection, Running { service, process }))
+                Ok((connection, Running { service, process, closed_its_end }))
             }
             Err(reason) => {
                 // Its last words may come after its last breath.
@@ -270,6 +271,11 @@ impl Connection {
 }
 
 impl Running {
+    /// Waits until the server says nothing more, as one that has ended does. Cancel-safe.
+    pub(super) async fn gone(&self) {
+        self.closed_its_end.cancelled().await;
+    }
+
     /// Ends the client and the process group.
     pub(super) async fn end(mut self) {
         // Closes the server's stdin, which ends most servers.

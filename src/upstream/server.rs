@@ -36,7 +36,16 @@ pub(super) async fn own(
 ) {
     let mut server = Server { spec, limits, current: None, failed: None, back_off: BACK_OFF.0 };
     let serving = async {
-        while let Some(reply) = asks.recv().await {
+        loop {
+            let asked = tokio::select! {
+                asked = asks.recv() => asked,
+                // At once, not with the next call, which may never come: what it has started and its keeper would stay.
+                () = server.gone() => {
+                    server.end().await;
+                    continue;
+                }
+            };
+            let Some(reply) = asked else { return };
             let connected = server.connected().await;
             if reply.send(connected).is_err() {
                 tracing::trace!("nobody waits for the connection any more");
@@ -94,6 +103,14 @@ impl Server {
                 tracing::warn!(server = %self.spec.name, %error, "the changed tools could not be read");
                 connection
             }
+        }
+    }
+
+    /// Waits until the running server has gone.
+    async fn gone(&self) {
+        match &self.current {
+            Some((_, running)) => running.gone().await,
+            None => std::future::pending().await,
         }
     }
 

@@ -12,11 +12,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use support::Engine;
+use support::random::{Random, option};
 use table::Table;
 
 fn main() -> ExitCode {
-    let (rounds, seed) = (number("--rounds", 20), number("--seed", 1));
-    let within = Duration::from_secs(number("--seconds", u64::MAX / 2));
+    let (rounds, seed) = (option("--rounds", 20), option("--seed", 1));
+    let within = Duration::from_secs(option("--seconds", u64::MAX / 2));
     let engines = Engine::all();
     if engines.is_empty() {
         eprintln!("chaos: no engine to kill bridges on; scripts/setup.sh engines-up starts them");
@@ -40,27 +41,4 @@ fn main() -> ExitCode {
     }
     println!("seed {seed}\n{table}");
     ExitCode::from(u8::from(table.survivors() > 0 || table.is_empty()))
-}
-
-/// The number after an option; the default when it is not there.
-fn number(option: &str, default: u64) -> u64 {
-    let arguments: Vec<String> = std::env::args().collect();
-    let after = arguments.iter().position(|argument| argument == option).map(|at| at + 1);
-    after.map_or(default, |at| {
-        arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{option} NUMBER"))
-    })
-}
-
-/// SplitMix64: small, and the same everywhere.
-pub struct Random(u64);
-
-impl Random {
-    /// A number below the bound.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
 }

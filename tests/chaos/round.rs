@@ -7,18 +7,16 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use crate::Random;
-use crate::support::processes::{guardian_of, is_alive, marked};
+use crate::support::processes::{guardian_of, is_alive};
+use crate::support::random::Random;
+use crate::support::survivors::{NEVER_STARTED, left, marking};
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
 /// How long everything may take to go.
 const WITHIN: Duration = Duration::from_secs(10);
-/// In the environment of everything that a round's bridge starts.
-const ROUND: &str = "HOTCELL_TEST";
 /// A container may appear after the next start has looked; then the one after it is the next.
 const STARTS_MAX: usize = 2;
 const SETTLING: Duration = Duration::from_secs(3);
-const NEVER_STARTED: &str = "container that never started";
 
 /// Where the bridge is when it is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,30 +85,15 @@ impl fmt::Display for Plan {
 pub fn run(engine: &Engine, plan: &Plan) -> Outcome {
     let fixture = Fixture::new(&["--ignore-endings", "--grandchild", "--escapee"]);
     let home = Home::on(engine).server("one", fixture.entry());
-    let name = home.path().file_name().unwrap().to_str().unwrap().to_owned();
-    let home = home.env(ROUND, &name);
-    let (bridge, home) = bring_to(plan.point, home);
+    let (bridge, home) = bring_to(plan.point, marking(home));
     std::thread::park_timeout(plan.wait);
     // Those that the bridge has removed by itself are not looked for: they are gone.
     let owners = home.owners();
     kill_all(plan.victims, bridge.pid());
     let killed = Instant::now();
     let left = || {
-        let processes = marked(ROUND, &name).into_iter().map(|pid| format!("process {pid}"));
-        let servers = fixture.pids().into_iter().filter(|pid| is_alive(*pid));
-        let servers = servers.map(|pid| format!("process {pid} of a server"));
-        let files = std::fs::read_dir(home.path().join("run/hotcell")).into_iter().flatten();
-        let files = files.map(|file| format!("file {:?}", file.unwrap().file_name()));
         let owners = if owners.is_empty() { home.owners() } else { owners.clone() };
-        let containers = engine.containers_of(&owners).into_iter().map(|id| {
-            let state = engine.inspect_container(&id)["State"]["Status"].clone();
-            if state == "created" {
-                format!("{NEVER_STARTED} {id}")
-            } else {
-                format!("container {id}, {state}")
-            }
-        });
-        processes.chain(servers).chain(files).chain(containers).collect::<Vec<_>>()
+        left(engine, &home, &fixture, &owners)
     };
     let mut outcome = Outcome::default();
     let mut clean = 0;

@@ -332,7 +332,18 @@ def test_call_left_behind_is_cancelled_and_fails_in_the_next_run(sandbox: Sandbo
     assert sandbox.wait("cancel") == {"type": "cancel", "run": run, "call": call["call"]}
     assert sandbox.finish(run)["outcome"] == "finished"
     error = sandbox.run("await t", ("a",))["error"]
-    assert error["message"] == "the run that made this call has ended"
+    assert error["message"] == "the run that made this call has ended; whether the call took effect is unknown"
+    assert sandbox.run("t.exception().code")["value"] == "'cancelled'"
+
+
+def test_call_left_behind_that_was_never_sent_is_told_so() -> None:
+    with Sandbox(calls_in_flight=1) as sandbox:
+        code = "import asyncio\nt = [asyncio.ensure_future(mcp_a.t(i=i)) for i in (0, 1)]\nawait asyncio.sleep(0.1)"
+        run = sandbox.start(code, ("a",))
+        assert sandbox.wait("call")["arguments"] == {"i": 0}
+        assert sandbox.finish(run)["outcome"] == "finished"
+        sandbox.run("await asyncio.gather(*t, return_exceptions=True)", ("a",))
+        assert sandbox.run("[e.exception().code for e in t]")["value"] == "['cancelled', 'not_running']"
 
 
 def test_thread_that_outlives_its_run_cannot_call(sandbox: Sandbox) -> None:

@@ -3,10 +3,23 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+// Of `make soak`, which has no harness of its own.
+#[path = "../soak/checks.rs"]
+mod checks;
+#[path = "../soak/facts.rs"]
+mod facts;
+#[path = "../soak/flat.rs"]
+mod flat;
+// Faults are only in the histories of real bridges.
+#[allow(dead_code)]
+#[path = "../soak/history.rs"]
+mod history;
+
 mod commands;
 mod configuration;
 mod conversation;
 mod requests;
 mod search;
+mod soak_checks;
 mod start;
 mod tidy;

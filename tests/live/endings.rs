@@ -13,6 +13,7 @@ on_every_engine!(
     code_that_swallows_the_interrupt_is_replaced_and_the_next_run_is_at_once,
     a_cancelled_run_is_never_answered_and_keeps_its_variables,
     a_cancelled_run_that_swallows_the_interrupt_is_replaced,
+    a_loss_that_a_cancelled_run_has_found_is_told_by_the_next,
     a_run_cancelled_while_it_waits_never_starts,
     runs_beyond_the_queue_are_refused_at_once,
     code_can_handle_its_interrupt,
@@ -106,6 +107,30 @@ fn a_cancelled_run_that_swallows_the_interrupt_is_replaced(engine: &Engine) {
     bridge.notify("notifications/cancelled", json!({"requestId": id}));
     assert_eq!(bridge.ok("'called' in globals()"), "False");
     assert!(bridge.rest().iter().all(|message| message["id"] != json!(id)));
+}
+
+fn a_loss_that_a_cancelled_run_has_found_is_told_by_the_next(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok("x = 1");
+    let owners = home.owners();
+    let first = engine.containers_of(&owners);
+    engine.remove_container(&first[0]);
+    // Until its end is noticed, a run would be told that the sandbox went away under it.
+    eventually("the bridge takes another", PATIENCE, || {
+        let id = bridge.send_run(json!({"code": "await mcp_fixture.hang()"}));
+        let is_under_way = || fixture.ledger().last().is_some_and(|event| event.starts_with("call hang"));
+        let until = Instant::now() + Duration::from_secs(5);
+        while !is_under_way() && Instant::now() < until {
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        bridge.notify("notifications/cancelled", json!({"requestId": id}));
+        is_under_way()
+    });
+    let told = "note: a run that was cancelled began in a fresh interpreter: the previous one was lost; earlier variables are gone";
+    assert_eq!(bridge.ok("'x' in globals()"), format!("False\n{told}"));
+    assert_eq!(bridge.ok("1"), "1");
 }
 
 fn a_run_cancelled_while_it_waits_never_starts(engine: &Engine) {

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::on_every_engine;
-use crate::support::processes::is_alive;
+use crate::support::processes::{children_of, is_alive};
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
 on_every_engine!(
     a_server_that_dies_in_a_call_is_said_and_started_again_by_the_next,
     a_server_that_dies_between_calls_is_started_again_unseen,
+    a_server_that_dies_between_calls_leaves_nothing_behind,
     a_server_that_cannot_start_is_said_with_its_last_words,
     a_command_that_is_not_there_is_said_with_its_name,
     a_server_that_never_answers_costs_its_own_calls_only,
@@ -48,13 +51,26 @@ fn a_server_that_dies_between_calls_is_started_again_unseen(engine: &Engine) {
     let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
     bridge.ok("await mcp_fixture.pid()");
     let pid = fixture.pids()[0];
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
     eventually("it dies", PATIENCE, || !is_alive(pid));
     // The bridge sees the end of its pipe a moment later; a call in that moment is answered as one that was under way.
     eventually("a call works again", PATIENCE, || {
         !bridge.run("await mcp_fixture.echo(text='back')").is_error
     });
     assert_eq!(fixture.pids().len(), 2);
+}
+
+fn a_server_that_dies_between_calls_leaves_nothing_behind(engine: &Engine) {
+    let fixture = Fixture::new(&["--grandchild"]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    bridge.ok("await mcp_fixture.pid()");
+    eventually("the grandchild starts", PATIENCE, || fixture.pids().len() == 2);
+    let kept = || children_of(bridge.pid()).count();
+    assert_eq!(kept(), 2, "the guardian and the server's keeper");
+    kill(Pid::from_raw(fixture.pids()[0]), Signal::SIGKILL).unwrap();
+    // Without a further call; a keeper that has ended and is not waited for is a child still.
+    eventually("its grandchild goes", PATIENCE, || !fixture.pids().into_iter().any(is_alive));
+    eventually("its keeper goes", PATIENCE, || kept() == 1);
 }
 
 fn a_server_that_cannot_start_is_said_with_its_last_words(engine: &Engine) {

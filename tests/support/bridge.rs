@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,14 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use super::{Home, PATIENCE, eventually};
+use super::{Home, PATIENCE, eventually, monotonic_ns};
 
 /// A running program and its client's end. Dropping it kills the program.
 pub struct Bridge {
     child: Child,
     input: Option<ChildStdin>,
-    lines: Receiver<String>,
+    /// With the time at which each came.
+    lines: Receiver<(u64, String)>,
     /// Messages that somebody else waits for.
     unread: VecDeque<Value>,
     errors: Arc<Mutex<String>>,
@@ -50,7 +51,8 @@ impl Bridge {
         let out = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
             for line in out.lines() {
-                if line.is_err() || lines_in.send(line.unwrap()).is_err() {
+                let Ok(line) = line else { return };
+                if lines_in.send((monotonic_ns(), line)).is_err() {
                     return;
                 }
             }
@@ -131,17 +133,20 @@ impl Bridge {
         let until = Instant::now() + within;
         loop {
             let line = self.lines.recv_timeout(until.saturating_duration_since(Instant::now()));
-            let Ok(line) = line else {
+            let Ok((_, line)) = line else {
                 panic!("{what} did not come ({line:?}); on stderr:\n{}", self.stderr());
             };
-            let message: Value = serde_json::from_str(&line)
-                .unwrap_or_else(|error| panic!("stdout holds something else than MCP ({error}): {line:?}"));
-            assert_eq!(message["jsonrpc"], "2.0", "{line}");
+            let message = parsed(&line);
             if holds(&message) {
                 return message;
             }
             self.unread.push_back(message);
         }
+    }
+
+    /// The next line with the time at which it came, for a client that takes all of them in their order.
+    pub fn next(&mut self, within: Duration) -> Result<(u64, Value), RecvTimeoutError> {
+        self.lines.recv_timeout(within).map(|(at, line)| (at, parsed(&line)))
     }
 
     /// Every message that has come and was not asked for, once the program has answered what it was sent before.
@@ -260,6 +265,13 @@ impl Bridge {
     }
 }
 
+fn parsed(line: &str) -> Value {
+    let message: Value = serde_json::from_str(line)
+        .unwrap_or_else(|error| panic!("stdout holds something else than MCP ({error}): {line:?}"));
+    assert_eq!(message["jsonrpc"], "2.0", "{line}");
+    message
+}
+
 impl Drop for Bridge {
     fn drop(&mut self) {
         // It may have ended already.
@@ -269,7 +281,7 @@ impl Drop for Bridge {
 }
 
 impl Reply {
-    fn of(result: Value) -> Self {
+    pub fn of(result: Value) -> Self {
         let content = result["content"].as_array().cloned().unwrap_or_default();
         let part = |block: &Value, key: &str| block[key].as_str().unwrap_or_default().to_owned();
         let of_kind = |kind: &'static str| content.iter().filter(move |block| block["type"] == kind);

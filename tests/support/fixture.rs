@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::processes::is_alive;
 use super::program;
 
 /// One fixture server's place: its ledger and the process numbers that it had.
@@ -38,6 +39,16 @@ impl Fixture {
     /// The processes that it has had, grandchildren included.
     pub fn pids(&self) -> Vec<i32> {
         self.lines("pids").iter().map(|pid| pid.parse().unwrap()).collect()
+    }
+
+    /// Those that live. A number that another process has got meanwhile does not count: this one's name the folder.
+    pub fn living(&self) -> Vec<i32> {
+        let folder = self.dir.path().to_str().unwrap();
+        let is_ours = |pid: &i32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).any(|word| word == folder.as_bytes())
+        };
+        self.pids().into_iter().filter(is_ours).filter(|pid| is_alive(*pid)).collect()
     }
 
     fn lines(&self, name: &str) -> Vec<String> {

@@ -65,6 +65,9 @@ struct Flags {
     garbage: bool,
     crash_at_start: bool,
     never_answer: bool,
+    /// Each line of the ledger carries the time, the process and the request, and is on the disk before the server goes
+    /// on; answers are noted before they are given.
+    durable: bool,
 }
 
 /// What the calls share.
@@ -143,6 +146,7 @@ fn flags() -> Result<Flags, String> {
             "--garbage" => flags.garbage = true,
             "--crash-at-start" => flags.crash_at_start = true,
             "--never-answer" => flags.never_answer = true,
+            "--durable" => flags.durable = true,
             _ => return Err(argument),
         }
     }
@@ -299,7 +303,7 @@ impl Server {
         let name = params["name"].as_str().unwrap_or_default();
         let arguments = &params["arguments"];
         if self.ledger.is_some() {
-            self.note(&format!("call {name} {arguments}"));
+            self.note_of(&id, &format!("call {name} {arguments}"));
         }
         match name {
             "echo" => self.answer(&id, &text(arguments["text"].as_str().unwrap_or_default())),
@@ -419,6 +423,9 @@ impl Server {
     }
 
     fn answer(&self, id: &Value, result: &Value) {
+        if self.flags.durable {
+            self.note_of(id, "answered");
+        }
         self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
     }
 
@@ -450,10 +457,23 @@ impl Server {
         }
     }
 
+    /// Notes an event of a request.
+    fn note_of(&self, id: &Value, event: &str) {
+        if !self.flags.durable {
+            return self.note(event);
+        }
+        let at = nix::time::ClockId::CLOCK_MONOTONIC.now().expect("the clock is there");
+        let at = at.tv_sec() as u64 * 1_000_000_000 + at.tv_nsec() as u64;
+        self.note(&format!("{at} {} {id} {event}", std::process::id()));
+    }
+
     fn note(&self, event: &str) {
         if let Some(ledger) = &self.ledger {
             let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
             ledger.write_all(format!("{event}\n").as_bytes()).expect("the state folder is writable");
+            if self.flags.durable {
+                ledger.sync_data().expect("the state folder is on a disk");
+            }
         }
     }
 }

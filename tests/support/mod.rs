@@ -13,6 +13,8 @@ pub mod engines;
 pub mod fixture;
 pub mod home;
 pub mod processes;
+pub mod random;
+pub mod survivors;
 
 pub use bridge::Bridge;
 pub use engines::Engine;
@@ -35,6 +37,12 @@ pub fn eventually(what: &str, within: Duration, mut holds: impl FnMut() -> bool)
         assert!(started.elapsed() < within, "{what}: not within {within:?}");
         std::thread::park_timeout(Duration::from_millis(10));
     }
+}
+
+/// The clock that all processes of the machine share and nobody sets.
+pub fn monotonic_ns() -> u64 {
+    let now = nix::time::ClockId::CLOCK_MONOTONIC.now().expect("the clock is there");
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
 /// Where cargo puts the programs of this package.

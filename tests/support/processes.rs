@@ -36,17 +36,21 @@ pub fn marked(name: &str, value: &str) -> Vec<i32> {
     processes().filter(carries).filter(|pid| is_alive(*pid)).collect()
 }
 
-fn children_in_mode(parent: i32, mode: &'static str) -> impl Iterator<Item = i32> {
-    let is_child = move |pid: &i32| {
+/// The direct children of a process, zombies included.
+pub fn children_of(parent: i32) -> impl Iterator<Item = i32> {
+    processes().filter(move |pid| {
         let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let parent_of = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
         parent_of == Some(parent)
-    };
+    })
+}
+
+fn children_in_mode(parent: i32, mode: &'static str) -> impl Iterator<Item = i32> {
     let is_in_mode = move |pid: &i32| {
         let line = read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split('\0').nth(1) == Some(mode)
     };
-    processes().filter(is_child).filter(is_in_mode)
+    children_of(parent).filter(is_in_mode)
 }
 
 fn processes() -> impl Iterator<Item = i32> {
