@@ -20,4 +20,4 @@ pub use load::{
 };
 pub use locate::locate_program;
 pub use problem::{Origin, Position, Problem, Severity};
-pub use servers::{ServerConfig, ServerEnvironment};
+pub use servers::{ServerConfig, ServerEnvironment, servers_of_file};
