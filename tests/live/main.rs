@@ -6,6 +6,7 @@ mod support;
 mod calls;
 mod commands;
 mod endings;
+mod injection;
 mod killed;
 mod libraries;
 mod lifecycle;
