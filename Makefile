@@ -2,16 +2,19 @@
 
 # The cache of downloads and built images, as in scripts/setup.sh.
 CACHE := $(or $(HOTCELL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hotcell)
-TARGET := $(or $(CARGO_TARGET_DIR),target)
+BUILD := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(CACHE)/tools/bin
 # Which engines `make bench` measures: podman-rootful, podman-rootless, docker; all that are there when empty.
 ENGINE ?=
 # How often `make chaos` kills a bridge, and the seed of its points.
 ROUNDS ?= 20
 SEED ?= 1
+# How long `make fuzz` runs each target, and which; all when empty.
+SECONDS ?= 60
+TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test probes chaos bench image engines-up engines-down
+.PHONY: help demo test probes chaos fuzz bench image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -19,7 +22,7 @@ help: ## list these commands
 demo: ## set up what is missing, build the release binary, and run the main job on real servers
 	scripts/setup.sh demo
 	cargo build --release --locked
-	python3 scripts/demo.py $(TARGET)/release/hotcell
+	python3 scripts/demo.py $(BUILD)/release/hotcell
 
 test: ## set up what is missing and run everything that must pass
 	scripts/test.sh
@@ -28,6 +31,9 @@ chaos: ## kill the bridge at ROUNDS=n random points (SEED=s), and count what is 
 	scripts/setup.sh engines-up
 	cargo build --locked --bin hotcell --example fixture_server
 	cargo test --locked --test chaos -- --rounds $(ROUNDS) --seed $(SEED)
+
+fuzz: ## run every fuzz target for SECONDS=n, or TARGET=name only; needs a nightly toolchain
+	scripts/fuzz.sh $(SECONDS) $(TARGET)
 
 probes: ## try on every engine what sandboxed code may try, show that each succeeds without its defence, print the table
 	scripts/setup.sh engines-up
