@@ -11,8 +11,8 @@ const STOP_WORDS: [&str; 34] = [
 const WORD_CHARS_MAX: usize = 40;
 const NEAR_MIN: f64 = 0.5;
 const NEAR_COUNT: usize = 3;
-/// Longest name that others are compared with, in bytes: the memory for it grows with the product of both lengths, and
-/// the name may be as long as a frame.
+/// Longest name that others are compared with, in bytes: the time for it grows with the product of both lengths, and the
+/// name may be as long as a frame; while one of 2 MB was compared, the bridge stood still and lost its sandbox.
 const NEAR_BYTES_MAX: usize = 256;
 
 /// The words of a text in order: split at whatever is no letter or digit, and inside `camelCase` and `HTTPServer`.
