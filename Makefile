@@ -2,7 +2,7 @@
 
 # The cache of downloads and built images, as in scripts/setup.sh.
 CACHE := $(or $(HOTCELL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hotcell)
-TARGET := $(or $(CARGO_TARGET_DIR),target)
+BUILD := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(CACHE)/tools/bin
 # Which engines `make bench` and `make soak` use: podman-rootful, podman-rootless, docker; all that are there when empty.
 ENGINE ?=
@@ -14,9 +14,12 @@ ROUNDS ?= 20
 MINUTES ?= 5
 # What is random in both.
 SEED ?= 1
+# How long `make fuzz` runs each target, and which; all when empty.
+SECONDS ?= 60
+TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test probes chaos soak bench search-bench image engines-up engines-down
+.PHONY: help demo test probes chaos soak fuzz bench search-bench image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -24,7 +27,7 @@ help: ## list these commands
 demo: ## set up what is missing, build the release binary, and run the main job on real servers
 	scripts/setup.sh demo
 	cargo build --release --locked
-	python3 scripts/demo.py $(TARGET)/release/hotcell
+	python3 scripts/demo.py $(BUILD)/release/hotcell
 
 test: ## set up what is missing and run everything that must pass
 	scripts/test.sh
@@ -39,6 +42,9 @@ soak: ## random runs, calls and faults for MINUTES=n (SEED=s) on every engine or
 	scripts/setup.sh engines-up
 	cargo build --release --locked --bin hotcell --example fixture_server
 	HOTCELL_SOAK_ENGINES='$(ENGINE)' cargo test --release --locked --test soak -- --seconds $$(($(MINUTES) * 60)) --seed $(SEED)
+
+fuzz: ## run every fuzz target for SECONDS=n, or TARGET=name only; needs a nightly toolchain
+	scripts/fuzz.sh $(SECONDS) $(TARGET)
 
 probes: ## try on every engine what sandboxed code may try, show that each succeeds without its defence, print the table
 	scripts/setup.sh engines-up

@@ -9,6 +9,7 @@ usage: scripts/setup.sh COMMAND
 
   demo          a container engine if none works, python3, node, the real MCP servers, the sandbox image
   test          the same, then Podman as root and as an ordinary user, Docker, the Python and cargo tools, engines-up
+  fuzz          cargo-fuzz, and a word if the nightly toolchain is missing that it needs
   engines-up    start the engines for the tests on private sockets and load the sandbox image into them;
                 writes HOTCELL_TEST_* lines to engines.env in the cache
   engines-down  stop them
@@ -17,7 +18,7 @@ Everything lands in the cache, ${HOTCELL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hotc
   servers/node/node_modules/.bin/mcp-server-{filesystem,everything}     from tests/fixtures/servers/package-lock.json
   servers/python/bin/mcp-server-{git,time}                              from tests/fixtures/servers/requirements.lock
   dev/bin/{mypy,ruff,pytest}                                            from scripts/dev-requirements.lock
-  tools/bin/cargo-{nextest,deny}                                        only those that PATH does not have
+  tools/bin/cargo-{nextest,deny,fuzz}                                   only those that PATH does not have
 
 To renew a requirements.lock: edit the .in file beside it, then
   uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
@@ -28,6 +29,7 @@ TEXT
 
 nextest_version=0.9.143
 deny_version=0.20.2
+fuzz_version=0.13.2
 test_user=hotcell-test
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -46,6 +48,7 @@ main() {
     case ${1:-} in
     demo) demo ;;
     test) test_bench ;;
+    fuzz) fuzz ;;
     engines-up) engines_up ;;
     engines-down) "$repository/scripts/engines.sh" down ;;
     help | -h | --help) usage ;;
@@ -68,6 +71,13 @@ test_bench() {
     install_cargo_tool nextest "$nextest_version"
     install_cargo_tool deny "$deny_version"
     engines_up
+}
+
+fuzz() {
+    if ! cargo +nightly --version >/dev/null 2>&1; then
+        die "fuzzing needs a nightly toolchain, which is missing; please run: rustup toolchain install nightly --profile minimal"
+    fi
+    install_cargo_tool fuzz "$fuzz_version"
 }
 
 engines_up() {

@@ -22,6 +22,7 @@ main() {
     echo "advisories are not checked: their database is on the network; run 'cargo deny check advisories' by hand"
 
     step "rustfmt" cargo fmt --all --check
+    step "rustfmt fuzz" cargo fmt --manifest-path fuzz/Cargo.toml --check
     step "clippy" cargo clippy --locked --all-targets -- -D warnings
     step "dependencies" cargo deny --locked check --hide-inclusion-graph bans licenses sources
     step "rustdoc" env RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items

@@ -9,16 +9,16 @@ use std::borrow::Cow;
 /// Line feeds and tabs stay; `\r\n` becomes a line feed.
 #[must_use]
 pub fn inert(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| steers(c) && c != '\n' && c != '\t') {
+    if !with_befores(text).any(|(before, c)| steers(before, c) && c != '\n' && c != '\t') {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
+    let mut characters = with_befores(text).peekable();
+    while let Some((before, character)) = characters.next() {
         match character {
             '\n' | '\t' => shown.push(character),
-            '\r' if characters.peek() == Some(&'\n') => {}
-            _ => push_inert(&mut shown, character),
+            '\r' if characters.peek().is_some_and(|(_, next)| *next == '\n') => {}
+            _ => push_inert(&mut shown, before, character),
         }
     }
     Cow::Owned(shown)
@@ -32,11 +32,18 @@ pub fn inert_line(text: &str) -> String {
         if !shown.is_empty() {
             shown.push(' ');
         }
-        for character in word.chars() {
-            push_inert(&mut shown, character);
+        for (before, character) in with_befores(word) {
+            push_inert(&mut shown, before, character);
         }
     }
     shown
+}
+
+/// As [`inert_line`], at most `chars_max` characters: bounded before the escapes, which make text ten times as long, and
+/// after them.
+#[must_use]
+pub fn inert_excerpt(text: &str, chars_max: usize) -> String {
+    bounded(&inert_line(&bounded(text.trim(), chars_max)), chars_max).into_owned()
 }
 
 /// The text, or its first `chars_max - 1` characters and an ellipsis.
@@ -50,8 +57,13 @@ pub fn bounded(text: &str, chars_max: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-fn push_inert(shown: &mut String, character: char) {
-    if !steers(character) {
+/// Each character and the one before it; a blank stands before the first.
+fn with_befores(text: &str) -> impl Iterator<Item = (char, char)> {
+    std::iter::once(' ').chain(text.chars()).zip(text.chars())
+}
+
+fn push_inert(shown: &mut String, before: char, character: char) {
+    if !steers(before, character) {
         shown.push(character);
         return;
     }
@@ -64,8 +76,12 @@ fn push_inert(shown: &mut String, character: char) {
     });
 }
 
-/// Controls, direction marks, zero-width and filler characters, tags, and the selectors that text was smuggled in.
-fn steers(character: char) -> bool {
+/// Controls, direction marks, zero-width and filler characters, tags, and the selectors that text was smuggled in. Text
+/// and emoji style are selected behind a character; anywhere else these two selectors only carry what nobody sees.
+fn steers(before: char, character: char) -> bool {
+    if is_style_selector(character) {
+        return before.is_whitespace() || is_style_selector(before) || steers(' ', before);
+    }
     matches!(
         character,
         '\u{0}'..='\u{1f}'
@@ -84,9 +100,14 @@ fn steers(character: char) -> bool {
             | '\u{feff}'
             | '\u{ffa0}'
             | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
             | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}'
     )
+}
+
+fn is_style_selector(character: char) -> bool {
+    matches!(character, '\u{fe0e}' | '\u{fe0f}')
 }
 
 #[cfg(test)]
@@ -105,6 +126,18 @@ mod tests {
     fn ordinary_text_of_any_script_is_untouched() {
         let text = "naïve 日本 ❤\u{fe0f} line\n\tindented";
         assert!(matches!(inert(text), Cow::Borrowed(same) if same == text));
+    }
+
+    #[test]
+    fn a_selector_of_style_is_shown_where_it_selects_nothing() {
+        assert_eq!(inert("❤\u{fe0f}\u{fe0e}\u{fe0f} \u{fe0e}"), "❤\u{fe0f}\\ufe0e\\ufe0f \\ufe0e");
+        assert_eq!(inert_line("\u{fe0f}1\u{fe0f}\u{20e3}"), "\\ufe0f1\u{fe0f}\u{20e3}");
+    }
+
+    #[test]
+    fn an_excerpt_is_bounded_before_and_after_its_escapes() {
+        assert_eq!(inert_excerpt(" a\nb\u{202e}", 20), "a b\\u202e");
+        assert_eq!(inert_excerpt(&"\u{202e}".repeat(1 << 20), 8), "\\u202e\\…");
     }
 
     #[test]

@@ -26,11 +26,11 @@ class ToolFunction:
         self._tool = tool
         self.__name__ = self.__qualname__ = tool
 
-    def __call__(self, *positional: object, **arguments: Any) -> Coroutine[Any, Any, Any]:
+    def __call__(self, /, *positional: object, **arguments: Any) -> Coroutine[Any, Any, Any]:
         self._keywords_only(positional)
         return self._calls.call(self._server, self._tool, arguments)
 
-    def sync(self, *positional: object, **arguments: Any) -> Any:
+    def sync(self, /, *positional: object, **arguments: Any) -> Any:
         self._keywords_only(positional)
         return self._calls.call_sync(self._server, self._tool, arguments)
 

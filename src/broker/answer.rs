@@ -150,7 +150,7 @@ impl Broker {
         let names: Vec<&str> = names.iter().map(ServerName::as_str).collect();
         let available = if names.is_empty() { "none".into() } else { names.join(", ") };
         let near = catalog.near_servers(server).to_string();
-        let shown = text::bounded(&text::inert_line(server), 100).into_owned();
+        let shown = text::inert_excerpt(server, 100);
         Err(ToolFault::new(FaultCode::ServerUnavailable, format!("Server '{shown}' is not available"))
             .hint(format!("{near} Available in this run: {available}").trim_start().to_owned()))
     }
@@ -201,7 +201,9 @@ impl Broker {
     /// A server's failure as the model reads it.
     pub(super) fn fault(&self, server: &ServerName, error: &UpstreamError) -> ToolFault {
         let text = self.upstream.redacted(server, error.to_string());
-        ToolFault::new(code(error), text::bounded(&text::inert(&text), FAILURE_CHARS_MAX)).hint(hint(error))
+        // Before the escapes too: they make text ten times as long.
+        let text = text::inert(&text::bounded(&text, FAILURE_CHARS_MAX)).into_owned();
+        ToolFault::new(code(error), text::bounded(&text, FAILURE_CHARS_MAX)).hint(hint(error))
     }
 
     /// Errors that a tool reports as its result are texts for the model as well; other results pass unread.

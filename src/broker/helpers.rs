@@ -47,7 +47,7 @@ impl Broker {
             "save_tool" => self.save_tool(call)?,
             "saved_tools" => self.saved_tools()?,
             unknown => {
-                let shown = text::bounded(&text::inert_line(unknown), 100).into_owned();
+                let shown = text::inert_excerpt(unknown, 100);
                 return Err(ToolFault::new(FaultCode::UnknownTool, format!("there is no helper '{shown}'")));
             }
         };

@@ -6,8 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::literal::{is_identifier, is_keyword};
 
-/// Attributes that the tool proxies have already.
-const PROXY_NAMES: [&str; 4] = ["list_tools", "mro", "TOOLS", "TOOL_MAP"];
+/// Attributes that the proxies and modules of servers have already.
+const PROXY_NAMES: [&str; 7] = ["list_tools", "mro", "TOOLS", "TOOL_MAP", "_calls", "_server", "_tool_map"];
+/// What notebooks ask every object for, so that the proxies do not take it for a tool.
+const PROBED: [&str; 2] = ["_ipython", "_repr_"];
+/// `mcp_servers` is the table of all servers.
+const TABLE_NAME: &str = "servers";
 
 /// What is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,13 +102,18 @@ fn folded(naming: Naming, name: &str, bytes_max: usize) -> String {
     if !form.bytes().any(|byte| byte.is_ascii_alphanumeric()) {
         default.clone_into(&mut form);
     }
-    if form.starts_with("__") {
+    let is_probed = naming == Naming::Tools && PROBED.iter().any(|probed| form.starts_with(probed));
+    if form.starts_with("__") || is_probed {
         form.insert_str(0, default);
     }
     if form.starts_with(|c: char| c.is_ascii_digit()) {
         form.insert(0, '_');
     }
-    if is_keyword(&form) || (naming == Naming::Tools && PROXY_NAMES.contains(&form.as_str())) {
+    let is_taken = match naming {
+        Naming::Servers => form == TABLE_NAME,
+        Naming::Tools => PROXY_NAMES.contains(&form.as_str()),
+    };
+    if is_keyword(&form) || is_taken {
         form.push('_');
     }
     form.truncate(bytes_max);
@@ -148,6 +157,12 @@ mod tests {
             tools(&["class", "__class__", "list_tools", "import", "2fa", "日本", "a.b"]),
             ["class_", "tool__class__", "list_tools_", "import_", "_2fa", "tool", "a_b"]
         );
+        assert_eq!(
+            tools(&["_server", "_calls", "_repr_html_", "_ipython_display_", "_repr"]),
+            ["_server_", "_calls_", "tool_repr_html_", "tool_ipython_display_", "_repr"]
+        );
+        let servers = server_aliases(["Servers", "servers"], BYTES_MAX);
+        assert_eq!(servers.into_values().collect::<Vec<_>>(), ["servers__9abd4ffd", "servers__c5951263"]);
     }
 
     #[test]

@@ -15,6 +15,10 @@ use super::words::near;
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};
+use crate::text;
+
+/// How much of the name of an unknown tool is shown: it may be as long as a frame.
+const ASKED_CHARS_MAX: usize = 100;
 
 /// All servers, sorted by name.
 #[derive(Debug, Clone, Default)]
@@ -58,7 +62,7 @@ pub enum Tools {
 pub struct UnknownTool {
     /// The server.
     pub server: ServerName,
-    /// What was asked for.
+    /// What was asked for, as it can be shown.
     pub tool: String,
     /// What may have been meant.
     pub near: NearMisses,
@@ -185,7 +189,7 @@ impl ServerTools {
             (Some(tool), None) => Ok(tool),
             _ => Err(UnknownTool {
                 server: self.name.clone(),
-                tool: tool_or_alias.to_owned(),
+                tool: text::inert_excerpt(tool_or_alias, ASKED_CHARS_MAX),
                 near: NearMisses(near(tool_or_alias, tools.iter().map(|tool| tool.alias.as_str()))),
             }),
         }
@@ -268,6 +272,17 @@ pub(super) mod tests {
         );
         assert_eq!(found("zzz").unwrap_err().near, NearMisses(vec![]));
         assert_eq!(server.listed().len(), 5);
+    }
+
+    #[test]
+    fn a_name_as_long_as_a_frame_is_compared_with_none_and_shown_in_part() {
+        let catalog = catalog(&[("s", json!([{"name": "getUser"}]))]);
+        let asked = "getUser\n".repeat(2 << 20);
+        let unknown = catalog.server("s").unwrap().resolve(&asked).unwrap_err();
+        assert_eq!(unknown.near, NearMisses(vec![]));
+        assert!(unknown.to_string().starts_with("Tool 'getUser getUser getUser "), "{unknown}");
+        assert!(unknown.to_string().chars().count() < 150, "{unknown}");
+        assert_eq!(catalog.near_servers(&asked), NearMisses(vec![]));
     }
 
     #[test]

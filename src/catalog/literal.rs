@@ -17,12 +17,13 @@ pub(super) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
 
-/// Whether the text is an ASCII identifier and no keyword. Others are avoided, since Python folds them into each other.
+/// Whether the text is an ASCII identifier that can be assigned. Others are avoided, since Python folds them into each other.
 pub(super) fn is_identifier(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && !is_keyword(text)
+        && text != "__debug__"
 }
 
 /// The text in single quotes, exact unless it is longer than `chars_max`.
@@ -83,10 +84,11 @@ mod tests {
 
     #[test]
     fn keywords_and_foreign_letters_are_no_identifiers() {
-        let identifiers: Vec<&str> = ["a", "_a1", "class", "None", "match", "1a", "a-b", "é", ""]
-            .into_iter()
-            .filter(|t| is_identifier(t))
-            .collect();
+        let identifiers: Vec<&str> =
+            ["a", "_a1", "class", "None", "match", "__debug__", "1a", "a-b", "é", ""]
+                .into_iter()
+                .filter(|t| is_identifier(t))
+                .collect();
         assert_eq!(identifiers, ["a", "_a1", "match"]);
     }
 }

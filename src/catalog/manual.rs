@@ -50,14 +50,14 @@ pub fn capability_summary(catalog: &Catalog) -> String {
         match &server.tools {
             Tools::Listed(tools) => manual.push_str(&format!(", {} tools", tools.len())),
             Tools::Failed { reason } => {
-                let reason = text::inert_line(reason);
-                manual.push_str(&format!(", unavailable: {}", text::bounded(&reason, DESCRIPTION_CHARS_MAX)));
+                let reason = text::inert_excerpt(reason, DESCRIPTION_CHARS_MAX);
+                manual.push_str(&format!(", unavailable: {reason}"));
             }
             Tools::Unasked => {}
         }
         if let Some(description) = &server.description {
-            let description = text::inert_line(description);
-            manual.push_str(&format!(": {}", text::bounded(&description, DESCRIPTION_CHARS_MAX)));
+            let description = text::inert_excerpt(description, DESCRIPTION_CHARS_MAX);
+            manual.push_str(&format!(": {description}"));
         }
         manual.push('\n');
     }

@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 
 /// References followed in a row; a longer chain is taken for a loop.
 const STEPS_MAX: usize = 16;
+/// Longest reference that is followed: many schemas may share one.
+const REFERENCE_BYTES_MAX: usize = 1024;
 
 /// The schema behind a schema's `$ref`, or itself when it has none; `None` when the reference leads nowhere.
 pub(super) fn resolved<'s>(schema: &'s Value, root: &'s Map<String, Value>) -> Option<&'s Value> {
@@ -14,6 +16,9 @@ pub(super) fn resolved<'s>(schema: &'s Value, root: &'s Map<String, Value>) -> O
         let Some(reference) = schema.get("$ref").and_then(Value::as_str) else {
             return Some(schema);
         };
+        if reference.len() > REFERENCE_BYTES_MAX {
+            return None;
+        }
         schema = pointed(reference.strip_prefix("#/")?, root)?;
     }
     None

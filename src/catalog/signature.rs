@@ -2,6 +2,8 @@
 //!
 //! It is for reading, not for execution; whatever it does not understand is `Any`, and no schema makes it long or slow.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::literal::{is_identifier, literal, quoted};
@@ -10,8 +12,10 @@ use super::tool::Tool;
 use crate::limits::Limits;
 use crate::text;
 
-/// Schemas looked at for one signature.
-const NODES_MAX: usize = 2_000;
+/// Schemas looked at for one signature: more than its line has room for.
+const NODES_MAX: usize = 500;
+/// Names of `required` looked at in one schema, for the same reason.
+const REQUIRED_MAX: usize = 500;
 /// Schemas within schemas that are followed; a `$ref` can make them endless.
 const NESTED_MAX: usize = 12;
 const NAME_CHARS_MAX: usize = 60;
@@ -56,7 +60,7 @@ impl Writer<'_> {
         let required = required(whole);
         let (mut first, mut second, mut odd) = (Vec::new(), Vec::new(), Vec::new());
         for (name, schema) in properties(whole) {
-            let is_required = required.contains(&name.as_str());
+            let is_required = required.contains(name.as_str());
             let kind = self.kind(schema, depth);
             if !is_identifier(name) {
                 let mark = if is_required { "" } else { "?" };
@@ -64,8 +68,7 @@ impl Writer<'_> {
             } else if is_required {
                 first.push(format!("{}: {kind}", text::bounded(name, NAME_CHARS_MAX)));
             } else {
-                let default = resolved(schema, self.root).and_then(|schema| schema.get("default"));
-                let default = default.and_then(|value| literal(value, LITERAL_CHARS_MAX));
+                let default = self.default(schema);
                 let default = default.as_deref().unwrap_or("...");
                 second.push(format!("{}: {kind} = {default}", text::bounded(name, NAME_CHARS_MAX)));
             }
@@ -84,6 +87,14 @@ impl Writer<'_> {
             }
         }
         first.join(", ")
+    }
+
+    /// A schema's default, where it has a short one.
+    fn default(&self, schema: &Value) -> Option<String> {
+        if self.nodes_left == 0 {
+            return None;
+        }
+        literal(resolved(schema, self.root)?.get("default")?, LITERAL_CHARS_MAX)
     }
 
     /// A schema as a type.
@@ -174,7 +185,7 @@ impl Writer<'_> {
                 if index == OPTIONS_MAX {
                     return "…".to_owned();
                 }
-                let mark = if required.contains(&name.as_str()) { "" } else { "?" };
+                let mark = if required.contains(name.as_str()) { "" } else { "?" };
                 let kind = self.kind(schema, depth - 1);
                 if is_identifier(name) {
                     format!("{}{mark}: {kind}", text::bounded(name, NAME_CHARS_MAX))
@@ -199,8 +210,9 @@ fn properties(schema: &Map<String, Value>) -> impl Iterator<Item = (&String, &Va
     schema.get("properties").and_then(Value::as_object).into_iter().flatten()
 }
 
-fn required(schema: &Map<String, Value>) -> Vec<&str> {
-    schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+fn required(schema: &Map<String, Value>) -> HashSet<&str> {
+    let names = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    names.take(REQUIRED_MAX).filter_map(Value::as_str).collect()
 }
 
 /// `Literal[...]` of the values that Python can write there.
@@ -309,6 +321,18 @@ mod tests {
             (0..5000).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
         let line = signed(json!({ "properties": many }));
         assert_eq!(line.chars().count(), Limits::default().signature_chars_max);
+    }
+
+    /// Nothing is measured: what is not linear here does not come to an end.
+    #[test]
+    fn a_hostile_schema_of_many_megabytes_is_no_work() {
+        let names = || (0..300_000).map(|n| format!("p{n}"));
+        let far = format!("#/{}", "x".repeat(1 << 20));
+        let reference = json!({"$ref": "#/far"});
+        let properties: Map<String, Value> = names().map(|name| (name, reference.clone())).collect();
+        let required: Vec<String> = names().collect();
+        let line = signed(json!({"far": {"$ref": far}, "properties": properties, "required": required}));
+        assert!(line.starts_with("f(*, p0: Any, p1: Any, "), "{line}");
     }
 
     fn any_json() -> impl Strategy<Value = Value> {

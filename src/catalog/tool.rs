@@ -53,7 +53,7 @@ impl Tool {
         Ok(Self {
             alias: name.as_str().to_owned(),
             title: title
-                .map(|title| text::bounded(&text::inert_line(title), limits.alias_bytes_max).into_owned())
+                .map(|title| text::inert_excerpt(title, limits.alias_bytes_max))
                 .filter(|title| !title.is_empty()),
             description: shown(item.get("description").and_then(Value::as_str).unwrap_or(""), limits),
             input_schema: object(&["inputSchema", "input_schema"]).unwrap_or_default(),

@@ -14,6 +14,9 @@ const STOP_WORDS: [&str; 78] = [
 const WORD_CHARS_MAX: usize = 40;
 const NEAR_MIN: f64 = 0.5;
 const NEAR_COUNT: usize = 3;
+/// Longest name that others are compared with, in bytes: the time for it grows with the product of both lengths, and the
+/// name may be as long as a frame; while one of 2 MB was compared, the bridge stood still and lost its sandbox.
+const NEAR_BYTES_MAX: usize = 256;
 
 /// The words of a text in order: split at whatever is no letter or digit, and inside `camelCase` and `HTTPServer`.
 pub(super) fn words(text: &str) -> Vec<String> {
@@ -80,6 +83,9 @@ pub(super) fn stem(word: &str) -> String {
 
 /// Names that resemble one, the nearest first.
 pub(super) fn near<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    if asked.len() > NEAR_BYTES_MAX {
+        return Vec::new();
+    }
     let asked = asked.to_lowercase();
     let mut scored: Vec<(f64, &str)> = names
         .map(|name| (strsim::normalized_damerau_levenshtein(&asked, &name.to_lowercase()), name))

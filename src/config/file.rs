@@ -48,8 +48,8 @@ pub(super) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Box
     Ok(paths)
 }
 
-/// A file's text without its byte order mark.
-pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<String, Box<Problem>> {
+/// A file's bytes.
+pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
     trusted(path, &metadata, uid, limits)?;
     let file = OpenOptions::new()
@@ -60,8 +60,33 @@ pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<String, Box
     // What the path named may have been replaced since: only what was opened counts.
     let opened = file.metadata().map_err(|error| unreadable(path, &error))?;
     trusted(path, &opened, uid, limits)?;
-    let bytes = bounded_bytes(path, file, limits)?;
-    text(path, bytes)
+    bounded_bytes(path, file, limits)
+}
+
+/// Its text without its byte order mark.
+pub(super) fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Box<Problem>> {
+    if bytes.starts_with(&[0xff, 0xfe])
+        || bytes.starts_with(&[0xfe, 0xff])
+        || bytes.iter().take(4).any(|b| *b == 0)
+    {
+        return refuse(
+            problem(path, "is not UTF-8 but UTF-16 or another wide encoding").hint("save it as UTF-8"),
+        );
+    }
+    if bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
+        bytes.drain(..3);
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid_bytes = error.utf8_error().valid_up_to();
+        let valid = String::from_utf8_lossy(&error.as_bytes()[..valid_bytes]).into_owned();
+        problem(path, format!("holds the byte 0x{:02x}, which is not UTF-8", error.as_bytes()[valid_bytes]))
+            .at(json::position(&valid, valid_bytes))
+            .hint("save it as UTF-8")
+    })?;
+    if text.trim().is_empty() {
+        return refuse(problem(path, "is empty").hint("write {\"mcpServers\": {}} or remove it"));
+    }
+    Ok(text)
 }
 
 fn bounded_bytes(path: &Path, file: File, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
@@ -105,31 +130,6 @@ fn trusted(path: &Path, metadata: &Metadata, uid: u32, limits: &Limits) -> Resul
         return refuse(too_large(path, limits));
     }
     Ok(())
-}
-
-fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Box<Problem>> {
-    if bytes.starts_with(&[0xff, 0xfe])
-        || bytes.starts_with(&[0xfe, 0xff])
-        || bytes.iter().take(4).any(|b| *b == 0)
-    {
-        return refuse(
-            problem(path, "is not UTF-8 but UTF-16 or another wide encoding").hint("save it as UTF-8"),
-        );
-    }
-    if bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
-        bytes.drain(..3);
-    }
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let valid_bytes = error.utf8_error().valid_up_to();
-        let valid = String::from_utf8_lossy(&error.as_bytes()[..valid_bytes]).into_owned();
-        problem(path, format!("holds the byte 0x{:02x}, which is not UTF-8", error.as_bytes()[valid_bytes]))
-            .at(json::position(&valid, valid_bytes))
-            .hint("save it as UTF-8")
-    })?;
-    if text.trim().is_empty() {
-        return refuse(problem(path, "is empty").hint("write {\"mcpServers\": {}} or remove it"));
-    }
-    Ok(text)
 }
 
 fn too_large(path: &Path, limits: &Limits) -> Problem {

@@ -22,4 +22,4 @@ pub use load::{
 pub use locate::locate_program;
 pub use problem::{Origin, Position, Problem, Severity, report};
 pub use server_files::ServerFiles;
-pub use servers::{ServerConfig, ServerEnvironment};
+pub use servers::{ServerConfig, ServerEnvironment, servers_of_file};

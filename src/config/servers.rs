@@ -64,6 +64,20 @@ impl fmt::Debug for ServerEnvironment {
     }
 }
 
+/// What the bytes of one configuration file say: its sound servers in the file's order, each name once, and all that is
+/// wrong with the rest. It opens nothing: the path is where relative ones are taken from, and what problems name.
+#[must_use]
+pub fn servers_of_file(
+    environment: &Environment,
+    limits: &Limits,
+    path: &Path,
+    bytes: Vec<u8>,
+) -> (Vec<ServerConfig>, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let entries = entries_of(environment, limits, path, bytes, &mut problems);
+    (entries.into_iter().map(|entry| entry.server).collect(), problems)
+}
+
 /// Reads `~/MCPs/*.json` and what MCP_SERVERS_CONFIG names. Sorted by server name.
 pub(super) fn load(
     environment: &Environment,
@@ -79,7 +93,7 @@ pub(super) fn load(
     let mut entries = Vec::new();
     for path in files(environment, limits, problems) {
         match file::read(&path, environment.uid, limits) {
-            Ok(text) => entries.extend(read_entries(environment, limits, &path, &text, problems)),
+            Ok(bytes) => entries.extend(entries_of(environment, limits, &path, bytes, problems)),
             Err(problem) => problems.push(*problem),
         }
     }
@@ -133,15 +147,22 @@ fn files(environment: &Environment, limits: &Limits, problems: &mut Vec<Problem>
     paths
 }
 
-fn read_entries(
+fn entries_of(
     environment: &Environment,
     limits: &Limits,
     path: &Path,
-    text: &str,
+    bytes: Vec<u8>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Entry> {
-    let mut reading = Reading { environment, path, text, problems };
-    let root = match json::parse(text, limits.json_depth_max) {
+    let text = match file::text(path, bytes) {
+        Ok(text) => text,
+        Err(problem) => {
+            problems.push(*problem);
+            return Vec::new();
+        }
+    };
+    let mut reading = Reading { environment, path, text: &text, problems };
+    let root = match json::parse(&text, limits.json_depth_max) {
         Ok(root) => root,
         Err(defect) => {
             reading.push(Severity::Error, (defect.at, ""), defect.message, defect.hint);

@@ -62,7 +62,7 @@ impl<'v> Variables<'v> {
 
 /// A value as a problem may repeat it: short and on one line.
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text::bounded(&text::inert_line(text), 60))
+    format!("\"{}\"", text::inert_excerpt(text, 60))
 }
 
 pub(super) fn text(value: &str) -> Result<String, String> {

@@ -10,7 +10,7 @@ pub(super) struct Outline {
     depth: u64,
     in_string: bool,
     escaped: bool,
-    /// The string or scalar of the outer object that is being read.
+    /// The key or value of the outer object that is being read; of a nested one its bracket only.
     token: Vec<u8>,
     /// What the last key of the outer object was.
     key_is_id: bool,
@@ -35,7 +35,7 @@ impl Outline {
     pub(super) fn id(&self) -> Option<String> {
         let text = std::str::from_utf8(self.id.as_deref()?).ok()?;
         let value: serde_json::Value = serde_json::from_str(text).ok()?;
-        (value.is_number() || value.is_string()).then(|| text.to_owned())
+        (value.is_number() || value.is_string()).then(|| text.trim_end().to_owned())
     }
 
     fn take(&mut self, byte: u8) {
@@ -52,6 +52,7 @@ impl Outline {
         match byte {
             b'{' | b'[' => {
                 self.hopeless = self.depth == 0 && byte == b'[';
+                self.keep(byte);
                 self.depth += 1;
             }
             b'}' | b']' => {
@@ -63,12 +64,17 @@ impl Outline {
                 self.keep(byte);
             }
             b':' if self.depth == 1 && !self.in_value => {
-                self.key_is_id = self.token == br#""id""#;
+                self.key_is_id = self.token.trim_ascii_end() == br#""id""#;
                 self.token.clear();
                 self.in_value = true;
             }
             b',' => self.end_value_at(1),
-            byte if byte.is_ascii_whitespace() => {}
+            // Within a value it is kept, or two numbers would become the id of somebody else.
+            byte if byte.is_ascii_whitespace() => {
+                if !self.token.is_empty() {
+                    self.keep(byte);
+                }
+            }
             _ if self.depth == 0 => self.hopeless = true,
             byte => self.keep(byte),
         }
@@ -111,6 +117,9 @@ mod tests {
         assert_eq!(id(br#"{"a":"\"id\":5,{","id":"x\"y","b":nan}"#).as_deref(), Some(r#""x\"y""#));
         assert_eq!(id(br#"{"id":{"id":3}}"#), None);
         assert_eq!(id(br#"{"id":null}"#), None);
+        assert_eq!(id(br#"{ "id" : 7 , "method": }"#).as_deref(), Some("7"));
+        assert_eq!(id(br#"{"id":2 0,"method":"ping"}"#), None);
+        assert_eq!(id(br#"{"id":{"id":3} 5,"method":"ping"}"#), None);
         // What has been cut off may still hold it.
         assert_eq!(id(br#"{"id":4,"params":{"code":"aaaa"#).as_deref(), Some("4"));
         assert_eq!(id(format!(r#"{{"id":"{}"}}"#, "x".repeat(300)).as_bytes()), None);

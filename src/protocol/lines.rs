@@ -68,6 +68,12 @@ impl Decoder {
         }
     }
 
+    /// Memory that is held for lines.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// Takes bytes in. At most one line's bound and these bytes are held.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start > 0 && (self.start == self.buffer.len() || self.start > 64 * 1024) {

@@ -10,4 +10,5 @@ mod serve;
 
 pub use arguments::RunDefaults;
 pub use face::{Face, FaceSettings};
+pub use requests::Requests;
 pub use serve::serve;

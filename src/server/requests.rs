@@ -9,7 +9,8 @@ use rmcp::model::{
 use crate::jsonrpc::{Envelope, Instead, Messages, Unreadable};
 
 /// Reads what the client sends.
-pub(super) struct Requests;
+#[derive(Debug)]
+pub struct Requests;
 
 impl Messages for Requests {
     type Role = RoleServer;

@@ -17,7 +17,7 @@ use crate::jsonrpc::{Envelope, Instead, Messages, Unreadable};
 
 /// What came back for a request.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub enum Answer {
     /// The result, unread.
     Result(Box<RawValue>),
     /// A line that could not be read.
@@ -26,21 +26,22 @@ pub(super) enum Answer {
 
 /// The requests whose answers pass as text, and the answers that nobody has taken yet. A clone is the same table.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Answers {
+pub struct Answers {
     table: Arc<Mutex<HashMap<RequestId, Option<Answer>>>>,
     overlong: Arc<AtomicBool>,
 }
 
 /// A request that waits; once this is dropped, its answer is not kept.
 #[derive(Debug)]
-pub(super) struct Awaited {
+pub struct Awaited {
     answers: Answers,
     id: RequestId,
 }
 
 impl Answers {
     /// Of a request that is sent.
-    pub(super) fn awaited(&self, id: RequestId) -> Awaited {
+    #[must_use]
+    pub fn awaited(&self, id: RequestId) -> Awaited {
         Awaited { answers: self.clone(), id }
     }
 
@@ -68,7 +69,8 @@ impl Answers {
 
 impl Awaited {
     /// The answer, if it has come.
-    pub(super) fn take(self) -> Option<Answer> {
+    #[must_use]
+    pub fn take(self) -> Option<Answer> {
         self.answers.table().remove(&self.id).flatten()
     }
 }

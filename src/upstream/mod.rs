@@ -11,6 +11,7 @@ mod secrets;
 mod server;
 mod spec;
 
+pub use answers::{Answer, Answers, Awaited};
 pub use connection::Connection;
 pub use error::UpstreamError;
 pub use registry::Upstream;

@@ -27,6 +27,11 @@ impl Fixture {
         json!({"command": Self::program(), "args": self.arguments})
     }
 
+    /// What attacks by text say: the file of `--attacks`.
+    pub fn attacks() -> PathBuf {
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/injection/attacks.json")
+    }
+
     pub fn program() -> PathBuf {
         program("fixture_server")
     }

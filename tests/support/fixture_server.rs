@@ -39,6 +39,15 @@ const AWKWARD_NAMES: [&str; 12] = [
 const ASKED: [&str; 5] =
     ["ping", "roots/list", "sampling/createMessage", "elicitation/create", "no/such/method"];
 
+/// Longest text that an attack puts everywhere; a longer one is a title, a description and a result only.
+const EVERYWHERE_BYTES_MAX: usize = 16 * 1024;
+
+/// What a tool is made of that attacks by text: its name behind `attack_`, and what it says.
+struct Attack {
+    name: String,
+    text: String,
+}
+
 #[derive(Default)]
 struct Flags {
     /// Where `ledger` and `pids` are written.
@@ -68,6 +77,8 @@ struct Flags {
     /// Each line of the ledger carries the time, the process and the request, and is on the disk before the server goes
     /// on; answers are noted before they are given.
     durable: bool,
+    /// The tools are these instead.
+    attacks: Vec<Attack>,
 }
 
 /// What the calls share.
@@ -147,10 +158,22 @@ fn flags() -> Result<Flags, String> {
             "--crash-at-start" => flags.crash_at_start = true,
             "--never-answer" => flags.never_answer = true,
             "--durable" => flags.durable = true,
+            "--attacks" => {
+                flags.attacks = arguments.next().and_then(|file| attacks(&file)).ok_or(argument)?
+            }
             _ => return Err(argument),
         }
     }
     Ok(flags)
+}
+
+fn attacks(file: &str) -> Option<Vec<Attack>> {
+    let entries: Vec<Value> = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
+    let attack = |entry: &Value| {
+        let text = entry["text"].as_str()?.repeat(entry["repeat"].as_u64().unwrap_or(1) as usize);
+        Some(Attack { name: entry["name"].as_str()?.to_owned(), text })
+    };
+    entries.iter().map(attack).collect()
 }
 
 fn open_state(flags: &Flags, name: &str) -> Option<File> {
@@ -289,7 +312,10 @@ impl Server {
         if self.flags.awkward_names {
             names = AWKWARD_NAMES.map(str::to_owned).to_vec();
         }
-        let tools: Vec<Value> = names.iter().map(|name| tool(name)).collect();
+        let mut tools: Vec<Value> = names.iter().map(|name| tool(name)).collect();
+        if !self.flags.attacks.is_empty() {
+            tools = self.flags.attacks.iter().flat_map(Attack::tools).collect();
+        }
         let mut listed = json!({"tools": tools});
         if page < self.flags.pages {
             listed["nextCursor"] = json!((page + 1).to_string());
@@ -304,6 +330,11 @@ impl Server {
         let arguments = &params["arguments"];
         if self.ledger.is_some() {
             self.note_of(&id, &format!("call {name} {arguments}"));
+        }
+        if let Some(attack) =
+            self.flags.attacks.iter().find(|attack| name.strip_prefix("attack_") == Some(&attack.name))
+        {
+            return self.send(&attack.answer(&id, arguments["how"].as_str().unwrap_or_default()));
         }
         match name {
             "echo" => self.answer(&id, &text(arguments["text"].as_str().unwrap_or_default())),
@@ -475,6 +506,49 @@ impl Server {
                 ledger.sync_data().expect("the state folder is on a disk");
             }
         }
+    }
+}
+
+impl Attack {
+    /// One tool that can be called by a good name, and one that has the text for its name.
+    fn tools(&self) -> [Value; 2] {
+        let text = &self.text;
+        let schema = if text.len() > EVERYWHERE_BYTES_MAX {
+            json!({})
+        } else {
+            json!({
+                "description": text,
+                "required": [text],
+                "properties": {
+                    "how": {"type": "string"},
+                    text: {"type": "string", "description": text},
+                    "fixed": {"const": text},
+                    "plain": {"enum": [text], "default": text},
+                    "far": {"$ref": text},
+                },
+            })
+        };
+        let tool = |name: &str| {
+            json!({
+                "name": name, "title": text, "description": text, "inputSchema": schema, "outputSchema": schema,
+                "annotations": {"title": text},
+            })
+        };
+        [tool(&format!("attack_{}", self.name)), json!({"name": text, "description": "Has an odd name."})]
+    }
+
+    fn answer(&self, id: &Value, how: &str) -> Value {
+        let mut result = text(&self.text);
+        match how {
+            "text" => {}
+            "structured" => result["structuredContent"] = json!({"text": self.text, "keys": {&self.text: 1}}),
+            "fail" => result["isError"] = json!(true),
+            _ => {
+                let error = json!({"code": -32000, "message": self.text});
+                return json!({"jsonrpc": "2.0", "id": id, "error": error});
+            }
+        }
+        json!({"jsonrpc": "2.0", "id": id, "result": result})
     }
 }
 

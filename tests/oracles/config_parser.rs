@@ -1,0 +1,122 @@
+//! What must hold of the reader of configuration files, whatever one file holds: the input is the file.
+//!
+//! - It does not panic, opens nothing, and says the same again when it is asked again.
+//! - What is no JSON, by another parser, gives no server and one error; what is JSON with `mcpServers` gives each entry
+//!   as a server or names it in a problem: nothing is lost in silence.
+//! - A server that is given out can be started: names once, no NUL in any part, variables with names.
+//! - A problem is one harmless line, and its place is in the file.
+//! - No value of `env` or `args` is repeated in a problem, since it may be a secret.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use hotcell::config::{Environment, Position, Problem, ServerConfig, Severity, servers_of_file};
+use hotcell::limits::Limits;
+use serde_json::{Map, Value};
+
+use crate::inert::is_inert_line;
+
+/// Values shorter than this stand in many a sentence.
+const SECRET_BYTES_MIN: usize = 8;
+
+/// Checks one file's bytes.
+pub fn check(bytes: &[u8]) {
+    let limits = Limits { json_depth_max: 100, ..Limits::default() };
+    let path = Path::new("/home/ada/MCPs/servers.json");
+    let read = || servers_of_file(&environment(), &limits, path, bytes.to_vec());
+    let (servers, problems) = read();
+    assert_eq!((&servers, &problems), (&read().0, &read().1));
+    let text = String::from_utf8_lossy(bytes);
+    for problem in &problems {
+        check_problem(problem, &text);
+    }
+    for server in &servers {
+        check_server(server, path);
+    }
+    let names: BTreeSet<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(names.len(), servers.len(), "each name once");
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    match serde_json::from_str(text) {
+        Err(_) => {
+            let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+            assert!(servers.is_empty() && errors.count() == 1, "{problems:?}");
+        }
+        Ok(Value::Object(file)) => check_entries(text, &file, &names, &problems),
+        Ok(_) => assert!(servers.is_empty() && !problems.is_empty()),
+    }
+}
+
+fn environment() -> Environment {
+    Environment {
+        variables: [("TOKEN".into(), "from-the-environment".into())].into(),
+        home: Some("/home/ada".into()),
+        uid: 1000,
+        cwd: Some("/work".into()),
+        executable: None,
+    }
+}
+
+fn check_entries(text: &str, file: &Map<String, Value>, names: &BTreeSet<&str>, problems: &[Problem]) {
+    let Some(Value::Object(entries)) = file.get("mcpServers") else {
+        assert!(names.is_empty() && !problems.is_empty());
+        return;
+    };
+    assert!(names.iter().all(|name| entries.contains_key(*name)), "{names:?}");
+    let told: Vec<&str> = problems.iter().filter_map(|problem| problem.key.as_deref()).collect();
+    let of_all = told.contains(&"mcpServers");
+    for (name, entry) in entries {
+        let key = format!("mcpServers.{name}");
+        let is_told = of_all || told.iter().any(|told| told.starts_with(&key));
+        let of_file = problems.iter().any(|problem| problem.key.is_none());
+        assert!(names.contains(name.as_str()) || is_told || of_file, "{name:?} is lost: {problems:?}");
+        let parts = ["args", "env"].into_iter().filter_map(|part| entry.get(part));
+        for secret in parts.flat_map(strings).filter(|secret| is_only_a_value(secret, text)) {
+            let leak = problems
+                .iter()
+                .find(|problem| problem.message.contains(secret) || problem.hint.contains(secret));
+            assert!(leak.is_none(), "{secret:?} is told in {leak:?}");
+        }
+    }
+}
+
+/// The strings of an array or of an object's values.
+fn strings(part: &Value) -> Vec<&str> {
+    match part {
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        Value::Object(members) => members.values().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Long enough to be found, without references, which are told by name, and nowhere else in the file.
+fn is_only_a_value(value: &str, text: &str) -> bool {
+    value.len() >= SECRET_BYTES_MIN
+        && !value.contains("${")
+        && text.matches(value).count() == 1
+        && !value.chars().all(|c| c.is_ascii_lowercase() || c == ' ')
+}
+
+fn check_server(server: &ServerConfig, path: &Path) {
+    assert_eq!(server.source, path);
+    let program = server.program.to_str().expect("it was text");
+    assert!(!program.trim().is_empty() && !program.contains('\0'), "{program:?}");
+    assert!(server.args.iter().all(|argument| !argument.contains(['\0', '\r'])), "{:?}", server.args);
+    let mut names = BTreeSet::new();
+    for (name, value) in server.env.iter() {
+        assert!(!name.is_empty() && !name.contains(['=', '\0', '\n', '\r']), "{name:?}");
+        assert!(!value.contains(['\0', '\r']), "{value:?}");
+        assert!(names.insert(name), "{name:?} twice");
+    }
+    assert!(server.cwd.as_ref().is_none_or(|cwd| cwd.is_absolute()), "{:?}", server.cwd);
+}
+
+fn check_problem(problem: &Problem, text: &str) {
+    let line = problem.to_string();
+    assert!(is_inert_line(&line), "{line:?}");
+    if let Some(Position { line, column }) = problem.position {
+        let lines: Vec<&str> = text.split('\n').collect();
+        assert!((1..=lines.len()).contains(&line), "line {line} of {}", lines.len());
+        // One more than there are characters is the end; bytes that are no UTF-8 are more characters, not fewer.
+        assert!((1..=lines[line - 1].chars().count() + 1).contains(&column), "column {column}");
+    }
+}

@@ -1,0 +1,147 @@
+//! Signatures before the judge: the real Python's parser reads each as the head of a function, finds nothing in it but
+//! names, types and plain values, and reads every quoted text as what the schema says.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use hotcell::catalog::{Catalog, Tool};
+use hotcell::limits::Limits;
+use hotcell::names::ServerName;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::properties;
+use crate::schema_to_python::{Token, spoken, tokens};
+
+/// Answers each line, a list of sources and texts, by what is wrong.
+const JUDGE: &str = r#"
+import ast, json, sys
+ALLOWED = (
+    ast.FunctionDef, ast.arguments, ast.arg, ast.Name, ast.Load, ast.Constant, ast.Subscript, ast.Slice, ast.Tuple,
+    ast.BinOp, ast.BitOr, ast.Dict, ast.List, ast.UnaryOp, ast.USub, ast.Expr, ast.Pass,
+)
+wrong = []
+for source, name, texts in json.load(sys.stdin):
+    try:
+        [function] = ast.parse(source).body
+    except (SyntaxError, ValueError) as error:
+        wrong.append((source, str(error)))
+        continue
+    odd = [type(node).__name__ for node in ast.walk(function) if not isinstance(node, ALLOWED)]
+    if odd or function.name != name or len(function.body) != 1:
+        wrong.append((source, odd))
+    found = [node.value for node in ast.walk(function) if isinstance(node, ast.Constant) and type(node.value) is str]
+    if sorted(found) != sorted(texts):
+        wrong.append((source, found, texts))
+print(json.dumps(wrong))
+"#;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn python_reads_every_signature_as_a_signature(tools in prop::collection::vec(properties::tool(), 40)) {
+        let wrong = judged(&tools);
+        prop_assert_eq!(wrong, json!([]));
+    }
+}
+
+#[test]
+fn python_reads_the_signatures_of_attacks_as_signatures() {
+    let tools: Vec<Value> = crate::injection::attacks().iter().map(|attack| spoken(&attack.text)).collect();
+    assert_eq!(judged(&tools), json!([]));
+}
+
+/// The judge sees what an unescaped text would do: it is not one that says yes to everything.
+#[test]
+fn python_would_see_an_attack() {
+    let heads = [
+        (r"def f(*, a: Literal['\'); import os #']): ...", json!([])),
+        ("def f(*, a: Literal['x'] = __import__('os')): ...", json!(["Call"])),
+        ("def f(*, a: Literal['x']): import os #']): ...", json!(["Import", "alias"])),
+    ];
+    for (source, odd) in heads {
+        let texts = if odd == json!([]) { vec!["'); import os #"] } else { vec!["x"] };
+        let wrong = answer(&json!([[source, "f", texts]]));
+        assert_eq!(wrong.as_array().is_some_and(Vec::is_empty), odd == json!([]), "{wrong}");
+        assert!(odd == json!([]) || wrong[0][1] == odd, "{wrong}");
+    }
+}
+
+fn judged(items: &[Value]) -> Value {
+    let limits = Limits::default();
+    let name = ServerName::new("own").unwrap();
+    let tools: Vec<Tool> = items.iter().filter_map(|item| Tool::from_json(item, &limits).ok()).collect();
+    let catalog = Catalog::new([(name.clone(), None, None)], &limits).with_tools(&name, Ok(tools), &limits);
+    let server = catalog.server("own").unwrap();
+    // What is cut off at the bound is no whole signature any more.
+    let whole =
+        server.listed().iter().filter(|tool| tool.signature.chars().count() < limits.signature_chars_max);
+    let sources: Vec<Value> = whole.map(source).collect();
+    answer(&Value::from(sources))
+}
+
+fn answer(sources: &Value) -> Value {
+    let mut python = Command::new("python3")
+        .args(["-I", "-c", JUDGE])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 is there");
+    python.stdin.take().unwrap().write_all(sources.to_string().as_bytes()).unwrap();
+    let output = python.wait_with_output().unwrap();
+    assert!(output.status.success());
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The head of a function that has the tool's signature, its name, and the texts in it.
+///
+/// Three things of a signature are no Python, and are written as the nearest that is: `?` behind a key, `**{...}` for
+/// parameters that are no names, and the ellipsis for what was left out.
+fn source(tool: &Tool) -> Value {
+    let (tokens, rest) = tokens(&tool.signature);
+    assert_eq!(rest, "", "{}", tool.signature);
+    let mut source = "def ".to_owned();
+    let mut brackets = Vec::new();
+    let mut texts = Vec::new();
+    let mut cut_names = 0;
+    for (index, token) in tokens.iter().enumerate() {
+        match token {
+            // Python wants a name that no parameter has.
+            Token::Name(..) if index > 0 && tokens[index - 1] == Token::Mark("**") => {}
+            Token::Name(name, is_cut) => {
+                source.push_str(name);
+                if *is_cut {
+                    cut_names += 1;
+                    source.push_str(&format!("_{cut_names}"));
+                }
+            }
+            Token::Number(number) => source.push_str(number),
+            Token::Text { said, written } => {
+                source.push_str(written);
+                texts.push(said);
+            }
+            Token::Mark("?") => {}
+            Token::Mark("…") if brackets.last() == Some(&"{") => source.push_str("...: ..."),
+            Token::Mark("…") => source.push_str("..."),
+            Token::Mark("**") => {
+                source.push_str("**rest_of_them");
+                if tokens.get(index + 1) == Some(&Token::Mark("{")) {
+                    source.push(':');
+                }
+            }
+            Token::Mark(mark) => {
+                match *mark {
+                    "(" | "[" | "{" => brackets.push(mark),
+                    ")" | "]" | "}" => {
+                        brackets.pop();
+                    }
+                    _ => {}
+                }
+                source.push_str(mark);
+            }
+        }
+        source.push(' ');
+    }
+    json!([format!("{source}: pass"), tool.alias, texts])
+}
