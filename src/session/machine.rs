@@ -6,20 +6,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use tokio::time::Instant;
 
 use super::calls::{CallLog, Counted};
+use super::ending::Ending;
+use super::notes::Notes;
 use super::output::OutputBuffer;
+use super::phase::{Cause, Phase, Run};
 use crate::limits::Limits;
 use crate::names::{CallId, RunId, ServerName};
-use crate::protocol::{
-    CallFrame, DoneFrame, DoneOutcome, Dropped, FromSandbox, FromSupervisor, FromWorker, ToSupervisor,
-};
+use crate::protocol::{CallFrame, DoneFrame, Dropped, FromSandbox, FromSupervisor, FromWorker, ToSupervisor};
 use crate::run::{
-    CallOutcome, FaultCode, FreshReason, PythonError, RunOutcome, RunReport, RunRequest, SandboxLoss,
-    StateNote, ToolFault,
+    CallOutcome, FaultCode, FreshReason, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault,
 };
 use crate::text;
 
@@ -46,65 +44,6 @@ pub(super) enum Effect {
     Finish(Box<RunReport>),
 }
 
-/// Why a run is being ended before its time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cause {
-    TimedOut,
-    Cancelled,
-    /// Of a limit that the bridge watches; `Machine::exceeded` says which.
-    OverLimit,
-}
-
-#[derive(Debug)]
-enum Phase {
-    Absent,
-    Starting {
-        run: Option<Box<Run>>,
-    },
-    Idle,
-    /// `replace` was sent for a reset; the run waits for the fresh worker.
-    Resetting {
-        run: Box<Run>,
-        until: Instant,
-    },
-    Running {
-        run: Box<Run>,
-        until: Instant,
-    },
-    Interrupting {
-        run: Box<Run>,
-        cause: Cause,
-        until: Instant,
-    },
-    /// `replace` was sent because the interrupt did not help.
-    Replacing {
-        run: Box<Run>,
-        cause: Cause,
-        until: Instant,
-    },
-    /// The interpreter is gone; the run's report waits for what takes its place.
-    Recovering {
-        run: Box<Run>,
-        outcome: RunOutcome,
-        until: Instant,
-    },
-    /// No run, and no worker yet.
-    AwaitingWorker {
-        until: Instant,
-    },
-}
-
-#[derive(Debug)]
-struct Run {
-    id: RunId,
-    request: RunRequest,
-    servers: Vec<ServerName>,
-    output: OutputBuffer,
-    calls: CallLog,
-    fresh: Option<FreshReason>,
-    notes: Vec<String>,
-}
-
 /// The machine.
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -116,7 +55,7 @@ pub(super) struct Machine {
     /// Why the present, or next, namespace is empty; nothing once a run has used it.
     fresh: Option<FreshReason>,
     /// For the next report.
-    notes: Vec<String>,
+    notes: Notes,
     stray_bytes: u64,
     /// The worker that reads frames now.
     worker: u64,
@@ -128,18 +67,6 @@ pub(super) struct Machine {
 
 /// Longest name of a tool in a report, in characters.
 const TOOL_CHARS_MAX: usize = 200;
-/// Longest note, in characters.
-const NOTE_CHARS_MAX: usize = 1000;
-/// Longest class name, message, and traceback of an exception, and longest value, in characters: what the runtime keeps
-/// to by itself, and a forged frame does not.
-const ERROR_CHARS_MAX: (usize, usize, usize) = (200, 16_000, 64_000);
-const VALUE_CHARS_MAX: usize = 64_000;
-/// What clients show as pictures.
-const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-
-/// A dropped-frame note is given once per run, however many there were.
-const NOTES_MAX: usize = 20;
-
 const GONE_BACK: &str = "variables are as after an earlier run; what later runs changed is gone";
 
 impl Machine {
@@ -151,7 +78,7 @@ impl Machine {
             idle_until: None,
             next_run: 1,
             fresh: Some(FreshReason::First),
-            notes: Vec::new(),
+            notes: Notes::default(),
             stray_bytes: 0,
             worker: 0,
             last_done: 0,
@@ -166,16 +93,7 @@ impl Machine {
 
     /// When `tick` is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        match &self.phase {
-            Phase::Absent | Phase::Starting { .. } => None,
-            Phase::Idle => self.idle_until,
-            Phase::Resetting { until, .. }
-            | Phase::Running { until, .. }
-            | Phase::Interrupting { until, .. }
-            | Phase::Replacing { until, .. }
-            | Phase::Recovering { until, .. }
-            | Phase::AwaitingWorker { until } => Some(*until),
-        }
+        self.phase.deadline(self.idle_until)
     }
 
     /// Starts the sandbox before anything is asked of it.
@@ -204,7 +122,7 @@ impl Machine {
             output,
             calls: CallLog::default(),
             fresh: None,
-            notes: vec![],
+            notes: Notes::default(),
         });
         let effects = match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Idle if run.request.reset && self.fresh.is_none() => {
@@ -390,7 +308,7 @@ impl Machine {
         let of_phase = match &mut self.phase {
             // Its calls are being ended with the interpreter, and are told one by one.
             Phase::Recovering { run, .. } => Some(&mut **run),
-            _ => self.current(),
+            _ => self.phase.current(),
         };
         if let Some(of_phase) = of_phase.filter(|current| current.id == run) {
             of_phase.calls.end(counted, outcome);
@@ -402,7 +320,7 @@ impl Machine {
         match frame {
             FromSandbox::Supervisor(FromSupervisor::Output { stream, text, base64 }) => {
                 let bytes = FromSupervisor::output_bytes(text, base64);
-                match self.current() {
+                match self.phase.current() {
                     Some(run) => run.output.push(stream, &bytes),
                     None => self.stray_bytes += bytes.len() as u64,
                 }
@@ -447,7 +365,7 @@ impl Machine {
     }
 
     fn done(&mut self, done: DoneFrame, now: Instant) -> Vec<Effect> {
-        if self.current().is_none_or(|run| run.id != done.run) {
+        if self.phase.current().is_none_or(|run| run.id != done.run) {
             self.note("the sandbox reported the end of a run that was not under way; it was ignored".into());
             return vec![];
         }
@@ -462,23 +380,12 @@ impl Machine {
         };
         self.idle(now);
         self.last_done = run.id.0;
-        let outcome = match cause {
-            Some(cause) => self.ended_by(cause),
-            None => match done.outcome {
-                DoneOutcome::Finished => RunOutcome::Finished,
-                DoneOutcome::Raised { error } => RunOutcome::Raised(bounded_error(error)),
-                DoneOutcome::Exited { exit_code } => RunOutcome::Exited { exit_code },
-                DoneOutcome::Interrupted { error } => {
-                    RunOutcome::Raised(error.map_or_else(keyboard_interrupt, bounded_error))
-                }
-            },
-        };
+        let Ending { outcome, value, images, notes } = Ending::of(done, &self.limits);
+        let outcome = cause.map_or(outcome, |cause| self.ended_by(cause));
         let state = run.fresh.map_or(StateNote::Kept, StateNote::Fresh);
         let mut report = self.report(*run, outcome, state);
-        report.value = done.value.map(|value| text::bounded(&value, VALUE_CHARS_MAX).into_owned());
-        let notes = done.notes.iter().take(NOTES_MAX.saturating_sub(report.notes.len()));
-        report.notes.extend(notes.map(|note| text::bounded(note, NOTE_CHARS_MAX).into_owned()));
-        report.images = self.bounded(done.images, &mut report.notes);
+        report.notes.extend(notes.into_vec());
+        (report.value, report.images) = (value, images);
         vec![Effect::EndCalls, Effect::Finish(Box::new(report))]
     }
 
@@ -621,8 +528,8 @@ impl Machine {
                 self.note(GONE_BACK.into());
             }
         } else {
-            notes = std::mem::take(&mut self.notes);
-            notes.extend(run.notes);
+            notes = std::mem::take(&mut self.notes).into_vec();
+            notes.extend(run.notes.into_vec());
             let stray = std::mem::take(&mut self.stray_bytes);
             if stray > 0 {
                 notes.push(format!(
@@ -652,73 +559,13 @@ impl Machine {
         }
     }
 
-    fn bounded(&self, images: Vec<crate::run::Image>, notes: &mut Vec<String>) -> Vec<crate::run::Image> {
-        let count = images.len();
-        let mut bytes = 0;
-        let kept: Vec<_> = images
-            .into_iter()
-            .filter(is_picture)
-            .take(self.limits.images_max)
-            .take_while(|image| {
-                bytes += image.base64.len();
-                bytes <= self.limits.images_bytes_max
-            })
-            .collect();
-        if kept.len() < count {
-            notes.push(format!(
-                "{} of {count} images are left out: too many, too large, or none",
-                count - kept.len()
-            ));
-        }
-        kept
-    }
-
     /// A sentence for the reader of the present run's report, or of the next.
     pub(super) fn note(&mut self, note: String) {
-        let notes = match &mut self.phase {
-            Phase::Running { run, .. } | Phase::Interrupting { run, .. } | Phase::Replacing { run, .. } => {
-                &mut run.notes
-            }
-            _ => &mut self.notes,
+        let notes = match self.phase.current() {
+            Some(run) => &mut run.notes,
+            None => &mut self.notes,
         };
-        let note = text::bounded(&note, NOTE_CHARS_MAX).into_owned();
-        // A flood of garbage is one note, not many.
-        if notes.len() < NOTES_MAX && notes.last() != Some(&note) {
-            notes.push(note);
-        }
-    }
-
-    /// The run whose code is executing, or being ended.
-    fn current(&mut self) -> Option<&mut Run> {
-        match &mut self.phase {
-            Phase::Running { run, .. } | Phase::Interrupting { run, .. } | Phase::Replacing { run, .. } => {
-                Some(run)
-            }
-            _ => None,
-        }
-    }
-}
-
-fn is_picture(image: &crate::run::Image) -> bool {
-    IMAGE_TYPES.contains(&image.mime_type.as_str()) && STANDARD.decode(&image.base64).is_ok()
-}
-
-fn bounded_error(error: PythonError) -> PythonError {
-    let (class, message, traceback) = ERROR_CHARS_MAX;
-    PythonError {
-        class: text::bounded(&error.class, class).into_owned(),
-        message: text::bounded(&error.message, message).into_owned(),
-        traceback: text::bounded(&error.traceback, traceback).into_owned(),
-        line: error.line,
-    }
-}
-
-fn keyboard_interrupt() -> PythonError {
-    PythonError {
-        class: "KeyboardInterrupt".into(),
-        message: String::new(),
-        traceback: String::new(),
-        line: None,
+        notes.push(&note);
     }
 }
 

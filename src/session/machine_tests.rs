@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::run::{CallCounts, Output, OutputStream, ServerScope};
+use crate::protocol::DoneOutcome;
+use crate::run::{CallCounts, Output, OutputStream, PythonError, ServerScope};
+use crate::session::notes;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -635,8 +637,8 @@ fn forged_texts_and_calls_are_bounded() {
     let report = bench.report();
     assert_eq!(report.calls.of_tools.len(), 1);
     assert_eq!(report.calls.of_tools[0].counts.unknown, 5);
-    assert_eq!(report.notes.len(), NOTES_MAX);
-    assert!(report.notes.iter().all(|note| note.chars().count() == NOTE_CHARS_MAX));
+    assert_eq!(report.notes.len(), notes::COUNT_MAX);
+    assert!(report.notes.iter().all(|note| note.chars().count() == notes::CHARS_MAX));
     let RunOutcome::Raised(error) = report.outcome else { panic!("raised") };
     let lengths = [error.class, error.message, error.traceback].map(|text| text.chars().count());
     assert_eq!(lengths, [200, 16_000, 64_000]);

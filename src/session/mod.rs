@@ -4,9 +4,12 @@
 
 mod actor;
 mod calls;
+mod ending;
 mod machine;
+mod notes;
 mod outgoing;
 mod output;
+mod phase;
 mod posture;
 mod queue;
 mod runtime;

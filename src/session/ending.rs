@@ -1,0 +1,86 @@
+//! What the worker says at the end of a run, brought within the bounds that the runtime keeps to by itself, and a forged
+//! frame does not.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::notes::Notes;
+use crate::limits::Limits;
+use crate::protocol::{DoneFrame, DoneOutcome};
+use crate::run::{Image, PythonError, RunOutcome};
+use crate::text;
+
+/// Longest class name, message, and traceback of an exception, and longest value, in characters.
+const ERROR_CHARS_MAX: (usize, usize, usize) = (200, 16_000, 64_000);
+const VALUE_CHARS_MAX: usize = 64_000;
+/// What clients show as pictures.
+const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// The end of a run as its worker tells it.
+pub(super) struct Ending {
+    pub(super) outcome: RunOutcome,
+    pub(super) value: Option<String>,
+    pub(super) images: Vec<Image>,
+    pub(super) notes: Notes,
+}
+
+impl Ending {
+    pub(super) fn of(done: DoneFrame, limits: &Limits) -> Self {
+        let outcome = match done.outcome {
+            DoneOutcome::Finished => RunOutcome::Finished,
+            DoneOutcome::Raised { error } => RunOutcome::Raised(bounded(error)),
+            DoneOutcome::Exited { exit_code } => RunOutcome::Exited { exit_code },
+            DoneOutcome::Interrupted { error } => {
+                RunOutcome::Raised(error.map_or_else(keyboard_interrupt, bounded))
+            }
+        };
+        let value = done.value.map(|value| text::bounded(&value, VALUE_CHARS_MAX).into_owned());
+        let mut notes = Notes::default();
+        for note in &done.notes {
+            notes.push(note);
+        }
+        let count = done.images.len();
+        let images = pictures(done.images, limits);
+        if images.len() < count {
+            let left_out = count - images.len();
+            notes.push(&format!("{left_out} of {count} images are left out: too many, too large, or none"));
+        }
+        Self { outcome, value, images, notes }
+    }
+}
+
+fn pictures(images: Vec<Image>, limits: &Limits) -> Vec<Image> {
+    let mut bytes = 0;
+    images
+        .into_iter()
+        .filter(is_picture)
+        .take(limits.images_max)
+        .take_while(|image| {
+            bytes += image.base64.len();
+            bytes <= limits.images_bytes_max
+        })
+        .collect()
+}
+
+fn is_picture(image: &Image) -> bool {
+    IMAGE_TYPES.contains(&image.mime_type.as_str()) && STANDARD.decode(&image.base64).is_ok()
+}
+
+fn bounded(error: PythonError) -> PythonError {
+    let (class, message, traceback) = ERROR_CHARS_MAX;
+    PythonError {
+        class: text::bounded(&error.class, class).into_owned(),
+        message: text::bounded(&error.message, message).into_owned(),
+        traceback: text::bounded(&error.traceback, traceback).into_owned(),
+        line: error.line,
+    }
+}
+
+fn keyboard_interrupt() -> PythonError {
+    PythonError {
+        class: "KeyboardInterrupt".into(),
+        message: String::new(),
+        traceback: String::new(),
+        line: None,
+    }
+}

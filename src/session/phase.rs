@@ -1,0 +1,94 @@
+//! Where the session stands: its phases, and the run that some of them carry.
+
+use tokio::time::Instant;
+
+use super::calls::CallLog;
+use super::notes::Notes;
+use super::output::OutputBuffer;
+use crate::names::{RunId, ServerName};
+use crate::run::{FreshReason, RunOutcome, RunRequest};
+
+/// Why a run is being ended before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    TimedOut,
+    Cancelled,
+    /// Of a limit that the bridge watches; `Machine::exceeded` says which.
+    OverLimit,
+}
+
+#[derive(Debug)]
+pub(super) enum Phase {
+    Absent,
+    Starting {
+        run: Option<Box<Run>>,
+    },
+    Idle,
+    /// `replace` was sent for a reset; the run waits for the fresh worker.
+    Resetting {
+        run: Box<Run>,
+        until: Instant,
+    },
+    Running {
+        run: Box<Run>,
+        until: Instant,
+    },
+    Interrupting {
+        run: Box<Run>,
+        cause: Cause,
+        until: Instant,
+    },
+    /// `replace` was sent because the interrupt did not help.
+    Replacing {
+        run: Box<Run>,
+        cause: Cause,
+        until: Instant,
+    },
+    /// The interpreter is gone; the run's report waits for what takes its place.
+    Recovering {
+        run: Box<Run>,
+        outcome: RunOutcome,
+        until: Instant,
+    },
+    /// No run, and no worker yet.
+    AwaitingWorker {
+        until: Instant,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) id: RunId,
+    pub(super) request: RunRequest,
+    pub(super) servers: Vec<ServerName>,
+    pub(super) output: OutputBuffer,
+    pub(super) calls: CallLog,
+    pub(super) fresh: Option<FreshReason>,
+    pub(super) notes: Notes,
+}
+
+impl Phase {
+    /// When the machine has to act if nothing happens; an idle one is given the time.
+    pub(super) fn deadline(&self, idle_until: Option<Instant>) -> Option<Instant> {
+        match self {
+            Phase::Absent | Phase::Starting { .. } => None,
+            Phase::Idle => idle_until,
+            Phase::Resetting { until, .. }
+            | Phase::Running { until, .. }
+            | Phase::Interrupting { until, .. }
+            | Phase::Replacing { until, .. }
+            | Phase::Recovering { until, .. }
+            | Phase::AwaitingWorker { until } => Some(*until),
+        }
+    }
+
+    /// The run whose code is executing, or being ended.
+    pub(super) fn current(&mut self) -> Option<&mut Run> {
+        match self {
+            Phase::Running { run, .. } | Phase::Interrupting { run, .. } | Phase::Replacing { run, .. } => {
+                Some(run)
+            }
+            _ => None,
+        }
+    }
+}
