@@ -10,7 +10,7 @@ use super::outline::Outline;
 /// How much is read at once.
 const READ_BYTES: usize = 16 * 1024;
 /// A line of so many times the bound has no end: nobody waits for it any longer.
-const ENDLESS_TIMES: usize = 8;
+pub const ENDLESS_TIMES: usize = 8;
 /// Capacity of a buffer that is kept when nothing is in it.
 const KEPT_BYTES: usize = 4 * READ_BYTES;
 /// RFC 8259, section 8.1, lets a reader ignore it.
@@ -96,9 +96,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 overlong.outline.push(&self.buffer[self.start..end]);
             }
             self.start = end;
-            if line_feed.is_none() {
-                let is_new = !overlong.is_endless && overlong.bytes > self.line_bytes_max * ENDLESS_TIMES;
-                overlong.is_endless |= is_new;
+            let is_endless = overlong.bytes > self.line_bytes_max * ENDLESS_TIMES;
+            let is_new = is_endless && !std::mem::replace(&mut overlong.is_endless, is_endless);
+            if is_new || line_feed.is_none() {
+                if line_feed.is_some() {
+                    self.overlong = None;
+                }
                 return is_new.then_some(Line::Endless);
             }
             return self.overlong.take().map(|overlong| match overlong.is_endless {
@@ -203,7 +206,7 @@ mod tests {
     #[tokio::test]
     async fn a_line_without_end_is_said_once_before_its_end_and_costs_nothing_afterwards() {
         let endless = "x".repeat(50 * ENDLESS_TIMES + 1);
-        for piece in [1, 7, 100] {
+        for piece in [1, 7, 100, 4096] {
             let seen = all(format!("{endless}{endless}\n{{}}\n").as_bytes(), piece, 50).await;
             assert_eq!(seen, ["endless", "{}"], "pieces of {piece}");
         }

@@ -10,5 +10,5 @@ mod requests;
 mod transport;
 
 pub use envelope::Envelope;
-
+pub use lines::ENDLESS_TIMES;
 pub use transport::{Instead, LineTransport, Messages, Unreadable};

@@ -631,7 +631,8 @@ fn forged_texts_and_calls_are_bounded() {
     let error =
         PythonError { class: long.clone(), message: long.clone(), traceback: long.clone(), line: None };
     let outcome = DoneOutcome::Raised { error };
-    let (value, notes) = (Some(long.clone()), vec![long; 50]);
+    let notes = (0..50).map(|number| format!("{number}{long}")).collect();
+    let value = Some(long);
     let done = DoneFrame { run: bench.asked.unwrap(), outcome, value, images: vec![], notes };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();

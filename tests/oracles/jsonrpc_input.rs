@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use hotcell::jsonrpc::{Envelope, Instead, LineTransport, Messages, Unreadable};
+use hotcell::jsonrpc::{ENDLESS_TIMES, Envelope, Instead, LineTransport, Messages, Unreadable};
 use hotcell::server::Requests;
 use hotcell::upstream::{Answer, Answers};
 use rmcp::model::{
@@ -31,6 +31,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// So small that inputs have lines over it.
 const LINE_BYTES_MAX: usize = 300;
+/// Of a line of as many bytes, its line feed not counted, nothing more is waited for.
+const ENDLESS_BYTES: usize = LINE_BYTES_MAX * ENDLESS_TIMES;
 /// More than an input has lines: what is refused is answered, what is not stays open here.
 const REQUESTS_MAX: usize = 1 << 20;
 /// Our requests that wait for a server's answers, by number.
@@ -110,7 +112,10 @@ where
 }
 
 fn check_heard(bytes: &[u8], heard: &Heard) {
-    let lines: Vec<&[u8]> = complete_lines(bytes).collect();
+    // Of a line without end its beginning is enough.
+    let rest = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let lines: Vec<&[u8]> =
+        complete_lines(bytes).chain(Some(rest).filter(|rest| rest.len() > ENDLESS_BYTES)).collect();
     if heard.has_given_up {
         assert!(heard.events.len() <= lines.len());
     } else {
@@ -120,7 +125,9 @@ fn check_heard(bytes: &[u8], heard: &Heard) {
         let Event::Unreadable(id, why) = event else { continue };
         let is_overlong = line.len() >= LINE_BYTES_MAX;
         assert_eq!(is_overlong, *why == Unreadable::Overlong(LINE_BYTES_MAX), "{why:?}");
-        let plain = plain_id(line);
+        let is_endless = line.len() >= ENDLESS_BYTES;
+        assert!(!is_endless || id.is_none(), "{id:?} of a line without end");
+        let plain = plain_id(line).filter(|_| !is_endless);
         assert!(plain.is_none() || *id == plain, "{id:?} is found where {plain:?} stands");
     }
     check_open(&heard.messages);
