@@ -185,7 +185,7 @@ fn a_call_of_an_earlier_run_behind_one_of_a_later_is_found() {
 
 #[test]
 fn a_call_under_way_at_the_end_that_is_not_named_is_found() {
-    let said = "@run 2 1\ncalls with unknown outcome (they may have taken effect): ledger.hang, ledger.slow and 3 more";
+    let said = "@run 2 1\ncalls with unknown outcome (they may have taken effect): ledger.hang × 2, ledger.slow and 2 more";
     let hung = || (0..5).fold(first().asked(2), |story, index| story.hung(2 * CALLS + index));
     holds(hung().replied(said));
     breaks(Rule::UnknownIsSaid, hung().replied("@run 2 1"));
@@ -265,7 +265,7 @@ fn runs_that_change_places_are_found() {
 fn a_reply_is_read_for_what_it_says() {
     let text = "status: timeout\n@run 5 4\n@saw 5001\n@not 5002 tool_error\nerror: Execution timed out after 2s\n\
                 state: variables as before this run\n\
-                calls with unknown outcome (they may have taken effect): ledger.slow, ledger.slow and 3 more\n\
+                calls with unknown outcome (they may have taken effect): ledger.slow × 1,200, ledger.hang and 3 more\n\
                 note: the run began in a fresh interpreter: it asked for a reset; earlier variables are gone";
     let expected = Facts {
         run: Some(5),
@@ -274,7 +274,7 @@ fn a_reply_is_read_for_what_it_says() {
         failed: vec![(5002, "tool_error".into())],
         state: State::AsBefore,
         is_fresh: true,
-        unknown: 5,
+        unknown: 1204,
         is_started: true,
         ..Facts::default()
     };

@@ -92,12 +92,19 @@ impl Facts {
     }
 }
 
-/// `(they may have taken effect): a.b, a.c and 3 more`.
+/// `(they may have taken effect): a.b, a.c × 2 and 3 more`.
 fn unknown(calls: &str) -> usize {
     let calls = calls.split_once("): ").map_or(calls, |(_, calls)| calls);
     let (named, more) = match calls.rsplit_once(" and ") {
-        Some((named, more)) => (named, more.trim_end_matches(" more").parse().unwrap_or(0)),
+        Some((named, more)) => (named, number(more.trim_end_matches(" more"))),
         None => (calls, 0),
     };
-    named.split(", ").count() + more
+    let of_tools =
+        named.split(", ").map(|tool| tool.rsplit_once(" × ").map_or(1, |(_, times)| number(times)));
+    of_tools.sum::<usize>() + more
+}
+
+/// Written in groups of three digits.
+fn number(text: &str) -> usize {
+    text.replace(',', "").parse().unwrap_or(0)
 }
