@@ -195,9 +195,17 @@ fn plain_id(line: &[u8]) -> Option<RequestId> {
     is_plain.then(|| serde_json::from_value(id.clone()).ok())?
 }
 
-/// Whether an id stands in the bytes. What was written there with escapes counts as found.
+/// Whether an id stands in the bytes. What was written there with escapes counts as found; a number may be written in other
+/// ways, such as 1e2.
 fn was_sent(bytes: &[u8], id: &Value) -> bool {
-    bytes.contains(&b'\\') || memchr::memmem::find(bytes, id.to_string().as_bytes()).is_some()
+    let is_in_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+    let mut numbers = bytes.split(|byte| !is_in_number(byte)).filter_map(|text| {
+        let text = std::str::from_utf8(text).ok()?;
+        text.parse::<f64>().ok()
+    });
+    bytes.contains(&b'\\')
+        || memchr::memmem::find(bytes, id.to_string().as_bytes()).is_some()
+        || id.as_f64().is_some_and(|id| numbers.any(|number| number == id))
 }
 
 #[derive(Default)]
