@@ -9,6 +9,7 @@ import base64
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -42,6 +43,10 @@ def bundle() -> bytes:
         if path.name != "bootstrap.py"
     }
     return json.dumps({"files": files, "main": "hotcell_sandbox.supervisor"}).encode() + b"\n"
+
+
+# As in a container, whoever started the tests: nohup, for one, has it ignored in all that is started below it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class Sandbox:
