@@ -148,13 +148,13 @@ print('read')
     Probe::says(
         "output.endless-child",
         "have a child print without end while the run ends",
-        &["started"],
+        &["ended"],
         r"
 child = subprocess.Popen(['sh', '-c', 'while :; do echo flood of a child; done'])
-print('started')
 time.sleep(0.2)
 child.kill()
 child.wait()
+print('ended')
 ",
     )
     .without_defence(Itself),
