@@ -9,6 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cache=${HOTCELL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hotcell}
 target=${CARGO_TARGET_DIR:-target}
 dev=$cache/dev/bin
+# In .config/nextest.toml.
+profile=$([ "${CI:-}" = true ] && echo ci || echo default)
 export PATH="$PATH:$cache/tools/bin"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -32,7 +34,7 @@ main() {
     step "ruff format" "$dev/ruff" format --check entrypoint tests scripts
     step "pytest" "$dev/pytest"
     step "doctests" cargo test --locked --doc
-    step "nextest" cargo nextest run --locked --no-fail-fast
+    step "nextest" cargo nextest run --locked --no-fail-fast --profile "$profile"
     step "chaos" cargo test --locked --test chaos -- --rounds 9 --seed 1 --seconds 20
     step "soak" cargo test --locked --test soak -- --seconds 20 --seed 1
     engines_demo

@@ -18,7 +18,7 @@ use super::words::{is_stop_word, stem, words};
 /// How soon further occurrences of a word count no more.
 const SATURATION: f32 = 0.6;
 /// How much more a tool counts the more of the query's words it has: the power of their share.
-const COVERAGE: f32 = 0.7;
+const COVERAGE: f32 = 0.4;
 /// What a word counts that only means much the same as the one asked for.
 const SYNONYM_WEIGHT: f32 = 0.5;
 /// What an exact path or name is worth: more than any sum of words.

@@ -7,10 +7,10 @@ mod quality;
 
 /// What the committed tools and queries gave when this was written. A better ranker raises them; one that is worse by more
 /// than [`NOISE`] fails. The smallest change is one query of 270.
-const RECALL_AT_1: f64 = 0.570;
-const RECALL_AT_5: f64 = 0.785;
-const RECALL_AT_10: f64 = 0.830;
-const MRR_AT_10: f64 = 0.660;
+const RECALL_AT_1: f64 = 0.585;
+const RECALL_AT_5: f64 = 0.800;
+const RECALL_AT_10: f64 = 0.833;
+const MRR_AT_10: f64 = 0.670;
 const NOISE: f64 = 0.01;
 
 #[test]
