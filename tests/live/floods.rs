@@ -122,7 +122,8 @@ fn results_that_nobody_reads_cost_the_run_only(engine: &Engine) {
     eventually("all that can be sent is sent", PATIENCE, || {
         let before = cpu_ticks(bridge.pid());
         std::thread::park_timeout(Duration::from_secs(1));
-        cpu_ticks(bridge.pid()) - before <= 2
+        // Of a hundred; looking at the use of limits that an engine does not enforce takes some.
+        cpu_ticks(bridge.pid()) - before <= 20
     });
     bridge.notify("notifications/cancelled", json!({"requestId": id}));
     assert_eq!(bridge.ok("(kept, await mcp_fixture.echo(text='next'))"), "(1, 'next')");
