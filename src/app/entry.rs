@@ -21,7 +21,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
 fn bridge(command: Option<Command>) -> ExitCode {
     let (config, files) = ServerFiles::load(Environment::capture());
     logging::start(config.log_level);
-    // Two threads: one for the client's side and one for the sandbox's; more only cost memory.
+    // One thread: what the bridge does is short, and handing it to another thread would cost each call more than that.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,

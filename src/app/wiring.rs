@@ -86,3 +86,46 @@ pub(super) fn sandbox_settings(config: &Config, mark: Mark) -> SandboxSettings {
         guardian: Guardian::new(OWN_PROGRAM.into(), mark),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use tokio::sync::mpsc;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::config::Environment;
+    use crate::run::{RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
+    use crate::session::{BREAKS, RunAsked};
+
+    #[tokio::test]
+    async fn a_defect_costs_its_run_and_is_said_and_the_session_goes_on() {
+        let home = tempfile::tempdir().unwrap();
+        let (config, files) = ServerFiles::load(Environment {
+            variables: BTreeMap::from([("MCP_BRIDGE_RUNTIME".into(), "unix:///nobody/listens".into())]),
+            home: Some(home.path().into()),
+            uid: nix::unistd::geteuid().as_raw(),
+            cwd: None,
+            executable: None,
+        });
+        let rooms = Rooms::build(&config, files);
+        let fault = run(&rooms, BREAKS).await.unwrap_err();
+        assert_eq!(fault.message, "hotcell broke inside; what this run has done is unknown");
+        for notes in [&["hotcell broke inside and began anew; earlier variables are gone"][..], &[]] {
+            let report = run(&rooms, "1").await.unwrap();
+            assert!(matches!(&report.outcome, RunOutcome::NotStarted(_)), "{report:?}");
+            assert_eq!(report.notes, notes);
+        }
+        rooms.close(&config).await;
+        assert_eq!(run(&rooms, "1").await.unwrap_err().message, "the session has ended");
+    }
+
+    async fn run(rooms: &Rooms, code: &str) -> Result<RunReport, ToolFault> {
+        let (code, timeout) = (code.to_owned(), Duration::from_secs(1));
+        let request = RunRequest { code, servers: ServerScope::All, timeout, reset: false };
+        let asked = RunAsked { request, cancel: CancellationToken::new(), progress: mpsc::channel(1).0 };
+        rooms.session.run(asked).await
+    }
+}

@@ -1,62 +1,34 @@
 //! The task that owns the session: it feeds the machine with events and carries out its effects.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use futures_util::FutureExt;
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use super::asked::{Ask, Progress, RunAsked};
 use super::calls::Counted;
 use super::machine::{Effect, Machine};
 use super::outgoing::ResultLine;
-use super::queue::{Queue, Refused, Taker, queue};
-use super::sandbox::{Maker, Sandbox, SandboxReport, SandboxSettings};
+use super::queue::Taker;
+use super::sandbox::{Maker, Sandbox, SandboxSettings};
 use super::watchdog::Watchdog;
 use crate::broker::{Answer, Broker, Call};
-use crate::engine::{About, EngineError};
+use crate::engine::EngineError;
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
 use crate::protocol::{CallFrame, CallResult, FromSandbox, FromSupervisor, ToSupervisor, ToWorker};
-use crate::run::{CallOutcome, FaultCode, RunReport, RunRequest, ServerScope, ToolFault};
+use crate::run::{CallOutcome, FaultCode, RunReport, ServerScope, ToolFault};
 use crate::text;
 
-/// A run that is asked for, and who waits for it.
-pub struct RunAsked {
-    /// What to run.
-    pub request: RunRequest,
-    /// The client's cancellation.
-    pub cancel: CancellationToken,
-    /// Hears of the run's progress; what does not fit is left out.
-    pub progress: mpsc::Sender<Progress>,
-}
-
-/// What happens in a run while it goes on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
-    /// The code is executing.
-    Started,
-    /// A tool is called: the text names it, the number counts them.
-    Call {
-        /// `server.tool`.
-        tool: String,
-        /// Counted from 1.
-        number: usize,
-    },
-}
-
-/// A session. Ends with [`Session::close`].
-pub struct Session {
-    queue: Arc<Queue<Ask>>,
-    prewarm: Arc<Notify>,
-    closing: CancellationToken,
-    task: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// A run, and who waits for its report.
-type Ask = (RunAsked, oneshot::Sender<RunReport>);
+/// Code that is a defect, in tests of what becomes of one.
+#[cfg(test)]
+pub(crate) const BREAKS: &str = "a defect of hotcell's";
 
 /// The run that the machine has taken.
 struct Current {
@@ -80,7 +52,7 @@ struct CallEnded {
     outcome: CallOutcome,
 }
 
-struct Actor {
+pub(super) struct Actor {
     machine: Machine,
     broker: Arc<Broker>,
     limits: Arc<Limits>,
@@ -100,22 +72,24 @@ struct Actor {
     pings: u64,
 }
 
-impl Session {
-    /// Starts the session's task, and no sandbox yet. Must be called inside a tokio runtime.
-    #[must_use]
-    pub fn start(
+impl Actor {
+    /// For a session that begins; starts no sandbox. `said` is told with its first report.
+    pub(super) fn new(
         settings: SandboxSettings,
         broker: Arc<Broker>,
         limits: Arc<Limits>,
         idle_stop: Option<Duration>,
+        said: Option<String>,
     ) -> Self {
-        let (queue, taker) = queue(limits.runs_queued_max);
-        let closing = CancellationToken::new();
-        let actor = Actor {
-            machine: Machine::new(Arc::clone(&limits), idle_stop),
+        let mut machine = Machine::new(Arc::clone(&limits), idle_stop);
+        if let Some(said) = said {
+            machine.note(said);
+        }
+        Self {
+            machine,
             broker,
-            limits: Arc::clone(&limits),
             maker: Some(Maker::new(settings, Arc::clone(&limits))),
+            limits,
             starting: None,
             sandbox: None,
             watchdog: None,
@@ -126,75 +100,11 @@ impl Session {
             current: None,
             notices_given: false,
             pings: 0,
-        };
-        let prewarm = Arc::new(Notify::new());
-        let task = tokio::spawn(actor.live(taker, closing.clone(), Arc::clone(&prewarm)));
-        Self { queue, prewarm, closing, task: Mutex::new(Some(task)) }
-    }
-
-    /// Starts the sandbox in the background, unless there is one.
-    pub fn prewarm(&self) {
-        self.prewarm.notify_one();
-    }
-
-    /// Runs code; waits behind the runs asked for before.
-    ///
-    /// # Errors
-    /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
-    /// has ended.
-    pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
-        let (reply, report) = oneshot::channel();
-        let cancel = asked.cancel.clone();
-        self.queue.push(cancel.clone(), (asked, reply)).map_err(|refused| match refused {
-            Refused::Full(max) => ToolFault::new(FaultCode::Busy, format!("{max} runs are waiting already"))
-                .hint("wait for one of them"),
-            Refused::Closed => closed(),
-        })?;
-        report.await.map_err(|_| {
-            if cancel.is_cancelled() {
-                ToolFault::new(FaultCode::Cancelled, "the run was cancelled before it started")
-            } else {
-                closed()
-            }
-        })
-    }
-
-    /// Ends the session: its run, its calls, its container.
-    pub async fn close(&self) {
-        self.closing.cancel();
-        if let Some(task) = self.task.lock().await.take()
-            && let Err(error) = task.await
-        {
-            tracing::warn!(%error, "the session's task broke");
         }
     }
 
-    /// Starts a sandbox, reports on it, and closes it: for `doctor`.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub async fn probe(
-        settings: SandboxSettings,
-        limits: Arc<Limits>,
-    ) -> Result<(About, SandboxReport), ToolFault> {
-        let mut maker = Maker::new(settings, limits);
-        let made = maker.make().await;
-        let probed = async {
-            let sandbox = made?;
-            let report = sandbox.report.clone();
-            let closed = sandbox.close().await;
-            Ok(((maker.about().await?, report), closed.is_ok()))
-        };
-        let probed = probed.await;
-        if !matches!(probed, Ok((_, false))) {
-            maker.release().await;
-        }
-        probed.map(|(probed, _)| probed)
-    }
-}
-
-impl Actor {
-    async fn live(mut self, asks: Taker<Ask>, closing: CancellationToken, prewarm: Arc<Notify>) {
+    /// Until the session is to be closed.
+    pub(super) async fn live(&mut self, asks: &Taker<Ask>, closing: &CancellationToken, prewarm: &Notify) {
         let mut heartbeat = tokio::time::interval(self.limits.heartbeat_pause);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -217,12 +127,12 @@ impl Actor {
             };
             self.carry_out(effects);
         }
-        drop(asks);
-        self.end().await;
     }
 
     fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<RunReport>) -> Vec<Effect> {
         let RunAsked { request, cancel, progress } = asked;
+        #[cfg(test)]
+        assert_ne!(request.code, BREAKS, "the defect that a test asks for");
         if let Some(said) = self.broker.begin_run() {
             self.machine.note(said);
         }
@@ -410,8 +320,8 @@ impl Actor {
         let run = current.id;
         self.calls.spawn(async move {
             let CallFrame { server, tool, arguments, .. } = frame;
-            let answer =
-                broker.answer(Call { scope: &scope, server, tool, arguments, deadline }, &cancel).await;
+            let call_of_broker = Call { scope: &scope, server, tool, arguments, deadline };
+            let answer = whole(broker.answer(call_of_broker, &cancel)).await;
             let outcome = outcome(&answer);
             let line = result_line(call, answer, line_bytes_max);
             // Nobody waits for the result of a call that was cancelled, or whose run has ended.
@@ -437,7 +347,8 @@ impl Actor {
         }
     }
 
-    async fn end(mut self) {
+    /// Ends what is under way, and the container.
+    pub(super) async fn end(mut self) {
         let effects = self.machine.close();
         self.carry_out(effects);
         if let Some(current) = self.current.take() {
@@ -473,14 +384,18 @@ impl Actor {
     }
 }
 
-fn closed() -> ToolFault {
-    ToolFault::new(FaultCode::Internal, "the session has ended")
-}
-
 fn tell(progress: &mpsc::Sender<Progress>, event: Progress) {
     if progress.try_send(event).is_err() {
         tracing::trace!("progress that nobody has read yet is left out");
     }
+}
+
+/// The answer, also when a defect of ours keeps it from being one: whoever called waits for it.
+async fn whole(answer: impl Future<Output = Result<Answer, ToolFault>>) -> Result<Answer, ToolFault> {
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!("a call broke");
+        Err(ToolFault::new(FaultCode::Internal, "hotcell broke inside; what this call has done is unknown"))
+    })
 }
 
 fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
@@ -488,7 +403,9 @@ fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
         Ok(Answer::Value(_)) => CallOutcome::Answered,
         Ok(Answer::ToolError(_)) => CallOutcome::Failed,
         Err(fault) => match fault.code {
-            FaultCode::Deadline | FaultCode::Cancelled | FaultCode::ServerFailed => CallOutcome::Unknown,
+            FaultCode::Deadline | FaultCode::Cancelled | FaultCode::ServerFailed | FaultCode::Internal => {
+                CallOutcome::Unknown
+            }
             FaultCode::ToolError => CallOutcome::Failed,
             _ => CallOutcome::Refused,
         },
@@ -544,5 +461,17 @@ async fn next_frame(sandbox: Option<&mut Sandbox>) -> Option<Result<FromSandbox,
     match sandbox {
         Some(sandbox) => sandbox.next().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_breaks_is_answered_and_its_outcome_unknown() {
+        let answer = whole(async { panic!("a defect") }).await;
+        assert_eq!(outcome(&answer), CallOutcome::Unknown);
+        assert_eq!(answer.unwrap_err().message, "hotcell broke inside; what this call has done is unknown");
     }
 }

@@ -3,8 +3,10 @@
 //! It admits no call (`broker` does) and writes no text for the model (`render` does).
 
 mod actor;
+mod asked;
 mod calls;
 mod ending;
+mod handle;
 mod machine;
 mod notes;
 mod outgoing;
@@ -16,6 +18,9 @@ mod runtime;
 mod sandbox;
 mod watchdog;
 
-pub use actor::{Progress, RunAsked, Session};
+#[cfg(test)]
+pub(crate) use actor::BREAKS;
+pub use asked::{Progress, RunAsked};
+pub use handle::Session;
 pub use runtime::{BOOTSTRAP, bundle};
 pub use sandbox::{SandboxReport, SandboxSettings};

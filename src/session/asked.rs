@@ -1,0 +1,33 @@
+//! What is asked of a session.
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::run::{RunReport, RunRequest};
+
+/// A run, and who waits for its report.
+pub(super) type Ask = (RunAsked, oneshot::Sender<RunReport>);
+
+/// A run that is asked for, and who waits for it.
+pub struct RunAsked {
+    /// What to run.
+    pub request: RunRequest,
+    /// The client's cancellation.
+    pub cancel: CancellationToken,
+    /// Hears of the run's progress; what does not fit is left out.
+    pub progress: mpsc::Sender<Progress>,
+}
+
+/// What happens in a run while it goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// The code is executing.
+    Started,
+    /// A tool is called: the text names it, the number counts them.
+    Call {
+        /// `server.tool`.
+        tool: String,
+        /// Counted from 1.
+        number: usize,
+    },
+}

@@ -1,0 +1,132 @@
+//! A session as others hold it: runs are asked for here, and a task of its own works them off.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::{Mutex, Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::actor::Actor;
+use super::asked::{Ask, RunAsked};
+use super::queue::{Queue, Refused, queue};
+use super::sandbox::{Maker, SandboxReport, SandboxSettings};
+use crate::broker::Broker;
+use crate::engine::About;
+use crate::limits::Limits;
+use crate::run::{FaultCode, RunReport, ToolFault};
+
+/// Between a defect that ended the session's work and its next beginning, so that one that comes back at once costs little.
+const PAUSE_AFTER_DEFECT: Duration = Duration::from_millis(100);
+
+/// A session. Ends with [`Session::close`].
+pub struct Session {
+    queue: Arc<Queue<Ask>>,
+    prewarm: Arc<Notify>,
+    closing: CancellationToken,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Session {
+    /// Starts the session's task, and no sandbox yet. Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn start(
+        settings: SandboxSettings,
+        broker: Arc<Broker>,
+        limits: Arc<Limits>,
+        idle_stop: Option<Duration>,
+    ) -> Self {
+        let (queue, taker) = queue(limits.runs_queued_max);
+        let closing = CancellationToken::new();
+        let prewarm = Arc::new(Notify::new());
+        let (asked_to_close, asked_to_prewarm) = (closing.clone(), Arc::clone(&prewarm));
+        let task = tokio::spawn(async move {
+            let begin = |said| {
+                Actor::new(settings.clone(), Arc::clone(&broker), Arc::clone(&limits), idle_stop, said)
+            };
+            let mut actor = begin(None);
+            // A defect costs the run, its variables and the sandbox, which ends when nobody holds its stdin; not the session.
+            while AssertUnwindSafe(actor.live(&taker, &asked_to_close, &asked_to_prewarm))
+                .catch_unwind()
+                .await
+                .is_err()
+            {
+                tracing::error!("the session broke; it begins anew");
+                actor = begin(Some("hotcell broke inside and began anew; earlier variables are gone".into()));
+                tokio::time::sleep(PAUSE_AFTER_DEFECT).await;
+            }
+            drop(taker);
+            actor.end().await;
+        });
+        Self { queue, prewarm, closing, task: Mutex::new(Some(task)) }
+    }
+
+    /// Starts the sandbox in the background, unless there is one.
+    pub fn prewarm(&self) {
+        self.prewarm.notify_one();
+    }
+
+    /// Runs code; waits behind the runs asked for before.
+    ///
+    /// # Errors
+    /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
+    /// has ended.
+    pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
+        let (reply, report) = oneshot::channel();
+        let cancel = asked.cancel.clone();
+        self.queue.push(cancel.clone(), (asked, reply)).map_err(|refused| match refused {
+            Refused::Full(max) => ToolFault::new(FaultCode::Busy, format!("{max} runs are waiting already"))
+                .hint("wait for one of them"),
+            Refused::Closed => closed(),
+        })?;
+        report.await.map_err(|_| {
+            if cancel.is_cancelled() {
+                ToolFault::new(FaultCode::Cancelled, "the run was cancelled before it started")
+            } else if self.closing.is_cancelled() {
+                closed()
+            } else {
+                ToolFault::new(FaultCode::Internal, "hotcell broke inside; what this run has done is unknown")
+                    .hint("the next run starts afresh; look before a call is made again that writes")
+            }
+        })
+    }
+
+    /// Ends the session: its run, its calls, its container.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        if let Some(task) = self.task.lock().await.take()
+            && let Err(error) = task.await
+        {
+            tracing::warn!(%error, "the session's task broke");
+        }
+    }
+
+    /// Starts a sandbox, reports on it, and closes it: for `doctor`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn probe(
+        settings: SandboxSettings,
+        limits: Arc<Limits>,
+    ) -> Result<(About, SandboxReport), ToolFault> {
+        let mut maker = Maker::new(settings, limits);
+        let made = maker.make().await;
+        let probed = async {
+            let sandbox = made?;
+            let report = sandbox.report.clone();
+            let closed = sandbox.close().await;
+            Ok(((maker.about().await?, report), closed.is_ok()))
+        };
+        let probed = probed.await;
+        if !matches!(probed, Ok((_, false))) {
+            maker.release().await;
+        }
+        probed.map(|(probed, _)| probed)
+    }
+}
+
+fn closed() -> ToolFault {
+    ToolFault::new(FaultCode::Internal, "the session has ended")
+}
