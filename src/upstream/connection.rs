@@ -286,6 +286,16 @@ impl Running {
     }
 }
 
+/// One page of a server's tools, which are read one by one: a page may hold more than is kept, and its values take many
+/// times the room of their text.
+#[derive(serde::Deserialize)]
+struct Page<'a> {
+    #[serde(borrow)]
+    tools: Vec<&'a RawValue>,
+    #[serde(rename = "nextCursor", default)]
+    next_cursor: Option<Value>,
+}
+
 async fn list_tools(
     peer: &Peer<RoleClient>,
     answers: &Answers,
@@ -309,22 +319,20 @@ async fn list_tools(
         handle.await_response().await?;
         // As JSON, since one odd tool would make the typed list fail whole.
         let Some(Answer::Result(page)) = awaited.take() else { return Err(ServiceError::UnexpectedResponse) };
-        bytes += page.get().len();
-        if bytes > limits.tool_list_bytes_max {
-            tracing::warn!(bytes_max = limits.tool_list_bytes_max, "a server's further tools are left out");
-            break;
-        }
-        let mut page: Value =
+        let page: Page<'_> =
             serde_json::from_str(page.get()).map_err(|_| ServiceError::UnexpectedResponse)?;
-        match page.get_mut("tools").map(Value::take) {
-            Some(Value::Array(page)) => tools.extend(page),
-            _ => return Err(ServiceError::UnexpectedResponse),
-        }
-        let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-        if tools.len() > limits.tools_per_server_max {
-            tools.truncate(limits.tools_per_server_max);
-            tracing::warn!(tools_max = limits.tools_per_server_max, "a server's further tools are left out");
-            break;
+        let next = page.next_cursor.as_ref().and_then(Value::as_str).map(str::to_owned);
+        for tool in page.tools {
+            bytes += tool.get().len();
+            if tools.len() == limits.tools_per_server_max || bytes > limits.tool_list_bytes_max {
+                let (tools_max, bytes_max) = (limits.tools_per_server_max, limits.tool_list_bytes_max);
+                tracing::warn!(tools_max, bytes_max, "a server's further tools are left out");
+                return Ok(tools.into());
+            }
+            match serde_json::from_str(tool.get()) {
+                Ok(tool) => tools.push(tool),
+                Err(error) => tracing::warn!(%error, "a tool that cannot be read is left out"),
+            }
         }
         let Some(next) = next else { break };
         if !cursors.insert(next.clone()) {

@@ -25,6 +25,7 @@ on_every_engine!(
     half_an_answer_before_the_end_is_an_unknown_outcome,
     what_a_server_asks_for_is_refused_and_never_reaches_the_code,
     lists_of_tools_that_go_round_in_circles_or_do_not_end_are_bounded,
+    too_many_tools_on_one_page_leave_ten_thousand_and_give_their_room_back,
     servers_that_find_no_descriptors_cost_their_own_calls_only,
 );
 
@@ -249,6 +250,21 @@ fn lists_of_tools_that_go_round_in_circles_or_do_not_end_are_bounded(engine: &En
     assert_eq!(listed.text, "10000");
     bridge.says("a server's further tools are left out");
     assert_eq!(bridge.ok("await mcp_endless.tool_9_of_page_990()"), "'tool_9_of_page_990 was called'");
+}
+
+fn too_many_tools_on_one_page_leave_ten_thousand_and_give_their_room_back(engine: &Engine) {
+    let fixture = Fixture::new(&["--tools", "300000"]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    let before = bridge.resident_kib();
+    let listed = bridge.run_with(json!({"code": "len(await runtime.list_tools('fixture'))", "timeout": 60}));
+    assert_eq!(listed.text, "10000");
+    bridge.says("a server's further tools are left out");
+    assert_eq!(bridge.ok("await mcp_fixture.t9999()"), "'t9999 was called'");
+    // The line of 14 MB, the result that is taken out of it, and where its tools are.
+    let grown = bridge.peak_kib().saturating_sub(before);
+    assert!(grown < 80 * 1024, "the bridge grew by {grown} KiB");
+    let kept = bridge.resident_kib().saturating_sub(before);
+    assert!(kept < 48 * 1024, "the bridge keeps {kept} KiB");
 }
 
 fn servers_that_find_no_descriptors_cost_their_own_calls_only(engine: &Engine) {

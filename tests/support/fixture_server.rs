@@ -63,6 +63,8 @@ struct Flags {
     stderr_noise: bool,
     /// The last page of tools leads to the first again.
     looping_cursor: bool,
+    /// So many tools on one page, and no others.
+    tools: usize,
     /// `crash` begins an answer.
     half_a_line: bool,
     /// Asks the client for everything that a client may offer, before it answers `pid`.
@@ -152,6 +154,7 @@ fn flags() -> Result<Flags, String> {
             }
             "--endless-line" => flags.endless_line = true,
             "--looping-cursor" => flags.looping_cursor = true,
+            "--tools" => flags.tools = arguments.next().and_then(|n| n.parse().ok()).ok_or(argument)?,
             "--half-a-line" => flags.half_a_line = true,
             "--asks" => flags.asks = true,
             "--garbage" => flags.garbage = true,
@@ -264,6 +267,7 @@ impl Server {
                 self.answer(&id, &initialized(&params));
             }
             "ping" => self.answer(&id, &json!({})),
+            "tools/list" if self.flags.tools > 0 => self.answer_tools(&id, self.flags.tools),
             "tools/list" => self.answer(&id, &self.page(params["cursor"].as_str())),
             "tools/call" => self.call(id, params),
             "notifications/cancelled" => self.cancel(&params["requestId"]),
@@ -451,6 +455,17 @@ impl Server {
         line.resize(line.len() + bytes, b'x');
         line.extend_from_slice(b"\"}]}}\n");
         self.write(&line);
+    }
+
+    /// All on one page.
+    fn answer_tools(&self, id: &Value, number: usize) {
+        let tools: Vec<String> = (0..number)
+            .map(|number| format!(r#"{{"name":"t{number}","inputSchema":{{"type":"object"}}}}"#))
+            .collect();
+        let tools = tools.join(",");
+        self.write(
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"tools\":[{tools}]}}}}\n").as_bytes(),
+        );
     }
 
     fn answer(&self, id: &Value, result: &Value) {
