@@ -2,6 +2,7 @@
 //!
 //! It removes what carries the owner's label and the owner's files, and nothing else.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,8 +27,8 @@ pub struct Belongings {
     pub engine: Option<String>,
     /// The `ssh` program, which reaches some engines.
     pub ssh: Option<PathBuf>,
-    /// The number of the sandbox that the engine was asked for and has not answered yet.
-    pub creating: Option<u64>,
+    /// The numbers of the sandboxes that the engine was asked for, and of which it is not known what became of them.
+    pub creating: BTreeSet<u64>,
 }
 
 /// How long a dead bridge's lock may still be held: the kernel closes its files one after the other.
@@ -60,7 +61,7 @@ impl Belongings {
 
     async fn remove_containers(&self, address: &str) -> Result<(), EngineError> {
         let started = Instant::now();
-        let mut awaited = self.creating;
+        let mut awaited = self.creating.clone();
         let mut pause = PAUSE.0;
         let mut engine = None;
         loop {
@@ -70,8 +71,8 @@ impl Belongings {
             };
             match looked {
                 Ok(found) => {
-                    awaited = awaited.filter(|number| !found.contains(number));
-                    if found.is_empty() && (awaited.is_none() || started.elapsed() > APPEARING) {
+                    awaited.retain(|number| !found.contains(number));
+                    if found.is_empty() && (awaited.is_empty() || started.elapsed() > APPEARING) {
                         return Ok(());
                     }
                     if started.elapsed() > UNREACHABLE {
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     fn belongings(lock: PathBuf) -> Belongings {
-        Belongings { lock, engine: None, ssh: None, creating: None }
+        Belongings { lock, engine: None, ssh: None, creating: BTreeSet::new() }
     }
 
     #[tokio::test]
@@ -187,7 +188,7 @@ mod tests {
     fn what_is_told_reads_back_the_same() {
         let told = Belongings {
             engine: Some("unix:///run/x.sock".into()),
-            creating: Some(3),
+            creating: BTreeSet::from([3, 5]),
             ..belongings("/run/hotcell/owner-x.lock".into())
         };
         let line = serde_json::to_string(&told).unwrap();

@@ -80,13 +80,14 @@ impl Engine {
     ///
     /// # Errors
     /// The engine's refusal of any of the three steps, or its silence. What was created is removed again.
-    pub async fn start(&self, spec: &SandboxSpec) -> Result<(Container, Streams), EngineError> {
+    pub async fn start(&self, spec: &SandboxSpec) -> Result<(Container, Streams), NotStarted> {
         let created = bounded(
             spec.request,
             "create the container",
             self.docker.create_container(None::<CreateContainerOptions>, create_body(spec)),
         )
-        .await?;
+        .await
+        .map_err(|error| NotStarted { may_exist: !matches!(error, EngineError::Refused { .. }), error })?;
         let container = Container {
             docker: self.docker.clone(),
             id: created.id,
@@ -96,13 +97,19 @@ impl Engine {
         };
         match container.attach_and_start().await {
             Ok(streams) => Ok((container, streams)),
-            Err(error) => {
-                // Already said in the log, and the first failure is the one that tells.
-                drop(container.close().await);
-                Err(error)
-            }
+            // The first failure is the one that tells; the other one is in the log.
+            Err(error) => Err(NotStarted { may_exist: container.close().await.is_err(), error }),
         }
     }
+}
+
+/// Why there is no started container.
+#[derive(Debug)]
+pub struct NotStarted {
+    /// What failed.
+    pub error: EngineError,
+    /// Whether there may be a container all the same, now or when the engine gets to it.
+    pub may_exist: bool,
 }
 
 impl Container {

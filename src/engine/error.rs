@@ -19,12 +19,20 @@ pub enum EngineError {
         /// The names looked for.
         names: Vec<String>,
     },
-    /// A request failed.
+    /// The engine would not do what it was asked for.
+    #[error("the engine could not {action}: {message}")]
+    Refused {
+        /// What was asked.
+        action: &'static str,
+        /// The engine's words.
+        message: String,
+    },
+    /// A request failed, and whether the engine did what it was asked for is not known.
     #[error("the engine could not {action}: {message}")]
     Request {
         /// What was asked.
         action: &'static str,
-        /// The engine's words.
+        /// Why there was no answer that says so.
         message: String,
     },
     /// A request was not answered in time.
@@ -70,7 +78,7 @@ impl EngineError {
                  `podman pull docker.io/library/python:3.14-slim` (or `docker pull ...`), MCP_BRIDGE_IMAGE=..."
                     .into()
             }
-            Self::Request { .. } | Self::Timeout { .. } => {
+            Self::Refused { .. } | Self::Request { .. } | Self::Timeout { .. } => {
                 "`hotcell doctor` checks the engine; restarting it often helps".into()
             }
             Self::OwnerLock { .. } => "make that folder writable for you, or set XDG_RUNTIME_DIR".into(),
@@ -78,13 +86,12 @@ impl EngineError {
     }
 
     pub(super) fn request(action: &'static str, error: &bollard::errors::Error) -> Self {
-        let message = match error {
+        match error {
             bollard::errors::Error::DockerResponseServerError { status_code, message } => {
-                format!("{message} (status {status_code})")
+                Self::Refused { action, message: format!("{message} (status {status_code})") }
             }
-            other => with_causes(other),
-        };
-        Self::Request { action, message }
+            other => Self::Request { action, message: with_causes(other) },
+        }
     }
 }
 

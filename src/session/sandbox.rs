@@ -1,5 +1,6 @@
 //! A started sandbox: container, handshake, and frames in both directions.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +13,8 @@ use super::posture::{self, Asked, Weakness};
 use super::runtime::{BOOTSTRAP, bundle};
 use super::watchdog::{Watchdog, Watched};
 use crate::engine::{
-    About, Belongings, Container, ContainerOutput, Engine, EngineError, Owner, Places, SandboxSpec,
-    TMPFS_MIB, find, lock_path,
+    About, Belongings, Container, ContainerOutput, Engine, EngineError, NotStarted, Owner, Places,
+    SandboxSpec, TMPFS_MIB, find, lock_path,
 };
 use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
@@ -84,7 +85,7 @@ pub(super) struct Maker {
     /// Sandboxes that were asked for.
     asked: u64,
     /// The one that the engine has not answered yet.
-    creating: Option<u64>,
+    creating: BTreeSet<u64>,
 }
 
 /// A running sandbox.
@@ -117,7 +118,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 
 impl Maker {
     pub(super) fn new(settings: SandboxSettings, limits: Arc<Limits>) -> Self {
-        Self { settings, limits, engine: None, owner: None, reaped: 0, asked: 0, creating: None }
+        Self { settings, limits, engine: None, owner: None, reaped: 0, asked: 0, creating: BTreeSet::new() }
     }
 
     /// Starts a sandbox and waits for its interpreter.
@@ -145,7 +146,7 @@ impl Maker {
         // The engine first: it may be a process of ours, with its socket beside the lock.
         self.engine = None;
         if let Some(owner) = self.owner.take()
-            && self.creating.is_none()
+            && self.creating.is_empty()
         {
             owner.release();
             self.settings.guardian.tell(NOTHING.into()).await;
@@ -161,12 +162,15 @@ impl Maker {
         self.reaped += reaped;
         let image = image?;
         self.asked += 1;
-        self.creating = Some(self.asked);
         let spec = self.spec(&image)?;
+        self.creating.insert(self.asked);
         self.tell().await;
-        let (container, streams) = engine.start(&spec).await?;
-        self.creating = None;
-        self.tell().await;
+        let started = engine.start(&spec).await;
+        if !matches!(started, Err(NotStarted { may_exist: true, .. })) {
+            self.creating.remove(&self.asked);
+            self.tell().await;
+        }
+        let (container, streams) = started.map_err(|not_started| not_started.error)?;
         let (control, control_inbox) = mpsc::channel(CONTROL_QUEUED_MAX);
         let (data, data_inbox) = mpsc::channel(DATA_QUEUED_MAX);
         let (taken, taken_seen) = watch::channel(0);
@@ -206,7 +210,7 @@ impl Maker {
             Ok(()) => Ok(sandbox),
             Err(failure) => {
                 if sandbox.close().await.is_err() {
-                    self.creating = Some(self.asked);
+                    self.creating.insert(self.asked);
                 }
                 Err(failure)
             }
@@ -264,7 +268,7 @@ impl Maker {
             lock,
             engine: self.engine.as_ref().map(|engine| engine.address.clone()),
             ssh: self.settings.places.ssh.clone(),
-            creating: self.creating,
+            creating: self.creating.clone(),
         };
         match serde_json::to_string(&belongings) {
             Ok(line) => self.settings.guardian.tell(line).await,

@@ -8,6 +8,7 @@ use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
 on_every_engine!(
     an_engine_that_answers_with_errors_or_nonsense_is_quoted_and_asked_again,
+    an_engine_that_takes_a_minute_costs_the_run_ten_seconds_and_leaves_nothing,
     an_engine_that_goes_down_in_a_run_costs_that_run_and_is_found_again,
     a_place_without_an_engine_does_not_hide_one_that_works,
 );
@@ -49,6 +50,26 @@ fn an_engine_that_answers_with_errors_or_nonsense_is_quoted_and_asked_again(engi
         assert!(bridge.ok("1 + 1").starts_with('2'), "{hold:?}");
         assert_eq!(engine.containers_of(&owners).len(), 1, "{hold:?}");
     }
+}
+
+fn an_engine_that_takes_a_minute_costs_the_run_ten_seconds_and_leaves_nothing(engine: &Engine) {
+    let gate = EngineGate::new(engine, Hold::Until("/containers/create"));
+    let home = Home::on(engine).env("MCP_BRIDGE_RUNTIME", &gate.address());
+    let mut bridge = Bridge::start(&home);
+    let id = bridge.send_run(json!({"code": "1"}));
+    gate.wait();
+    // Whatever needs no engine goes on.
+    bridge.request("tools/list", json!({})).unwrap();
+    let reply = bridge.reply(id);
+    let said = "status: error\nerror: the engine did not create the container within 10 s\n";
+    assert!(reply.text.starts_with(said), "{}", reply.text);
+    let owners = home.owners();
+    assert!(bridge.ok("1 + 1").starts_with('2'));
+    // The engine gets at last to what nobody waits for any more.
+    gate.release();
+    bridge.hang_up();
+    bridge.wait(PATIENCE);
+    eventually("no container is left", PATIENCE, || engine.containers_of(&owners).is_empty());
 }
 
 fn an_engine_that_goes_down_in_a_run_costs_that_run_and_is_found_again(engine: &Engine) {
