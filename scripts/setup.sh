@@ -118,6 +118,8 @@ install_for_tests() {
     # The package conflicts with Docker's own, hence by command and not by name.
     command -v dockerd >/dev/null || packages+=(docker.io iptables)
     command -v setpriv >/dev/null || packages+=(util-linux)
+    # A library without a command: a clock that tests can set.
+    compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || packages+=(libfaketime)
     if [ ${#packages[@]} -gt 0 ] && ! can_be_root; then
         say "not installed, so its tests will be named as absent: ${packages[*]} (needs root)"
         return 0

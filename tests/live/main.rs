@@ -4,6 +4,7 @@
 mod support;
 
 mod calls;
+mod clock;
 mod commands;
 mod configuration;
 mod endings;

@@ -9,6 +9,7 @@ on_every_engine!(
     a_saved_function_is_there_in_the_next_session,
     a_saved_function_that_others_can_write_is_left_out,
     a_place_where_nothing_can_be_kept_costs_the_saving_only,
+    a_full_disk_costs_the_saving_only_and_keeps_what_was_saved_before,
 );
 
 const SAVE: &str = "def twice(x):\n    \"Two times x.\"\n    return 2 * x\nsave_tool(twice)";
@@ -54,4 +55,25 @@ fn a_place_where_nothing_can_be_kept_costs_the_saving_only(engine: &Engine) {
         );
         assert_eq!(bridge.ok("twice(21)"), "42", "{place}");
     }
+}
+
+fn a_full_disk_costs_the_saving_only_and_keeps_what_was_saved_before(engine: &Engine) {
+    let home = Home::on(engine).full_folder("MCPs/tools");
+    let mut bridge = Bridge::start(&home).warm();
+    let refused = bridge.run(SAVE);
+    assert!(refused.is_error && refused.text.contains("No space left on device"), "{}", refused.text);
+    assert_eq!(bridge.ok("twice(21)"), "42");
+    // As the program sees it.
+    let folder = format!("/proc/{}/root{}/MCPs/tools", bridge.pid(), home.path().display());
+    let names = || {
+        let entries = std::fs::read_dir(&folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(), ["full"], "no half of a file");
+    std::fs::remove_file(format!("{folder}/full")).unwrap();
+    bridge.ok(SAVE);
+    assert_eq!(names(), ["twice.py"]);
+    std::fs::write(format!("{folder}/full"), vec![0; 64 * 1024]).expect_err("it is full again");
+    assert!(bridge.run(&SAVE.replace("2 * x", "x + x")).is_error);
+    assert!(std::fs::read_to_string(format!("{folder}/twice.py")).unwrap().contains("2 * x"));
 }

@@ -1,6 +1,7 @@
 //! A user's home for one test: configuration, runtime folder and environment, none of them the real ones.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +16,8 @@ pub struct Home {
     dir: Rc<tempfile::TempDir>,
     variables: BTreeMap<String, String>,
     servers: BTreeMap<String, Value>,
-    open_files_max: Option<u32>,
+    /// The program and arguments that start ours, and run before it.
+    launcher: Vec<String>,
 }
 
 impl Home {
@@ -30,7 +32,7 @@ impl Home {
             dir: Rc::new(dir),
             variables: BTreeMap::new(),
             servers: BTreeMap::new(),
-            open_files_max: None,
+            launcher: vec![],
         };
         let text = |path: PathBuf| path.to_str().unwrap().to_owned();
         let (run, socket) = (text(home.path().join("run")), text(home.path().join("no-engine.sock")));
@@ -57,8 +59,29 @@ impl Home {
     }
 
     /// With so few descriptors for the program.
-    pub fn open_files(mut self, max: u32) -> Self {
-        self.open_files_max = Some(max);
+    pub fn open_files(self, max: u32) -> Self {
+        self.launched_by(&["sh"], &format!("ulimit -n {max}"))
+    }
+
+    /// With a folder below the home that is full, to the program and what it starts.
+    pub fn full_folder(self, name: &str) -> Self {
+        let folder = self.path().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let fill = format!(
+            "mount -t tmpfs -o size=64k,mode=700 tmpfs '{0}' && ! cat /dev/zero >'{0}/full' 2>/dev/null",
+            folder.display()
+        );
+        // Root needs no user namespace, and would lose its rights over the files of others in one.
+        let unshare: &[&str] = match nix::unistd::geteuid().is_root() {
+            true => &["unshare", "--mount", "sh"],
+            false => &["unshare", "--mount", "--user", "--map-root-user", "sh"],
+        };
+        self.launched_by(unshare, &fill)
+    }
+
+    fn launched_by(mut self, shell: &[&str], first: &str) -> Self {
+        self.launcher = shell.iter().map(|&part| part.to_owned()).collect();
+        self.launcher.extend(["-c".into(), format!("{first} && exec \"$0\" \"$@\"")]);
         self
     }
 
@@ -89,14 +112,11 @@ impl Home {
 
     /// The program with this environment and nothing else of ours.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = match self.open_files_max {
-            None => Command::new(program("hotcell")),
-            Some(max) => {
-                let mut limited = Command::new("sh");
-                limited.args(["-c", &format!("ulimit -n {max}; exec \"$0\" \"$@\"")]).arg(program("hotcell"));
-                limited
-            }
-        };
+        let mut words: Vec<&OsStr> = self.launcher.iter().map(OsStr::new).collect();
+        let program = program("hotcell");
+        words.push(program.as_os_str());
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
         command.args(arguments).env_clear().envs(&self.variables).current_dir(self.path());
         command
     }
