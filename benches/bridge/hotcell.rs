@@ -74,7 +74,27 @@ fn starts(engine: &'static Engine, figures: &mut Figures) {
     figures.add(&format!("floor: {}, first line", command.name), by_command, "ms");
     let cold = Samples::new(cold).p50_ms();
     figures.judge("first run without prewarm, p50", cold, "ms", AtMost(1.3 * by_command));
+    let mut bridge = Bridge::start(&home).warm();
+    let defences = number(&mut bridge, FILTER_AND_POSTURE) * 1000.0;
+    figures.judge("of that: the interpreter's filter and the posture", defences, "ms", AtMost(10.0));
 }
+
+/// What a start does for its system call filter and its handshake, done again by itself: its modules are compiled and
+/// run, the posture is read, the filter is made and installed.
+const FILTER_AND_POSTURE: &str = "import os, sys, time
+from hotcell_sandbox.kernel import filter_system_calls
+bundle = next(finder for finder in sys.meta_path if hasattr(finder, 'sources'))
+def spent():
+    start, spaces = time.perf_counter(), []
+    for name in ('posture', 'seccomp'):
+        spaces.append({'__name__': 'hotcell_sandbox.' + name, '__package__': 'hotcell_sandbox'})
+        exec(compile(bundle.sources[f'hotcell_sandbox/{name}.py'], name, 'exec'), spaces[-1])
+    posture, seccomp = spaces
+    posture['posture']([])
+    posture['worker_posture'](os.getpid())
+    filter_system_calls(seccomp['packed'](seccomp['program'](os.uname().machine, os.getppid())))
+    return time.perf_counter() - start
+print(min(spent() for _ in range(5)))";
 
 fn runs_and_calls(engine: &Engine, bridge: &mut Bridge, figures: &mut Figures) {
     let (mut echo, mut server) = (Echo::start(engine), Direct::start());
