@@ -19,7 +19,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test probes chaos soak fuzz bench search-bench image engines-up engines-down
+.PHONY: help demo test probes chaos soak fuzz bench search-bench tokens image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -59,6 +59,9 @@ bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; J
 
 search-bench: ## measure the search on the committed tools and queries, or on TOOLS=file QUERIES=file
 	TOOLS='$(TOOLS)' QUERIES='$(QUERIES)' cargo bench --locked --bench search
+
+tokens: ## count what a model reads of all servers' tools, and of hotcell; TOOLS=file counts others besides
+	TOOLS='$(TOOLS)' cargo bench --locked --bench tokens
 
 image: ## build the sandbox image and load it into this user's engine
 	sandbox-image/build.sh

@@ -3,6 +3,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../tokens/listing.rs"]
+mod listing;
+
 // Of `make soak`, which has no harness of its own.
 #[path = "../soak/checks.rs"]
 mod checks;
@@ -23,3 +26,4 @@ mod search;
 mod soak_checks;
 mod start;
 mod tidy;
+mod tokens;
