@@ -19,7 +19,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test probes chaos soak fuzz bench search-bench tokens image engines-up engines-down
+.PHONY: help demo test probes ux-transcripts chaos soak fuzz bench search-bench tokens image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -51,6 +51,11 @@ probes: ## try on every engine what sandboxed code may try, show that each succe
 	cargo build --locked --bin hotcell --example fixture_server
 	cargo test --locked --test probes -- --ignored --nocapture
 	cargo test --locked --test live -- --ignored
+
+ux-transcripts: ## replay situations as a model meets them, and compare each reply with the reviewed one; BLESS=1 rewrites them
+	scripts/setup.sh engines-up
+	cargo build --locked --bin hotcell --example fixture_server
+	cargo test --locked --test ux -- --nocapture
 
 bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; JSON in target/bench.json
 	scripts/setup.sh engines-up

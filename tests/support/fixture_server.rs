@@ -63,6 +63,8 @@ struct Flags {
     stderr_noise: bool,
     /// The last page of tools leads to the first again.
     looping_cursor: bool,
+    /// Lists the tools of this server in `tests/search/tools.jsonl` instead of its own.
+    publishes: Option<String>,
     /// So many tools on one page, and no others.
     tools: usize,
     /// `crash` begins an answer.
@@ -153,6 +155,7 @@ fn flags() -> Result<Flags, String> {
                 flags.stderr_flood = arguments.next().and_then(|n| n.parse().ok()).ok_or(argument)?;
             }
             "--endless-line" => flags.endless_line = true,
+            "--publishes" => flags.publishes = Some(arguments.next().ok_or(argument)?),
             "--looping-cursor" => flags.looping_cursor = true,
             "--tools" => flags.tools = arguments.next().and_then(|n| n.parse().ok()).ok_or(argument)?,
             "--half-a-line" => flags.half_a_line = true,
@@ -317,6 +320,9 @@ impl Server {
             names = AWKWARD_NAMES.map(str::to_owned).to_vec();
         }
         let mut tools: Vec<Value> = names.iter().map(|name| tool(name)).collect();
+        if let Some(server) = &self.flags.publishes {
+            tools = published(server);
+        }
         if !self.flags.attacks.is_empty() {
             tools = self.flags.attacks.iter().flat_map(Attack::tools).collect();
         }
@@ -608,6 +614,14 @@ fn tool(name: &str) -> Value {
         tool["annotations"] = json!({"readOnlyHint": true});
     }
     tool
+}
+
+/// What a real server of that name lists.
+fn published(server: &str) -> Vec<Value> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/search/tools.jsonl");
+    let lines = std::fs::read_to_string(file).expect("the committed tools are there");
+    let tools = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
+    tools.filter(|tool| tool["server"] == server).collect()
 }
 
 fn text(text: &str) -> Value {
