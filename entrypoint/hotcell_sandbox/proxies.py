@@ -28,7 +28,7 @@ class ToolFunction:
 
     def __call__(self, /, *positional: object, **arguments: Any) -> Coroutine[Any, Any, Any]:
         self._keywords_only(positional)
-        return self._calls.call(self._server, self._tool, arguments)
+        return self._calls.later(self._server, self._tool, arguments)
 
     def sync(self, /, *positional: object, **arguments: Any) -> Any:
         self._keywords_only(positional)

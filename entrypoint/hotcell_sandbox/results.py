@@ -9,8 +9,8 @@ from binascii import a2b_base64
 from json.decoder import JSONDecoder
 from typing import Any
 
-from .figures import IMAGES
 from .frames import DEPTH_MAX, Frame, deeper_than
+from .images import IMAGES
 
 _MIME_TYPE_CHARACTERS_MAX = 100
 _loads = JSONDecoder().decode

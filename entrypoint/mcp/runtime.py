@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hotcell_sandbox.calls import Calls
+from hotcell_sandbox.output_record import OutputRecord
+from hotcell_sandbox.pictures import show
 from hotcell_sandbox.results import MCPError, ToolError
 from hotcell_sandbox.saved_tools import source_of
 
@@ -25,6 +27,7 @@ __all__ = [
     "describe_server_sync",
     "discovered_servers",
     "discovered_servers_sync",
+    "last_output",
     "list_loaded_server_metadata",
     "list_loaded_server_metadata_sync",
     "list_servers",
@@ -37,15 +40,28 @@ __all__ = [
     "save_tool_sync",
     "search_tool_docs",
     "search_tool_docs_sync",
+    "show",
 ]
 
 _calls: Calls
+_record: OutputRecord
 
 
 def use(calls: Calls) -> None:
     """For the runtime itself, at its start."""
     global _calls
     _calls = calls
+
+
+def read_from(record: OutputRecord) -> None:
+    """For the runtime itself, at its start."""
+    global _record
+    _record = record
+
+
+def last_output() -> str:
+    """All that the run before this one wrote to stdout and stderr: what its reply had to cut stands here."""
+    return _record.last_run()
 
 
 async def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = None) -> Any:

@@ -88,16 +88,39 @@ def test_shown_image_is_among_those_of_the_run_that_shows_it(sandbox: Sandbox) -
     assert (failed["outcome"], len(failed["images"]), failed["notes"]) == ("raised", 1, [])
 
 
-def test_images_beyond_the_bounds_are_named(sandbox: Sandbox) -> None:
+def test_images_beyond_the_bounds_are_files_that_are_named(sandbox: Sandbox) -> None:
+    bounds = "a reply shows 4 images of 2 MB in all"
     show = "b = mcp_a.t.sync()\nb.show()\n"
     done = sandbox.run(show + show, ("a",), lambda call: image(b"P" * 900_000))
     assert len(done["images"]) == 1
-    bounds = "(at most 4 and 2,000,000 bytes of base64 per run); keep them with .save(path)"
-    assert done["notes"] == [f"images left out: image/png of 900,000 bytes {bounds}"]
-    done = sandbox.run("b = mcp_a.t.sync()\nfor _ in range(4 + 7): b.show()", ("a",), lambda call: image(b"P"))
+    saved = re.fullmatch(rf"images saved as files: (/\w+/image-1-2.png) \({bounds}\)", done["notes"][0])
+    assert saved
+    assert sandbox.run(f"import os\nlen(open({saved[1]!r}, 'rb').read()), os.remove({saved[1]!r})")["value"] == (
+        "(900000, None)"
+    )
+    done = sandbox.run("b = mcp_a.t.sync()\nfor _ in range(4 + 16 + 7): b.show()", ("a",), lambda call: image(b"P"))
     assert len(done["images"]) == 4
-    names = ", ".join(["image/png of 1 bytes"] * 5)
-    assert done["notes"] == [f"images left out: {names} and 2 more {bounds}"]
+    assert done["notes"][0].count("/image-3-") == 16
+    assert done["notes"][1:] == [f"images left out: 7 ({bounds}, and saves 16)"]
+    files = re.findall(r"/\w+/image-3-\d+.png", done["notes"][0])
+    assert sandbox.run(f"for file in {files}: os.remove(file)")["outcome"] == "finished"
+
+
+def test_image_that_no_client_shows_is_a_file(sandbox: Sandbox) -> None:
+    done = sandbox.run("mcp_a.t.sync().show()", ("a",), lambda call: image(b"<svg/>", "image/svg+xml"))
+    saved = re.match(r"images saved as files: (/\w+/image-1-1.svg) ", done["notes"][0])
+    assert saved and done["images"] == []
+    assert sandbox.run(f"import os\nopen({saved[1]!r}).read(), os.remove({saved[1]!r})")["value"] == "('<svg/>', None)"
+
+
+def test_call_without_await_is_noted_with_its_tool(sandbox: Sandbox) -> None:
+    advice = "put `await` before it, or use .sync(...)"
+    done = sandbox.run("mcp_a.t(x=1)\nx = mcp_a.u()\ny = mcp_a.u()\nprint(1)", ("a",))
+    assert done["notes"] == [f"called without `await`, hence not sent: a.t, a.u × 2; {advice}"]
+    assert "coroutine 'a.t' was never awaited" in done["stderr"]
+    assert sandbox.run("await x, await y", ("a",), lambda call: text("1"))["notes"] == []
+    assert sandbox.run("mcp_a.t()", ("a",))["notes"] == [f"called without `await`, hence not sent: a.t; {advice}"]
+    assert sandbox.run("z = mcp_a.t()", ("a",))["bound"] == ["z: coroutine, not awaited: z = await …"]
 
 
 def test_only_images_can_be_shown(sandbox: Sandbox) -> None:
