@@ -19,7 +19,7 @@ _ARGUMENTS_MAX = 12
 
 _Assignment = ast.Assign | ast.AnnAssign | ast.AugAssign
 _Import = ast.Import | ast.ImportFrom
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_BINDING = _Assignment | _Import | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def bound_names(body: Sequence[ast.stmt], code: str) -> list[str]:
@@ -29,7 +29,7 @@ def bound_names(body: Sequence[ast.stmt], code: str) -> list[str]:
     """
     if not body or code.rstrip().endswith(";"):
         return []
-    if all(isinstance(statement, _Assignment | _Import | _Definition) or _is_docstring(statement) for statement in body):
+    if all(isinstance(statement, _BINDING) or _is_docstring(statement) for statement in body):
         shown = [statement for statement in body if not isinstance(statement, _Import)] or list(body)
     elif isinstance(body[-1], _Assignment):
         shown = [body[-1]]

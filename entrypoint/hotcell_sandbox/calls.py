@@ -118,7 +118,7 @@ class Calls:
         with self._lock:
             self.unsent[name] = self.unsent.get(name, 0) + 1
         call = self._awaited(name, server, tool, arguments)
-        call.__qualname__ = name  # what Python's own warning calls it
+        call.__qualname__ = name  # type: ignore[attr-defined] # what Python's own warning calls it
         return call
 
     async def _awaited(self, name: str, server: str, tool: str, arguments: object) -> Any:
@@ -325,7 +325,7 @@ def _set_results(futures: list[tuple[Future[Frame], Frame]]) -> None:
 
 
 def _never_awaited(unsent: dict[str, int]) -> str:
-    shown = [f"{name} × {count}" if count > 1 else name for name, count in list(unsent.items())[:_NAMES_MAX]]
+    shown = [f"{name} x {count}" if count > 1 else name for name, count in list(unsent.items())[:_NAMES_MAX]]
     more = f" and {len(unsent) - _NAMES_MAX} more" if len(unsent) > _NAMES_MAX else ""
     return f"called without `await`, hence not sent: {', '.join(shown)}{more}; put `await` before it, or use .sync(...)"
 

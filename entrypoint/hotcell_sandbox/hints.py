@@ -25,11 +25,11 @@ _PACKAGES_MAX = 30
 _OWN_FOLDERS = ("/workspace", "/tmp")
 _INSIDE = ("/dev", "/etc", "/lib", "/proc", "/run", "/sys", "/usr", "/var")
 _NETWORK_CLIENTS = frozenset(
-    ("aiohttp", "boto3", "ftplib", "grpc", "httplib2", "httpx", "paramiko", "pycurl", "requests", "urllib3", "websockets")
+    ("aiohttp", "boto3", "ftplib", "grpc", "httplib2", "httpx", "paramiko", "requests", "urllib3", "websockets")
 )
 _NETWORK_FILES = ("/socket.py", "/http/client.py", "/ssl.py")
-_PIP = re.compile(r"\bpip3?\b['\"\s,]+install\b|\b(conda|uv|apt|apt-get)\s+(add|install)\b")
-_OTHER_LANGUAGES = {"true": "True", "false": "False", "null": "None", "undefined": "None", "none": "None", "NULL": "None"}
+_PIP = re.compile(r"\bpip3?\b['\"\s,]+install\b|\b(conda|apt|apt-get)\s+install\b")
+_OTHER_LANGUAGES = {"true": "True", "false": "False", "null": "None", "none": "None", "undefined": "None"}
 
 NO_NETWORK = (
     "there is no network in here: call a tool of a server instead; "
@@ -38,7 +38,9 @@ NO_NETWORK = (
 NO_INSTALL = "packages cannot be installed, there is no network in here"
 AWAIT = "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...)"
 NO_AWAIT = "this is no coroutine: leave out `await`, which .sync(...) and plain functions do not need"
-NO_FILES = "files of the host are not in here: read them with a tool of a server; /workspace and /tmp are this sandbox's own"
+NO_FILES = (
+    "files of the host are not in here: read them with a tool of a server; /workspace and /tmp are this sandbox's own"
+)
 NO_INPUT = "nobody can answer input() in here: put the value into the code"
 NO_MAGIC = "this is plain Python, no notebook: lines with ! or % do not work; use subprocess, or Python itself"
 NO_FENCE = "send bare Python, without Markdown fences"
@@ -124,7 +126,7 @@ def _of_import(error: ImportError) -> str:
         top = name.partition(".")[0]
         if not top or top in sys.modules:
             return ""
-        near = _near(top, sys.stdlib_module_names | set(_installed()))
+        near = _near(top, _installed()) or _near(top, sys.stdlib_module_names)
         return near or f"{NO_INSTALL}; {_packages()}"
     module, wanted = sys.modules.get(name), getattr(error, "name_from", None) or _wanted(str(error))
     return _near(wanted, dir(module)) if module is not None and wanted else ""
@@ -202,7 +204,8 @@ def _installed() -> list[str]:
             continue
         for name in found:
             stem, _, ending = name.partition(".")
-            if stem.isidentifier() and not stem.startswith("_") and (not ending or ending == "py" or ending.endswith(".so")):
+            is_module = not ending or ending == "py" or ending.endswith(".so")
+            if is_module and stem.isidentifier() and not stem.startswith("_"):
                 names.add(stem)
     return sorted(names)
 

@@ -34,5 +34,5 @@ def within(seconds: float, make: Callable[[], str]) -> str:
         signal(SIGALRM, SIG_DFL if before is None else before)
 
 
-def _ring(number: int, frame: object) -> NoReturn:
+def _ring(_number: int, _frame: object) -> NoReturn:
     raise TooSlow

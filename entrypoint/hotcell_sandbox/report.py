@@ -19,6 +19,7 @@ TRACEBACK_FRAMES_MAX = 4_000
 SOURCES_CHARACTERS_MAX = 8_000_000
 SOURCES_MAX = 1_000
 
+
 class Sources:
     """The code of past runs, so that tracebacks and inspect.getsource find it; the oldest is forgotten."""
 

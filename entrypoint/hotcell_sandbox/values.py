@@ -23,7 +23,7 @@ _SHARE_MIN = 80
 _REPR_SECONDS_MAX = 2.0
 _SORTED_MAX = 1_000
 _PLAIN = frozenset((int, float, complex, bool, type(None)))
-_TEXTS = (str.__repr__, bytes.__repr__, bytearray.__repr__)
+_TEXTS: tuple[object, ...] = (str.__repr__, bytes.__repr__, bytearray.__repr__)
 # A subclass that prints like its base is shown like it, as the results of calls are.
 _BRACKETS: dict[object, tuple[str, str]] = {
     list.__repr__: ("[", "]"),
@@ -117,7 +117,8 @@ class _Layout:
         if flat is not None:
             return flat
         self._parents.append(id(value))
-        parts, used, indent = [], 0, indent + len(opening)
+        parts: list[str] = []
+        used, indent = 0, indent + len(opening)
         for key, item in islice(_items(value), _ITEMS_MAX):
             left = room - used
             if parts and left <= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import re
 from pathlib import Path
@@ -116,7 +117,7 @@ def test_image_that_no_client_shows_is_a_file(sandbox: Sandbox) -> None:
 def test_call_without_await_is_noted_with_its_tool(sandbox: Sandbox) -> None:
     advice = "put `await` before it, or use .sync(...)"
     done = sandbox.run("mcp_a.t(x=1)\nx = mcp_a.u()\ny = mcp_a.u()\nprint(1)", ("a",))
-    assert done["notes"] == [f"called without `await`, hence not sent: a.t, a.u × 2; {advice}"]
+    assert done["notes"] == [f"called without `await`, hence not sent: a.t, a.u x 2; {advice}"]
     assert "coroutine 'a.t' was never awaited" in done["stderr"]
     assert sandbox.run("await x, await y", ("a",), lambda call: text("1"))["notes"] == []
     assert sandbox.run("mcp_a.t()", ("a",))["notes"] == [f"called without `await`, hence not sent: a.t; {advice}"]
@@ -222,7 +223,7 @@ def test_module_of_a_server_has_the_metadata_of_its_tools(sandbox: Sandbox) -> N
     tools = [{"name": "t-1", "alias": "t_1", "description": "One."}, {"name": "t", "alias": "t", "description": ""}]
     code = "from mcp.servers.a import TOOLS, TOOL_MAP\nTOOLS, TOOL_MAP, mcp.servers.a.__all__"
     expected = (tools, {"t_1": tools[0], "t": tools[1]}, ["t_1", "t"])
-    assert sandbox.run(code, ("a",), lambda call: tools)["value"] == repr(expected)
+    assert ast.literal_eval(sandbox.run(code, ("a",), lambda call: tools)["value"]) == expected
 
 
 def test_docstring_of_a_tool_is_its_description(sandbox: Sandbox) -> None:
