@@ -82,6 +82,8 @@ pub struct Limits {
     pub signature_chars_max: usize,
     /// Longest text of one reply to the client, in characters.
     pub reply_chars_max: usize,
+    /// Longest part of it that tells of an exception: its traceback and hint, in characters.
+    pub error_chars_max: usize,
     /// Largest source of one saved tool.
     pub saved_tool_bytes_max: usize,
     /// Saved tools that are kept.
@@ -132,6 +134,7 @@ impl Default for Limits {
             description_chars_max: 4_000,
             signature_chars_max: 1_000,
             reply_chars_max: 16_000,
+            error_chars_max: 1_500,
             saved_tool_bytes_max: 256 * KIB,
             saved_tools_max: 1000,
             shutdown: Duration::from_millis(2500),

@@ -44,7 +44,7 @@ pub(super) async fn run(config: Config, files: ServerFiles, arguments: cli::Run)
     };
     let rooms = Rooms::build(&config, files);
     let (progress, _unheard) = mpsc::channel(1);
-    let asked = RunAsked { request, cancel: CancellationToken::new(), progress };
+    let asked = RunAsked { request, cancel: CancellationToken::new(), progress, output: None };
     let code = tokio::select! {
         report = rooms.session.run(asked) => match report {
             Ok(report) => print(&report),

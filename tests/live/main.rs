@@ -18,6 +18,7 @@ mod limits;
 mod output;
 mod own_podman;
 mod posture;
+mod readable;
 mod real_servers;
 mod replies;
 mod saved_tools;

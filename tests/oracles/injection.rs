@@ -108,6 +108,7 @@ fn in_replies_attacks_are_escaped_bounded_text_that_changes_no_verdict() {
             message: text.clone(),
             traceback: text.clone(),
             line: None,
+            hint: text.clone(),
         };
         for (outcome, is_error) in [(RunOutcome::Finished, false), (RunOutcome::Raised(error()), true)] {
             let report = said(text, outcome);
@@ -118,9 +119,9 @@ fn in_replies_attacks_are_escaped_bounded_text_that_changes_no_verdict() {
                 assert_eq!(reply.is_error(), is_error, "{}", attack.name);
                 let status = if is_error { "error" } else { "success" };
                 assert_eq!(reply.structured["status"], status, "{}", attack.name);
+                assert!(shown.chars().count() <= limits.reply_chars_max, "{} as {mode:?}", attack.name);
                 match mode {
                     OutputMode::Compact => {
-                        assert!(shown.chars().count() <= limits.reply_chars_max, "{}", attack.name);
                         assert!(
                             !is_error || shown.starts_with("status: error\n"),
                             "{}: {shown}",
@@ -148,6 +149,7 @@ fn said(text: &str, outcome: RunOutcome) -> RunReport {
             ..Output::default()
         },
         value: Some(text.to_owned()),
+        bound: vec![text.to_owned()],
         images: vec![],
         state: StateNote::Kept,
         notes: vec![text.to_owned()],
