@@ -142,7 +142,8 @@ fn assembled(above: &str, report: &RunReport, below: &str, limits: &Limits) -> S
 
 /// The traceback and the hint of an exception, together within their bound.
 fn raised_part(raised: &PythonError, limits: &Limits) -> String {
-    let hint = if raised.hint.is_empty() { String::new() } else { format!("\nhint: {}", inert(&raised.hint)) };
+    let hint =
+        if raised.hint.is_empty() { String::new() } else { format!("\nhint: {}", inert(&raised.hint)) };
     let traceback = match raised.traceback.trim_end() {
         "" => format!("{}: {}", raised.class, raised.message),
         traceback => traceback.to_owned(),

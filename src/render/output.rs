@@ -55,7 +55,8 @@ impl Written {
         let mut before: Option<OutputStream> = None;
         let mut ends_line = true;
         for chunk in &mut self.chunks {
-            let is_marked = before.map_or(chunk.stream == OutputStream::Stderr, |before| before != chunk.stream);
+            let is_marked =
+                before.map_or(chunk.stream == OutputStream::Stderr, |before| before != chunk.stream);
             if is_marked {
                 let mark = if chunk.stream == OutputStream::Stderr { "[stderr]" } else { "[stdout]" };
                 let feed = if ends_line { "" } else { "\n" };
@@ -114,7 +115,9 @@ impl Written {
             return format!("… {left_out} characters left out here …\n");
         }
         let to = to.map(|to| format!("-{to}")).unwrap_or_default();
-        format!("… {left_out} characters left out here: print(runtime.last_output()[{from}:{to}]) shows them …\n")
+        format!(
+            "… {left_out} characters left out here: print(runtime.last_output()[{from}:{to}]) shows them …\n"
+        )
     }
 }
 
@@ -152,8 +155,10 @@ mod tests {
     fn written(pieces: &[(OutputStream, &str)]) -> Written {
         let mut report =
             RunReport::not_started(ToolFault::new(crate::run::FaultCode::Internal, "none of this matters"));
-        report.output.pieces =
-            pieces.iter().map(|(stream, text)| OutputPiece { stream: *stream, text: (*text).into() }).collect();
+        report.output.pieces = pieces
+            .iter()
+            .map(|(stream, text)| OutputPiece { stream: *stream, text: (*text).into() })
+            .collect();
         Written::of(&report)
     }
 
@@ -185,7 +190,8 @@ mod tests {
     fn one_stream_is_cut_where_all_output_has_the_rest() {
         use OutputStream::{Stderr, Stdout};
         let err = "e".repeat(10_000);
-        let lines = written(&[(Stdout, "before\n"), (Stderr, &err), (Stdout, "after")]).lines_of(Stderr, 1_000);
+        let lines =
+            written(&[(Stdout, "before\n"), (Stderr, &err), (Stdout, "after")]).lines_of(Stderr, 1_000);
         let (from, to) = bounds(&lines.join("\n"));
         assert!(from > "before\n".len() && to > "after".len(), "{from} {to}");
         assert_eq!(lines.concat().matches('e').count() - "before".matches('e').count(), {

@@ -188,7 +188,11 @@ fn an_errors_part_of_the_reply_keeps_its_bound() {
     let raised = PythonError {
         class: "ValueError".into(),
         message: "m".repeat(16_000),
-        traceback: format!("Traceback (most recent call last):\n{}ValueError: {}", "  line\n".repeat(900), "m".repeat(16_000)),
+        traceback: format!(
+            "Traceback (most recent call last):\n{}ValueError: {}",
+            "  line\n".repeat(900),
+            "m".repeat(16_000)
+        ),
         line: Some(7),
         hint: "this is what helps".into(),
     };

@@ -95,7 +95,8 @@ fn of_report(report: &RunReport, limits: &Limits, room: usize) -> Value {
     match &report.outcome {
         RunOutcome::Raised(raised) => {
             let hint = inert(&raised.hint);
-            let traceback = limits.error_chars_max.saturating_sub(ERROR_LINE_CHARS_MAX + hint.chars().count());
+            let traceback =
+                limits.error_chars_max.saturating_sub(ERROR_LINE_CHARS_MAX + hint.chars().count());
             fields.insert("traceback".into(), json!(fitted(&inert(&raised.traceback), traceback)));
             if !hint.is_empty() {
                 fields.insert("hint".into(), json!(hint));

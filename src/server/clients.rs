@@ -15,7 +15,8 @@ const REPLY_CHARS: [(&str, usize); 1] = [
 /// The limits for replies to a client of this name.
 pub(super) fn limits<'a>(limits: &'a Limits, client: &str) -> Cow<'a, Limits> {
     let name = client.to_ascii_lowercase();
-    match REPLY_CHARS.iter().find(|(known, chars)| name.starts_with(known) && *chars < limits.reply_chars_max) {
+    match REPLY_CHARS.iter().find(|(known, chars)| name.starts_with(known) && *chars < limits.reply_chars_max)
+    {
         Some((_, chars)) => Cow::Owned(Limits { reply_chars_max: *chars, ..limits.clone() }),
         None => Cow::Borrowed(limits),
     }

@@ -139,7 +139,8 @@ impl Face {
 impl ServerHandler for Face {
     fn get_info(&self) -> ServerConfig {
         #[expect(deprecated, reason = "as above")]
-        let capabilities = ServerCapabilities::builder().enable_logging().enable_tools().enable_resources().build();
+        let capabilities =
+            ServerCapabilities::builder().enable_logging().enable_tools().enable_resources().build();
         let about = Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities).with_server_info(about)
     }

@@ -133,7 +133,10 @@ mod tests {
         .await;
         let chars: usize = sent.iter().map(|piece| piece.text.chars().count()).sum();
         assert!(sent.iter().all(|piece| piece.text.chars().count() <= MESSAGE_CHARS_MAX));
-        assert!((RUN_CHARS_MAX - MESSAGE_CHARS_MAX..=RUN_CHARS_MAX + LAST_WORDS.len()).contains(&chars), "{chars}");
+        assert!(
+            (RUN_CHARS_MAX - MESSAGE_CHARS_MAX..=RUN_CHARS_MAX + LAST_WORDS.len()).contains(&chars),
+            "{chars}"
+        );
         assert_eq!(sent.last().unwrap().text, LAST_WORDS);
     }
 }

@@ -3,9 +3,9 @@
 //! What is worth one, and how often, is decided by `progress` and `live_output`.
 
 use rmcp::RoleServer;
-use rmcp::model::{ProgressNotificationParam, ProgressToken};
 #[expect(deprecated, reason = "clients of all versions up to now set a level")]
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::Peer;
 
 use crate::run::{OutputPiece, OutputStream};

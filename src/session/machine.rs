@@ -17,7 +17,8 @@ use crate::limits::Limits;
 use crate::names::{CallId, RunId, ServerName};
 use crate::protocol::{CallFrame, DoneFrame, Dropped, FromSandbox, FromSupervisor, FromWorker, ToSupervisor};
 use crate::run::{
-    CallOutcome, FaultCode, FreshReason, PythonError, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault,
+    CallOutcome, FaultCode, FreshReason, PythonError, RunOutcome, RunReport, RunRequest, SandboxLoss,
+    StateNote, ToolFault,
 };
 use crate::text;
 
@@ -381,7 +382,9 @@ impl Machine {
         self.idle(now);
         self.last_done = run.id.0;
         let Ending { outcome, value, bound, images, mut notes } = Ending::of(done, &self.limits);
-        if let (Some(Cause::TimedOut), RunOutcome::Raised(PythonError { line: Some(line), .. })) = (cause, &outcome) {
+        if let (Some(Cause::TimedOut), RunOutcome::Raised(PythonError { line: Some(line), .. })) =
+            (cause, &outcome)
+        {
             notes.push(&format!("it was interrupted at line {line} of the code"));
         }
         let outcome = cause.map_or(outcome, |cause| self.ended_by(cause));

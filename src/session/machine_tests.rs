@@ -203,9 +203,17 @@ fn a_timeout_interrupts_first_and_keeps_the_variables() {
     bench.output("part");
     bench.wait();
     assert_eq!(bench.effects(), ["interrupt", "end calls"]);
-    bench.done(DoneOutcome::Interrupted { error: None });
+    let error = PythonError {
+        class: "KeyboardInterrupt".into(),
+        message: String::new(),
+        traceback: "Traceback".into(),
+        line: Some(3),
+        hint: String::new(),
+    };
+    bench.done(DoneOutcome::Interrupted { error: Some(error) });
     let report = bench.report();
     assert_eq!((report.outcome, report.state), (RunOutcome::TimedOut { after: TIMEOUT }, StateNote::Kept));
+    assert_eq!(report.notes, ["it was interrupted at line 3 of the code"]);
     assert_eq!(written(&report.output), "part");
     assert!(bench.machine.takes_runs());
 }
@@ -616,7 +624,8 @@ fn what_is_no_picture_is_left_out() {
     };
     let images = vec![image("text/html", "YQ=="), image("image/png", "!!"), image("image/png", "YQ==")];
     let run = bench.asked.unwrap();
-    let done = DoneFrame { run, outcome: DoneOutcome::Finished, value: None, images, notes: vec![] };
+    let done =
+        DoneFrame { run, outcome: DoneOutcome::Finished, value: None, bound: vec![], images, notes: vec![] };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
     assert_eq!(report.images, [image("image/png", "YQ==")]);
@@ -649,8 +658,7 @@ fn forged_texts_and_calls_are_bounded() {
     assert_eq!(report.notes.len(), notes::COUNT_MAX);
     assert!(report.notes.iter().all(|note| note.chars().count() == notes::CHARS_MAX));
     let RunOutcome::Raised(error) = report.outcome else { panic!("raised") };
-    let lengths =
-        [error.class, error.message, error.traceback, error.hint].map(|text| text.chars().count());
+    let lengths = [error.class, error.message, error.traceback, error.hint].map(|text| text.chars().count());
     assert_eq!(lengths, [200, 16_000, 64_000, 500]);
     assert_eq!(report.bound.iter().map(|line| line.chars().count()).collect::<Vec<_>>(), [200; 16]);
 }

@@ -24,7 +24,9 @@ fn values_and_names_of_real_libraries_are_shown(engine: &Engine) {
         "DataFrame 2 x 2 [id int64, price float64]\n   id  price\n0   0    1.0\n1   1    1.0"
     );
     let shown = bridge.ok("df");
-    assert!(shown.starts_with("DataFrame 1,200 x 2 [id int64, price float64]\n        id  price\n0        0    1.0\n"));
+    assert!(shown.starts_with(
+        "DataFrame 1,200 x 2 [id int64, price float64]\n        id  price\n0        0    1.0\n"
+    ));
     assert!(shown.ends_with("\n1199  1199    1.0") && shown.lines().count() == 13, "{shown}");
     assert_eq!(
         bridge.ok("s = df['price']\na = np.zeros((1000, 3))"),
@@ -114,16 +116,31 @@ fn errors_say_what_helps(engine: &Engine) {
     let mut bridge = Bridge::start(&home).warm();
     for (code, hint) in [
         ("import requests", "hint: there is no network in here: call a tool of a server instead; "),
-        ("import urllib.request\nurllib.request.urlopen('http://example.org')", "hint: there is no network in here"),
+        (
+            "import urllib.request\nurllib.request.urlopen('http://example.org')",
+            "hint: there is no network in here",
+        ),
         ("await asyncio.open_connection('example.org', 80)", "hint: there is no network in here"),
         ("import socket\nsocket.create_connection(('10.0.0.1', 80), 1)", "hint: there is no network in here"),
-        ("import sklearn", "hint: packages cannot be installed, there is no network in here; what is here besides the standard library: "),
-        ("import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'pip', 'install', 'x'], check=True)", "note: packages cannot be installed"),
-        ("!pip install polars", "hint: packages cannot be installed, there is no network in here; what is here"),
+        (
+            "import sklearn",
+            "hint: packages cannot be installed, there is no network in here; what is here besides the standard library: ",
+        ),
+        (
+            "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'pip', 'install', 'x'], check=True)",
+            "note: packages cannot be installed",
+        ),
+        (
+            "!pip install polars",
+            "hint: packages cannot be installed, there is no network in here; what is here",
+        ),
         ("open('/home/me/data.csv')", "hint: files of the host are not in here: "),
         ("import pandas as pd\npd.read_csv('data.csv')", "hint: files of the host are not in here: "),
         ("open('/etc/x', 'w')", "hint: only /workspace and /tmp can be written to"),
-        ("r = mcp_fixture.echo(text='1')\nr['x']", "hint: a coroutine was used as if it were its result: put `await` before the call"),
+        (
+            "r = mcp_fixture.echo(text='1')\nr['x']",
+            "hint: a coroutine was used as if it were its result: put `await` before the call",
+        ),
         ("input('? ')", "hint: nobody can answer input() in here"),
         ("pandas_frame = 1\npanda_frame", "hint: did you mean pandas_frame?"),
     ] {
