@@ -59,9 +59,10 @@ pub(super) fn within(
     limits: &Limits,
     write: impl Fn(&Value) -> String,
 ) -> (Value, String) {
+    let written = Written::of(report);
     let mut room = limits.reply_chars_max;
     loop {
-        let value = of_report(report, limits, room);
+        let value = of_report(report, &written, limits, room);
         let text = write(&value);
         let chars = text.chars().count();
         if chars <= limits.reply_chars_max || room == 0 {
@@ -73,7 +74,7 @@ pub(super) fn within(
 }
 
 /// The report as data: streams by line, and streams, value and notes together about as long as `room`, in characters.
-fn of_report(report: &RunReport, limits: &Limits, room: usize) -> Value {
+fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize) -> Value {
     let mut fields = Map::new();
     fields.insert("status".into(), json!(status(report)));
     fields.insert("summary".into(), json!(summary(report)));
@@ -81,7 +82,6 @@ fn of_report(report: &RunReport, limits: &Limits, room: usize) -> Value {
         fields.insert("exitCode".into(), json!(exit_code));
     }
     insert_lines(&mut fields, "servers", servers(report));
-    let written = Written::of(report);
     for (key, stream) in [("stdout", OutputStream::Stdout), ("stderr", OutputStream::Stderr)] {
         insert_lines(&mut fields, key, written.lines_of(stream, room));
     }
