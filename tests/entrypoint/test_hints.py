@@ -162,7 +162,8 @@ def test_syntax_error_shows_its_line_and_a_caret(sandbox: Sandbox) -> None:
     error = sandbox.run("x = 1\nfor y in range(3)\n    print(y)")["error"]
     assert (error["type"], error["line"]) == ("SyntaxError", 2)
     assert error["traceback"] == (
-        "  File \"<run 1>\", line 2\n    for y in range(3)\n                     ^\nSyntaxError: expected ':'"
+        f'  File "<run {sandbox.runs}>", line 2\n    for y in range(3)\n'
+        "                     ^\nSyntaxError: expected ':'"
     )
 
 
