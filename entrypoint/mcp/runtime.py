@@ -1,7 +1,8 @@
 """Helpers for code in the sandbox: which servers and tools there are, how to call them, what to keep.
 
 Each asks the bridge; nothing is cached here. The plain names without `_sync` are to be awaited, except those that
-return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool. Their
+return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool,
+last_output, show. Their
 _sync twins are the same, so that no caller needs to know which is which.
 """
 
@@ -28,6 +29,7 @@ __all__ = [
     "discovered_servers",
     "discovered_servers_sync",
     "last_output",
+    "last_output_sync",
     "list_loaded_server_metadata",
     "list_loaded_server_metadata_sync",
     "list_servers",
@@ -41,6 +43,7 @@ __all__ = [
     "search_tool_docs",
     "search_tool_docs_sync",
     "show",
+    "show_sync",
 ]
 
 _calls: Calls
@@ -147,6 +150,8 @@ def save_tool(func: Callable[..., Any]) -> str:
 
 discovered_servers_sync = discovered_servers
 describe_server_sync = describe_server
+last_output_sync = last_output
+show_sync = show
 list_loaded_server_metadata_sync = list_loaded_server_metadata
 capability_summary_sync = capability_summary
 save_tool_sync = save_tool
