@@ -2,8 +2,7 @@
 
 Each asks the bridge; nothing is cached here. The plain names without `_sync` are to be awaited, except those that
 return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool,
-last_output, show. Their
-_sync twins are the same, so that no caller needs to know which is which.
+last_output, show. Their _sync twins are the same, so that no caller needs to know which is which.
 """
 
 from __future__ import annotations
