@@ -14,6 +14,7 @@ Servers are functions, called on the host:
   r = mcp_<alias>.<tool>.sync(arg=value)           without await
   mcp_servers[\"name\"].<tool>(...)   from mcp.servers.<alias> import <tool>
   await runtime.call_tool(\"server\", \"tool\", {...})  any raw name; call_tool_sync without await
+Arguments go by name, and are checked before they are sent: InvalidCallError (a TypeError) says what is wrong.
 A result is unwrapped (structured content, else JSON, else str); .raw is the whole. An error of the tool raises MCPError.
 
 `from mcp import runtime`; every helper has a _sync twin:

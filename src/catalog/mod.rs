@@ -1,6 +1,7 @@
 //! What is known of all tools, as pure functions over it; it asks no server.
 
 mod alias;
+mod arguments;
 mod docs;
 mod index;
 mod known;
@@ -14,6 +15,7 @@ mod tool;
 mod words;
 
 pub use alias::{Naming, server_aliases, tool_aliases};
+pub use arguments::{Given, check_names, checked};
 pub use docs::{
     Detail, describe_server, discovered_servers, list_servers, list_tools, loaded_server_metadata,
     query_tool_docs, tool_doc,

@@ -24,7 +24,8 @@ pub(super) fn resolved<'s>(schema: &'s Value, root: &'s Map<String, Value>) -> O
     None
 }
 
-fn pointed<'s>(pointer: &str, root: &'s Map<String, Value>) -> Option<&'s Value> {
+/// The value at a JSON Pointer without its first slash.
+pub(super) fn pointed<'s>(pointer: &str, root: &'s Map<String, Value>) -> Option<&'s Value> {
     let mut steps = pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
     let first = root.get(&steps.next()?)?;
     steps.try_fold(first, |value, step| match value {

@@ -36,6 +36,11 @@ pub fn signature(tool: &Tool, limits: &Limits) -> String {
     text::bounded(fitting.unwrap_or(shortest), limits.signature_chars_max).into_owned()
 }
 
+/// A schema within another as a type, for example `list[str] | None`.
+pub(super) fn type_of(schema: &Map<String, Value>, root: &Map<String, Value>) -> String {
+    Writer { root, nodes_left: NODES_MAX, nested: 0 }.object(schema, 2)
+}
+
 fn with_depth(tool: &Tool, depth: usize) -> String {
     let mut writer = Writer { root: &tool.input_schema, nodes_left: NODES_MAX, nested: 0 };
     let parameters = writer.parameters(depth);

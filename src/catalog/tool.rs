@@ -1,9 +1,10 @@
 //! One tool as its server published it, with text made harmless to show and anything malformed left out.
 //!
-//! It checks no arguments, and a missing or broken schema is an empty one.
+//! A missing or broken schema is an empty one; calls are checked against it in `arguments`.
 
 use serde_json::{Map, Value};
 
+use super::arguments::Checker;
 use crate::limits::Limits;
 use crate::names::{NameError, ToolName};
 use crate::text;
@@ -27,6 +28,7 @@ pub struct Tool {
     pub annotations: Map<String, Value>,
     /// One line of Python, made when the tool joins a catalog.
     pub signature: String,
+    pub(super) checker: Checker,
 }
 
 /// Why an item of `tools/list` is no tool.
@@ -60,6 +62,7 @@ impl Tool {
             output_schema: object(&["outputSchema", "output_schema"]),
             annotations,
             signature: String::new(),
+            checker: Checker::default(),
             name,
         })
     }

@@ -15,6 +15,7 @@ mod flat;
 #[path = "../soak/history.rs"]
 mod history;
 
+mod arguments;
 mod commands;
 mod configuration;
 mod conversation;

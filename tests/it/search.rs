@@ -3,7 +3,7 @@
 use std::path::Path;
 
 #[path = "../search/quality.rs"]
-mod quality;
+pub mod quality;
 
 /// What the committed tools and queries gave when this was written. A better ranker raises them; one that is worse by more
 /// than [`NOISE`] fails. The smallest change is one query of 270.

@@ -7,19 +7,24 @@
 //!   brackets close. What is over the bound ends in an ellipsis.
 //! - A quoted text in it says what stands in the schema, to the character, or the beginning of it: no quote ends early.
 //! - A schema in a document is the one that came, its keys as they were, since calls are made by them.
+//! - A call is sent as it came, or refused in bounded, inert text.
 //! - A search gives what the tool's document says, within a bound, and finds a tool by its own name.
 
 use std::collections::BTreeSet;
 
-use hotcell::catalog::{Catalog, Detail, Tool, capability_summary, list_tools, search, tool_doc};
+use hotcell::catalog::{
+    Catalog, Detail, Given, Tool, capability_summary, check_names, checked, list_tools, search, tool_doc,
+};
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
+use hotcell::run::ToolFault;
 use serde_json::{Map, Value, json};
 
 use crate::inert::{is_inert, is_inert_line};
 
 /// Tools of one input.
 const TOOLS_MAX: usize = 50;
+const REFUSAL_CHARS_MAX: usize = 2_000;
 const TITLE_CHARS_MAX: usize = 64;
 /// What a search looks at; a longer name is not found by itself.
 const QUERY_CHARS_MAX: usize = 1_000;
@@ -41,6 +46,7 @@ pub fn check(bytes: &[u8]) {
     for tool in server.listed() {
         check_texts(tool, &limits);
         check_signature(tool, &limits);
+        check_refusals(&name, tool);
         check_schema(tool, &tool_doc(server, tool, Detail::Full)["inputSchema"]);
     }
     assert!(list_tools(server).as_array().is_some_and(|tools| tools.len() == server.listed().len()));
@@ -111,6 +117,28 @@ fn texts(schema: &Map<String, Value>, into: &mut BTreeSet<String>) {
         into.insert(key.clone());
         of_value(value, into);
     }
+}
+
+/// Whatever the schema, a call is sent as it came, or refused in inert text.
+fn check_refusals(server: &ServerName, tool: &Tool) {
+    let said = ["plain", "fixed", "listed", "inner", "how"];
+    for value in [json!(1), json!("x"), json!({"a": [null]}), json!([[]])] {
+        let arguments: Map<String, Value> =
+            said.iter().map(|name| ((*name).to_owned(), value.clone())).collect();
+        match checked(server, tool, arguments.clone()) {
+            Ok(sent) => assert_eq!(sent, arguments),
+            Err(fault) => check_refusal(&fault),
+        }
+    }
+    let names = said.map(str::to_owned);
+    if let Err(fault) = check_names(server, tool, Given::Names(&names)) {
+        check_refusal(&fault);
+    }
+}
+
+fn check_refusal(fault: &ToolFault) {
+    assert!(fault.message.split('\n').all(is_inert_line) && is_inert_line(&fault.hint), "{fault:?}");
+    assert!(fault.message.chars().count() + fault.hint.chars().count() <= REFUSAL_CHARS_MAX, "{fault:?}");
 }
 
 fn check_schema(tool: &Tool, shown: &Value) {
