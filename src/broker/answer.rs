@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -52,10 +52,10 @@ pub struct Broker {
     known: RwLock<Known>,
 }
 
-/// The catalog, and from which listing of each server it was made.
+/// The catalog, and the connection of each server whose list of tools it holds.
 struct Known {
     catalog: Catalog,
-    listings: BTreeMap<ServerName, Arc<[Value]>>,
+    connections: BTreeMap<ServerName, Weak<Connection>>,
 }
 
 /// Longest text of a server's failure that the model reads, in characters.
@@ -66,7 +66,7 @@ impl Broker {
     #[must_use]
     pub fn new(roster: Roster, upstream: Arc<Upstream>, saved_tools: PathBuf, limits: Arc<Limits>) -> Self {
         let saved = SavedTools::new(saved_tools, &limits);
-        let known = RwLock::new(Known { catalog: roster.catalog(&limits), listings: BTreeMap::new() });
+        let known = RwLock::new(Known { catalog: roster.catalog(&limits), connections: BTreeMap::new() });
         Self { roster, upstream, saved, limits, known }
     }
 
@@ -84,7 +84,7 @@ impl Broker {
         self.upstream.replace(self.roster.specs());
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         // What servers that stay have listed is learned again from their connections.
-        *known = Known { catalog: self.roster.catalog(&self.limits), listings: BTreeMap::new() };
+        *known = Known { catalog: self.roster.catalog(&self.limits), connections: BTreeMap::new() };
         Some(said)
     }
 
@@ -140,6 +140,13 @@ impl Broker {
         self.known.read().unwrap_or_else(PoisonError::into_inner).catalog.clone()
     }
 
+    /// Whether the catalog holds what the server offers now: it lives, and has not said since that its tools have changed.
+    pub(super) fn knows_tools_of(&self, server: &ServerName) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let connection = known.connections.get(server).and_then(Weak::upgrade);
+        connection.is_some_and(|connection| connection.is_current())
+    }
+
     /// A server of the run.
     pub(super) fn admitted(&self, server: &str, scope: &ServerScope) -> Result<ServerName, ToolFault> {
         let catalog = self.catalog().scoped(scope);
@@ -164,7 +171,7 @@ impl Broker {
     ) -> Result<Arc<Connection>, UpstreamError> {
         match self.upstream.connect(server, deadline, cancel).await {
             Ok(connection) => {
-                self.learn(server, &connection.tools());
+                self.learn(server, &connection);
                 Ok(connection)
             }
             Err(error) => {
@@ -191,7 +198,9 @@ impl Broker {
         let known = catalog.server(server.as_str()).ok_or_else(|| {
             ToolFault::new(FaultCode::Internal, format!("server '{server}' has left the catalog"))
         })?;
-        let tool = known.resolve(&call.tool)?.name.as_str().to_owned();
+        let tool = known.resolve(&call.tool)?;
+        let arguments = catalog::checked(&server, tool, arguments)?;
+        let tool = tool.name.as_str().to_owned();
         let result = connection.call(tool, arguments, call.deadline, cancel).await;
         result
             .and_then(|result| self.without_secrets(&server, result))
@@ -222,12 +231,18 @@ impl Broker {
         serde_json::value::to_raw_value(&value).map(answer).map_err(nonsense)
     }
 
-    fn learn(&self, server: &ServerName, listing: &Arc<[Value]>) {
-        let same = |known: &Known| known.listings.get(server).is_some_and(|old| Arc::ptr_eq(old, listing));
+    fn learn(&self, server: &ServerName, connection: &Arc<Connection>) {
+        let same = |known: &Known| {
+            known
+                .connections
+                .get(server)
+                .is_some_and(|old| std::ptr::eq(old.as_ptr(), Arc::as_ptr(connection)))
+        };
         if same(&self.known.read().unwrap_or_else(PoisonError::into_inner)) {
             return;
         }
-        let tools = listing
+        let tools = connection
+            .tools()
             .iter()
             .filter_map(|item| match Tool::from_json(item, &self.limits) {
                 Ok(tool) => Some(tool),
@@ -239,13 +254,13 @@ impl Broker {
             .collect();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.catalog = known.catalog.with_tools(server, Ok(tools), &self.limits);
-        known.listings.insert(server.clone(), Arc::clone(listing));
+        known.connections.insert(server.clone(), Arc::downgrade(connection));
     }
 
     fn learn_failure(&self, server: &ServerName, reason: String) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         // Tools that were listed before stay known: a server that died comes back.
-        if !known.listings.contains_key(server) {
+        if !known.connections.contains_key(server) {
             known.catalog = known.catalog.with_tools(server, Err(reason), &self.limits);
         }
     }

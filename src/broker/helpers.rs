@@ -44,6 +44,7 @@ impl Broker {
                 catalog::loaded_server_metadata(&self.all_listed(call, cancel).await)
             }
             "capability_summary" => json!(catalog::capability_summary(&self.catalog().scoped(call.scope))),
+            "check_calls" => self.check_calls(call)?,
             "save_tool" => self.save_tool(call)?,
             "saved_tools" => self.saved_tools()?,
             unknown => {
@@ -174,7 +175,7 @@ impl Broker {
         self.catalog().scoped(call.scope)
     }
 
-    fn read<T: serde::de::DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, ToolFault> {
+    pub(super) fn read<T: serde::de::DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, ToolFault> {
         arguments::of_helper(&call.tool, &call.arguments, &self.limits)
     }
 }

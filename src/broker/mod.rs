@@ -5,6 +5,7 @@
 mod answer;
 mod arguments;
 mod helpers;
+mod literal_calls;
 mod roster;
 mod saved_tools;
 
