@@ -17,6 +17,7 @@ from types import CodeType, CoroutineType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from .call_check import CallCheck
 from .calls import Calls, Server
 from .effects import may_change
 from .figures import IMAGES, take_figures
@@ -24,6 +25,7 @@ from .frames import Frame
 from .interrupts import Interrupts
 from .proxies import Proxies
 from .report import Sources, bounded_repr, error_report
+from .results import InvalidCallError
 from .saved_tools import SavedTools
 from .streams import Streams
 
@@ -58,6 +60,7 @@ class Interpreter:
         self._namespace["__builtins__"] = builtins
         self._proxies = Proxies(calls, self._namespace)
         self._saved_tools = SavedTools(calls, self._namespace)
+        self._call_check = CallCheck(calls, self._namespace)
         self._known_left: WeakSet[Any] = WeakSet()
         # For the next run: what was found and done after the last one.
         self._notes: list[str] = []
@@ -151,6 +154,7 @@ class Interpreter:
             pass  # one that came while the run was prepared takes effect here
         parts = self._compiled(code, name)
         self._saved_tools.load_for(code, parts, notes)
+        self._call_check.refuse_what_cannot_succeed(code)
         self.changed = may_change(parts, self._namespace)
         if any(part.co_flags & _CO_COROUTINE for part in parts):
             value = self.event_loop().drive(self._execute_async(parts))
@@ -205,6 +209,8 @@ class Interpreter:
                 return {"outcome": "exited", "exit_code": 1}
             case KeyboardInterrupt():
                 return {"outcome": "interrupted", "error": error_report(error, name)}
+            case InvalidCallError(line=int(line)):  # nothing has run, so that there is nothing to trace
+                return {"outcome": "raised", "error": {**error_report(error, name), "traceback": "", "line": line}}
         return {"outcome": "raised", "error": error_report(error, name)}
 
     def _end_child(self, end: Frame) -> None:

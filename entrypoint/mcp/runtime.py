@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hotcell_sandbox.calls import Calls
-from hotcell_sandbox.results import MCPError, ToolError
+from hotcell_sandbox.results import InvalidCallError, MCPError, ToolError
 from hotcell_sandbox.saved_tools import source_of
 
 __all__ = [
+    "InvalidCallError",
     "MCPError",
     "ToolError",
     "call_tool",
