@@ -4,6 +4,7 @@
 mod support;
 
 mod calls;
+mod checked_calls;
 mod commands;
 mod configuration;
 mod endings;
