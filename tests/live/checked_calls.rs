@@ -53,7 +53,7 @@ fn wrong_calls_in_code_are_told_together_before_any_of_it_runs(engine: &Engine) 
                 await runtime.call_tool('fixtur', 'echo', {'text': 'x'})\n\
                 mcp_fixture.add.sync(1, 2)";
     let told = format!(
-        "status: error\n\
+        "status: error\nexit: 1\n\
          mcp.runtime.InvalidCallError: nothing was run, since 4 calls in the code cannot succeed:\n\
          line 4: await mcp_fixture.create_isue(owner='x')\n  \
            Tool 'create_isue' not found for server fixture; did you mean 'create_issue'?\n  \
