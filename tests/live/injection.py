@@ -47,8 +47,8 @@ for attack in json.loads(attacks):
     call = getattr(mcp_fixture, tool)
     # The text names a parameter, which has to be there.
     needed = {text: "x"} if len(text.encode()) <= PARAMETER_BYTES_MAX else {}
-    for wrong_arguments in ({"fixed": 1}, {**needed, "fixed": 1, "plain": 1}) if needed else ():
-        unsent = caught(call, how="text", **wrong_arguments)
+    if needed:
+        unsent = caught(call, how="text", fixed=1, plain=1)
         check(name, "refusal", type(unsent) is InvalidCallError and is_inert(str(unsent)))
         check(name, "length of the refusal", len(str(unsent)) <= FAULT_CHARACTERS_MAX)
     # What a tool answers is the code's own: as it came, and of its own type.
