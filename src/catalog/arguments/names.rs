@@ -62,7 +62,13 @@ impl<'s> Names<'s> {
 
     /// Required names that were not given.
     pub(super) fn missing(&self, given: &HashSet<&str>) -> Vec<&'s str> {
-        self.required.iter().copied().filter(|name| !given.contains(name)).collect()
+        // What is required and declared nowhere may be what nobody can give.
+        let required = self.required.iter().copied().filter(|name| self.declares(name));
+        required.filter(|name| !given.contains(name)).collect()
+    }
+
+    fn declares(&self, name: &str) -> bool {
+        self.known.is_some_and(|known| known.contains_key(name))
     }
 
     /// Names that were given and are not known, each with the one that was meant; those that the schema allows are left out,
@@ -70,7 +76,7 @@ impl<'s> Names<'s> {
     pub(super) fn unknown<'g>(&self, given: &[&'g str]) -> Vec<(&'g str, Option<&'s str>)> {
         let set: HashSet<&str> = given.iter().copied().collect();
         let is_incomplete = !self.missing(&set).is_empty();
-        let is_known = |name: &str| self.known.is_some_and(|known| known.contains_key(name));
+        let is_known = |name: &str| self.declares(name) || self.required.contains(&name);
         let mut unknown = Vec::new();
         for name in given.iter().filter(|name| !is_known(name)).take(UNKNOWN_MAX) {
             let free =
@@ -163,7 +169,7 @@ mod tests {
     fn what_is_required_and_has_a_default_is_not_missing() {
         let schema = json!({"properties": {"a": {"default": null}, "b": {}}, "required": ["a", "b", "c", 7]});
         let schema = schema.as_object().unwrap();
-        assert_eq!(Names::of(schema).missing(&HashSet::from(["c"])), ["b"]);
+        assert_eq!(Names::of(schema).missing(&HashSet::new()), ["b"], "c is declared nowhere");
     }
 
     #[test]
