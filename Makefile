@@ -6,7 +6,7 @@ BUILD := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(CACHE)/tools/bin
 # Which engines `make bench` and `make soak` use: podman-rootful, podman-rootless, docker; all that are there when empty.
 ENGINE ?=
-# Files that `make search-bench` measures, in the form of those in tests/search; those when empty.
+# Files that `make search-bench` and `make stubs-check` measure, in the form of those in tests/search; those when empty.
 TOOLS ?=
 QUERIES ?=
 # How often `make chaos` kills a bridge, and how long `make soak` goes on.
@@ -19,7 +19,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test probes chaos soak fuzz bench search-bench image engines-up engines-down
+.PHONY: help demo test probes chaos soak fuzz bench search-bench stubs-check image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -59,6 +59,9 @@ bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; J
 
 search-bench: ## measure the search on the committed tools and queries, or on TOOLS=file QUERIES=file
 	TOOLS='$(TOOLS)' QUERIES='$(QUERIES)' cargo bench --locked --bench search
+
+stubs-check: ## turn the schemas of the committed tools, or of TOOLS=file, into Python, and have Python judge it
+	TOOLS='$(TOOLS)' cargo bench --locked --bench stubs
 
 image: ## build the sandbox image and load it into this user's engine
 	sandbox-image/build.sh

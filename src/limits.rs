@@ -80,6 +80,14 @@ pub struct Limits {
     pub description_chars_max: usize,
     /// Longest signature of a tool, in characters.
     pub signature_chars_max: usize,
+    /// Longest stub of a tool, in characters.
+    pub stub_chars_max: usize,
+    /// Largest result of a tool whose shape is learned.
+    pub learned_result_bytes_max: usize,
+    /// Tools of all servers of whose results the shape is kept.
+    pub learned_shapes_max: usize,
+    /// Largest file of what was learned of one server's tools.
+    pub learned_file_bytes_max: u64,
     /// Longest text of one reply to the client, in characters.
     pub reply_chars_max: usize,
     /// Largest source of one saved tool.
@@ -131,6 +139,10 @@ impl Default for Limits {
             alias_bytes_max: 64,
             description_chars_max: 4_000,
             signature_chars_max: 1_000,
+            stub_chars_max: 64_000,
+            learned_result_bytes_max: 256 * KIB,
+            learned_shapes_max: 10_000,
+            learned_file_bytes_max: 4 * MIB as u64,
             reply_chars_max: 16_000,
             saved_tool_bytes_max: 256 * KIB,
             saved_tools_max: 1000,

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::alias::{server_aliases, tool_aliases};
 use super::index::Index;
-use super::signature::signature;
+use super::python::signature;
 use super::tool::{Tool, shown};
 use super::words::near;
 use crate::limits::Limits;

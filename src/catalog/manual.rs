@@ -14,11 +14,12 @@ Servers are functions, called on the host:
   r = mcp_<alias>.<tool>.sync(arg=value)           without await
   mcp_servers[\"name\"].<tool>(...)   from mcp.servers.<alias> import <tool>
   await runtime.call_tool(\"server\", \"tool\", {...})  any raw name; call_tool_sync without await
+  help(mcp_<alias>.<tool>)   its parameters, types and docs; help(mcp_<alias>) of all, dir(mcp_<alias>) their names
 A result is unwrapped (structured content, else JSON, else str); .raw is the whole. An error of the tool raises MCPError.
 
 `from mcp import runtime`; every helper has a _sync twin:
   search_tool_docs(query, limit=5)       ranked, over all servers; each hit has a complete signature
-  query_tool_docs(server, tool=None, detail=\"summary\"|\"full\")   \"full\" adds the schema
+  query_tool_docs(server, tool=None, detail=\"summary\"|\"full\"|\"stub\")   \"full\" adds the schema
   list_tools(server)  list_servers()  discovered_servers(detailed=False)  describe_server(name)
   list_loaded_server_metadata()  capability_summary()
   save_tool(func)                        keeps a function for later sessions

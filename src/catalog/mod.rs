@@ -6,9 +6,8 @@ mod index;
 mod known;
 mod literal;
 mod manual;
-mod refs;
+mod python;
 mod search;
-mod signature;
 mod synonyms;
 mod tool;
 mod words;
@@ -20,6 +19,6 @@ pub use docs::{
 };
 pub use known::{Catalog, NearMisses, ServerTools, Tools, UnknownTool};
 pub use manual::capability_summary;
+pub use python::{Answered, Shapes, Sighting, signature};
 pub use search::{SearchHit, search};
-pub use signature::signature;
 pub use tool::{Tool, ToolRefusal};

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::docs::{Detail, tool_doc};
 use super::index::Index;
 use super::known::{Catalog, ServerTools};
+use super::python::Shapes;
 use super::synonyms::synonyms;
 use super::tool::Tool;
 use super::words::{is_stop_word, stem, words};
@@ -61,11 +62,11 @@ impl SearchHit {
         &self.server
     }
 
-    /// As `search_tool_docs` returns it: the tool's document with its signature.
+    /// As `search_tool_docs` returns it: the tool's document with its signature, and what its results have looked like.
     #[must_use]
-    pub fn to_json(&self, detail: Detail) -> Value {
-        let mut doc = tool_doc(&self.server, self.tool(), detail);
-        doc["signature"] = json!(self.tool().signature);
+    pub fn to_json(&self, detail: Detail, shapes: &Shapes) -> Value {
+        let mut doc = tool_doc(&self.server, self.tool(), detail, shapes);
+        doc["signature"] = json!(shapes.signature(&self.server.name, self.tool()));
         doc
     }
 }
@@ -330,7 +331,7 @@ mod tests {
         let (hits, total) = search(&some(), "list issues", 1, 0);
         assert_eq!(total, 2);
         assert_eq!(
-            hits[0].to_json(Detail::Summary),
+            hits[0].to_json(Detail::Summary, &Shapes::default()),
             json!({"server": "github", "serverAlias": "github", "tool": "list_issues", "toolAlias": "list_issues",
                    "description": "List issues in a repository", "signature": "list_issues(*, state: Any = ...)"})
         );

@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 
+use super::alias::fnv1a;
 use crate::limits::Limits;
 use crate::names::{NameError, ToolName};
 use crate::text;
@@ -27,6 +28,8 @@ pub struct Tool {
     pub annotations: Map<String, Value>,
     /// One line of Python, made when the tool joins a catalog.
     pub signature: String,
+    /// Of its arguments' schema: what was learned of another tool under its name is not of this one.
+    pub schema_hash: u64,
 }
 
 /// Why an item of `tools/list` is no tool.
@@ -50,12 +53,15 @@ impl Tool {
         let object = |keys: &[&str]| keys.iter().find_map(|key| item.get(key)?.as_object().cloned());
         let annotations = object(&["annotations"]).unwrap_or_default();
         let title = item.get("title").or_else(|| annotations.get("title")).and_then(Value::as_str);
+        let schema = ["inputSchema", "input_schema"].iter().filter_map(|key| item.get(key));
+        let schema_hash = schema.map(|schema| fnv1a(0, schema.to_string().as_bytes())).next();
         Ok(Self {
             alias: name.as_str().to_owned(),
             title: title
                 .map(|title| text::inert_excerpt(title, limits.alias_bytes_max))
                 .filter(|title| !title.is_empty()),
             description: shown(item.get("description").and_then(Value::as_str).unwrap_or(""), limits),
+            schema_hash: schema_hash.unwrap_or(0),
             input_schema: object(&["inputSchema", "input_schema"]).unwrap_or_default(),
             output_schema: object(&["outputSchema", "output_schema"]),
             annotations,

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use hotcell::catalog::{Catalog, Detail, Tool, query_tool_docs, search};
+use hotcell::catalog::{Catalog, Detail, Shapes, Tool, query_tool_docs, search};
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
 use hotcell::render::{Block, render};
@@ -70,13 +70,13 @@ fn in_the_catalog_attacks_are_escaped_bounded_text() {
             &limits,
         );
         let server = catalog.server("own").unwrap();
-        let docs = query_tool_docs(server, Some("attack"), Detail::Summary).unwrap();
+        let docs = query_tool_docs(server, Some("attack"), Detail::Summary, &Shapes::default()).unwrap();
         let description = docs[0]["description"].as_str().unwrap_or_default();
         assert_eq!(description, server.description.as_deref().unwrap_or_default(), "{}", attack.name);
         let is_told = attack.text.trim().is_empty() == description.is_empty();
         assert!(is_told && is_inert(description), "{}: {description:?}", attack.name);
         let (hits, _) = search(&catalog, "attack", 1, 0);
-        let found = hits[0].to_json(Detail::Signature);
+        let found = hits[0].to_json(Detail::Signature, &Shapes::default());
         assert!(is_inert_line(found["signature"].as_str().unwrap()), "{}: {found}", attack.name);
         assert!(found.to_string().chars().count() < 3_000, "{}", attack.name);
     }

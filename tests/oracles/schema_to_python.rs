@@ -5,13 +5,14 @@
 //!   nothing invisible.
 //! - A signature is one line of the little language that `tokens` reads: names, numbers, quoted texts, few marks; all
 //!   brackets close. What is over the bound ends in an ellipsis.
+//! - A stub is bounded and inert, and has one function; what Python finds in it is for `python` to say.
 //! - A quoted text in it says what stands in the schema, to the character, or the beginning of it: no quote ends early.
 //! - A schema in a document is the one that came, its keys as they were, since calls are made by them.
 //! - A search gives what the tool's document says, within a bound, and finds a tool by its own name.
 
 use std::collections::BTreeSet;
 
-use hotcell::catalog::{Catalog, Detail, Tool, capability_summary, list_tools, search, tool_doc};
+use hotcell::catalog::{Catalog, Detail, Shapes, Tool, capability_summary, list_tools, search, tool_doc};
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
 use serde_json::{Map, Value, json};
@@ -38,10 +39,12 @@ pub fn check(bytes: &[u8]) {
     let about = items.first().and_then(|item| item["description"].as_str()).map(str::to_owned);
     let catalog = Catalog::new([(name.clone(), about, None)], &limits).with_tools(&name, Ok(tools), &limits);
     let server = catalog.server("own").unwrap();
+    let shapes = Shapes::default();
     for tool in server.listed() {
         check_texts(tool, &limits);
         check_signature(tool, &limits);
-        check_schema(tool, &tool_doc(server, tool, Detail::Full)["inputSchema"]);
+        check_stub(tool, &shapes.stub(&server.name, tool), &limits);
+        check_schema(tool, &tool_doc(server, tool, Detail::Full, &shapes)["inputSchema"]);
     }
     assert!(list_tools(server).as_array().is_some_and(|tools| tools.len() == server.listed().len()));
     assert!(is_inert(&capability_summary(&catalog)));
@@ -95,6 +98,13 @@ fn check_signature(tool: &Tool, limits: &Limits) {
     }
 }
 
+fn check_stub(tool: &Tool, stub: &str, limits: &Limits) {
+    assert!(is_inert(stub) && stub.chars().count() <= limits.stub_chars_max, "{stub:?}");
+    let head = format!("async def {}(", tool.alias);
+    assert_eq!(stub.lines().filter(|line| line.starts_with("async def ")).count(), 1, "{stub}");
+    assert!(stub.starts_with(&head) || stub.contains(&format!("\n{head}")), "{stub}");
+}
+
 /// All texts of a schema, keys included.
 fn texts(schema: &Map<String, Value>, into: &mut BTreeSet<String>) {
     fn of_value(value: &Value, into: &mut BTreeSet<String>) {
@@ -139,7 +149,7 @@ fn check_search(catalog: &Catalog, limits: &Limits) {
     // Every character of a text may be written as two in JSON; beside the texts stand some words.
     let chars_max = 2 * (limits.description_chars_max + limits.signature_chars_max + 500);
     for hit in &hits {
-        let doc = hit.to_json(Detail::Summary);
+        let doc = hit.to_json(Detail::Summary, &Shapes::default());
         assert_eq!(doc["signature"], hit.tool().signature);
         let name_chars = hit.tool().name.as_str().chars().count();
         assert!(doc.to_string().chars().count() <= chars_max + 2 * name_chars, "{doc}");
