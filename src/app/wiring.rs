@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::broker::{Broker, Roster};
-use crate::config::{Config, EngineChoice, Rollback, ServerFiles};
+use crate::broker::{Broker, Folders, Roster};
+use crate::config::{Config, EngineChoice, LearnShapes, Rollback, ServerFiles};
 use crate::engine::{Choice, Places};
 use crate::guard::{Guardian, Mark};
 use crate::session::{SandboxSettings, Session};
@@ -33,8 +33,11 @@ impl Rooms {
         let mark = Mark::new();
         let roster = Roster::new(files, mark.clone(), OWN_PROGRAM.into());
         let upstream = Arc::new(Upstream::new(roster.specs(), &limits));
-        let saved_tools = config.state_dir.join("tools");
-        let broker = Arc::new(Broker::new(roster, Arc::clone(&upstream), saved_tools, Arc::clone(&limits)));
+        let folders = Folders {
+            saved_tools: config.state_dir.join("tools"),
+            learned: (config.learn_shapes == LearnShapes::On).then(|| config.state_dir.join("learned")),
+        };
+        let broker = Arc::new(Broker::new(roster, Arc::clone(&upstream), folders, Arc::clone(&limits)));
         let settings = sandbox_settings(config, mark);
         let guardian = settings.guardian.clone();
         let session = Session::start(settings, Arc::clone(&broker), limits, config.idle_stop);

@@ -10,9 +10,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments;
+use super::learned::Learned;
 use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
-use crate::catalog::{self, Catalog, Tool};
+use crate::catalog::{self, Answered, Catalog, Tool};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::protocol::RunServer;
@@ -43,11 +44,20 @@ pub enum Answer {
     ToolError(Box<RawValue>),
 }
 
+/// Where the broker keeps what outlives a session. Each is made when something is first kept.
+pub struct Folders {
+    /// Functions that code has saved.
+    pub saved_tools: PathBuf,
+    /// What results of tools have looked like; nothing: that is neither learned nor shown.
+    pub learned: Option<PathBuf>,
+}
+
 /// Decides on calls.
 pub struct Broker {
     roster: Roster,
     pub(super) upstream: Arc<Upstream>,
     pub(super) saved: SavedTools,
+    pub(super) learned: Learned,
     pub(super) limits: Arc<Limits>,
     known: RwLock<Known>,
 }
@@ -62,12 +72,13 @@ struct Known {
 const FAILURE_CHARS_MAX: usize = 2_000;
 
 impl Broker {
-    /// A broker for the servers of the roster; saved tools are kept in the folder, made at the first save.
+    /// A broker for the servers of the roster.
     #[must_use]
-    pub fn new(roster: Roster, upstream: Arc<Upstream>, saved_tools: PathBuf, limits: Arc<Limits>) -> Self {
-        let saved = SavedTools::new(saved_tools, &limits);
+    pub fn new(roster: Roster, upstream: Arc<Upstream>, folders: Folders, limits: Arc<Limits>) -> Self {
+        let saved = SavedTools::new(folders.saved_tools, &limits);
+        let learned = Learned::new(folders.learned, &limits);
         let known = RwLock::new(Known { catalog: roster.catalog(&limits), listings: BTreeMap::new() });
-        Self { roster, upstream, saved, limits, known }
+        Self { roster, upstream, saved, learned, limits, known }
     }
 
     /// The names of the servers that are configured now.
@@ -191,11 +202,21 @@ impl Broker {
         let known = catalog.server(server.as_str()).ok_or_else(|| {
             ToolFault::new(FaultCode::Internal, format!("server '{server}' has left the catalog"))
         })?;
-        let tool = known.resolve(&call.tool)?.name.as_str().to_owned();
-        let result = connection.call(tool, arguments, call.deadline, cancel).await;
+        let tool = known.resolve(&call.tool)?;
+        let called = tool.name.as_str().to_owned();
+        let result = connection.call(called, arguments, call.deadline, cancel).await;
         result
             .and_then(|result| self.without_secrets(&server, result))
+            .inspect(|answer| self.learn_shape(&server, tool, answer))
             .map_err(|error| self.fault(&server, &error))
+    }
+
+    /// Later signatures say what results have looked like.
+    fn learn_shape(&self, server: &ServerName, tool: &Tool, answer: &Answer) {
+        if let Answer::Value(result) = answer {
+            let is_secret = |text: &str| self.upstream.redacted(server, text.to_owned()) != text;
+            self.learned.learn(&Answered { server, tool, result: result.get() }, &is_secret);
+        }
     }
 
     /// A server's failure as the model reads it.

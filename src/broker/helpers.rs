@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{Broker, Call};
 use super::arguments;
-use crate::catalog::{self, Catalog, Detail, Tools};
+use crate::catalog::{self, Catalog, Detail, Shapes, Tools};
 use crate::names::ServerName;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -98,7 +98,8 @@ impl Broker {
         let detail = detail.map_or(Detail::Summary, |word| Detail::from_word(&word));
         let (catalog, server) = self.listed(&server, call, cancel).await?;
         let Some(server) = catalog.server(&server) else { return Ok(Value::Null) };
-        Ok(catalog::query_tool_docs(server, tool.as_deref(), detail)?)
+        let docs = |shapes: &Shapes| catalog::query_tool_docs(server, tool.as_deref(), detail, shapes);
+        Ok(self.learned.with(docs)?)
     }
 
     async fn search_tool_docs(
@@ -120,7 +121,7 @@ impl Broker {
         let detail = detail.map_or(Detail::Summary, |word| Detail::from_word(&word));
         let catalog = self.all_listed(call, cancel).await;
         let (hits, _) = catalog::search(&catalog, &query, limit.unwrap_or(HITS), offset);
-        Ok(hits.iter().map(|hit| hit.to_json(detail)).collect())
+        Ok(self.learned.with(|shapes| hits.iter().map(|hit| hit.to_json(detail, shapes)).collect()))
     }
 
     fn save_tool(&self, call: &Call<'_>) -> Result<Value, ToolFault> {

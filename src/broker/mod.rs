@@ -5,8 +5,9 @@
 mod answer;
 mod arguments;
 mod helpers;
+mod learned;
 mod roster;
 mod saved_tools;
 
-pub use answer::{Answer, Broker, Call};
+pub use answer::{Answer, Broker, Call, Folders};
 pub use roster::Roster;

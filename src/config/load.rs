@@ -59,6 +59,8 @@ pub struct Config {
     pub rollback: Rollback,
     /// Whether replies carry structured content beside the text.
     pub structured: StructuredContent,
+    /// Whether signatures say what results of tools have looked like.
+    pub learn_shapes: LearnShapes,
     /// The servers, sorted by name, each name once.
     pub servers: Vec<ServerConfig>,
     /// The bounds.
@@ -146,6 +148,15 @@ pub enum StructuredContent {
     On,
 }
 
+/// Whether signatures say what results of tools have looked like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LearnShapes {
+    /// Their keys and types are kept, never a value.
+    On,
+    /// Nothing is kept or read.
+    Off,
+}
+
 const DAY_S: u64 = 86_400;
 
 /// Settings of the sandbox: one that cannot be read must not be replaced by something weaker.
@@ -173,6 +184,7 @@ impl Config {
         let prewarm = if is_on("MCP_BRIDGE_PREWARM") { Prewarm::On } else { Prewarm::Off };
         let structured =
             if is_on("MCP_BRIDGE_STRUCTURED") { StructuredContent::On } else { StructuredContent::Off };
+        let learn_shapes = if is_on("MCP_BRIDGE_LEARN_SHAPES") { LearnShapes::On } else { LearnShapes::Off };
         let idle =
             variables.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
         let state_dir = variables.required("MCP_BRIDGE_STATE_DIR", read::text);
@@ -199,6 +211,7 @@ impl Config {
             prewarm,
             rollback,
             structured,
+            learn_shapes,
             servers: Vec::new(),
             limits: Limits::default(),
             problems: Vec::new(),
