@@ -55,6 +55,8 @@ class StrResult(str):
 class Blob:
     """Binary content of a result: an image, audio or an embedded resource."""
 
+    __module__ = "mcp.runtime"
+
     def __init__(self, mime_type: str, data: bytes, raw: object) -> None:
         self.mime_type = mime_type
         self.data = data

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hotcell_sandbox.calls import Calls
-from hotcell_sandbox.results import MCPError, ToolError
+from hotcell_sandbox.results import Blob, MCPError, ToolError
 from hotcell_sandbox.saved_tools import source_of
 
 __all__ = [
+    "Blob",
     "MCPError",
     "ToolError",
     "call_tool",
@@ -84,7 +85,7 @@ def list_tools_sync(server: str) -> tuple[dict[str, Any], ...]:
 
 
 async def query_tool_docs(server: str, tool: str | None = None, detail: str = "summary") -> Any:
-    """Documentation of a server's tools (a list), or of one tool; detail: summary or full."""
+    """Documentation of a server's tools (a list), or of one tool; detail: signature, summary, full or stub."""
     docs = await _ask_async("query_tool_docs", server=server, tool=tool, detail=detail)
     if tool is not None and isinstance(docs, list) and len(docs) == 1:
         return docs[0]

@@ -45,6 +45,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/saved_tools.py",
         "hotcell_sandbox/seccomp.py",
         "hotcell_sandbox/streams.py",
+        "hotcell_sandbox/stubs.py",
         "hotcell_sandbox/supervisor.py",
         "hotcell_sandbox/worker.py",
         "mcp/__init__.py",

@@ -197,31 +197,9 @@ def test_servers_of_the_run_are_those_that_a_star_import_brings(sandbox: Sandbox
 
 def test_module_of_a_server_has_the_metadata_of_its_tools(sandbox: Sandbox) -> None:
     tools = [{"name": "t-1", "alias": "t_1", "description": "One."}, {"name": "t", "alias": "t", "description": ""}]
-    code = "from mcp.servers.a import TOOLS, TOOL_MAP\nTOOLS, TOOL_MAP, mcp.servers.a.__all__"
-    expected = (tools, {"t_1": tools[0], "t": tools[1]}, ["t_1", "t"])
+    code = "from mcp.servers.a import TOOLS, TOOL_MAP\nTOOLS, TOOL_MAP"
+    expected = (tools, {"t_1": tools[0], "t": tools[1]})
     assert sandbox.run(code, ("a",), lambda call: tools)["value"] == repr(expected)
-
-
-def test_docstring_of_a_tool_is_its_description(sandbox: Sandbox) -> None:
-    asked: list[Frame] = []
-
-    def on_call(call: Frame) -> object:
-        asked.append(call)
-        return [{"tool": "t-1", "description": "Does it."}]
-
-    assert sandbox.run("t = mcp_a.t_1\nt.__name__", ("a",), on_call)["value"] == "'t_1'"
-    assert asked == []
-    code = "import inspect\nt.__doc__, inspect.getdoc(mcp_servers['a'].t_1)"
-    assert sandbox.run(code, ("a",), on_call)["value"] == "('Does it.', 'Does it.')"
-    assert (asked[0]["server"], asked[0]["tool"]) == (None, "query_tool_docs")
-    assert asked[0]["arguments"] == {"server": "a", "tool": "t_1", "detail": "summary"}
-    for nothing in ([], None, [{"tool": "t-1"}]):
-        run = sandbox.start("t.__doc__", ("a",))
-        sandbox.answer(sandbox.wait("call"), nothing)
-        assert sandbox.finish(run)["value"] == "''"
-    run = sandbox.start("t.__doc__", ("a",))
-    sandbox.fail(sandbox.wait("call"), "unknown_tool", "no tool 't_1'")
-    assert sandbox.finish(run)["value"] == "''"
 
 
 def test_parallel_calls_are_sent_together_and_answered_in_any_order(sandbox: Sandbox) -> None:
@@ -458,9 +436,9 @@ def test_sync_twins_of_helpers_that_return_at_once_are_the_same(sandbox: Sandbox
     )
 
 
-def test_star_import_brings_the_tools_of_list_tools(sandbox: Sandbox) -> None:
+def test_star_import_brings_the_tools_of_the_server(sandbox: Sandbox) -> None:
     def on_call(call: Frame) -> object:
-        return [{"name": "t-1", "alias": "t_1"}] if call["server"] is None else echo(call)
+        return [{"tool": "t-1", "toolAlias": "t_1"}] if call["server"] is None else echo(call)
 
     assert sandbox.run("from mcp.servers.a import *\nt_1.sync(i=4)['i']", ("a",), on_call)["value"] == "4"
 

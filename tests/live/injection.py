@@ -1,5 +1,6 @@
 """Looks at everything that the server of attacks says, from inside: as JSON, what came out otherwise than it should."""
 
+import inspect
 import json
 import sys
 import unicodedata
@@ -8,6 +9,7 @@ from mcp.runtime import MCPError, ToolError
 
 DESCRIPTION_CHARACTERS_MAX = 4_000
 SIGNATURE_CHARACTERS_MAX = 1_000
+STUB_CHARACTERS_MAX = 64_000
 FAULT_CHARACTERS_MAX = 2_100
 # Of what may not be seen, these are allowed: line feed, tab, and the selectors of style behind a character.
 SEEN = "\n\t\ufe0e\ufe0f"
@@ -60,7 +62,10 @@ for attack in json.loads(attacks):
     check(name, "description", is_inert(description) and (description == "") == (text.strip() == ""))
     check(name, "length of the description", len(description) <= DESCRIPTION_CHARACTERS_MAX)
     check(name, "title", is_inert(tools[tool].get("title", "")) and "\n" not in tools[tool].get("title", ""))
-    check(name, "docstring", call.__doc__ == description)
+    told = call.__doc__
+    check(name, "docstring", is_inert(told) and told.startswith(description) and len(told) <= STUB_CHARACTERS_MAX)
+    parameters = inspect.signature(call).parameters.values()
+    check(name, "parameters", all(p.name.isidentifier() and is_inert(p.annotation) for p in parameters))
     [hit] = runtime.search_tool_docs_sync(f"fixture/{tool}", limit=1)
     signature = hit["signature"]
     check(name, "found", hit["tool"] == tool)

@@ -10,6 +10,7 @@ mod endings;
 mod engine_faults;
 mod failed_runs;
 mod floods;
+mod functions;
 mod injection;
 mod killed;
 mod libraries;
