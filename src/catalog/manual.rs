@@ -17,7 +17,8 @@ Servers are functions, called on the host:
 A result is unwrapped (structured content, else JSON, else str); .raw is the whole. An error of the tool raises MCPError.
 
 `from mcp import runtime`; every helper has a _sync twin:
-  search_tool_docs(query, limit=5)       ranked, over all servers; each hit has a complete signature
+  search_tool_docs(query, limit=8, offset=0, group_by=\"server\", servers=[...])
+                                         ranked, over all servers, running or not; \"\" lists all; print it
   query_tool_docs(server, tool=None, detail=\"summary\"|\"full\")   \"full\" adds the schema
   list_tools(server)  list_servers()  discovered_servers(detailed=False)  describe_server(name)
   list_loaded_server_metadata()  capability_summary()

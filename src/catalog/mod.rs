@@ -5,7 +5,9 @@ mod docs;
 mod index;
 mod known;
 mod literal;
+mod lookalikes;
 mod manual;
+mod postings;
 mod refs;
 mod search;
 mod signature;
@@ -20,6 +22,6 @@ pub use docs::{
 };
 pub use known::{Catalog, NearMisses, ServerTools, Tools, UnknownTool};
 pub use manual::capability_summary;
-pub use search::{SearchHit, search};
+pub use search::{SearchHit, grouped, search};
 pub use signature::signature;
 pub use tool::{Tool, ToolRefusal};
