@@ -64,6 +64,18 @@ pub struct Limits {
     pub tool_list_bytes_max: usize,
     /// Tools of one server that are kept.
     pub tools_per_server_max: usize,
+    /// Servers that are asked for their tools at once, when nothing is known of them.
+    pub servers_indexed_at_once_max: usize,
+    /// How long a search waits for servers that are being asked, when no server's tools are known.
+    pub first_index: Duration,
+    /// The same for a list of all servers' tools, when some are not known.
+    pub first_listing: Duration,
+    /// Largest file of one server's tools that is kept, in bytes.
+    pub catalog_entry_bytes_max: usize,
+    /// Such files that are kept, those of configured servers in any case.
+    pub catalog_entries_max: usize,
+    /// The same of their bytes.
+    pub catalog_bytes_max: u64,
     /// Longest line from the client, line feed included.
     pub client_line_bytes_max: usize,
     /// Requests of one peer, the client or a server, that are worked on at once; further ones are not read yet.
@@ -123,6 +135,12 @@ impl Default for Limits {
             tool_pages_max: 1000,
             tool_list_bytes_max: 32 * MIB,
             tools_per_server_max: 10_000,
+            servers_indexed_at_once_max: 8,
+            first_index: Duration::from_secs(3),
+            first_listing: Duration::from_secs(10),
+            catalog_entry_bytes_max: 8 * MIB,
+            catalog_entries_max: 2_000,
+            catalog_bytes_max: 256 * MIB as u64,
             client_line_bytes_max: 16 * MIB,
             peer_requests_in_flight_max: 256,
             config_file_bytes_max: MIB as u64,

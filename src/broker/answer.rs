@@ -1,8 +1,7 @@
 //! Admits or refuses a call, and has it answered.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,6 +9,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments;
+use super::catalog_cache::CatalogCache;
+use super::indexing::Indexing;
+use super::knowledge::{Knowledge, Learned};
 use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
 use crate::catalog::{self, Catalog, Tool};
@@ -49,25 +51,37 @@ pub struct Broker {
     pub(super) upstream: Arc<Upstream>,
     pub(super) saved: SavedTools,
     pub(super) limits: Arc<Limits>,
-    known: RwLock<Known>,
+    pub(super) indexing: Indexing,
+    knowledge: Arc<Knowledge>,
 }
 
-/// The catalog, and from which listing of each server it was made.
-struct Known {
-    catalog: Catalog,
-    listings: BTreeMap<ServerName, Arc<[Value]>>,
+/// Where the broker keeps what outlives the bridge; each folder is made at the first use.
+#[derive(Debug, Clone)]
+pub struct Folders {
+    /// Functions that code has saved.
+    pub saved_tools: PathBuf,
+    /// What servers have listed; `None`: it is not kept.
+    pub catalog: Option<PathBuf>,
 }
 
 /// Longest text of a server's failure that the model reads, in characters.
 const FAILURE_CHARS_MAX: usize = 2_000;
 
 impl Broker {
-    /// A broker for the servers of the roster; saved tools are kept in the folder, made at the first save.
+    /// A broker for the servers of the roster.
     #[must_use]
-    pub fn new(roster: Roster, upstream: Arc<Upstream>, saved_tools: PathBuf, limits: Arc<Limits>) -> Self {
-        let saved = SavedTools::new(saved_tools, &limits);
-        let known = RwLock::new(Known { catalog: roster.catalog(&limits), listings: BTreeMap::new() });
-        Self { roster, upstream, saved, limits, known }
+    pub fn new(roster: Roster, upstream: Arc<Upstream>, folders: Folders, limits: Arc<Limits>) -> Self {
+        let saved = SavedTools::new(folders.saved_tools, &limits);
+        let cache = folders.catalog.map(|dir| CatalogCache::new(dir, &limits));
+        let knowledge =
+            Arc::new(Knowledge::new(roster.catalog(&limits), roster.keys(), cache, Arc::clone(&limits)));
+        let indexing = Indexing::new(Arc::clone(&knowledge), Arc::clone(&upstream), &limits);
+        Self { roster, upstream, saved, limits, indexing, knowledge }
+    }
+
+    /// Ends what goes on in the background.
+    pub async fn close(&self) {
+        self.indexing.close().await;
     }
 
     /// The names of the servers that are configured now.
@@ -82,9 +96,7 @@ impl Broker {
         let Change { servers, said } = self.roster.change()?;
         tracing::info!(servers = servers.len(), "the configured servers have changed");
         self.upstream.replace(self.roster.specs());
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        // What servers that stay have listed is learned again from their connections.
-        *known = Known { catalog: self.roster.catalog(&self.limits), listings: BTreeMap::new() };
+        self.knowledge.replace(self.roster.catalog(&self.limits), self.roster.keys());
         Some(said)
     }
 
@@ -137,7 +149,7 @@ impl Broker {
 
     /// What is known now; a snapshot.
     pub(super) fn catalog(&self) -> Catalog {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).catalog.clone()
+        self.knowledge.catalog()
     }
 
     /// A server of the run.
@@ -164,13 +176,20 @@ impl Broker {
     ) -> Result<Arc<Connection>, UpstreamError> {
         match self.upstream.connect(server, deadline, cancel).await {
             Ok(connection) => {
-                self.learn(server, &connection.tools());
+                let (key, listing) = (self.knowledge.key(server), connection.tools());
+                if let Some(key) = key
+                    && self.knowledge.learn(server, &key, &listing) == Learned::New
+                {
+                    self.indexing.keep(server, key, listing);
+                }
                 Ok(connection)
             }
             Err(error) => {
                 // A call that was given up says nothing of the server.
-                if !matches!(error, UpstreamError::Cancelled { .. } | UpstreamError::Closing) {
-                    self.learn_failure(server, self.upstream.redacted(server, error.to_string()));
+                let given_up = matches!(error, UpstreamError::Cancelled { .. } | UpstreamError::Closing);
+                if let Some(key) = self.knowledge.key(server).filter(|_| !given_up) {
+                    let reason = self.upstream.redacted(server, error.to_string());
+                    self.knowledge.learn_failure(server, &key, &reason);
                 }
                 Err(error)
             }
@@ -221,34 +240,6 @@ impl Broker {
         let answer = if is_error { Answer::ToolError } else { Answer::Value };
         serde_json::value::to_raw_value(&value).map(answer).map_err(nonsense)
     }
-
-    fn learn(&self, server: &ServerName, listing: &Arc<[Value]>) {
-        let same = |known: &Known| known.listings.get(server).is_some_and(|old| Arc::ptr_eq(old, listing));
-        if same(&self.known.read().unwrap_or_else(PoisonError::into_inner)) {
-            return;
-        }
-        let tools = listing
-            .iter()
-            .filter_map(|item| match Tool::from_json(item, &self.limits) {
-                Ok(tool) => Some(tool),
-                Err(refusal) => {
-                    tracing::warn!(%server, %refusal, "a tool is left out");
-                    None
-                }
-            })
-            .collect();
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.catalog = known.catalog.with_tools(server, Ok(tools), &self.limits);
-        known.listings.insert(server.clone(), Arc::clone(listing));
-    }
-
-    fn learn_failure(&self, server: &ServerName, reason: String) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        // Tools that were listed before stay known: a server that died comes back.
-        if !known.listings.contains_key(server) {
-            known.catalog = known.catalog.with_tools(server, Err(reason), &self.limits);
-        }
-    }
 }
 
 /// Whether `"isError": true` stands anywhere in it.
@@ -259,7 +250,8 @@ fn may_be_error(json: &str) -> bool {
     })
 }
 
-fn redact(value: &mut Value, redacted: &dyn Fn(String) -> String) {
+/// Every text in a value, but no key, as `redacted` writes it.
+pub(super) fn redact(value: &mut Value, redacted: &dyn Fn(String) -> String) {
     match value {
         Value::String(text) => *text = redacted(std::mem::take(text)),
         Value::Array(items) => items.iter_mut().for_each(|item| redact(item, redacted)),

@@ -44,9 +44,11 @@ pub struct Config {
     pub idle_stop: Option<Duration>,
     /// Where the lock that marks this bridge as alive is kept: a folder of this user.
     pub lock_dir: PathBuf,
-    /// Where saved tools and the catalog are kept. It can be the folder of server entries too: what is written there
+    /// Where saved tools are kept. It can be the folder of server entries too: what is written there
     /// must not end in `.json` at its top.
     pub state_dir: PathBuf,
+    /// Where is kept what can be made again; `None`: nowhere, since the user has no home.
+    pub cache_dir: Option<PathBuf>,
     /// How replies are written.
     pub output_mode: OutputMode,
     /// What is logged.
@@ -193,6 +195,7 @@ impl Config {
             idle_stop: Some(idle).filter(|idle| !idle.is_zero()),
             lock_dir: environment.lock_dir(),
             state_dir: environment.resolve(&state_dir, environment.cwd.as_deref()),
+            cache_dir: environment.cache_dir(),
             output_mode: variables.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
             log_level: variables.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
             self_servers,

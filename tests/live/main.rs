@@ -21,6 +21,7 @@ mod posture;
 mod real_servers;
 mod replies;
 mod saved_tools;
+mod search;
 mod secrets;
 mod server_faults;
 mod state;
