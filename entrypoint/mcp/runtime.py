@@ -7,12 +7,13 @@ _sync twins are the same, so that no caller needs to know which is which.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hotcell_sandbox.calls import Calls
 from hotcell_sandbox.results import MCPError, ToolError
 from hotcell_sandbox.saved_tools import source_of
+from hotcell_sandbox.search_results import SearchResults
 
 __all__ = [
     "MCPError",
@@ -97,14 +98,33 @@ def query_tool_docs_sync(server: str, tool: str | None = None, detail: str = "su
     return docs if isinstance(docs, list) else [docs]
 
 
-async def search_tool_docs(query: str, limit: int = 5, detail: str | None = None) -> Any:
-    """Searches the tools of all configured servers."""
-    return await _ask_async("search_tool_docs", query=query, limit=limit, detail=detail)
+async def search_tool_docs(
+    query: str = "",
+    limit: int = 8,
+    detail: str = "signature",
+    offset: int = 0,
+    group_by: str | None = None,
+    servers: str | Iterable[str] | None = None,
+) -> SearchResults:
+    """Searches the tools of all servers of this run, or of those given, running or not; printed, one line for each.
+
+    An empty query lists all. detail: signature, summary or full; group_by: "server". The next page: offset=8, 16, ...
+    """
+    asked = _search(query, limit, detail, offset, group_by, servers)
+    return SearchResults(await _ask_async("search_tool_docs", **asked), query, group_by is not None)
 
 
-def search_tool_docs_sync(query: str, limit: int = 5, detail: str | None = None) -> Any:
+def search_tool_docs_sync(
+    query: str = "",
+    limit: int = 8,
+    detail: str = "signature",
+    offset: int = 0,
+    group_by: str | None = None,
+    servers: str | Iterable[str] | None = None,
+) -> SearchResults:
     """search_tool_docs without await."""
-    return _ask("search_tool_docs", query=query, limit=limit, detail=detail)
+    asked = _search(query, limit, detail, offset, group_by, servers)
+    return SearchResults(_ask("search_tool_docs", **asked), query, group_by is not None)
 
 
 def describe_server(name: str) -> dict[str, Any]:
@@ -134,6 +154,13 @@ describe_server_sync = describe_server
 list_loaded_server_metadata_sync = list_loaded_server_metadata
 capability_summary_sync = capability_summary
 save_tool_sync = save_tool
+
+
+def _search(
+    query: str, limit: int, detail: str, offset: int, group_by: str | None, servers: str | Iterable[str] | None
+) -> dict[str, Any]:
+    named = [servers] if isinstance(servers, str) else None if servers is None else list(servers)
+    return {"query": query, "limit": limit, "detail": detail, "offset": offset, "group_by": group_by, "servers": named}
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
