@@ -6,7 +6,7 @@ BUILD := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(CACHE)/tools/bin
 # Which engines `make bench` and `make soak` use: podman-rootful, podman-rootless, docker; all that are there when empty.
 ENGINE ?=
-# Files that `make search-bench` measures, in the form of those in tests/search; those when empty.
+# Files that `make search-bench` and `make stubs-check` measure, in the form of those in tests/search; those when empty.
 TOOLS ?=
 QUERIES ?=
 # How often `make chaos` kills a bridge, and how long `make soak` goes on.
@@ -19,7 +19,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test probes ux-transcripts chaos soak fuzz bench search-bench tokens image engines-up engines-down
+.PHONY: help demo test probes ux-transcripts chaos soak fuzz bench search-bench tokens stubs-check image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -67,6 +67,9 @@ search-bench: ## measure the search on the committed tools and queries, or on TO
 
 tokens: ## count what a model reads of all servers' tools, and of hotcell; TOOLS=file counts others besides
 	TOOLS='$(TOOLS)' cargo bench --locked --bench tokens
+
+stubs-check: ## turn the schemas of the committed tools, or of TOOLS=file, into Python, and have Python judge it
+	TOOLS='$(TOOLS)' cargo bench --locked --bench stubs
 
 image: ## build the sandbox image and load it into this user's engine
 	sandbox-image/build.sh

@@ -1,4 +1,5 @@
-//! `make search-bench`: how well and how fast the search finds what is meant, in the committed tools or in others.
+//! `make search-bench`: how well and how fast the search finds what is meant, in the committed tools or in others, beside
+//! what other rankers reached.
 //!
 //! `TOOLS` and `QUERIES` name files in the form of those in `tests/search`.
 
@@ -7,13 +8,12 @@ mod quality;
 
 use std::path::PathBuf;
 
-/// All queries over 6,910 tools of 817 servers, of which only a part may be passed on: recall@1, @5, @10, MRR@10.
-const OTHERS: [(&str, [f64; 4]); 4] = [
-    ("words that all must occur (the closest ancestor)", [0.173, 0.209, 0.211, 0.188]),
-    ("plain BM25", [0.348, 0.531, 0.589, 0.429]),
-    ("BM25F with trigrams and synonyms, tuned", [0.505, 0.673, 0.762, 0.586]),
-    ("that, and a small sentence encoder, fused", [0.54, 0.77, 0.85, 0.63]),
-];
+use quality::{Measured, Quality};
+
+/// Other rankers, and what they were measured on.
+const BASELINES: &str = include_str!("../tests/search/baselines.tsv");
+const BASELINE_TOOLS: usize = 6_910;
+const BASELINE_QUERIES: usize = 1_057;
 
 fn main() {
     let file = |variable: &str, committed: &str| {
@@ -23,9 +23,46 @@ fn main() {
     };
     let (tools, queries) = (file("TOOLS", quality::TOOLS), file("QUERIES", quality::QUERIES));
     let catalog = quality::catalog(&tools);
-    println!("{}\n", quality::measure(&catalog, &quality::queries(&queries)));
-    println!("Others, over 6,910 tools and the development queries:");
-    for (name, [one, five, ten, mrr]) in OTHERS {
-        println!("| {name} | 1057 | {one:.3} | {five:.3} | {ten:.3} | {mrr:.3} |");
+    let measured = quality::measure(&catalog, &quality::queries(&queries));
+    println!("{measured}\n");
+    print_baselines(&measured);
+}
+
+/// One line for each ranker, one column for each kind of query.
+fn print_baselines(measured: &Measured) {
+    let mut lines = BASELINES.lines().filter(|line| !line.starts_with('#'));
+    let kinds: Vec<&str> = lines.next().unwrap_or_default().split('\t').skip(1).collect();
+    let is_same = (measured.tools, measured.all.queries) == (BASELINE_TOOLS, BASELINE_QUERIES);
+    println!(
+        "recall@1 · @5 · @10 · MRR@10 in percent, of others over {BASELINE_TOOLS} tools and {BASELINE_QUERIES} queries"
+    );
+    if !is_same {
+        println!(
+            "(measured here over {} tools and {} queries: not comparable)",
+            measured.tools, measured.all.queries
+        );
     }
+    println!("\n| ranker | {} |", kinds.join(" | "));
+    println!("|---|{}", "---:|".repeat(kinds.len()));
+    let own = kinds.iter().map(|kind| match of_kind(measured, kind) {
+        Some(Quality { recall_at_1, recall_at_5, recall_at_10, mrr_at_10, .. }) => {
+            [recall_at_1, recall_at_5, recall_at_10, mrr_at_10]
+                .map(|share| format!("{:.0}", share * 100.0))
+                .join(" · ")
+        }
+        None => "-".to_owned(),
+    });
+    println!("| **hotcell** | {} |", own.collect::<Vec<_>>().join(" | "));
+    for line in lines {
+        let cells: Vec<String> = line.split('\t').map(str::to_owned).collect();
+        let (ranker, figures) = cells.split_first().expect("a line has a ranker");
+        let figures: Vec<String> = figures.iter().map(|cell| cell.replace(' ', " · ")).collect();
+        println!("| {ranker} | {} |", figures.join(" | "));
+    }
+}
+
+/// The quality of one kind of queries, or of all; nothing when there are none.
+fn of_kind<'m>(measured: &'m Measured, kind: &str) -> Option<&'m Quality> {
+    let found = measured.by_kind.iter().find(|(known, _)| known == kind).map(|(_, quality)| quality);
+    if kind == "all" { Some(&measured.all) } else { found }
 }

@@ -5,7 +5,7 @@
 #[path = "../tests/tokens/listing.rs"]
 mod listing;
 // Much of it is for tests of runs.
-#[allow(dead_code, unused_imports)]
+#[allow(unused_imports)]
 #[path = "../tests/support/mod.rs"]
 mod support;
 

@@ -64,6 +64,18 @@ pub struct Limits {
     pub tool_list_bytes_max: usize,
     /// Tools of one server that are kept.
     pub tools_per_server_max: usize,
+    /// Servers that are asked for their tools at once, when nothing is known of them.
+    pub servers_indexed_at_once_max: usize,
+    /// How long a search waits for servers that are being asked, when no server's tools are known.
+    pub first_index: Duration,
+    /// The same for a list of all servers' tools, when some are not known.
+    pub first_listing: Duration,
+    /// Largest file of one server's tools that is kept, in bytes.
+    pub catalog_entry_bytes_max: usize,
+    /// Such files that are kept, those of configured servers in any case.
+    pub catalog_entries_max: usize,
+    /// The same of their bytes.
+    pub catalog_bytes_max: u64,
     /// Longest line from the client, line feed included.
     pub client_line_bytes_max: usize,
     /// Requests of one peer, the client or a server, that are worked on at once; further ones are not read yet.
@@ -80,8 +92,18 @@ pub struct Limits {
     pub description_chars_max: usize,
     /// Longest signature of a tool, in characters.
     pub signature_chars_max: usize,
+    /// Longest stub of a tool, in characters.
+    pub stub_chars_max: usize,
+    /// Largest result of a tool whose shape is learned.
+    pub learned_result_bytes_max: usize,
+    /// Tools of all servers of whose results the shape is kept.
+    pub learned_shapes_max: usize,
+    /// Largest file of what was learned of one server's tools.
+    pub learned_file_bytes_max: u64,
     /// Longest text of one reply to the client, in characters.
     pub reply_chars_max: usize,
+    /// Longest part of it that tells of an exception: its traceback and hint, in characters.
+    pub error_chars_max: usize,
     /// Largest source of one saved tool.
     pub saved_tool_bytes_max: usize,
     /// Saved tools that are kept.
@@ -123,6 +145,12 @@ impl Default for Limits {
             tool_pages_max: 1000,
             tool_list_bytes_max: 32 * MIB,
             tools_per_server_max: 10_000,
+            servers_indexed_at_once_max: 8,
+            first_index: Duration::from_secs(3),
+            first_listing: Duration::from_secs(10),
+            catalog_entry_bytes_max: 8 * MIB,
+            catalog_entries_max: 2_000,
+            catalog_bytes_max: 256 * MIB as u64,
             client_line_bytes_max: 16 * MIB,
             peer_requests_in_flight_max: 256,
             config_file_bytes_max: MIB as u64,
@@ -131,7 +159,12 @@ impl Default for Limits {
             alias_bytes_max: 64,
             description_chars_max: 4_000,
             signature_chars_max: 1_000,
+            stub_chars_max: 64_000,
+            learned_result_bytes_max: 256 * KIB,
+            learned_shapes_max: 10_000,
+            learned_file_bytes_max: 4 * MIB as u64,
             reply_chars_max: 16_000,
+            error_chars_max: 1_500,
             saved_tool_bytes_max: 256 * KIB,
             saved_tools_max: 1000,
             shutdown: Duration::from_millis(2500),

@@ -51,6 +51,8 @@ pub struct RunReport {
     pub output: Output,
     /// The repr of a last expression.
     pub value: Option<String>,
+    /// What a run without such a value has bound: a line for each name.
+    pub bound: Vec<String>,
     /// Pictures that it left.
     pub images: Vec<Image>,
     /// What became of the variables.
@@ -71,6 +73,7 @@ impl RunReport {
             outcome: RunOutcome::NotStarted(fault),
             output: Output::default(),
             value: None,
+            bound: vec![],
             images: vec![],
             state: StateNote::Kept,
             notes: vec![],
@@ -144,6 +147,9 @@ pub struct PythonError {
     pub traceback: String,
     /// The line of the submitted code at which it was raised.
     pub line: Option<u64>,
+    /// A sentence that helps; empty where nothing does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hint: String,
 }
 
 /// What became of the session's variables.

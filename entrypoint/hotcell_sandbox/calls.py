@@ -9,7 +9,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 from _thread import get_ident as _get_ident
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .arguments import encode_arguments
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MAIN_THREAD = _get_ident()
 _CALLS_PER_WORKER_BITS = 32
+_NAMES_MAX = 5
 
 
 class Server(NamedTuple):
@@ -62,6 +63,8 @@ class Calls:
         self._in_flight = 0
         self._pending: dict[int, _Waiter] = {}
         self._queue: deque[tuple[int, bytes]] = deque()
+        # How often a tool was called in this run without `await`, so far: such a call is never sent.
+        self.unsent: dict[str, int] = {}
         # The main thread reads: for its own synchronous call, or in the event loop that it runs.
         self._leading = False
         self.main_loop: AbstractEventLoop | None = None
@@ -87,11 +90,12 @@ class Calls:
             self._run = run
             self.servers = servers
 
-    def end_run(self) -> None:
+    def end_run(self, notes: list[str]) -> None:
         with self._interrupts:
             self._stop_loop_reading()
             with self._lock:
                 run, self._run = self._run, None
+                unsent, self.unsent = self.unsent, {}
                 waiters = list(self._pending.items())
                 self._pending.clear()
                 self._queue.clear()
@@ -105,6 +109,24 @@ class Calls:
             cut_off = _fault("cancelled", f"{ended}; whether the call took effect is unknown")
             self._wake([(waiter, cut_off if waiter.sent else never_sent) for _, waiter in waiters])
             self._channel.read_here()
+        if unsent:
+            notes.append(_never_awaited(unsent))
+
+    def later(self, server: str, tool: str, arguments: object) -> Coroutine[Any, Any, Any]:
+        """A call that is made when it is awaited."""
+        name = f"{server}.{tool}"
+        with self._lock:
+            self.unsent[name] = self.unsent.get(name, 0) + 1
+        call = self._awaited(name, server, tool, arguments)
+        call.__qualname__ = name  # type: ignore[attr-defined] # what Python's own warning calls it
+        return call
+
+    async def _awaited(self, name: str, server: str, tool: str, arguments: object) -> Any:
+        with self._lock:
+            left = self.unsent.pop(name, 1) - 1
+            if left:
+                self.unsent[name] = left
+        return await self.call(server, tool, arguments)
 
     async def call(self, server: str | None, tool: str, arguments: object) -> Any:
         from .event_loop import get_running_loop
@@ -300,6 +322,12 @@ def _set_results(futures: list[tuple[Future[Frame], Frame]]) -> None:
     for future, frame in futures:
         if not future.done():
             future.set_result(frame)
+
+
+def _never_awaited(unsent: dict[str, int]) -> str:
+    shown = [f"{name} x {count}" if count > 1 else name for name, count in list(unsent.items())[:_NAMES_MAX]]
+    more = f" and {len(unsent) - _NAMES_MAX} more" if len(unsent) > _NAMES_MAX else ""
+    return f"called without `await`, hence not sent: {', '.join(shown)}{more}; put `await` before it, or use .sync(...)"
 
 
 def _fault(code: str, message: str) -> Frame:

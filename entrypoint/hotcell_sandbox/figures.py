@@ -1,77 +1,79 @@
-"""The images of a run: those that its code shows, and the matplotlib figures that it leaves open, as PNG.
+"""matplotlib's figures as images of the run: those that are open at its end, and those of plt.show() as they are then.
 
-It does not import matplotlib: without it, or without open figures, there is nothing to take.
+It does not import matplotlib: without it there are none.
 """
 
 from __future__ import annotations
 
 import sys
-from binascii import b2a_base64
 from io import BytesIO
+from typing import TYPE_CHECKING, Any
 
-IMAGES_MAX = 4
-BASE64_BYTES_MAX = 2_000_000
-_BOUNDS = f"at most {IMAGES_MAX} and {BASE64_BYTES_MAX:,} bytes of base64 per run"
+from .after_import import AfterImport
+from .images import IMAGES
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
 _DPI = 100
-_NAMES_MAX = 5
 
 
-class Images:
-    def __init__(self) -> None:
-        self.begin_run()
-
-    def begin_run(self) -> None:
-        self.taken: list[dict[str, str]] = []
-        self._room = BASE64_BYTES_MAX
-        self._left_out: list[str] = []
-        self._left_out_count = 0
-
-    def add(self, mime_type: str, data: bytes) -> bool:
-        """Whether it fits."""
-        # Known before it is encoded, which may be more than there is memory for.
-        size = (len(data) + 2) // 3 * 4
-        if not data or self.full() or size > self._room:
-            return False
-        self._room -= size
-        self.taken.append({"mime_type": mime_type, "base64": b2a_base64(data, newline=False).decode()})
-        return True
-
-    def full(self) -> bool:
-        return len(self.taken) >= IMAGES_MAX
-
-    def show(self, mime_type: str, data: bytes) -> None:
-        """Adds it, or has it named among those left out."""
-        if not self.add(mime_type, data):
-            self._left_out_count += 1
-            if len(self._left_out) < _NAMES_MAX:
-                self._left_out.append(f"{mime_type} of {len(data):,} bytes")
-
-    def note_left_out(self, notes: list[str]) -> None:
-        if self._left_out:
-            unnamed = self._left_out_count - len(self._left_out)
-            more = f" and {unnamed} more" if unnamed else ""
-            notes.append(f"images left out: {', '.join(self._left_out)}{more} ({_BOUNDS}); keep them with .save(path)")
-
-
-# The one of this process, for results that know no run: one is shown in the run that shows it, whichever made it.
-IMAGES = Images()
-
-
-def take_figures(images: Images, notes: list[str]) -> None:
-    """Adds and closes them. May run user code, hence may raise anything."""
+def take_figures() -> None:
+    """Shows and closes them. May run user code, hence may raise anything."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     numbers = pyplot.get_fignums() if pyplot is not None else []
     if pyplot is None or not numbers:
         return
-    left_out = []
     try:
-        for number in numbers:
-            file = BytesIO()
-            if not images.full():
-                pyplot.figure(number).savefig(file, format="png", dpi=_DPI)
-            if not images.add("image/png", file.getvalue()):
-                left_out.append(str(number))
+        for done, number in enumerate(numbers):
+            if not IMAGES.has_room():
+                IMAGES.leave_out(len(numbers) - done)
+                break
+            IMAGES.show("image/png", drawn(pyplot.figure(number)))
     finally:
         pyplot.close("all")
-    if left_out:
-        notes.append(f"figures left out and closed: {', '.join(left_out)} ({_BOUNDS}); save them with savefig")
+
+
+def figure_of(thing: object) -> Any:
+    """The figure that it is, or is part of; None when it is neither."""
+    artist = getattr(sys.modules.get("matplotlib.artist"), "Artist", None)
+    figure = getattr(sys.modules.get("matplotlib.figure"), "Figure", None)
+    if not (isinstance(artist, type) and isinstance(figure, type) and isinstance(thing, artist)):
+        return None
+    found = getattr(thing, "figure", None)
+    return found if isinstance(found, figure) else None
+
+
+def is_open(figure: object) -> bool:
+    """Whether it is shown at the end anyway."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    return pyplot is not None and bool(pyplot.fignum_exists(getattr(figure, "number", None)))
+
+
+def close(figure: object) -> None:
+    """So that it is not shown again at the end."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close(figure)
+
+
+def drawn(figure: Any) -> bytes:
+    """As PNG."""
+    file = BytesIO()
+    figure.savefig(file, format="png", dpi=_DPI)
+    return file.getvalue()
+
+
+def install() -> None:
+    """From here on plt.show() shows, where the backend that draws to memory would only warn."""
+
+    def show(*_: object, block: bool | None = None, **__: object) -> None:
+        """Shows all open figures, and closes them."""
+        # plt.pause() shows without waiting, and goes on with the figure.
+        if block is not False:
+            take_figures()
+
+    def replace_show(pyplot: ModuleType) -> None:
+        vars(pyplot)["show"] = show
+
+    sys.meta_path.insert(0, AfterImport("matplotlib.pyplot", replace_show))

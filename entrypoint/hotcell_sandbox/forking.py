@@ -7,38 +7,24 @@ asking for another way by its name.
 from __future__ import annotations
 
 import sys
-from _frozen_importlib_external import PathFinder, SourceFileLoader
+
+from .after_import import AfterImport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-_MODULE = "multiprocessing.context"
 
-
-class _Loader(SourceFileLoader):
-    def exec_module(self, module: ModuleType) -> None:
-        super().exec_module(module)
-        contexts = getattr(module, "_concrete_contexts", {})
-        if "fork" in contexts:
-            module._default_context = module.DefaultContext(contexts["fork"])  # type: ignore[attr-defined]
-
-
-class ByFork:
-    """Finds that one module, and changes its default once it is loaded."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name != _MODULE:
-            return None
-        spec = PathFinder.find_spec(name, path)
-        if spec is not None and isinstance(spec.loader, SourceFileLoader):
-            spec.loader = _Loader(name, spec.loader.path)
-        return spec
+def by_fork() -> AfterImport:
+    """The importer that has it so."""
+    return AfterImport("multiprocessing.context", _fork_by_default)
 
 
 def install() -> None:
-    sys.meta_path.insert(0, ByFork())
+    sys.meta_path.insert(0, by_fork())
+
+
+def _fork_by_default(module: ModuleType) -> None:
+    contexts = getattr(module, "_concrete_contexts", {})
+    if "fork" in contexts:
+        module._default_context = module.DefaultContext(contexts["fork"])  # type: ignore[attr-defined]

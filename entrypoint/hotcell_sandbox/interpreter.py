@@ -17,15 +17,26 @@ from types import CodeType, CoroutineType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from mcp import runtime
+
+from .bindings import bound_names
+from .bindings import lines as bound_lines
+from .call_check import CallCheck
 from .calls import Calls, Server
 from .effects import may_change
-from .figures import IMAGES, take_figures
+from .figures import install as show_figures
+from .figures import take_figures
 from .frames import Frame
+from .images import IMAGES
 from .interrupts import Interrupts
+from .output_record import OutputRecord
+from .pictures import show_value
 from .proxies import Proxies
-from .report import Sources, bounded_repr, error_report
+from .report import Sources, error_report
+from .results import InvalidCallError
 from .saved_tools import SavedTools
 from .streams import Streams
+from .values import shown
 
 if TYPE_CHECKING:
     from asyncio import Task
@@ -45,8 +56,9 @@ _main_thread = threading.main_thread()
 
 
 class Interpreter:
-    def __init__(self, streams: Streams, interrupts: Interrupts, calls: Calls) -> None:
+    def __init__(self, streams: Streams, interrupts: Interrupts, calls: Calls, record: OutputRecord) -> None:
         self._streams = streams
+        self._record = record
         self._interrupts = interrupts
         self._calls = calls
         interrupts.run_code = Interpreter.run.__code__
@@ -58,6 +70,9 @@ class Interpreter:
         self._namespace["__builtins__"] = builtins
         self._proxies = Proxies(calls, self._namespace)
         self._saved_tools = SavedTools(calls, self._namespace)
+        runtime.read_from(record)
+        show_figures()
+        self._call_check = CallCheck(calls, self._namespace)
         self._known_left: WeakSet[Any] = WeakSet()
         # For the next run: what was found and done after the last one.
         self._notes: list[str] = []
@@ -98,15 +113,17 @@ class Interpreter:
             self._namespace.setdefault("asyncio", self.event_loop().asyncio)
         self._sources.keep(name, code)
         self._calls.begin_run(number, self._proxies.offer(servers))
-        IMAGES.begin_run()
+        self._record.begin_run()
+        IMAGES.begin_run(number)
         self._interrupts.begin_run()
         value: str | None = None
+        bound: list[str] = []
         failure: BaseException | None = None
         end: Frame = {"outcome": "finished"}
         try:
             self._interrupts.run_active = True
-            value = self._execute(name, code, notes)
-            take_figures(IMAGES, notes)
+            value, bound = self._execute(name, code, notes)
+            take_figures()
             self._interrupts.run_active = False
         except BaseException as error:
             self._interrupts.run_active = False
@@ -124,18 +141,22 @@ class Interpreter:
                 pass
         if failure is not None:
             self._restore_builtins(notes)
-            end = self._failed(failure, name)
+            end = self._failed(failure, name, code)
             failure.__traceback__ = None  # it keeps every local of the failed code alive
             failure = None
         if _getpid() != self._pid:
             self._end_child(end)
-        IMAGES.note_left_out(notes)
+        IMAGES.note(notes)
+        self._note_installing(code, end, notes)
         self._note_left_running(notes)
-        self._calls.end_run()
+        self._calls.end_run(notes)
         self._streams.flush()
         # A copy: a thread that outlives the run may show one meanwhile.
         images = list(IMAGES.taken)
-        return {"type": "done", "run": number, **end, "value": value, "images": images, "notes": notes}
+        done: Frame = {"type": "done", "run": number, **end, "value": value, "images": images, "notes": notes}
+        if bound:
+            done["bound"] = bound
+        return done
 
     def tidy(self) -> None:
         """What user code replaced is as at the start again."""
@@ -146,11 +167,13 @@ class Interpreter:
         except Exception:  # a thing of the user's, or a signal handler that it left behind
             self._threads_left = True  # the next run tries again
 
-    def _execute(self, name: str, code: str, notes: list[str]) -> str | None:
+    def _execute(self, name: str, code: str, notes: list[str]) -> tuple[str | None, list[str]]:
+        """The value of a last expression, else lines on the names that were bound."""
         with self._interrupts:
             pass  # one that came while the run was prepared takes effect here
-        parts = self._compiled(code, name)
+        parts, names = self._compiled(code, name)
         self._saved_tools.load_for(code, parts, notes)
+        self._call_check.refuse_what_cannot_succeed(code)
         self.changed = may_change(parts, self._namespace)
         if any(part.co_flags & _CO_COROUTINE for part in parts):
             value = self.event_loop().drive(self._execute_async(parts))
@@ -159,19 +182,21 @@ class Interpreter:
             for part in parts:
                 value = eval(part, self._namespace)
         if value is None:
-            return None
+            return None, bound_lines(names, self._namespace) if names else []
         self._namespace["_"] = value
         self.changed = True
-        if isinstance(value, CoroutineType):
+        if isinstance(value, CoroutineType) and not self._calls.unsent:
             notes.append("the last expression is a coroutine that was not awaited: put `await` before it")
-        return bounded_repr(value)
+        show_value(value)
+        return shown(value), []
 
-    def _compiled(self, code: str, name: str) -> list[CodeType]:
-        """The statements, and the last one by itself if it is an expression whose value is shown."""
+    def _compiled(self, code: str, name: str) -> tuple[list[CodeType], list[str]]:
+        """The statements, and the last one by itself if it is an expression whose value is shown; else the names that
+        are shown."""
         if "\n" not in code and not code[:1].isspace():
             # One expression, as many runs are, costs a third of what a tree does.
             try:
-                return [_compile(code, name, "eval", _FLAGS, dont_inherit=True)]
+                return [_compile(code, name, "eval", _FLAGS, dont_inherit=True)], []
             except SyntaxError:
                 pass
         tree = _compile(code, name, "exec", _TREE_FLAGS, dont_inherit=True)
@@ -184,7 +209,7 @@ class Interpreter:
         if body:
             statements = ast.Module(body, type_ignores=[])
             parts.insert(0, _compile(statements, name, "exec", _FLAGS, dont_inherit=True))
-        return parts
+        return parts, bound_names(tree.body, code)
 
     async def _execute_async(self, parts: list[CodeType]) -> object:
         value: object = None
@@ -194,18 +219,21 @@ class Interpreter:
                 value = await value  # type: ignore[misc]
         return value
 
-    def _failed(self, error: BaseException, name: str) -> Frame:
+    def _failed(self, error: BaseException, name: str, code: str) -> Frame:
         match error:
             case SystemExit(code=None):
                 return {"outcome": "exited", "exit_code": 0}
-            case SystemExit(code=int(code)):
-                return {"outcome": "exited", "exit_code": code & 0xFF}
+            case SystemExit(code=int(status)):
+                return {"outcome": "exited", "exit_code": status & 0xFF}
             case SystemExit(code=text):
-                self._streams.write_error(f"{bounded_repr(text) if not isinstance(text, str) else text}\n")
+                self._streams.write_error(f"{text if isinstance(text, str) else shown(text)}\n")
                 return {"outcome": "exited", "exit_code": 1}
             case KeyboardInterrupt():
-                return {"outcome": "interrupted", "error": error_report(error, name)}
-        return {"outcome": "raised", "error": error_report(error, name)}
+                return {"outcome": "interrupted", "error": error_report(error, name, code)}
+            case InvalidCallError(line=int(line)):  # nothing has run, so that there is nothing to trace
+                error_frame = {**error_report(error, name, code), "traceback": "", "line": line}
+                return {"outcome": "raised", "error": error_frame}
+        return {"outcome": "raised", "error": error_report(error, name, code)}
 
     def _end_child(self, end: Frame) -> None:
         """A process that user code forked has come to the end of the code: it ends like a script."""
@@ -249,6 +277,15 @@ class Interpreter:
             sys.setprofile(None)
         if sys.getrecursionlimit() < _RECURSION_LIMIT:
             sys.setrecursionlimit(_RECURSION_LIMIT)
+
+    def _note_installing(self, code: str, end: Frame, notes: list[str]) -> None:
+        """Code that installs packages mostly looks at no error."""
+        if "install" in code:
+            from .hints import NO_INSTALL, installs_packages
+
+            error = end.get("error")
+            if installs_packages(code) and not (isinstance(error, dict) and NO_INSTALL in error["hint"]):
+                notes.append(NO_INSTALL)
 
     def _note_left_running(self, notes: list[str]) -> None:
         self._threads_left = _count_threads() > self._calls.own_threads

@@ -17,6 +17,7 @@ from .frames import LineSplitter
 from .frozen_copy import READY, Slate, wake
 from .limits import Limits
 from .outbox import Outbox
+from .output_record import OutputRecord
 
 KILL_SECONDS_MAX = 5.0
 # Of /proc/<pid>/stat: the field behind the program's name, and the kernel's flag.
@@ -81,11 +82,13 @@ class Worker:
 
 
 class Ends(NamedTuple):
-    """What a worker has of its beginning: its socket for frames, that over which copies are woken, and the slate."""
+    """What a worker has of its beginning: its socket for frames, that over which copies are woken, the slate, and what
+    runs have written."""
 
     frames: int
     spare: int
     slate: Slate
+    record: OutputRecord
 
 
 def pair() -> tuple[int, int]:
@@ -93,7 +96,7 @@ def pair() -> tuple[int, int]:
     return ours.detach(), theirs.detach()
 
 
-def start_worker(number: int, limits: Limits) -> Worker | Ends:
+def start_worker(number: int, limits: Limits, record: OutputRecord) -> Worker | Ends:
     """Forks. In the parent: the worker. In the child, which keeps no other descriptors: its ends."""
     (ours, theirs), (spare, spare_end) = pair(), pair()
     slate = Slate()
@@ -123,7 +126,7 @@ def start_worker(number: int, limits: Limits) -> Worker | Ends:
     kernel.die_with_parent()
     if os.getppid() != supervisor:
         os._exit(70)
-    return Ends(theirs, spare_end, slate)
+    return Ends(theirs, spare_end, slate, record)
 
 
 def wake_copy(worker: Worker, pid: int, number: int, limits: Limits) -> Worker | None:

@@ -1,6 +1,7 @@
 """Servers and tools as Python objects: mcp_<alias>, mcp_servers, and the modules mcp.servers.<alias>.
 
-They carry no authority and know no schema: an attribute's name goes to the bridge as the tool's name.
+They carry no authority and know no schema: an attribute's name goes to the bridge as the tool's name, and what `help`
+and `inspect` show is asked for when it is looked at.
 """
 
 from __future__ import annotations
@@ -9,26 +10,32 @@ import sys
 from _frozen_importlib import ModuleSpec
 from collections.abc import Coroutine, Iterable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .calls import Calls, Server
 from .results import MCPError
+from .stubs import documentation, signature
+
+if TYPE_CHECKING:
+    from inspect import Signature
 
 _PACKAGE = "mcp.servers."
+_UNKNOWN = "async def tool(**arguments: Any) -> Any: ..."
 
 
 class ToolFunction:
     # A tool: `await it(argument=...)`, or `it.sync(argument=...)` without await. No docstring, since the name is taken.
 
-    def __init__(self, calls: Calls, server: str, tool: str) -> None:
+    def __init__(self, calls: Calls, server: Server, tool: str) -> None:
         self._calls = calls
-        self._server = server
+        self._server = server.name
         self._tool = tool
         self.__name__ = self.__qualname__ = tool
+        self.__module__ = _PACKAGE + server.alias
 
     def __call__(self, /, *positional: object, **arguments: Any) -> Coroutine[Any, Any, Any]:
         self._keywords_only(positional)
-        return self._calls.call(self._server, self._tool, arguments)
+        return self._calls.later(self._server, self._tool, arguments)
 
     def sync(self, /, *positional: object, **arguments: Any) -> Any:
         self._keywords_only(positional)
@@ -36,16 +43,27 @@ class ToolFunction:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
-        """The tool's description: asked for when it is looked at, and empty when it cannot be had."""
-        arguments = {"server": self._server, "tool": self._tool, "detail": "summary"}
+        """All that is known of the tool, or why that cannot be had: asked for when it is looked at."""
         try:
-            docs = self._calls.call_sync(None, "query_tool_docs", arguments)
-        except MCPError:
-            return ""
-        match docs:
-            case [{"description": str(description)}]:
-                return description
-        return ""
+            return documentation(self._stub())
+        except MCPError as error:
+            return f"no documentation: {error}"
+
+    @property
+    def __signature__(self) -> Signature:
+        try:
+            return signature(self._stub())
+        except MCPError:  # what is wrong is said by whoever calls it
+            return signature(_UNKNOWN)
+
+    def __get__(self, instance: object, owner: type | None = None) -> ToolFunction:
+        # So that `help` and `inspect` take it for a function.
+        return self
+
+    def _stub(self) -> str:
+        arguments = {"server": self._server, "tool": self._tool, "detail": "stub"}
+        [doc] = self._calls.call_sync(None, "query_tool_docs", arguments)
+        return str(doc["stub"])
 
     def _keywords_only(self, positional: tuple[object, ...]) -> None:
         if positional:
@@ -55,52 +73,48 @@ class ToolFunction:
         return f"<tool {self._server}.{self._tool}>"
 
 
-class ServerProxy:
-    """A server: its attributes are its tools."""
-
-    def __init__(self, calls: Calls, server: Server) -> None:
-        self._calls = calls
-        self._server = server.name
-        self.__doc__ = server.description
-
-    async def list_tools(self) -> list[dict[str, Any]]:
-        found = await self._calls.call(None, "list_tools", {"server": self._server})
-        return list(found)
-
-    def __getattr__(self, name: str) -> ToolFunction:
-        return ToolFunction(self._calls, self._server, _tool_name(name))
-
-    def __repr__(self) -> str:
-        return f"<server {self._server}: await .tool(argument=...), .tool.sync(...), .list_tools()>"
-
-
 class ServerModule(ModuleType):
-    """`mcp.servers.<alias>`: the same, importable."""
+    """A server, as `mcp_<alias>` and as the module `mcp.servers.<alias>`: its attributes are its tools."""
 
     def __init__(self, calls: Calls, server: Server) -> None:
         super().__init__(_PACKAGE + server.alias, server.description)
         self.__dict__["_calls"] = calls
-        self.__dict__["_server"] = server.name
+        self.__dict__["_server"] = server
+
+    async def list_tools(self) -> list[dict[str, Any]]:
+        found = await self._calls.call(None, "list_tools", {"server": self._server.name})
+        return list(found)
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
-            return list(self._tool_map())
+            return _aliases(self._calls, self._server)
         if name == "TOOLS":
             return list(self._tool_map().values())
         if name == "TOOL_MAP":
             return self._tool_map()
         return ToolFunction(self._calls, self._server, _tool_name(name))
 
+    def __dir__(self) -> list[str]:
+        # Nothing private: whoever looks for such names is told that every one is there.
+        own = ["__doc__", "__name__", "list_tools"]
+        try:
+            return sorted([*own, *_aliases(self._calls, self._server)])
+        except MCPError:  # no tool can be called either
+            return own
+
     def _tool_map(self) -> dict[str, dict[str, Any]]:
         """The tools' metadata, by the names that they have in Python."""
-        tools = self._calls.call_sync(None, "list_tools", {"server": self._server})
+        tools = self._calls.call_sync(None, "list_tools", {"server": self._server.name})
         return {str(tool["alias"]): tool for tool in tools}
 
+    def __repr__(self) -> str:
+        return f"<server {self._server.name}: await .tool(argument=...), .tool.sync(...), help(.tool), .list_tools()>"
 
-class ServerTable(dict[str, ServerProxy]):
+
+class ServerTable(dict[str, ServerModule]):
     """`mcp_servers`."""
 
-    def __missing__(self, name: str) -> ServerProxy:
+    def __missing__(self, name: str) -> ServerModule:
         raise MCPError(f"Server {name!r} is not available", code="server_unavailable", hint=_available(self))
 
 
@@ -114,7 +128,6 @@ class Proxies:
         self._calls = calls
         self._namespace = namespace
         self._table = ServerTable()
-        self._proxies: dict[Server, ServerProxy] = {}
         self._modules: dict[Server, ServerModule] = {}
         # Those of the run, by alias.
         self._offered: dict[str, ServerModule] = {}
@@ -127,10 +140,9 @@ class Proxies:
         """Makes those of a run available, by name."""
         self._table.clear()
         for server in servers:
-            if server not in self._proxies:
-                self._proxies[server] = ServerProxy(self._calls, server)
+            if server not in self._modules:
                 self._modules[server] = ServerModule(self._calls, server)
-            self._table[server.name] = self._namespace[f"mcp_{server.alias}"] = self._proxies[server]
+            self._table[server.name] = self._namespace[f"mcp_{server.alias}"] = self._modules[server]
         self._offer_modules({server.alias: self._modules[server] for server in servers})
         self._namespace["mcp_servers"] = self._table
         self._namespace["LOADED_MCP_SERVERS"] = tuple(self._table)
@@ -161,6 +173,11 @@ class Proxies:
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing: it was whole when it was made."""
+
+
+def _aliases(calls: Calls, server: Server) -> list[str]:
+    docs = calls.call_sync(None, "query_tool_docs", {"server": server.name, "detail": "signature"})
+    return [str(doc["toolAlias"]) for doc in docs]
 
 
 def _tool_name(name: str) -> str:

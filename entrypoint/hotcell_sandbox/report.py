@@ -1,4 +1,4 @@
-"""What a run's value and error look like: bounded, never raising, without the runtime's own frames.
+"""What a run's error looks like: bounded, never raising, without the runtime's own frames.
 
 It does not shorten for the reader's budget: the bridge does, these bounds only keep frames small.
 """
@@ -6,27 +6,18 @@ It does not shorten for the reader's budget: the bridge does, these bounds only 
 from __future__ import annotations
 
 import linecache
-from itertools import dropwhile, islice
+from itertools import dropwhile
 from traceback import TracebackException
 from types import TracebackType
 
-from .interrupts import ASYNCIO, OURS
+from .interrupts import ASYNCIO, LIBRARY, OURS
+from .values import cut
 
-VALUE_CHARACTERS_MAX = 4_000
 MESSAGE_CHARACTERS_MAX = 16_000
 TRACEBACK_CHARACTERS_MAX = 64_000
 TRACEBACK_FRAMES_MAX = 4_000
 SOURCES_CHARACTERS_MAX = 8_000_000
 SOURCES_MAX = 1_000
-_ITEMS_MAX = 1_000
-_NESTING_MAX = 20
-_BRACKETS: dict[type, tuple[str, str]] = {
-    list: ("[", "]"),
-    tuple: ("(", ")"),
-    dict: ("{", "}"),
-    set: ("{", "}"),
-    frozenset: ("frozenset({", "})"),
-}
 
 
 class Sources:
@@ -48,11 +39,11 @@ class Sources:
             self._cache.pop(oldest, None)
 
 
-def error_report(error: BaseException, run_name: str, kind: str | None = None) -> dict[str, object]:
-    if kind is None:
-        module, kind = type(error).__module__, type(error).__qualname__
-        if module not in ("builtins", "__main__"):
-            kind = f"{module}.{kind}"
+def error_report(error: BaseException, run_name: str, code: str) -> dict[str, object]:
+    """Of code that ran under this name."""
+    module, kind = type(error).__module__, type(error).__qualname__
+    if module not in ("builtins", "__main__"):
+        kind = f"{module}.{kind}"
     try:
         message = str(error)
     except BaseException:
@@ -60,64 +51,33 @@ def error_report(error: BaseException, run_name: str, kind: str | None = None) -
     return {
         "type": kind,
         "message": cut(message, MESSAGE_CHARACTERS_MAX),
+        # Before the traceback, which takes frames off the error.
+        "hint": _hint(error, code),
         "traceback": cut(traceback_text(error, kind, message), TRACEBACK_CHARACTERS_MAX),
         "line": _line(error, run_name),
     }
+
+
+def _hint(error: BaseException, code: str) -> str:
+    try:
+        from .hints import hint  # difflib is 4 ms, and a run that succeeds needs none of it
+
+        return hint(error, code)
+    except Exception:  # no file can be opened any more, for one
+        return ""
 
 
 def traceback_text(error: BaseException, kind: str, message: str) -> str:
     try:
         left_out = _cut_tracebacks(error)
         formatted = TracebackException.from_exception(error, compact=True)
-        _without_ours(formatted, set())
+        of_libraries = _without_others(formatted, set())
         text = "".join(formatted.format()).rstrip("\n")
+        if of_libraries:
+            text = f"({of_libraries:,} frames inside libraries left out)\n{text}"
         return f"({left_out:,} frames left out in the middle)\n{text}" if left_out else text
     except BaseException as second:
         return f"{kind}: {message}\n(no traceback: {type(second).__name__} while formatting it)"
-
-
-def bounded_repr(value: object, characters_max: int = VALUE_CHARACTERS_MAX) -> str:
-    try:
-        return cut(_repr(value, characters_max, 0), characters_max)
-    except Exception as error:
-        return f"<{type(value).__name__} object, whose repr raises {type(error).__name__}>"
-
-
-def cut(text: str, characters_max: int) -> str:
-    """Head and tail, which of tracebacks and reprs say the most."""
-    if len(text) <= characters_max:
-        return text
-    mark = f" ... {len(text) - characters_max + 40:,} characters cut ... "
-    room = max(characters_max - len(mark), 2)
-    return text[: room * 2 // 3] + mark + text[len(text) - room // 3 :]
-
-
-def _repr(value: object, room: int, nesting: int) -> str:
-    """Like repr, but stops at what would be cut: a list of 10**7 items is not turned into text first."""
-    kind = type(value)
-    if isinstance(value, str | bytes) and kind in (str, bytes):
-        return repr(value) if len(value) <= room else f"{value[:room]!r}... ({len(value):,} long)"
-    if kind not in _BRACKETS or nesting > _NESTING_MAX:
-        return repr(value)
-    assert isinstance(value, list | tuple | dict | set | frozenset)
-    if len(value) == 0 or (len(value) <= 20 and nesting > 3):
-        return repr(value)
-    parts, used = [], 0
-    for item in islice(value.items() if isinstance(value, dict) else value, _ITEMS_MAX):
-        if isinstance(value, dict):
-            part = f"{_repr(item[0], room, nesting + 1)}: {_repr(item[1], room, nesting + 1)}"
-        else:
-            part = _repr(item, room, nesting + 1)
-        parts.append(part)
-        used += len(part) + 2
-        if used > room:
-            break
-    if len(parts) < len(value):
-        parts.append(f"... {len(value) - len(parts):,} more")
-    elif kind is tuple and len(parts) == 1:
-        parts.append("")
-    opening, closing = _BRACKETS[kind]
-    return opening + ", ".join(parts).rstrip(" ") + closing
 
 
 def _cut_tracebacks(error: BaseException) -> int:
@@ -149,20 +109,26 @@ def _cut_traceback(tb: TracebackType | None) -> int:
     return left_out
 
 
-def _without_ours(formatted: TracebackException, seen: set[int]) -> None:
+def _without_others(formatted: TracebackException, seen: set[int]) -> int:
+    """Takes out our frames, and of those inside a library all but the last; how many of the latter."""
     if id(formatted) in seen:
-        return
+        return 0
     seen.add(id(formatted))
-    frames = [frame for frame in formatted.stack if not _is_ours(frame.filename)]
+    frames = [frame for frame in formatted.stack if not frame.filename.startswith((OURS, "<string>"))]
     # The event loop that drives top-level await is ours too, in effect.
-    formatted.stack[:] = dropwhile(lambda frame: frame.filename.startswith(ASYNCIO), frames)
+    frames = list(dropwhile(lambda frame: frame.filename.startswith(ASYNCIO), frames))
+    inside = [_is_library(frame.filename) for frame in frames]
+    kept = [frame for at, frame in enumerate(frames) if not (inside[at] and inside[at + 1 : at + 2] == [True])]
+    formatted.stack[:] = kept
+    left_out = len(frames) - len(kept)
     for inner in (formatted.__cause__, formatted.__context__, *(formatted.exceptions or ())):
         if inner is not None:
-            _without_ours(inner, seen)
+            left_out += _without_others(inner, seen)
+    return left_out
 
 
-def _is_ours(file: str) -> bool:
-    return file.startswith((OURS, "<string>"))
+def _is_library(file: str) -> bool:
+    return file.startswith((LIBRARY, "<frozen ")) or "/site-packages/" in file or "/dist-packages/" in file
 
 
 def _line(error: BaseException, run_name: str) -> int | None:

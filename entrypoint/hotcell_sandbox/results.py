@@ -9,10 +9,11 @@ from binascii import a2b_base64
 from json.decoder import JSONDecoder
 from typing import Any
 
-from .figures import IMAGES
 from .frames import DEPTH_MAX, Frame, deeper_than
+from .images import IMAGES
 
 _MIME_TYPE_CHARACTERS_MAX = 100
+INVALID = "invalid_arguments"
 _loads = JSONDecoder().decode
 
 
@@ -26,6 +27,16 @@ class MCPError(RuntimeError):
         self.message = message
         self.code = code
         self.hint = hint
+
+
+class InvalidCallError(MCPError, TypeError):
+    """A call that cannot succeed as it is written: nothing was sent. `line`: where it stands in code not yet run."""
+
+    __module__ = "mcp.runtime"
+
+    def __init__(self, message: str, *, hint: str | None = None, line: int | None = None) -> None:
+        super().__init__(message, code=INVALID, hint=hint)
+        self.line = line
 
 
 class ToolError(MCPError):
@@ -54,6 +65,8 @@ class StrResult(str):
 
 class Blob:
     """Binary content of a result: an image, audio or an embedded resource."""
+
+    __module__ = "mcp.runtime"
 
     def __init__(self, mime_type: str, data: bytes, raw: object) -> None:
         self.mime_type = mime_type
@@ -88,6 +101,8 @@ def answer(frame: Frame, server: str | None, tool: str) -> Any:
         hint = hint if isinstance(hint, str) else None
         if code == "tool_error" and server is not None:
             raise ToolError(server, tool, str(message), hint=hint)
+        if code == INVALID:
+            raise InvalidCallError(str(message), hint=hint)
         raise MCPError(str(message), code=str(code), hint=hint)
     value = frame.get("value")
     return value if server is None else unwrap(value, server, tool)

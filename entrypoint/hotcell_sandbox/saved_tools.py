@@ -52,7 +52,7 @@ class SavedTools:
         try:
             exec(compile(source, file, "exec", dont_inherit=True), self._namespace)
         except Exception as error:
-            report = error_report(error, file)
+            report = error_report(error, file, source)
             notes.append(f"saved tool {name} is broken: {report['type']}: {report['message']}")
 
     def _may_have_unknown_names(self, parts: Iterable[CodeType]) -> bool:

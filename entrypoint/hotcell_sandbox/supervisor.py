@@ -19,6 +19,7 @@ from . import kernel
 from .frames import SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode, encode
 from .limits import Limits
 from .outbox import Outbox
+from .output_record import OutputRecord
 from .posture import descriptors, oom_kills, posture, worker_posture
 from .processes import Ends, Output, Worker, is_exiting, kill, kill_descendants, start_worker, wake_copy
 from .reading import Buffer
@@ -97,6 +98,8 @@ class Supervisor:
         self.held_back: list[bytes] = []
         self.held_back_bytes = 0
         self.buffer = Buffer()
+        # One for all workers: what a dead one wrote its successor can still read.
+        self.record = OutputRecord()
         self.poller = poll()
         self.watched: dict[int, int] = {}
         self.watched_state: tuple[object, ...] = ()
@@ -120,7 +123,7 @@ class Supervisor:
         self.from_host(rest)
         while True:
             if self.greeted and self.worker is None:
-                started = start_worker(self.workers + 1, self.limits)
+                started = start_worker(self.workers + 1, self.limits, self.record)
                 if isinstance(started, Ends):
                     return started
                 self.worker_started(started, self.inspect(started))
@@ -404,6 +407,7 @@ class Supervisor:
                 self.output(output, data)
 
     def output(self, output: Output, data: bytes) -> None:
+        self.record.add(data)
         data = output.held + data
         output.held = b""
         try:

@@ -66,7 +66,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     streams = Streams(channel.ask_for_reading)
     streams.restore()
     calls = Calls(channel, interrupts, streams.flush_python, limits.calls_in_flight, number)
-    interpreter = Interpreter(streams, interrupts, calls)
+    interpreter = Interpreter(streams, interrupts, calls, ends.record)
 
     def in_child() -> None:
         calls.in_child = True

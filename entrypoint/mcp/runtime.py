@@ -1,20 +1,25 @@
 """Helpers for code in the sandbox: which servers and tools there are, how to call them, what to keep.
 
 Each asks the bridge; nothing is cached here. The plain names without `_sync` are to be awaited, except those that
-return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool. Their
-_sync twins are the same, so that no caller needs to know which is which.
+return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool,
+last_output, show. Their _sync twins are the same, so that no caller needs to know which is which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hotcell_sandbox.calls import Calls
-from hotcell_sandbox.results import MCPError, ToolError
+from hotcell_sandbox.output_record import OutputRecord
+from hotcell_sandbox.pictures import show
+from hotcell_sandbox.results import Blob, InvalidCallError, MCPError, ToolError
 from hotcell_sandbox.saved_tools import source_of
+from hotcell_sandbox.search_results import SearchResults
 
 __all__ = [
+    "Blob",
+    "InvalidCallError",
     "MCPError",
     "ToolError",
     "call_tool",
@@ -25,6 +30,8 @@ __all__ = [
     "describe_server_sync",
     "discovered_servers",
     "discovered_servers_sync",
+    "last_output",
+    "last_output_sync",
     "list_loaded_server_metadata",
     "list_loaded_server_metadata_sync",
     "list_servers",
@@ -37,15 +44,29 @@ __all__ = [
     "save_tool_sync",
     "search_tool_docs",
     "search_tool_docs_sync",
+    "show",
+    "show_sync",
 ]
 
 _calls: Calls
+_record: OutputRecord
 
 
 def use(calls: Calls) -> None:
     """For the runtime itself, at its start."""
     global _calls
     _calls = calls
+
+
+def read_from(record: OutputRecord) -> None:
+    """For the runtime itself, at its start."""
+    global _record
+    _record = record
+
+
+def last_output() -> str:
+    """All that the run before this one wrote to stdout and stderr: what its reply had to cut stands here."""
+    return _record.last_run()
 
 
 async def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = None) -> Any:
@@ -84,7 +105,7 @@ def list_tools_sync(server: str) -> tuple[dict[str, Any], ...]:
 
 
 async def query_tool_docs(server: str, tool: str | None = None, detail: str = "summary") -> Any:
-    """Documentation of a server's tools (a list), or of one tool; detail: summary or full."""
+    """Documentation of a server's tools (a list), or of one tool; detail: signature, summary, full or stub."""
     docs = await _ask_async("query_tool_docs", server=server, tool=tool, detail=detail)
     if tool is not None and isinstance(docs, list) and len(docs) == 1:
         return docs[0]
@@ -97,14 +118,33 @@ def query_tool_docs_sync(server: str, tool: str | None = None, detail: str = "su
     return docs if isinstance(docs, list) else [docs]
 
 
-async def search_tool_docs(query: str, limit: int = 5, detail: str | None = None) -> Any:
-    """Searches the tools of all configured servers."""
-    return await _ask_async("search_tool_docs", query=query, limit=limit, detail=detail)
+async def search_tool_docs(
+    query: str = "",
+    limit: int = 8,
+    detail: str = "signature",
+    offset: int = 0,
+    group_by: str | None = None,
+    servers: str | Iterable[str] | None = None,
+) -> SearchResults:
+    """Searches the tools of all servers of this run, or of those given, running or not; printed, one line for each.
+
+    An empty query lists all. detail: signature, summary or full; group_by: "server". The next page: offset=8, 16, ...
+    """
+    asked = _search(query, limit, detail, offset, group_by, servers)
+    return SearchResults(await _ask_async("search_tool_docs", **asked), query, group_by is not None)
 
 
-def search_tool_docs_sync(query: str, limit: int = 5, detail: str | None = None) -> Any:
+def search_tool_docs_sync(
+    query: str = "",
+    limit: int = 8,
+    detail: str = "signature",
+    offset: int = 0,
+    group_by: str | None = None,
+    servers: str | Iterable[str] | None = None,
+) -> SearchResults:
     """search_tool_docs without await."""
-    return _ask("search_tool_docs", query=query, limit=limit, detail=detail)
+    asked = _search(query, limit, detail, offset, group_by, servers)
+    return SearchResults(_ask("search_tool_docs", **asked), query, group_by is not None)
 
 
 def describe_server(name: str) -> dict[str, Any]:
@@ -131,9 +171,18 @@ def save_tool(func: Callable[..., Any]) -> str:
 
 discovered_servers_sync = discovered_servers
 describe_server_sync = describe_server
+last_output_sync = last_output
+show_sync = show
 list_loaded_server_metadata_sync = list_loaded_server_metadata
 capability_summary_sync = capability_summary
 save_tool_sync = save_tool
+
+
+def _search(
+    query: str, limit: int, detail: str, offset: int, group_by: str | None, servers: str | Iterable[str] | None
+) -> dict[str, Any]:
+    named = [servers] if isinstance(servers, str) else None if servers is None else list(servers)
+    return {"query": query, "limit": limit, "detail": detail, "offset": offset, "group_by": group_by, "servers": named}
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ pub(super) async fn run(config: Config, files: ServerFiles, arguments: cli::Run)
     };
     let rooms = Rooms::build(&config, files);
     let (progress, _unheard) = mpsc::channel(1);
-    let asked = RunAsked { request, cancel: CancellationToken::new(), progress };
+    let asked = RunAsked { request, cancel: CancellationToken::new(), progress, output: None };
     let code = tokio::select! {
         report = rooms.session.run(asked) => match report {
             Ok(report) => print(&report),
@@ -153,12 +153,15 @@ fn ending(report: &RunReport) -> (u8, Option<String>) {
     match &report.outcome {
         RunOutcome::Finished => (0, None),
         RunOutcome::Exited { exit_code } => (low_byte(*exit_code), None),
-        RunOutcome::Raised(PythonError { traceback, class, message, .. }) => {
-            let text = if traceback.is_empty() {
+        RunOutcome::Raised(PythonError { traceback, class, message, hint, .. }) => {
+            let mut text = if traceback.is_empty() {
                 format!("{class}: {message}\n")
             } else {
                 format!("{}\n", traceback.trim_end())
             };
+            if !hint.is_empty() {
+                text.push_str(&format!("hotcell: {hint}\n"));
+            }
             (1, Some(text))
         }
         RunOutcome::TimedOut { after } => {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::broker::{Broker, Roster};
-use crate::config::{Config, EngineChoice, Rollback, ServerFiles};
+use crate::broker::{Broker, Folders, Roster};
+use crate::config::{Config, EngineChoice, LearnShapes, Rollback, ServerFiles};
 use crate::engine::{Choice, Places};
 use crate::guard::{Guardian, Mark};
 use crate::session::{SandboxSettings, Session};
@@ -33,8 +33,12 @@ impl Rooms {
         let mark = Mark::new();
         let roster = Roster::new(files, mark.clone(), OWN_PROGRAM.into());
         let upstream = Arc::new(Upstream::new(roster.specs(), &limits));
-        let saved_tools = config.state_dir.join("tools");
-        let broker = Arc::new(Broker::new(roster, Arc::clone(&upstream), saved_tools, Arc::clone(&limits)));
+        let folders = Folders {
+            saved_tools: config.state_dir.join("tools"),
+            learned: (config.learn_shapes == LearnShapes::On).then(|| config.state_dir.join("learned")),
+            catalog: config.cache_dir.as_ref().map(|dir| dir.join("catalog")),
+        };
+        let broker = Arc::new(Broker::new(roster, Arc::clone(&upstream), folders, Arc::clone(&limits)));
         let settings = sandbox_settings(config, mark);
         let guardian = settings.guardian.clone();
         let session = Session::start(settings, Arc::clone(&broker), limits, config.idle_stop);
@@ -43,7 +47,8 @@ impl Rooms {
 
     /// Ends the session and the servers, side by side, within the bound for it.
     pub(super) async fn close(&self, config: &Config) {
-        let closing = async { tokio::join!(self.session.close(), self.upstream.close()) };
+        let closing =
+            async { tokio::join!(self.session.close(), self.upstream.close(), self.broker.close()) };
         if tokio::time::timeout(config.limits.shutdown, closing).await.is_err() {
             tracing::warn!("not everything had ended in time; the guardian removes what is left");
         }
@@ -125,7 +130,12 @@ mod tests {
     async fn run(rooms: &Rooms, code: &str) -> Result<RunReport, ToolFault> {
         let (code, timeout) = (code.to_owned(), Duration::from_secs(1));
         let request = RunRequest { code, servers: ServerScope::All, timeout, reset: false };
-        let asked = RunAsked { request, cancel: CancellationToken::new(), progress: mpsc::channel(1).0 };
+        let asked = RunAsked {
+            request,
+            cancel: CancellationToken::new(),
+            progress: mpsc::channel(1).0,
+            output: None,
+        };
         rooms.session.run(asked).await
     }
 }

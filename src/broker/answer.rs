@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,9 +10,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments;
+use super::catalog_cache::CatalogCache;
+use super::indexing::Indexing;
+use super::knowledge::{Knowledge, Taken};
+use super::learned::Learned;
 use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
-use crate::catalog::{self, Catalog, Tool};
+use crate::catalog::{self, Answered, Catalog, Tool};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::protocol::RunServer;
@@ -43,31 +47,50 @@ pub enum Answer {
     ToolError(Box<RawValue>),
 }
 
+/// Where the broker keeps what outlives the bridge; each folder is made when something is first kept.
+#[derive(Debug, Clone)]
+pub struct Folders {
+    /// Functions that code has saved.
+    pub saved_tools: PathBuf,
+    /// What results of tools have looked like; nothing: that is neither learned nor shown.
+    pub learned: Option<PathBuf>,
+    /// What servers have listed; nothing: it is not kept.
+    pub catalog: Option<PathBuf>,
+}
+
 /// Decides on calls.
 pub struct Broker {
     roster: Roster,
     pub(super) upstream: Arc<Upstream>,
     pub(super) saved: SavedTools,
+    pub(super) learned: Learned,
     pub(super) limits: Arc<Limits>,
-    known: RwLock<Known>,
-}
-
-/// The catalog, and from which listing of each server it was made.
-struct Known {
-    catalog: Catalog,
-    listings: BTreeMap<ServerName, Arc<[Value]>>,
+    pub(super) indexing: Indexing,
+    knowledge: Arc<Knowledge>,
+    /// Over which the servers' lists of tools came that the catalog holds.
+    connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
 }
 
 /// Longest text of a server's failure that the model reads, in characters.
 const FAILURE_CHARS_MAX: usize = 2_000;
 
 impl Broker {
-    /// A broker for the servers of the roster; saved tools are kept in the folder, made at the first save.
+    /// A broker for the servers of the roster.
     #[must_use]
-    pub fn new(roster: Roster, upstream: Arc<Upstream>, saved_tools: PathBuf, limits: Arc<Limits>) -> Self {
-        let saved = SavedTools::new(saved_tools, &limits);
-        let known = RwLock::new(Known { catalog: roster.catalog(&limits), listings: BTreeMap::new() });
-        Self { roster, upstream, saved, limits, known }
+    pub fn new(roster: Roster, upstream: Arc<Upstream>, folders: Folders, limits: Arc<Limits>) -> Self {
+        let saved = SavedTools::new(folders.saved_tools, &limits);
+        let learned = Learned::new(folders.learned, &limits);
+        let cache = folders.catalog.map(|dir| CatalogCache::new(dir, &limits));
+        let knowledge =
+            Arc::new(Knowledge::new(roster.catalog(&limits), roster.keys(), cache, Arc::clone(&limits)));
+        let indexing = Indexing::new(Arc::clone(&knowledge), Arc::clone(&upstream), &limits);
+        let connections = Mutex::default();
+        Self { roster, upstream, saved, learned, limits, indexing, knowledge, connections }
+    }
+
+    /// Ends what goes on in the background.
+    pub async fn close(&self) {
+        self.indexing.close().await;
     }
 
     /// The names of the servers that are configured now.
@@ -82,9 +105,8 @@ impl Broker {
         let Change { servers, said } = self.roster.change()?;
         tracing::info!(servers = servers.len(), "the configured servers have changed");
         self.upstream.replace(self.roster.specs());
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        // What servers that stay have listed is learned again from their connections.
-        *known = Known { catalog: self.roster.catalog(&self.limits), listings: BTreeMap::new() };
+        self.connections().clear();
+        self.knowledge.replace(self.roster.catalog(&self.limits), self.roster.keys());
         Some(said)
     }
 
@@ -137,7 +159,17 @@ impl Broker {
 
     /// What is known now; a snapshot.
     pub(super) fn catalog(&self) -> Catalog {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).catalog.clone()
+        self.knowledge.catalog()
+    }
+
+    /// Whether the catalog holds what the server offers now: it lives, and has not said since that its tools have changed.
+    pub(super) fn knows_tools_of(&self, server: &ServerName) -> bool {
+        let connection = self.connections().get(server).and_then(Weak::upgrade);
+        connection.is_some_and(|connection| connection.is_current())
+    }
+
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<ServerName, Weak<Connection>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A server of the run.
@@ -164,13 +196,21 @@ impl Broker {
     ) -> Result<Arc<Connection>, UpstreamError> {
         match self.upstream.connect(server, deadline, cancel).await {
             Ok(connection) => {
-                self.learn(server, &connection.tools());
+                let (key, listing) = (self.knowledge.key(server), connection.tools());
+                if let Some(key) = key
+                    && self.knowledge.learn(server, &key, &listing) == Taken::New
+                {
+                    self.indexing.keep(server, key, listing);
+                }
+                self.connections().insert(server.clone(), Arc::downgrade(&connection));
                 Ok(connection)
             }
             Err(error) => {
                 // A call that was given up says nothing of the server.
-                if !matches!(error, UpstreamError::Cancelled { .. } | UpstreamError::Closing) {
-                    self.learn_failure(server, self.upstream.redacted(server, error.to_string()));
+                let given_up = matches!(error, UpstreamError::Cancelled { .. } | UpstreamError::Closing);
+                if let Some(key) = self.knowledge.key(server).filter(|_| !given_up) {
+                    let reason = self.upstream.redacted(server, error.to_string());
+                    self.knowledge.learn_failure(server, &key, &reason);
                 }
                 Err(error)
             }
@@ -191,11 +231,22 @@ impl Broker {
         let known = catalog.server(server.as_str()).ok_or_else(|| {
             ToolFault::new(FaultCode::Internal, format!("server '{server}' has left the catalog"))
         })?;
-        let tool = known.resolve(&call.tool)?.name.as_str().to_owned();
-        let result = connection.call(tool, arguments, call.deadline, cancel).await;
+        let tool = known.resolve(&call.tool)?;
+        let arguments = catalog::checked(&server, tool, arguments)?;
+        let called = tool.name.as_str().to_owned();
+        let result = connection.call(called, arguments, call.deadline, cancel).await;
         result
             .and_then(|result| self.without_secrets(&server, result))
+            .inspect(|answer| self.learn_shape(&server, tool, answer))
             .map_err(|error| self.fault(&server, &error))
+    }
+
+    /// Later signatures say what results have looked like.
+    fn learn_shape(&self, server: &ServerName, tool: &Tool, answer: &Answer) {
+        if let Answer::Value(result) = answer {
+            let is_secret = |text: &str| self.upstream.redacted(server, text.to_owned()) != text;
+            self.learned.learn(&Answered { server, tool, result: result.get() }, &is_secret);
+        }
     }
 
     /// A server's failure as the model reads it.
@@ -221,34 +272,6 @@ impl Broker {
         let answer = if is_error { Answer::ToolError } else { Answer::Value };
         serde_json::value::to_raw_value(&value).map(answer).map_err(nonsense)
     }
-
-    fn learn(&self, server: &ServerName, listing: &Arc<[Value]>) {
-        let same = |known: &Known| known.listings.get(server).is_some_and(|old| Arc::ptr_eq(old, listing));
-        if same(&self.known.read().unwrap_or_else(PoisonError::into_inner)) {
-            return;
-        }
-        let tools = listing
-            .iter()
-            .filter_map(|item| match Tool::from_json(item, &self.limits) {
-                Ok(tool) => Some(tool),
-                Err(refusal) => {
-                    tracing::warn!(%server, %refusal, "a tool is left out");
-                    None
-                }
-            })
-            .collect();
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.catalog = known.catalog.with_tools(server, Ok(tools), &self.limits);
-        known.listings.insert(server.clone(), Arc::clone(listing));
-    }
-
-    fn learn_failure(&self, server: &ServerName, reason: String) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        // Tools that were listed before stay known: a server that died comes back.
-        if !known.listings.contains_key(server) {
-            known.catalog = known.catalog.with_tools(server, Err(reason), &self.limits);
-        }
-    }
 }
 
 /// Whether `"isError": true` stands anywhere in it.
@@ -259,7 +282,8 @@ fn may_be_error(json: &str) -> bool {
     })
 }
 
-fn redact(value: &mut Value, redacted: &dyn Fn(String) -> String) {
+/// Every text in a value, but no key, as `redacted` writes it.
+pub(super) fn redact(value: &mut Value, redacted: &dyn Fn(String) -> String) {
     match value {
         Value::String(text) => *text = redacted(std::mem::take(text)),
         Value::Array(items) => items.iter_mut().for_each(|item| redact(item, redacted)),

@@ -2,9 +2,6 @@
 //!
 //! They tell of the run's own servers only, except `discovered_servers`, which gives the names of all.
 
-use std::time::Duration;
-
-use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -13,19 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{Broker, Call};
 use super::arguments;
-use crate::catalog::{self, Catalog, Detail, Tools};
-use crate::names::ServerName;
+use crate::catalog::{self, Catalog, Detail, Shapes};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
-
-/// How long helpers that look at all servers wait for the slowest.
-const LISTING: Duration = Duration::from_secs(10);
-/// The same for a server that failed before: it is not waited for at every search.
-const LISTING_AGAIN: Duration = Duration::from_millis(200);
-/// Servers that are started side by side for such a helper.
-const LISTED_AT_ONCE: usize = 8;
-/// Hits of a search that asks for no number, as in the system that hotcell replaces.
-const HITS: usize = 5;
 
 impl Broker {
     pub(super) async fn help(
@@ -44,6 +31,7 @@ impl Broker {
                 catalog::loaded_server_metadata(&self.all_listed(call, cancel).await)
             }
             "capability_summary" => json!(catalog::capability_summary(&self.catalog().scoped(call.scope))),
+            "check_calls" => self.check_calls(call)?,
             "save_tool" => self.save_tool(call)?,
             "saved_tools" => self.saved_tools()?,
             unknown => {
@@ -98,29 +86,8 @@ impl Broker {
         let detail = detail.map_or(Detail::Summary, |word| Detail::from_word(&word));
         let (catalog, server) = self.listed(&server, call, cancel).await?;
         let Some(server) = catalog.server(&server) else { return Ok(Value::Null) };
-        Ok(catalog::query_tool_docs(server, tool.as_deref(), detail)?)
-    }
-
-    async fn search_tool_docs(
-        &self,
-        call: &Call<'_>,
-        cancel: &CancellationToken,
-    ) -> Result<Value, ToolFault> {
-        #[derive(Deserialize)]
-        struct Arguments {
-            query: String,
-            #[serde(default)]
-            limit: Option<usize>,
-            #[serde(default)]
-            offset: usize,
-            #[serde(default)]
-            detail: Option<String>,
-        }
-        let Arguments { query, limit, offset, detail } = self.read(call)?;
-        let detail = detail.map_or(Detail::Summary, |word| Detail::from_word(&word));
-        let catalog = self.all_listed(call, cancel).await;
-        let (hits, _) = catalog::search(&catalog, &query, limit.unwrap_or(HITS), offset);
-        Ok(hits.iter().map(|hit| hit.to_json(detail)).collect())
+        let docs = |shapes: &Shapes| catalog::query_tool_docs(server, tool.as_deref(), detail, shapes);
+        Ok(self.learned.with(docs)?)
     }
 
     fn save_tool(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
@@ -152,29 +119,16 @@ impl Broker {
         Ok((self.catalog(), server.as_str().to_owned()))
     }
 
-    /// The catalog in which every server of the run has its tools or the reason why not.
+    /// The catalog in which the servers of the run have their tools or the reason why not, as far as they tell in time.
     async fn all_listed(&self, call: &Call<'_>, cancel: &CancellationToken) -> Catalog {
-        let now = Instant::now();
-        let known = self.catalog();
-        let deadline = |server: &ServerName| {
-            let failed = known
-                .server(server.as_str())
-                .is_some_and(|known| matches!(known.tools, Tools::Failed { .. }));
-            call.deadline.min(now + if failed { LISTING_AGAIN } else { LISTING })
-        };
-        let deadline = &deadline;
         let servers = self.server_names(call.scope);
-        stream::iter(&servers)
-            .for_each_concurrent(LISTED_AT_ONCE, |server| async move {
-                if let Err(error) = self.connected(server, deadline(server), cancel).await {
-                    tracing::info!(%server, %error, "a server's tools are not known");
-                }
-            })
-            .await;
+        self.indexing.begin(&servers).await;
+        let deadline = call.deadline.min(Instant::now() + self.limits.first_listing);
+        self.indexing.settled(&servers, deadline, cancel).await;
         self.catalog().scoped(call.scope)
     }
 
-    fn read<T: serde::de::DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, ToolFault> {
+    pub(super) fn read<T: serde::de::DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, ToolFault> {
         arguments::of_helper(&call.tool, &call.arguments, &self.limits)
     }
 }

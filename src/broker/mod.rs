@@ -4,9 +4,15 @@
 
 mod answer;
 mod arguments;
+mod catalog_cache;
 mod helpers;
+mod indexing;
+mod knowledge;
+mod learned;
+mod literal_calls;
 mod roster;
 mod saved_tools;
+mod search;
 
-pub use answer::{Answer, Broker, Call};
+pub use answer::{Answer, Broker, Call, Folders};
 pub use roster::Roster;

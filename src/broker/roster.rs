@@ -3,9 +3,11 @@
 //! A change is seen when a client asks for something, and counts from the next run on: a run keeps the servers that it
 //! began with. It starts and ends no server.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::catalog_cache::CacheKey;
 use crate::catalog::Catalog;
 use crate::config::{ServerConfig, ServerFiles, report};
 use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
@@ -79,6 +81,11 @@ impl Roster {
         let servers =
             servers.map(|server| (server.name.clone(), server.description.clone(), server.cwd.clone()));
         Catalog::new(servers, limits)
+    }
+
+    /// How the servers in effect are configured.
+    pub(super) fn keys(&self) -> BTreeMap<ServerName, CacheKey> {
+        self.now().in_effect.iter().map(|server| (server.name.clone(), CacheKey::of(server))).collect()
     }
 
     fn spec(&self, server: &ServerConfig) -> ServerSpec {

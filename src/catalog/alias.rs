@@ -122,7 +122,7 @@ fn folded(naming: Naming, name: &str, bytes_max: usize) -> String {
 }
 
 /// FNV-1a, 64 bits: the same on every machine and in every version.
-fn fnv1a(salt: u64, bytes: &[u8]) -> u64 {
+pub(super) fn fnv1a(salt: u64, bytes: &[u8]) -> u64 {
     salt.to_le_bytes().iter().chain(bytes).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::known::{Catalog, ServerTools, Tools, UnknownTool};
+use super::python::Shapes;
 use super::tool::Tool;
 use crate::text;
 
@@ -17,9 +18,13 @@ pub enum Detail {
     Summary,
     /// Also the schema of the arguments.
     Full,
+    /// All of it as Python, instead of the description.
+    Stub,
 }
 
 const LINE_CHARS_MAX: usize = 160;
+/// Bytes of stubs in one answer, after which no further one begins.
+const STUBS_BYTES_MAX: usize = 4 << 20;
 
 impl Detail {
     /// What `detail="..."` means; anything unknown is a summary.
@@ -28,6 +33,7 @@ impl Detail {
         match word.to_ascii_lowercase().as_str() {
             "full" => Self::Full,
             "signature" => Self::Signature,
+            "stub" => Self::Stub,
             _ => Self::Summary,
         }
     }
@@ -98,7 +104,7 @@ pub fn loaded_server_metadata(catalog: &Catalog) -> Value {
     catalog.servers().iter().map(|server| describe_server(server)).collect()
 }
 
-/// `query_tool_docs(server, tool=None, detail)`: the documents of one tool or of all.
+/// `query_tool_docs(server, tool=None, detail)`: the documents of one tool or of all. Of very many tools the last have no stub.
 ///
 /// # Errors
 /// [`UnknownTool`] when the server has no such tool.
@@ -106,22 +112,37 @@ pub fn query_tool_docs(
     server: &ServerTools,
     tool: Option<&str>,
     detail: Detail,
+    shapes: &Shapes,
 ) -> Result<Value, UnknownTool> {
     Ok(match tool {
-        Some(tool) => json!([tool_doc(server, server.resolve(tool)?, detail)]),
-        None => server.listed().iter().map(|tool| tool_doc(server, tool, detail)).collect(),
+        Some(tool) => json!([tool_doc(server, server.resolve(tool)?, detail, shapes)]),
+        None => {
+            let mut bytes_left = STUBS_BYTES_MAX;
+            let doc = |tool| {
+                let detail = if bytes_left > 0 { detail } else { Detail::Signature };
+                let doc = tool_doc(server, tool, detail, shapes);
+                bytes_left = bytes_left.saturating_sub(doc["stub"].as_str().map_or(0, str::len));
+                doc
+            };
+            server.listed().iter().map(doc).collect()
+        }
     })
 }
 
-/// One tool's document: server, serverAlias, tool, toolAlias, description unless empty, inputSchema when full.
+/// One tool's document: server, serverAlias, tool, toolAlias, description unless empty, inputSchema when full; stub instead of
+/// the description where that is asked for.
 #[must_use]
-pub fn tool_doc(server: &ServerTools, tool: &Tool, detail: Detail) -> Value {
+pub fn tool_doc(server: &ServerTools, tool: &Tool, detail: Detail, shapes: &Shapes) -> Value {
     let mut doc = json!({
         "server": server.name, "serverAlias": server.alias, "tool": tool.name, "toolAlias": tool.alias,
     });
     let description = match detail {
         Detail::Signature => text::bounded(tool.description.lines().next().unwrap_or(""), LINE_CHARS_MAX),
         Detail::Summary | Detail::Full => tool.description.as_str().into(),
+        Detail::Stub => {
+            doc["stub"] = json!(shapes.stub(&server.name, tool));
+            "".into()
+        }
     };
     if !description.is_empty() {
         doc["description"] = json!(description);
@@ -171,7 +192,9 @@ mod tests {
     fn documents_have_the_seeds_keys() {
         let catalog = some();
         let server = catalog.server("my-fs").unwrap();
-        let docs = |tool, detail| query_tool_docs(server, tool, detail).map(|docs| docs.to_string());
+        let docs = |tool, detail| {
+            query_tool_docs(server, tool, detail, &Shapes::default()).map(|docs| docs.to_string())
+        };
         let path = r#""server":"my-fs","serverAlias":"my_fs","tool":"read-file","toolAlias":"read_file""#;
         assert_eq!(docs(None, Detail::Signature), Ok(format!(r#"[{{{path},"description":"Reads."}}]"#)));
         assert_eq!(
@@ -182,6 +205,12 @@ mod tests {
             docs(Some("read_file"), Detail::from_word("FULL")),
             Ok(format!(
                 r#"[{{{path},"description":"Reads.\n\\x1bMore.","inputSchema":{{"properties":{{"p":{{"description":"\\u202ex"}}}}}}}}]"#
+            ))
+        );
+        assert_eq!(
+            docs(Some("read_file"), Detail::from_word("stub")),
+            Ok(format!(
+                r#"[{{{path},"stub":"async def read_file(*, p: Any = ...) -> Any:\n    \"\"\"Reads.\n    \\\\x1bMore.\n\n    p: \\\\u202ex\"\"\"\n"}}]"#
             ))
         );
         assert_eq!(

@@ -1,12 +1,15 @@
-//! Which words stand in which of a server's tools, and how much each counts there.
+//! The index of all tools: which words stand in which of them and how much each counts there, and who has which name.
 //!
-//! It ranks nothing; `search` puts the indexes of all servers together.
+//! It ranks nothing. Each server's words are counted once; when one of them changes, all are put together anew.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::known::ServerTools;
+use super::lookalikes::Lookalikes;
+use super::postings::{Posting, Postings};
 use super::tool::Tool;
 use super::words::{is_stop_word, stem, words};
 
@@ -33,20 +36,93 @@ const DESCRIPTION_WORDS_MAX: usize = 120;
 const PARAMETERS_MAX: usize = 60;
 const PARAMETER_WORDS_MAX: usize = 30;
 
-/// The words of one server's tools: by stem, the tool's place in the server's list, and what the stem counts there.
-#[derive(Debug, Default)]
-pub(super) struct Index(pub(super) HashMap<String, Vec<(usize, f32)>>);
+/// How soon further occurrences of a word count no more.
+const SATURATION: f32 = 0.6;
+
+/// All tools of a catalog, numbered from 0 in the order of server and name.
+#[derive(Debug)]
+pub(super) struct Index {
+    /// By stem.
+    pub(super) words: Postings,
+    pub(super) lookalikes: Lookalikes,
+    /// The number of the first tool of each server.
+    firsts: Vec<u32>,
+    /// Each server's name in lower case, and its alias.
+    servers: Vec<(Box<str>, Box<str>)>,
+    tools: usize,
+    /// The tools of each name and alias, in lower case.
+    by_name: HashMap<Box<str>, Vec<u32>>,
+}
 
 impl Index {
-    pub(super) fn new(server: &ServerTools) -> Self {
-        let mut postings: HashMap<String, Vec<(usize, f32)>> = HashMap::new();
-        for (place, tool) in server.listed().iter().enumerate() {
-            for (stem, count) in counts(server, tool) {
-                postings.entry(stem).or_default().push((place, count));
+    /// Puts the servers' words together, and counts those of servers that have not been counted before.
+    pub(super) fn new(servers: &[Arc<ServerTools>]) -> Self {
+        let (mut firsts, mut tools) = (Vec::with_capacity(servers.len()), 0);
+        let mut by_name: HashMap<Box<str>, Vec<u32>> = HashMap::new();
+        for server in servers {
+            firsts.push(tools as u32);
+            for (place, tool) in server.listed().iter().enumerate() {
+                let number = (tools + place) as u32;
+                let (name, alias) = (tool.name.as_str().to_lowercase(), tool.alias.to_lowercase());
+                if alias != name {
+                    by_name.entry(alias.into()).or_default().push(number);
+                }
+                by_name.entry(name.into()).or_default().push(number);
             }
+            tools += server.listed().len();
         }
-        Self(postings)
+        let counted = servers.iter().map(|server| server.words.get_or_init(|| words_of(server)));
+        let parts: Vec<(u32, &Postings)> = firsts.iter().copied().zip(counted).collect();
+        let words = Postings::merged(&parts);
+        let named = |server: &Arc<ServerTools>| {
+            (server.name.as_str().to_lowercase().into(), server.alias.as_str().into())
+        };
+        let servers = servers.iter().map(named).collect();
+        Self { lookalikes: Lookalikes::new(&words), words, firsts, servers, tools, by_name }
     }
+
+    /// How many tools there are.
+    pub(super) fn tools(&self) -> usize {
+        self.tools
+    }
+
+    /// A tool's server and its place among the tools of that.
+    pub(super) fn place(&self, tool: u32) -> (usize, usize) {
+        // Of servers without tools, which begin where the next one does, the last is meant.
+        let server = self.firsts.partition_point(|first| *first <= tool) - 1;
+        (server, (tool - self.firsts[server]) as usize)
+    }
+
+    /// The tools with this name or alias, which must be in lower case.
+    pub(super) fn named(&self, name: &str) -> &[u32] {
+        self.by_name.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the tool is of the server with this name or alias, which must be in lower case.
+    pub(super) fn is_of(&self, tool: u32, server: &str) -> bool {
+        let (name, alias) = &self.servers[self.place(tool).0];
+        **name == *server || **alias == *server
+    }
+
+    /// Memory that it holds, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let entry = size_of::<(Box<str>, Vec<u32>)>();
+        let names: usize = self.by_name.iter().map(|(name, tools)| name.len() + 4 * tools.capacity()).sum();
+        let servers: usize = self.servers.iter().map(|(name, alias)| 36 + name.len() + alias.len()).sum();
+        self.words.bytes() + self.lookalikes.bytes() + names + self.by_name.capacity() * entry + servers
+    }
+}
+
+/// The words of one server's tools, which are numbered from 0.
+fn words_of(server: &ServerTools) -> Postings {
+    let mut by_stem: HashMap<String, Vec<Posting>> = HashMap::new();
+    for (place, tool) in server.listed().iter().enumerate() {
+        for (stem, count) in counts(server, tool) {
+            let count = count * (SATURATION + 1.0) / (count + SATURATION);
+            by_stem.entry(stem).or_default().push(Posting { tool: place as u32, count });
+        }
+    }
+    Postings::new(by_stem)
 }
 
 fn counts(server: &ServerTools, tool: &Tool) -> HashMap<String, f32> {
@@ -84,5 +160,38 @@ fn add(counts: &mut HashMap<String, f32>, field: &Field, words: Vec<String>, joi
         if words.len() > 2 {
             add(&words.concat(), count / 2.0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::catalog::known::tests::catalog;
+
+    #[test]
+    fn numbers_lead_to_the_tools_also_past_servers_without_any() {
+        let two = json!([{"name": "Get-It"}, {"name": "put"}]);
+        let catalog = catalog(&[
+            ("a", json!([])),
+            ("B-c", two.clone()),
+            ("d", json!([])),
+            ("e", two),
+            ("f", json!([])),
+        ]);
+        let index = Index::new(catalog.servers());
+        assert_eq!(index.tools(), 4);
+        let places: Vec<_> = (0..4).map(|tool| index.place(tool)).collect();
+        let names: Vec<&str> =
+            places.iter().map(|(server, _)| catalog.servers()[*server].name.as_str()).collect();
+        // Servers are sorted by name.
+        assert_eq!(names, ["B-c", "B-c", "e", "e"]);
+        assert_eq!(places.iter().map(|(_, place)| *place).collect::<Vec<_>>(), [0, 1, 0, 1]);
+        assert_eq!(
+            (index.named("get-it"), index.named("get_it"), index.named("gone")),
+            (&[0, 2][..], &[0, 2][..], &[][..])
+        );
+        assert!(index.is_of(1, "b-c") && index.is_of(1, "b_c") && !index.is_of(2, "b-c"));
     }
 }

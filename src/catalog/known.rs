@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::alias::{server_aliases, tool_aliases};
 use super::index::Index;
-use super::signature::signature;
+use super::postings::Postings;
+use super::python::signature;
 use super::tool::{Tool, shown};
 use super::words::near;
 use crate::limits::Limits;
@@ -24,6 +25,8 @@ const ASKED_CHARS_MAX: usize = 100;
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     servers: Arc<[Arc<ServerTools>]>,
+    /// Made by the first search; copies share it.
+    index: Arc<OnceLock<Index>>,
 }
 
 /// One server. Its fields are fixed; only a new catalog changes what is known of it.
@@ -39,7 +42,8 @@ pub struct ServerTools {
     pub cwd: Option<PathBuf>,
     /// Its tools.
     pub tools: Tools,
-    pub(super) index: OnceLock<Index>,
+    /// Counted by the first search; catalogs that share the server share them.
+    pub(super) words: OnceLock<Postings>,
 }
 
 /// What is known of a server's tools.
@@ -93,36 +97,39 @@ impl Catalog {
                         .filter(|text| !text.is_empty()),
                     cwd: cwd.clone(),
                     tools: Tools::Unasked,
-                    index: OnceLock::new(),
+                    words: OnceLock::new(),
                 })
             })
             .collect();
-        Self { servers }
+        Self::of(servers)
     }
 
-    /// The catalog with new knowledge of one server: its tools, or why they are not known. Tools get their aliases and
-    /// signatures here; of several with one name the first counts. A server that the catalog lacks changes nothing; a
-    /// failure replaces tools that were known.
+    /// The catalog with new knowledge of one server: its tools, or why they are not known. A server that the catalog lacks
+    /// changes nothing; a failure replaces tools that were known.
     #[must_use]
     pub fn with_tools(&self, server: &ServerName, tools: Result<Vec<Tool>, String>, limits: &Limits) -> Self {
         let tools = match tools {
-            Ok(tools) => Tools::Listed(named(tools, limits)),
-            Err(reason) => Tools::Failed { reason: shown(&reason, limits) },
+            Ok(tools) => Tools::listed(tools, limits),
+            Err(reason) => Tools::failed(&reason, limits),
         };
+        self.with(BTreeMap::from([(server.clone(), tools)]))
+    }
+
+    /// As [`Self::with_tools`], of several servers at once.
+    #[must_use]
+    pub fn with(&self, mut news: BTreeMap<ServerName, Tools>) -> Self {
         let servers = self.servers.iter().map(|known| {
-            if known.name != *server {
-                return Arc::clone(known);
-            }
+            let Some(tools) = news.remove(&known.name) else { return Arc::clone(known) };
             Arc::new(ServerTools {
                 name: known.name.clone(),
                 alias: known.alias.clone(),
                 description: known.description.clone(),
                 cwd: known.cwd.clone(),
-                tools: tools.clone(),
-                index: OnceLock::new(),
+                tools,
+                words: OnceLock::new(),
             })
         });
-        Self { servers: servers.collect() }
+        Self::of(servers.collect())
     }
 
     /// Only the servers of a run, under the aliases that they have here.
@@ -130,9 +137,9 @@ impl Catalog {
     pub fn scoped(&self, scope: &ServerScope) -> Self {
         match scope {
             ServerScope::All => self.clone(),
-            ServerScope::Only(names) => Self {
-                servers: self.servers.iter().filter(|server| names.contains(&server.name)).cloned().collect(),
-            },
+            ServerScope::Only(names) => {
+                Self::of(self.servers.iter().filter(|server| names.contains(&server.name)).cloned().collect())
+            }
         }
     }
 
@@ -145,16 +152,50 @@ impl Catalog {
     /// A server by its raw name, or else by its alias.
     #[must_use]
     pub fn server(&self, name_or_alias: &str) -> Option<&Arc<ServerTools>> {
-        self.servers
-            .iter()
-            .find(|server| server.name.as_str() == name_or_alias)
-            .or_else(|| self.servers.iter().find(|server| server.alias == name_or_alias))
+        match self.servers.binary_search_by(|server| server.name.as_str().cmp(name_or_alias)) {
+            Ok(place) => self.servers.get(place),
+            Err(_) => self.servers.iter().find(|server| server.alias == name_or_alias),
+        }
     }
 
     /// Names and aliases like one that is not there, the nearest first.
     #[must_use]
     pub fn near_servers(&self, name: &str) -> NearMisses {
         NearMisses(near(name, self.servers.iter().map(|server| server.name.as_str())))
+    }
+
+    /// Makes ready for searches, which the first of them does otherwise: half a second for ten thousand tools.
+    pub fn prepare_search(&self) {
+        self.index();
+    }
+
+    /// Memory that is held for searches, in bytes; nothing before the first.
+    #[must_use]
+    pub fn search_bytes(&self) -> usize {
+        let of_servers = self.servers.iter().filter_map(|server| server.words.get()).map(Postings::bytes);
+        of_servers.sum::<usize>() + self.index.get().map_or(0, Index::bytes)
+    }
+
+    pub(super) fn index(&self) -> &Index {
+        self.index.get_or_init(|| Index::new(&self.servers))
+    }
+
+    fn of(servers: Arc<[Arc<ServerTools>]>) -> Self {
+        Self { servers, index: Arc::default() }
+    }
+}
+
+impl Tools {
+    /// Tools with their aliases and signatures; of several with one name the first counts.
+    #[must_use]
+    pub fn listed(tools: Vec<Tool>, limits: &Limits) -> Self {
+        Self::Listed(named(tools, limits))
+    }
+
+    /// Why there are none, made harmless to show.
+    #[must_use]
+    pub fn failed(reason: &str, limits: &Limits) -> Self {
+        Self::Failed { reason: shown(reason, limits) }
     }
 }
 

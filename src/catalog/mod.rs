@@ -1,25 +1,29 @@
 //! What is known of all tools, as pure functions over it; it asks no server.
 
 mod alias;
+mod arguments;
 mod docs;
 mod index;
 mod known;
 mod literal;
+mod lookalikes;
 mod manual;
+mod postings;
+mod python;
 mod refs;
 mod search;
-mod signature;
 mod synonyms;
 mod tool;
 mod words;
 
 pub use alias::{Naming, server_aliases, tool_aliases};
+pub use arguments::{Given, check_names, checked};
 pub use docs::{
     Detail, describe_server, discovered_servers, list_servers, list_tools, loaded_server_metadata,
     query_tool_docs, tool_doc,
 };
 pub use known::{Catalog, NearMisses, ServerTools, Tools, UnknownTool};
 pub use manual::capability_summary;
-pub use search::{SearchHit, search};
-pub use signature::signature;
+pub use python::{Answered, Shapes, Sighting, signature};
+pub use search::{SearchHit, grouped, search};
 pub use tool::{Tool, ToolRefusal};

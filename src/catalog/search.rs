@@ -2,8 +2,7 @@
 //!
 //! It decides nothing about access: the caller hands in the catalog that the code may know of.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -11,12 +10,11 @@ use serde_json::{Value, json};
 use super::docs::{Detail, tool_doc};
 use super::index::Index;
 use super::known::{Catalog, ServerTools};
+use super::python::Shapes;
 use super::synonyms::synonyms;
 use super::tool::Tool;
 use super::words::{is_stop_word, stem, words};
 
-/// How soon further occurrences of a word count no more.
-const SATURATION: f32 = 0.6;
 /// How much more a tool counts the more of the query's words it has: the power of their share.
 const COVERAGE: f32 = 0.4;
 /// What a word counts that only means much the same as the one asked for.
@@ -24,15 +22,8 @@ const SYNONYM_WEIGHT: f32 = 0.5;
 /// What an exact path or name is worth: more than any sum of words.
 const PATH_SCORE: f32 = 10_000.0;
 const NAME_SCORE: f32 = 5_000.0;
-/// How like a known word an unknown one must be to count as its misspelling, and how much it then counts.
-const TYPO_MIN: f64 = 0.7;
-/// The likeness of a longer word that begins with it.
-const PREFIX_LIKENESS: f64 = 0.8;
+/// How much a word counts that may have been meant by a misspelt one, times their likeness.
 const TYPO_WEIGHT: f32 = 0.7;
-const TYPO_STEMS_MAX: usize = 4;
-const TYPOS_MAX: usize = 2;
-const TYPO_BYTES_MIN: usize = 3;
-const SAME_START: f64 = 0.05;
 /// Unknown words of one query that are compared with every known one.
 const TYPO_WORDS_MAX: usize = 8;
 const QUERY_CHARS_MAX: usize = 1_000;
@@ -40,12 +31,12 @@ const QUERY_WORDS_MAX: usize = 32;
 /// Most hits of one search.
 const HITS_MAX: usize = 100;
 
-/// What a search found: one page, and how many there are.
+/// One tool that a search found.
 #[derive(Debug)]
 pub struct SearchHit {
     server: Arc<ServerTools>,
     place: usize,
-    score: f32,
+    of_server: usize,
 }
 
 impl SearchHit {
@@ -61,11 +52,17 @@ impl SearchHit {
         &self.server
     }
 
-    /// As `search_tool_docs` returns it: the tool's document with its signature.
+    /// How many of its server's tools were found, on all pages.
     #[must_use]
-    pub fn to_json(&self, detail: Detail) -> Value {
-        let mut doc = tool_doc(&self.server, self.tool(), detail);
-        doc["signature"] = json!(self.tool().signature);
+    pub fn of_server(&self) -> usize {
+        self.of_server
+    }
+
+    /// As `search_tool_docs` returns it: the tool's document with its signature, and what its results have looked like.
+    #[must_use]
+    pub fn to_json(&self, detail: Detail, shapes: &Shapes) -> Value {
+        let mut doc = tool_doc(&self.server, self.tool(), detail, shapes);
+        doc["signature"] = json!(shapes.signature(&self.server.name, self.tool()));
         doc
     }
 }
@@ -75,82 +72,94 @@ impl SearchHit {
 #[must_use]
 pub fn search(catalog: &Catalog, query: &str, limit: usize, offset: usize) -> (Vec<SearchHit>, usize) {
     let query: String = query.trim().chars().take(QUERY_CHARS_MAX).collect();
-    let mut hits = if query.is_empty() { browse(catalog) } else { ranked(catalog, &query) };
-    let total = hits.len();
-    hits.sort_by(order);
-    let page = hits.into_iter().skip(offset).take(limit.clamp(1, HITS_MAX)).collect();
-    (page, total)
+    let limit = limit.clamp(1, HITS_MAX);
+    if query.is_empty() { browse(catalog, limit, offset) } else { ranked(catalog, &query, limit, offset) }
 }
 
-fn browse(catalog: &Catalog) -> Vec<SearchHit> {
-    let every = catalog.servers().iter().flat_map(|server| {
-        (0..server.listed().len()).map(|place| SearchHit { server: Arc::clone(server), place, score: 0.0 })
-    });
-    every.collect()
-}
-
-fn order(one: &SearchHit, other: &SearchHit) -> Ordering {
-    other
-        .score
-        .total_cmp(&one.score)
-        .then_with(|| one.server.name.cmp(&other.server.name))
-        .then(one.place.cmp(&other.place))
-}
-
-fn ranked(catalog: &Catalog, query: &str) -> Vec<SearchHit> {
-    let indexed: Vec<(&Arc<ServerTools>, &Index)> = catalog
-        .servers()
-        .iter()
-        .map(|server| (server, server.index.get_or_init(|| Index::new(server))))
-        .collect();
-    let tools = indexed.iter().map(|(server, _)| server.listed().len()).sum();
-    let asked = asked(&indexed, query);
-    let mut found: BTreeMap<(usize, usize), (f32, usize)> = BTreeMap::new();
-    for alternatives in &asked {
-        for (tool, score) in scores_of_word(&indexed, tools, alternatives) {
-            let (sum, covered) = found.entry(tool).or_default();
-            *sum += score;
-            *covered += 1;
-        }
+/// The hits of one page with those of one server together: the servers in the order of their best hits.
+#[must_use]
+pub fn grouped(mut hits: Vec<SearchHit>) -> Vec<SearchHit> {
+    let mut firsts = BTreeMap::new();
+    for (place, hit) in hits.iter().enumerate() {
+        firsts.entry(hit.server.name.clone()).or_insert(place);
     }
-    let scored = |(sum, covered): (f32, usize)| sum * (covered as f32 / asked.len() as f32).powf(COVERAGE);
-    let mut scores = found.into_iter().map(|(tool, found)| (tool, scored(found))).collect();
-    add_exact(&indexed, query, &mut scores);
-    scores
-        .into_iter()
-        .map(|((number, place), score)| SearchHit { server: Arc::clone(indexed[number].0), place, score })
-        .collect()
+    // Stable: the hits of one server stay in their order.
+    hits.sort_by_key(|hit| firsts.get(&hit.server.name).copied());
+    hits
 }
 
-/// What a word of the query is worth to each tool: its best alternative there.
-fn scores_of_word(
-    indexed: &[(&Arc<ServerTools>, &Index)],
-    tools: usize,
-    alternatives: &BTreeMap<String, f32>,
-) -> HashMap<(usize, usize), f32> {
-    let mut best: HashMap<(usize, usize), f32> = HashMap::new();
-    for (stem, weight) in alternatives {
-        let held: Vec<_> = indexed
-            .iter()
-            .enumerate()
-            .filter_map(|(number, (_, index))| Some((number, index.0.get(stem)?)))
-            .collect();
-        let holders: usize = held.iter().map(|(_, places)| places.len()).sum();
-        let rarity = (1.0 + (tools as f32 - holders as f32 + 0.5) / (holders as f32 + 0.5)).ln();
-        for (number, places) in held {
-            for (place, count) in places {
-                let score = weight * rarity * count * (SATURATION + 1.0) / (count + SATURATION);
-                let known = best.entry((number, *place)).or_default();
-                *known = known.max(score);
+fn browse(catalog: &Catalog, limit: usize, offset: usize) -> (Vec<SearchHit>, usize) {
+    let every = catalog.servers().iter().flat_map(|server| {
+        let of_server = server.listed().len();
+        (0..of_server).map(move |place| SearchHit { server: Arc::clone(server), place, of_server })
+    });
+    let total = catalog.servers().iter().map(|server| server.listed().len()).sum();
+    (every.skip(offset).take(limit).collect(), total)
+}
+
+fn ranked(catalog: &Catalog, query: &str, limit: usize, offset: usize) -> (Vec<SearchHit>, usize) {
+    let index = catalog.index();
+    let scores = scores(index, query);
+    let mut found: Vec<(f32, u32)> = scores.into_iter().zip(0..).filter(|(score, _)| *score > 0.0).collect();
+    let total = found.len();
+    let mut of_servers = vec![0; catalog.servers().len()];
+    for (_, tool) in &found {
+        of_servers[index.place(*tool).0] += 1;
+    }
+    let best_first =
+        |one: &(f32, u32), other: &(f32, u32)| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1));
+    let last = offset.saturating_add(limit);
+    if last < found.len() {
+        found.select_nth_unstable_by(last, best_first);
+        found.truncate(last);
+    }
+    found.sort_unstable_by(best_first);
+    let hit = |(_, tool): (f32, u32)| {
+        let (server, place) = index.place(tool);
+        SearchHit { server: Arc::clone(&catalog.servers()[server]), place, of_server: of_servers[server] }
+    };
+    (found.into_iter().skip(offset).map(hit).collect(), total)
+}
+
+/// What the query is worth to each tool, by number; 0 to those that have nothing of it.
+fn scores(index: &Index, query: &str) -> Vec<f32> {
+    let asked = asked(index, query);
+    let tools = index.tools();
+    let mut sums = vec![0.0_f32; tools];
+    let mut covered = vec![0_usize; tools];
+    // Of one word of the query: its best alternative in each tool, and the tools that have one.
+    let mut best = vec![0.0_f32; tools];
+    let mut holders: Vec<u32> = Vec::new();
+    for alternatives in &asked {
+        for (word, weight) in alternatives {
+            let places = index.words.places(*word);
+            let held = places.len() as f32;
+            let rarity = (1.0 + (tools as f32 - held + 0.5) / (held + 0.5)).ln();
+            for place in places {
+                let known = &mut best[place.tool as usize];
+                if *known == 0.0 {
+                    holders.push(place.tool);
+                }
+                *known = known.max(weight * rarity * place.count);
             }
         }
+        for tool in holders.drain(..).map(|tool| tool as usize) {
+            sums[tool] += std::mem::take(&mut best[tool]);
+            covered[tool] += 1;
+        }
     }
-    best
+    let shares: Vec<f32> =
+        (0..=asked.len()).map(|covered| (covered as f32 / asked.len() as f32).powf(COVERAGE)).collect();
+    for (sum, covered) in sums.iter_mut().zip(covered).filter(|(_, covered)| *covered > 0) {
+        *sum *= shares[covered];
+    }
+    add_exact(index, query, &mut sums);
+    sums
 }
 
-/// For each word of the query the stems to look for, with their weights: its own, or those that it resembles where no
-/// tool has it, and those that mean much the same.
-fn asked(indexed: &[(&Arc<ServerTools>, &Index)], query: &str) -> Vec<BTreeMap<String, f32>> {
+/// For each word of the query the words to look for, by number, with their weights: its own, or those that it resembles
+/// where no tool has it, and those that mean much the same.
+fn asked(index: &Index, query: &str) -> Vec<BTreeMap<usize, f32>> {
     let all = words(query);
     let telling: Vec<&String> = all.iter().filter(|word| !is_stop_word(word)).collect();
     let asked = if telling.is_empty() { all.iter().collect() } else { telling };
@@ -163,20 +172,19 @@ fn asked(indexed: &[(&Arc<ServerTools>, &Index)], query: &str) -> Vec<BTreeMap<S
     }
     let mut unknown = 0;
     let alternatives = stems.into_iter().map(|stem| {
-        let is_known = indexed.iter().any(|(_, index)| index.0.contains_key(&stem));
         let mut found = BTreeMap::new();
-        if is_known {
-            found.insert(stem.clone(), 1.0);
+        if let Some(number) = index.words.number(&stem) {
+            found.insert(number, 1.0);
         } else if unknown < TYPO_WORDS_MAX {
             unknown += 1;
-            found.extend(resembling(indexed, &stem));
+            let resembling = index.lookalikes.of(&stem, &index.words);
+            found.extend(resembling.into_iter().map(|(number, likeness)| (number, TYPO_WEIGHT * likeness)));
         }
-        let meant: Vec<(String, f32)> = found
-            .iter()
-            .flat_map(|(stem, weight)| {
-                synonyms(stem).map(move |other| (other.to_owned(), SYNONYM_WEIGHT * weight))
-            })
-            .chain(synonyms(&stem).map(|other| (other.to_owned(), SYNONYM_WEIGHT)))
+        let own = found.iter().map(|(number, weight)| (&*index.words.words()[*number], *weight));
+        let meant: Vec<(usize, f32)> = own
+            .chain([(&*stem, 1.0)])
+            .flat_map(|(stem, weight)| synonyms(stem).map(move |other| (other, SYNONYM_WEIGHT * weight)))
+            .filter_map(|(other, weight)| Some((index.words.number(other)?, weight)))
             .collect();
         for (other, weight) in meant {
             let known: &mut f32 = found.entry(other).or_default();
@@ -187,68 +195,22 @@ fn asked(indexed: &[(&Arc<ServerTools>, &Index)], query: &str) -> Vec<BTreeMap<S
     alternatives.collect()
 }
 
-fn resembling(indexed: &[(&Arc<ServerTools>, &Index)], stem: &str) -> Vec<(String, f32)> {
-    let letters = letters(stem);
-    let mut likenesses: BTreeMap<&str, f64> = BTreeMap::new();
-    for known in indexed.iter().flat_map(|(_, index)| index.0.keys()) {
-        if stem.len() < TYPO_BYTES_MIN {
-            break;
-        }
-        let likeness = if known.starts_with(stem) {
-            PREFIX_LIKENESS
-        } else if known.len().abs_diff(stem.len()) > TYPOS_MAX
-            || (self::letters(known) ^ letters).count_ones() as usize > 2 * TYPOS_MAX
-        {
-            0.0
-        } else {
-            // The first letter is rarely mistyped.
-            let same_start = known.as_bytes().first() == stem.as_bytes().first();
-            strsim::normalized_damerau_levenshtein(stem, known) + if same_start { SAME_START } else { 0.0 }
-        };
-        if likeness >= TYPO_MIN {
-            likenesses.insert(known, likeness);
+/// Puts tools first that are asked for by path (`github.list_issues`, `mcp_github/list_issues`) or by name alone.
+fn add_exact(index: &Index, query: &str, scores: &mut [f32]) {
+    let query = query.to_lowercase();
+    let path = query.strip_prefix("mcp_").unwrap_or(&query);
+    let named = index.named(&query);
+    let mut bonuses: BTreeMap<u32, f32> = named.iter().map(|tool| (*tool, NAME_SCORE)).collect();
+    for (at, separator) in path.match_indices(['.', '/', ':']) {
+        let (server, tool) = (path[..at].trim(), path[at + separator.len()..].trim());
+        for number in index.named(tool) {
+            if index.is_of(*number, server) {
+                bonuses.insert(*number, PATH_SCORE);
+            }
         }
     }
-    let mut likenesses: Vec<(&str, f64)> = likenesses.into_iter().collect();
-    likenesses.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(other.0)));
-    likenesses
-        .into_iter()
-        .take(TYPO_STEMS_MAX)
-        .map(|(known, likeness)| (known.to_owned(), TYPO_WEIGHT * likeness.min(1.0) as f32))
-        .collect()
-}
-
-/// Which letters a word has, as bits: words that differ in many have many edits between them, which is quick to see.
-fn letters(word: &str) -> u32 {
-    word.bytes().fold(0, |bits, byte| bits | 1 << (byte & 31))
-}
-
-fn add_exact(
-    indexed: &[(&Arc<ServerTools>, &Index)],
-    query: &str,
-    scores: &mut BTreeMap<(usize, usize), f32>,
-) {
-    let folded = |text: &str| text.to_lowercase();
-    let query = folded(query);
-    let path = query.strip_prefix("mcp_").unwrap_or(&query);
-    let (server_part, tool_part) = match path.split_once(['.', '/', ':']) {
-        Some((server, tool)) => (Some(server.trim()), tool.trim()),
-        None => (None, query.as_str()),
-    };
-    for (number, (server, _)) in indexed.iter().enumerate() {
-        let is_server =
-            server_part.is_some_and(|part| part == folded(server.name.as_str()) || part == server.alias);
-        for (place, tool) in server.listed().iter().enumerate() {
-            let (name, alias) = (folded(tool.name.as_str()), folded(&tool.alias));
-            let bonus = if is_server && (tool_part == name || tool_part == alias) {
-                PATH_SCORE
-            } else if query == name || query == alias {
-                NAME_SCORE
-            } else {
-                continue;
-            };
-            *scores.entry((number, place)).or_default() += bonus;
-        }
+    for (tool, bonus) in bonuses {
+        scores[tool as usize] += bonus;
     }
 }
 
@@ -280,9 +242,12 @@ mod tests {
         ])
     }
 
-    fn found(query: &str) -> Vec<String> {
-        let (hits, _) = search(&some(), query, 3, 0);
+    fn names(hits: &[SearchHit]) -> Vec<String> {
         hits.iter().map(|hit| format!("{}.{}", hit.server().name, hit.tool().name)).collect()
+    }
+
+    fn found(query: &str) -> Vec<String> {
+        names(&search(&some(), query, 3, 0).0)
     }
 
     #[test]
@@ -330,9 +295,63 @@ mod tests {
         let (hits, total) = search(&some(), "list issues", 1, 0);
         assert_eq!(total, 2);
         assert_eq!(
-            hits[0].to_json(Detail::Summary),
+            hits[0].to_json(Detail::Summary, &Shapes::default()),
             json!({"server": "github", "serverAlias": "github", "tool": "list_issues", "toolAlias": "list_issues",
                    "description": "List issues in a repository", "signature": "list_issues(*, state: Any = ...)"})
         );
+    }
+
+    #[test]
+    fn a_page_is_a_part_of_the_whole_ranking() {
+        let catalog = some();
+        let (whole, total) = search(&catalog, "list file issues", 100, 0);
+        let whole = names(&whole);
+        assert_eq!((whole.len(), total), (5, 5));
+        for offset in 0..=total {
+            let (page, of) = search(&catalog, "list file issues", 2, offset);
+            assert_eq!((names(&page), of), (whole[offset..total.min(offset + 2)].to_vec(), total));
+        }
+    }
+
+    #[test]
+    fn groups_keep_the_order_of_their_best_hits_and_know_how_many_there_are() {
+        let catalog = catalog(&[
+            ("a", json!([{"name": "alpha_beta_gamma"}, {"name": "alpha"}, {"name": "delta"}])),
+            ("b", json!([{"name": "alpha_beta"}])),
+        ]);
+        let (hits, total) = search(&catalog, "alpha beta gamma", 3, 0);
+        assert_eq!(
+            (names(&hits), total),
+            (["a.alpha_beta_gamma", "b.alpha_beta", "a.alpha"].map(str::to_owned).to_vec(), 3)
+        );
+        let grouped = grouped(hits);
+        assert_eq!(names(&grouped), ["a.alpha_beta_gamma", "a.alpha", "b.alpha_beta"]);
+        assert_eq!(grouped.iter().map(SearchHit::of_server).collect::<Vec<_>>(), [2, 2, 1]);
+    }
+
+    /// What is counted and what is put together stays as it was when a server's tools change.
+    #[test]
+    fn a_change_of_one_server_is_found_and_leaves_the_others_as_they_were() {
+        let limits = crate::limits::Limits::default();
+        let before = some();
+        let first = |catalog: &Catalog, query: &str| names(&search(catalog, query, 1, 0).0);
+        assert_eq!(first(&before, "teleport a giraffe"), [""; 0]);
+        let tool = Tool::from_json(&json!({"name": "teleport"}), &limits).unwrap();
+        let name = before.servers()[1].name.clone();
+        let after = before.with_tools(&name, Ok(vec![tool]), &limits);
+        assert_eq!(first(&after, "teleport a giraffe"), ["github.teleport"]);
+        assert_eq!(first(&after, "write file"), ["filesystem.write_file"]);
+        assert_eq!(search(&after, "createPullRequest", 9, 0).0.len(), 0);
+        assert_eq!(first(&before, "createPullRequest"), ["github.createPullRequest"]);
+        assert!(before.search_bytes() > 0 && some().search_bytes() == 0);
+    }
+
+    #[test]
+    fn a_server_with_a_dot_in_its_name_has_paths_too() {
+        let tools = json!([{"name": "list"}, {"name": "get"}]);
+        let catalog = catalog(&[("a", tools.clone()), ("my.server", tools.clone()), ("server", tools)]);
+        for path in ["my.server.get", "mcp_my_server.get", "my.server/get"] {
+            assert_eq!(names(&search(&catalog, path, 1, 0).0), ["my.server.get"], "{path}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! One tool as its server published it, with text made harmless to show and anything malformed left out.
 //!
-//! It checks no arguments, and a missing or broken schema is an empty one.
+//! A missing or broken schema is an empty one; calls are checked against it in `arguments`.
 
 use serde_json::{Map, Value};
 
+use super::alias::fnv1a;
+use super::arguments::Checker;
 use crate::limits::Limits;
 use crate::names::{NameError, ToolName};
 use crate::text;
@@ -27,6 +29,9 @@ pub struct Tool {
     pub annotations: Map<String, Value>,
     /// One line of Python, made when the tool joins a catalog.
     pub signature: String,
+    /// Of its arguments' schema: what was learned of another tool under its name is not of this one.
+    pub schema_hash: u64,
+    pub(super) checker: Checker,
 }
 
 /// Why an item of `tools/list` is no tool.
@@ -50,16 +55,20 @@ impl Tool {
         let object = |keys: &[&str]| keys.iter().find_map(|key| item.get(key)?.as_object().cloned());
         let annotations = object(&["annotations"]).unwrap_or_default();
         let title = item.get("title").or_else(|| annotations.get("title")).and_then(Value::as_str);
+        let schema = ["inputSchema", "input_schema"].iter().filter_map(|key| item.get(key));
+        let schema_hash = schema.map(|schema| fnv1a(0, schema.to_string().as_bytes())).next();
         Ok(Self {
             alias: name.as_str().to_owned(),
             title: title
                 .map(|title| text::inert_excerpt(title, limits.alias_bytes_max))
                 .filter(|title| !title.is_empty()),
             description: shown(item.get("description").and_then(Value::as_str).unwrap_or(""), limits),
+            schema_hash: schema_hash.unwrap_or(0),
             input_schema: object(&["inputSchema", "input_schema"]).unwrap_or_default(),
             output_schema: object(&["outputSchema", "output_schema"]),
             annotations,
             signature: String::new(),
+            checker: Checker::default(),
             name,
         })
     }

@@ -72,6 +72,15 @@ impl Environment {
         }
     }
 
+    /// A folder for what can be made again: in XDG_CACHE_HOME, else where the system keeps such things of the user.
+    pub(super) fn cache_dir(&self) -> Option<PathBuf> {
+        let usual = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
+        // The base directory specification has relative ones ignored.
+        let given = self.variable("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let dir = given.or_else(|| self.home.as_ref().map(|home| home.join(usual)));
+        dir.map(|dir| dir.join("hotcell"))
+    }
+
     /// A path with a leading `~` replaced by the home folder, and taken from `base` when relative.
     pub(super) fn resolve(&self, path: &str, base: Option<&Path>) -> PathBuf {
         let expanded = self.expand_home(path);
@@ -131,6 +140,19 @@ mod tests {
             shown,
             r#"Environment { variables: ["TOKEN"], home: Some("/home/ada"), uid: 1000, cwd: Some("/work"), executable: None }"#
         );
+    }
+
+    #[test]
+    fn the_cache_is_where_the_user_says_or_in_the_home() {
+        let of = |variables: &[(&str, &str)]| environment(variables).cache_dir();
+        assert_eq!(of(&[("XDG_CACHE_HOME", "/var/c")]), Some("/var/c/hotcell".into()));
+        let usual = if cfg!(target_os = "macos") {
+            "/home/ada/Library/Caches/hotcell"
+        } else {
+            "/home/ada/.cache/hotcell"
+        };
+        assert_eq!((of(&[]), of(&[("XDG_CACHE_HOME", "c")])), (Some(usual.into()), Some(usual.into())));
+        assert_eq!(Environment { home: None, ..environment(&[]) }.cache_dir(), None);
     }
 
     #[test]

@@ -44,9 +44,11 @@ pub struct Config {
     pub idle_stop: Option<Duration>,
     /// Where the lock that marks this bridge as alive is kept: a folder of this user.
     pub lock_dir: PathBuf,
-    /// Where saved tools and the catalog are kept. It can be the folder of server entries too: what is written there
+    /// Where saved tools are kept. It can be the folder of server entries too: what is written there
     /// must not end in `.json` at its top.
     pub state_dir: PathBuf,
+    /// Where is kept what can be made again; `None`: nowhere, since the user has no home.
+    pub cache_dir: Option<PathBuf>,
     /// How replies are written.
     pub output_mode: OutputMode,
     /// What is logged.
@@ -59,6 +61,8 @@ pub struct Config {
     pub rollback: Rollback,
     /// Whether replies carry structured content beside the text.
     pub structured: StructuredContent,
+    /// Whether signatures say what results of tools have looked like.
+    pub learn_shapes: LearnShapes,
     /// The servers, sorted by name, each name once.
     pub servers: Vec<ServerConfig>,
     /// The bounds.
@@ -146,6 +150,15 @@ pub enum StructuredContent {
     On,
 }
 
+/// Whether signatures say what results of tools have looked like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LearnShapes {
+    /// Their keys and types are kept, never a value.
+    On,
+    /// Nothing is kept or read.
+    Off,
+}
+
 const DAY_S: u64 = 86_400;
 
 /// Settings of the sandbox: one that cannot be read must not be replaced by something weaker.
@@ -173,6 +186,7 @@ impl Config {
         let prewarm = if is_on("MCP_BRIDGE_PREWARM") { Prewarm::On } else { Prewarm::Off };
         let structured =
             if is_on("MCP_BRIDGE_STRUCTURED") { StructuredContent::On } else { StructuredContent::Off };
+        let learn_shapes = if is_on("MCP_BRIDGE_LEARN_SHAPES") { LearnShapes::On } else { LearnShapes::Off };
         let idle =
             variables.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
         let state_dir = variables.required("MCP_BRIDGE_STATE_DIR", read::text);
@@ -193,12 +207,14 @@ impl Config {
             idle_stop: Some(idle).filter(|idle| !idle.is_zero()),
             lock_dir: environment.lock_dir(),
             state_dir: environment.resolve(&state_dir, environment.cwd.as_deref()),
+            cache_dir: environment.cache_dir(),
             output_mode: variables.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
             log_level: variables.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
             self_servers,
             prewarm,
             rollback,
             structured,
+            learn_shapes,
             servers: Vec::new(),
             limits: Limits::default(),
             problems: Vec::new(),

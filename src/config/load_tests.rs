@@ -91,6 +91,7 @@ fn without_anything_the_defaults_count() {
     assert_eq!((config.output_mode, config.log_level), (OutputMode::Compact, LevelFilter::INFO));
     assert_eq!(config.self_servers, SelfServers::Skip);
     assert_eq!((config.prewarm, config.structured), (Prewarm::On, StructuredContent::Off));
+    assert_eq!(config.learn_shapes, LearnShapes::On);
     assert_eq!((config.servers, config.problems), (vec![], vec![]));
 }
 
@@ -120,6 +121,7 @@ fn every_variable_is_read() {
         .variable("MCP_BRIDGE_ALLOW_SELF_SERVER", "1")
         .variable("MCP_BRIDGE_PREWARM", "0")
         .variable("MCP_BRIDGE_STRUCTURED", "1")
+        .variable("MCP_BRIDGE_LEARN_SHAPES", "0")
         .variable("DOCKER_HOST", "tcp://box:1")
         .load();
     assert_eq!((config.engine, config.image.as_deref()), (EngineChoice::Docker, Some("python:3.13")));
@@ -131,6 +133,7 @@ fn every_variable_is_read() {
     assert_eq!((config.output_mode, config.log_level), (OutputMode::Toon, LevelFilter::DEBUG));
     assert_eq!(config.self_servers, SelfServers::Allow);
     assert_eq!((config.prewarm, config.structured), (Prewarm::Off, StructuredContent::On));
+    assert_eq!(config.learn_shapes, LearnShapes::Off);
     assert_eq!(config.engine_addresses.docker_host.as_deref(), Some("tcp://box:1"));
     assert_eq!(config.problems, vec![]);
 }

@@ -17,7 +17,8 @@ mod variables;
 pub use defaults::{Variable, variables};
 pub use environment::{Environment, Nesting};
 pub use load::{
-    Config, ContainerUser, EngineAddresses, EngineChoice, Prewarm, Rollback, SelfServers, StructuredContent,
+    Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm, Rollback, SelfServers,
+    StructuredContent,
 };
 pub use locate::locate_program;
 pub use problem::{Origin, Position, Problem, Severity, report};

@@ -129,6 +129,9 @@ fn done_json(done: DoneFrame) -> Value {
     }
     let images: Vec<Value> = done.images.iter().map(|image: &Image| json!(image)).collect();
     frame["value"] = json!(done.value);
+    if !done.bound.is_empty() {
+        frame["bound"] = json!(done.bound);
+    }
     frame["images"] = json!(images);
     frame["notes"] = json!(done.notes);
     frame

@@ -143,6 +143,9 @@ pub struct DoneFrame {
     /// The repr of a last expression.
     #[serde(default)]
     pub value: Option<String>,
+    /// What a run without such a value has bound: a line for each name.
+    #[serde(default)]
+    pub bound: Vec<String>,
     /// Pictures that it left.
     #[serde(default)]
     pub images: Vec<Image>,

@@ -3,12 +3,13 @@
 //! It never decides what a fact means; status and state come from the report.
 
 use super::calls::{calls_made, calls_with_unknown_outcome};
-use super::fitting::{fitted, grouped};
+use super::fitting::{fitted, hint};
+use super::output::{Written, cuts};
 use super::reply::Verdict;
 use super::structured::{exit_code, status, verdict};
 use crate::limits::Limits;
 use crate::run::{
-    FreshReason, Output, OutputStream, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault,
+    FreshReason, OutputStream, PythonError, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault,
 };
 use crate::text::inert;
 
@@ -25,26 +26,19 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
     }
     let mut below: Vec<String> = Vec::new();
     match &report.outcome {
-        RunOutcome::Raised(raised) => {
-            let traceback = raised.traceback.trim_end();
-            below.push(if traceback.is_empty() {
-                format!("{}: {}", raised.class, raised.message)
-            } else {
-                traceback.to_owned()
-            });
-        }
+        RunOutcome::Raised(raised) => below.push(raised_part(raised, limits)),
         outcome => below.extend(error_line(outcome).map(|line| format!("error: {line}"))),
     }
     if let RunOutcome::NotStarted(fault) = &report.outcome
         && !fault.hint.is_empty()
     {
-        below.push(format!("hint: {}", fault.hint));
+        below.push(format!("hint: {}", hint(&fault.hint)));
     }
     below.extend(change(report));
     below.extend(calls_made(report));
     below.extend(calls_with_unknown_outcome(report));
     below.extend(report.notes.iter().map(|note| format!("note: {note}")));
-    assembled(&above.join("\n"), &body(report), &below.join("\n"), limits)
+    assembled(&above.join("\n"), report, &below.join("\n"), limits)
 }
 
 /// Refused arguments as text.
@@ -112,58 +106,47 @@ pub(super) fn change(report: &RunReport) -> Option<String> {
     Some(format!("state: {sentence}"))
 }
 
-/// Output in order, stretches of stderr between marks, then the value.
-fn body(report: &RunReport) -> String {
-    let mut body = String::new();
-    let pieces = &report.output.pieces;
-    let has_stdout = pieces.iter().any(|piece| piece.stream == OutputStream::Stdout);
-    for (index, piece) in pieces.iter().enumerate() {
-        let is_stderr = piece.stream == OutputStream::Stderr;
-        let before = index.checked_sub(1).map(|before| pieces[before].stream);
-        if before != Some(piece.stream) && (is_stderr || before.is_some()) {
-            new_line(&mut body);
-            body.push_str(if is_stderr { "[stderr]\n" } else { "[stdout]\n" });
-        }
-        body.push_str(&piece.text);
-    }
+/// The output within the bound, then the value or the names that were bound, and how much was never kept.
+fn body(report: &RunReport, chars_max: usize) -> String {
+    let mut below = Vec::new();
     if let Some(value) = &report.value {
-        new_line(&mut body);
+        let pieces = &report.output.pieces;
+        let has_stdout = pieces.iter().any(|piece| piece.stream == OutputStream::Stdout);
         if !has_stdout && !pieces.is_empty() {
-            body.push_str("[value]\n");
+            below.push("[value]".to_owned());
         }
-        body.push_str(value);
+        below.push(inert(value).into_owned());
     }
-    for notice in cuts(&report.output) {
-        new_line(&mut body);
-        body.push_str(&notice);
+    below.extend(report.bound.iter().map(|line| inert(line).into_owned()));
+    below.extend(cuts(&report.output));
+    let below = fitted(&below.join("\n"), chars_max / 2);
+    let room = chars_max.saturating_sub(below.chars().count() + 1);
+    let mut body = Written::of(report).of_both(room);
+    if !body.is_empty() && !below.is_empty() && !body.ends_with('\n') {
+        body.push('\n');
     }
-    body
-}
-
-fn cuts(output: &Output) -> impl Iterator<Item = String> {
-    [("stdout", output.stdout_cut_bytes), ("stderr", output.stderr_cut_bytes)]
-        .into_iter()
-        .filter(|(_, bytes)| *bytes > 0)
-        .map(|(stream, bytes)| {
-            format!("… {} bytes of {stream} left out between its head and tail …", grouped(bytes))
-        })
-}
-
-fn new_line(text: &mut String) {
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
+    body + &below
 }
 
 /// The parts within the bound. The facts below come before the output when there is no room for both.
-fn assembled(above: &str, body: &str, below: &str, limits: &Limits) -> String {
+fn assembled(above: &str, report: &RunReport, below: &str, limits: &Limits) -> String {
     const JOINTS: usize = 2;
-    let (above, body) = (inert(above), inert(body));
+    let above = inert(above);
     let below = fitted(&inert(below), limits.reply_chars_max / 2);
     let used = above.chars().count() + below.chars().count() + JOINTS;
-    let body = body.trim_end_matches('\n');
-    let body = fitted(body, limits.reply_chars_max.saturating_sub(used));
-    let parts = [above.as_ref(), body.as_str(), below.as_str()];
+    let body = body(report, limits.reply_chars_max.saturating_sub(used));
+    let parts = [above.as_ref(), body.trim_end_matches('\n'), below.as_str()];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.trim().is_empty()).collect();
     if parts.is_empty() { SILENT.to_owned() } else { parts.join("\n") }
+}
+
+/// The traceback and the hint of an exception, together within their bound.
+fn raised_part(raised: &PythonError, limits: &Limits) -> String {
+    let hint = if raised.hint.is_empty() { String::new() } else { format!("\nhint: {}", hint(&raised.hint)) };
+    let traceback = match raised.traceback.trim_end() {
+        "" => format!("{}: {}", raised.class, raised.message),
+        traceback => traceback.to_owned(),
+    };
+    let room = limits.error_chars_max.saturating_sub(hint.chars().count());
+    fitted(&inert(&traceback), room) + &hint
 }

@@ -2,6 +2,16 @@
 //!
 //! It cuts at characters, preferably at line ends, and knows nothing of what the text means.
 
+use crate::text::{bounded, inert};
+
+/// Longest hint, in characters.
+const HINT_CHARS_MAX: usize = 600;
+
+/// What to do about an error, safe to show; what a sandbox says may be of any length.
+pub(super) fn hint(hint: &str) -> String {
+    bounded(&inert(hint), HINT_CHARS_MAX).into_owned()
+}
+
 /// The whole text, or its head and tail around `… 1,234 characters left out …`. The result has at most `chars_max`
 /// characters when that is at least 200.
 pub(super) fn fitted(text: &str, chars_max: usize) -> String {

@@ -3,6 +3,7 @@
 mod calls;
 mod compact;
 mod fitting;
+mod output;
 mod reply;
 mod structured;
 

@@ -49,12 +49,11 @@ impl Reply {
 /// A run's report as its reply.
 #[must_use]
 pub fn render(report: &RunReport, mode: OutputMode, limits: &Limits) -> Reply {
-    let structured = structured::of_report(report, limits);
-    let text = match mode {
-        OutputMode::Compact => compact::of_report(report, limits),
-        OutputMode::Toon => structured::toon(&structured),
-        OutputMode::Json => structured.to_string(),
+    let (structured, text) = match mode {
+        OutputMode::Toon => structured::within(report, limits, structured::toon),
+        OutputMode::Json | OutputMode::Compact => structured::within(report, limits, Value::to_string),
     };
+    let text = if mode == OutputMode::Compact { compact::of_report(report, limits) } else { text };
     let images = report.images.iter().cloned().map(Block::Image);
     Reply {
         blocks: std::iter::once(Block::Text(text)).chain(images).collect(),
@@ -66,7 +65,7 @@ pub fn render(report: &RunReport, mode: OutputMode, limits: &Limits) -> Reply {
 /// The reply to a request whose arguments were refused: the status `validation_error`.
 #[must_use]
 pub fn refusal(fault: &ToolFault, mode: OutputMode, limits: &Limits) -> Reply {
-    let structured = structured::of_refusal(fault);
+    let structured = structured::of_refusal(fault, limits);
     let text = match mode {
         OutputMode::Compact => compact::of_refusal(fault, limits),
         OutputMode::Toon => structured::toon(&structured),

@@ -17,6 +17,7 @@ fn report(outcome: RunOutcome) -> RunReport {
         outcome,
         output: Output::default(),
         value: None,
+        bound: Vec::new(),
         images: Vec::new(),
         state: StateNote::Kept,
         notes: Vec::new(),
@@ -44,11 +45,11 @@ fn compact(report: &RunReport) -> String {
     text(&render(report, OutputMode::Compact, &Limits::default())).to_owned()
 }
 
-/// One reply in every mode.
+/// One reply in every mode, shorter than replies are, so that one that is cut can be read here.
 fn every_mode(report: &RunReport) -> String {
     let mut shown = String::new();
     for mode in [OutputMode::Compact, OutputMode::Toon, OutputMode::Json] {
-        let reply = render(report, mode, &Limits::default());
+        let reply = render(report, mode, &Limits { reply_chars_max: 1_500, ..Limits::default() });
         writeln!(shown, "--- {mode:?}, {:?}\n{}", reply.verdict, text(&reply)).unwrap();
     }
     shown
@@ -71,6 +72,7 @@ fn raised() -> RunOutcome {
         message: "no".into(),
         traceback: "Traceback (most recent call last):\n  line 2\n    f()\nValueError: no\n".into(),
         line: Some(2),
+        hint: String::new(),
     })
 }
 
@@ -97,6 +99,21 @@ golden! {
     };
     an_exception_shows_its_traceback_and_that_variables_are_kept:
         wrote(report(raised()), &[(OutputStream::Stdout, "before\n")]);
+    a_hint_stands_below_its_traceback: {
+        let RunOutcome::Raised(mut error) = raised() else { unreachable!() };
+        error.hint = "did you mean g?".into();
+        report(RunOutcome::Raised(error))
+    };
+    a_run_without_a_value_shows_what_it_bound: {
+        let bound = ["df: DataFrame 1,200 x 2 [id int64, name str]", "x = 3"];
+        let report = wrote(report(RunOutcome::Finished), &[(OutputStream::Stdout, "read\n")]);
+        RunReport { bound: bound.map(str::to_owned).into(), ..report }
+    };
+    long_output_keeps_head_and_tail_and_says_how_to_read_on: {
+        let lines: String = (0..4_000).map(|line| format!("line {line}\n")).collect();
+        let shown = wrote(report(RunOutcome::Finished), &[(OutputStream::Stdout, &lines)]);
+        RunReport { value: Some("4000".into()), ..shown }
+    };
     an_exit_shows_its_code: wrote(report(RunOutcome::Exited { exit_code: 3 }), &[(OutputStream::Stdout, "part\n")]);
     an_exit_with_zero_is_a_success: report(RunOutcome::Exited { exit_code: 0 });
     a_timeout_keeps_partial_output: wrote(
@@ -138,6 +155,58 @@ golden! {
     a_run_that_never_started_says_what_to_do: report(RunOutcome::NotStarted(
         ToolFault::new(FaultCode::Internal, "no container engine answers").hint("run: systemctl --user start podman.socket"),
     ));
+}
+
+#[test]
+fn in_every_mode_the_whole_reply_keeps_its_bound_and_says_how_to_read_on() {
+    let limits = Limits::default();
+    let line = "0123456789 €\"\\\n".repeat(5_000);
+    let pieces = [(OutputStream::Stdout, line.as_str()), (OutputStream::Stderr, line.as_str())];
+    let mut report = wrote(report(raised()), &pieces);
+    report.value = Some("\"value\" ".repeat(8_000));
+    report.bound = vec!["bound ".repeat(33); 16];
+    report.notes = vec!["\"\u{0}\"".repeat(300); 20];
+    report.servers = (0..5_000).map(|n| ServerName::new(&format!("server-{n}")).unwrap()).collect();
+    if let RunOutcome::Raised(raised) = &mut report.outcome {
+        raised.message = "m".repeat(16_000);
+        raised.traceback = "t\n".repeat(32_000);
+    }
+    for mode in [OutputMode::Compact, OutputMode::Toon, OutputMode::Json] {
+        for reply_chars_max in [16_000, 10_000, 6_000] {
+            let limits = Limits { reply_chars_max, ..limits.clone() };
+            let reply = render(&report, mode, &limits);
+            let chars = text(&reply).chars().count();
+            assert!(chars <= reply_chars_max, "{mode:?}: {chars}");
+            assert!(chars * 3 > reply_chars_max, "{mode:?} leaves its room unused: {chars}");
+            assert!(text(&reply).contains(": print(runtime.last_output()["), "{mode:?}: {}", text(&reply));
+        }
+    }
+}
+
+#[test]
+fn an_errors_part_of_the_reply_keeps_its_bound() {
+    let raised = PythonError {
+        class: "ValueError".into(),
+        message: "m".repeat(16_000),
+        traceback: format!(
+            "Traceback (most recent call last):\n{}ValueError: {}",
+            "  line\n".repeat(900),
+            "m".repeat(16_000)
+        ),
+        line: Some(7),
+        hint: "this is what helps".into(),
+    };
+    let report = report(RunOutcome::Raised(raised));
+    let shown = compact(&report);
+    let part = shown.strip_prefix("status: error\nexit: 1\n").unwrap();
+    let part = part.strip_suffix("\nstate: variables kept").unwrap();
+    assert!(part.starts_with("Traceback (most recent call last):\n  line\n"), "{part}");
+    assert!(part.ends_with("mmm\nhint: this is what helps"), "{part}");
+    assert!(part.chars().count() <= 1_500, "{}", part.chars().count());
+    let structured = render(&report, OutputMode::Json, &Limits::default()).structured;
+    let chars = |key: &str| structured[key].as_str().unwrap().chars().count();
+    assert!(chars("error") + chars("traceback") + chars("hint") <= 1_500);
+    assert_eq!((&structured["hint"], &structured["line"]), (&"this is what helps".into(), &7.into()));
 }
 
 #[test]
@@ -236,7 +305,7 @@ fn a_reply_stays_within_its_bound_and_keeps_the_error() {
     assert!(shown.chars().count() <= limits.reply_chars_max, "{}", shown.chars().count());
     assert!(shown.starts_with("status: error\nexit: 1\n0123456789 €\n"));
     assert!(shown.ends_with("0123456789 €\nTraceback (most recent call last):\n  line 2\n    f()\nValueError: no\nstate: variables kept"));
-    assert!(shown.contains(" characters left out here to keep the reply short …\n"));
+    assert!(shown.contains(" characters left out here: print(runtime.last_output()["));
     report.notes = vec!["\u{0}".repeat(100_000); 10];
     assert!(compact(&report).chars().count() <= limits.reply_chars_max);
 }

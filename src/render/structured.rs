@@ -6,11 +6,19 @@ use serde_json::{Map, Value, json};
 
 use super::calls::{calls_with_unknown_outcome, insert_calls_made};
 use super::compact::{change, error_line};
-use super::fitting::fitted;
+use super::fitting::{fitted, hint};
+use super::output::Written;
 use super::reply::Verdict;
 use crate::limits::Limits;
-use crate::run::{Output, OutputStream, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault};
-use crate::text::inert;
+use crate::run::{OutputStream, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault};
+use crate::text::{bounded, inert};
+
+/// Longest error in one line, in characters: the traceback has the whole.
+const ERROR_LINE_CHARS_MAX: usize = 300;
+/// Names of servers that are listed.
+const SERVERS_MAX: usize = 50;
+/// Longest name of a server, in characters.
+const SERVER_CHARS_MAX: usize = 64;
 
 /// Whether a report is an error.
 pub(super) fn verdict(report: &RunReport) -> Verdict {
@@ -45,30 +53,54 @@ pub(super) fn exit_code(report: &RunReport) -> Option<i64> {
     }
 }
 
-/// The report as data. Streams are given by line, each at most as long as a whole reply.
-pub(super) fn of_report(report: &RunReport, limits: &Limits) -> Value {
+/// The report as data, and what is written of it, within the bound of a reply: what takes the room is cut until it fits.
+pub(super) fn within(
+    report: &RunReport,
+    limits: &Limits,
+    write: impl Fn(&Value) -> String,
+) -> (Value, String) {
+    let written = Written::of(report);
+    let mut room = limits.reply_chars_max;
+    loop {
+        let value = of_report(report, &written, limits, room);
+        let text = write(&value);
+        let chars = text.chars().count();
+        if chars <= limits.reply_chars_max || room == 0 {
+            return (value, text);
+        }
+        // Escapes and keys take room too; how much shows only in the text.
+        room = (room * limits.reply_chars_max / chars * 9 / 10).min(room.saturating_sub(1));
+    }
+}
+
+/// The report as data: streams by line, and streams, value and notes together about as long as `room`, in characters.
+fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize) -> Value {
     let mut fields = Map::new();
     fields.insert("status".into(), json!(status(report)));
     fields.insert("summary".into(), json!(summary(report)));
     if let Some(exit_code) = exit_code(report) {
         fields.insert("exitCode".into(), json!(exit_code));
     }
-    let names: Vec<String> =
-        report.servers.iter().map(|server| inert(server.as_str()).into_owned()).collect();
-    insert_lines(&mut fields, "servers", names);
+    insert_lines(&mut fields, "servers", servers(report));
     for (key, stream) in [("stdout", OutputStream::Stdout), ("stderr", OutputStream::Stderr)] {
-        insert_lines(&mut fields, key, lines(&report.output, stream, limits));
+        insert_lines(&mut fields, key, written.lines_of(stream, room));
     }
     if let Some(value) = &report.value {
-        fields.insert("value".into(), json!(fitted(&inert(value), limits.reply_chars_max)));
+        fields.insert("value".into(), json!(fitted(&inert(value), room)));
     }
+    insert_lines(&mut fields, "bound", within_room(&report.bound, room));
     if let Some(error) = error_line(&report.outcome) {
-        fields.insert("error".into(), json!(inert(&error)));
+        fields.insert("error".into(), json!(bounded(&inert(&error), ERROR_LINE_CHARS_MAX)));
     }
     match &report.outcome {
         RunOutcome::Raised(raised) => {
-            fields
-                .insert("traceback".into(), json!(fitted(&inert(&raised.traceback), limits.reply_chars_max)));
+            let hint = hint(&raised.hint);
+            let traceback =
+                limits.error_chars_max.saturating_sub(ERROR_LINE_CHARS_MAX + hint.chars().count());
+            fields.insert("traceback".into(), json!(fitted(&inert(&raised.traceback), traceback)));
+            if !hint.is_empty() {
+                fields.insert("hint".into(), json!(hint));
+            }
             if let Some(line) = raised.line {
                 fields.insert("line".into(), json!(line));
             }
@@ -79,7 +111,7 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> Value {
         RunOutcome::NotStarted(fault) => {
             fields.insert("code".into(), json!(fault.code));
             if !fault.hint.is_empty() {
-                fields.insert("hint".into(), json!(inert(&fault.hint)));
+                fields.insert("hint".into(), json!(hint(&fault.hint)));
             }
         }
         _ => {}
@@ -99,17 +131,17 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> Value {
     let is_told = report.state == StateNote::Kept;
     let mut notes: Vec<String> = change(report).into_iter().filter(|_| !is_told).collect();
     notes.extend(calls_with_unknown_outcome(report));
-    notes.extend(report.notes.iter().map(|note| inert(note).into_owned()));
-    insert_lines(&mut fields, "notes", notes);
+    notes.extend(report.notes.iter().cloned());
+    insert_lines(&mut fields, "notes", within_room(&notes, room / 2));
     fields.into()
 }
 
 /// Refused arguments as data.
-pub(super) fn of_refusal(fault: &ToolFault) -> Value {
-    let message = inert(&fault.message);
+pub(super) fn of_refusal(fault: &ToolFault, limits: &Limits) -> Value {
+    let message = fitted(&inert(&fault.message), limits.error_chars_max);
     let mut fields = json!({"status": "validation_error", "summary": message, "error": message});
     if !fault.hint.is_empty() {
-        fields["hint"] = json!(inert(&fault.hint));
+        fields["hint"] = json!(hint(&fault.hint));
     }
     fields
 }
@@ -136,14 +168,31 @@ fn insert_lines(fields: &mut Map<String, Value>, key: &str, lines: Vec<String>) 
     }
 }
 
-fn lines(output: &Output, stream: OutputStream, limits: &Limits) -> Vec<String> {
-    let whole: String = output
-        .pieces
-        .iter()
-        .filter(|piece| piece.stream == stream)
-        .map(|piece| piece.text.as_str())
-        .collect();
-    fitted(&inert(&whole), limits.reply_chars_max).lines().map(str::to_owned).collect()
+/// As many of them as there is room for, and how many more there are.
+fn within_room(lines: &[String], room: usize) -> Vec<String> {
+    let mut left = room;
+    let mut shown = Vec::new();
+    for line in lines {
+        let line = inert(line).into_owned();
+        let chars = line.chars().count();
+        if chars > left {
+            shown.push(format!("… {} more", lines.len() - shown.len()));
+            break;
+        }
+        left -= chars;
+        shown.push(line);
+    }
+    shown
+}
+
+fn servers(report: &RunReport) -> Vec<String> {
+    let names = report.servers.iter().take(SERVERS_MAX);
+    let mut names: Vec<String> =
+        names.map(|server| bounded(&inert(server.as_str()), SERVER_CHARS_MAX).into_owned()).collect();
+    if report.servers.len() > SERVERS_MAX {
+        names.push(format!("… {} more", report.servers.len() - SERVERS_MAX));
+    }
+    names
 }
 
 fn state(note: StateNote) -> &'static str {
@@ -156,7 +205,10 @@ fn state(note: StateNote) -> &'static str {
 }
 
 fn summary(report: &RunReport) -> String {
-    let is_silent = report.output.pieces.is_empty() && report.value.is_none() && report.images.is_empty();
+    let is_silent = report.output.pieces.is_empty()
+        && report.value.is_none()
+        && report.bound.is_empty()
+        && report.images.is_empty();
     match &report.outcome {
         RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 } if is_silent => {
             "Success (no output)".to_owned()
@@ -165,6 +217,8 @@ fn summary(report: &RunReport) -> String {
         RunOutcome::TimedOut { after } => {
             format!("Timeout: execution exceeded {}s", after.as_secs_f64())
         }
-        outcome => error_line(outcome).map(|line| inert(&line).into_owned()).unwrap_or_default(),
+        outcome => error_line(outcome)
+            .map(|line| bounded(&inert(&line), ERROR_LINE_CHARS_MAX).into_owned())
+            .unwrap_or_default(),
     }
 }

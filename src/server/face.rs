@@ -1,35 +1,33 @@
 //! Answers the client's requests.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
     DiscoverResult, ErrorCode, ErrorData, Implementation, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ResourceContents, ServerCapabilities, ServerConfig,
 };
-use rmcp::service::{NotificationContext, Peer, RequestContext};
+#[expect(deprecated, reason = "clients of all versions up to now set a level")]
+use rmcp::model::{LoggingLevel, SetLevelRequestParams};
+use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{self, RunDefaults};
-use super::description;
+use super::{clients, description, live_output, notify, progress};
 use crate::broker::Broker;
 use crate::limits::Limits;
 use crate::render::{self, Block, Reply, Verdict};
 use crate::run::{FaultCode, OutputMode, RunReport, RunRequest, ToolFault};
-use crate::session::{Progress, RunAsked, Session};
+use crate::session::{RunAsked, Session};
 
 /// The manual, under this bridge's address and under that of the project whose users know it by.
 const MANUALS: [&str; 2] =
     ["resource://hotcell/capabilities", "resource://mcp-server-code-execution-mode/capabilities"];
-
-/// How often a run that says nothing is reported as going on.
-const STILL_RUNNING: Duration = Duration::from_secs(10);
 
 /// What the face needs to know.
 #[derive(Debug, Clone)]
@@ -51,13 +49,16 @@ pub struct Face {
     session: Arc<Session>,
     broker: Arc<Broker>,
     settings: FaceSettings,
+    /// From which level on the client wants log messages; none before it has said so.
+    #[expect(deprecated, reason = "clients of all versions up to now set a level")]
+    log_level: Mutex<Option<LoggingLevel>>,
 }
 
 impl Face {
     /// A face over the session; the broker knows the servers.
     #[must_use]
     pub fn new(session: Arc<Session>, broker: Arc<Broker>, settings: FaceSettings) -> Self {
-        Self { session, broker, settings }
+        Self { session, broker, settings, log_level: Mutex::new(None) }
     }
 
     fn prewarm(&self) {
@@ -68,23 +69,34 @@ impl Face {
 
     async fn run(&self, request: RunRequest, context: &RequestContext<RoleServer>) -> Reply {
         let (progress, heard) = mpsc::channel(64);
+        let (output, written) = mpsc::channel(64);
+        let level = self.log_level(context);
+        let output = level.map(|_| output);
         let session = Arc::clone(&self.session);
         let cancel = context.ct.clone();
         // As a task of its own: a defect in it must still be answered, or the client waits for ever.
-        let run = tokio::spawn(async move { session.run(RunAsked { request, cancel, progress }).await });
+        let run =
+            tokio::spawn(async move { session.run(RunAsked { request, cancel, progress, output }).await });
         let reporting = CancellationToken::new();
         let stop = reporting.clone().drop_guard();
-        let reports = context
-            .meta
-            .get_progress_token()
-            .map(|token| tokio::spawn(report_progress(context.peer.clone(), token, heard, reporting)));
+        let mut reports = JoinSet::new();
+        if let Some(token) = context.meta.get_progress_token() {
+            let peer = context.peer.clone();
+            let told = move |step, message| notify::progress(peer.clone(), token.clone(), step, message);
+            reports.spawn(progress::report(heard, reporting.clone(), told));
+        }
+        if let Some(level) = level {
+            let peer = context.peer.clone();
+            let told = move |piece| notify::output(peer.clone(), level, piece);
+            reports.spawn(live_output::report(written, reporting, told));
+        }
         let report = run.await;
         drop(stop);
-        // Joined before the answer goes out, so that no progress comes after it.
-        if let Some(reports) = reports
-            && let Err(error) = reports.await
-        {
-            tracing::error!(%error, "a run's progress task broke");
+        // Joined before the answer goes out, so that nothing of the run comes after it.
+        while let Some(reported) = reports.join_next().await {
+            if let Err(error) = reported {
+                tracing::error!(%error, "a task that tells of a run broke");
+            }
         }
         let report = match report {
             Ok(report) => report.unwrap_or_else(RunReport::not_started),
@@ -94,7 +106,16 @@ impl Face {
                 RunReport::not_started(fault.hint("run it again; variables may be gone"))
             }
         };
-        render::render(&report, self.settings.output_mode, &self.settings.limits)
+        let client = context.client_info().map(|info| info.name).unwrap_or_default();
+        let limits = clients::limits(&self.settings.limits, &client);
+        render::render(&report, self.settings.output_mode, &limits)
+    }
+
+    /// What the client wants to see of output as it comes: by the request itself, or by `logging/setLevel` before.
+    #[expect(deprecated, reason = "clients of all versions up to now set a level")]
+    fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<LoggingLevel> {
+        let set = *self.log_level.lock().unwrap_or_else(PoisonError::into_inner);
+        context.meta.log_level().or(set)
     }
 
     fn result(&self, reply: Reply) -> CallToolResult {
@@ -117,7 +138,9 @@ impl Face {
 
 impl ServerHandler for Face {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        #[expect(deprecated, reason = "as above")]
+        let capabilities =
+            ServerCapabilities::builder().enable_logging().enable_tools().enable_resources().build();
         let about = Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities).with_server_info(about)
     }
@@ -163,6 +186,16 @@ impl ServerHandler for Face {
         Ok(self.result(reply).into())
     }
 
+    #[expect(deprecated, reason = "as above")]
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
+        Ok(())
+    }
+
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -203,39 +236,9 @@ fn misshapen(method: &str) -> ErrorData {
     match method {
         "tools/call" => ErrorData::invalid_params("tools/call wants a name and an object of arguments", None),
         "resources/read" => ErrorData::invalid_params("resources/read wants a uri", None),
-        "tools/list" | "resources/list" | "initialize" | "ping" | "server/discover" => {
+        "tools/list" | "resources/list" | "initialize" | "ping" | "server/discover" | "logging/setLevel" => {
             ErrorData::invalid_params(format!("the parameters of {method} have another shape"), None)
         }
         unknown => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method {unknown:?}"), None),
-    }
-}
-
-/// Tells the client what happens in the run, and every ten seconds that it still goes on.
-async fn report_progress(
-    peer: Peer<RoleServer>,
-    token: ProgressToken,
-    mut heard: mpsc::Receiver<Progress>,
-    ended: CancellationToken,
-) {
-    let started = Instant::now();
-    let mut ticks = tokio::time::interval_at(started + STILL_RUNNING, STILL_RUNNING);
-    let mut step = 0_u32;
-    loop {
-        let message = tokio::select! {
-            biased;
-            () = ended.cancelled() => return,
-            event = heard.recv() => match event {
-                Some(Progress::Started) => "running".to_owned(),
-                Some(Progress::Call { tool, number }) => format!("call {number}: {tool}"),
-                None => return,
-            },
-            _ = ticks.tick() => format!("running for {} s", started.elapsed().as_secs()),
-        };
-        step += 1;
-        let note = ProgressNotificationParam::new(token.clone(), f64::from(step)).with_message(message);
-        if let Err(error) = peer.notify_progress(note).await {
-            tracing::debug!(%error, "the client takes no progress");
-            return;
-        }
     }
 }

@@ -3,8 +3,12 @@
 //! It runs nothing itself: requests become runs of the session, reports become replies by way of `render`.
 
 mod arguments;
+mod clients;
 mod description;
 mod face;
+mod live_output;
+mod notify;
+mod progress;
 mod requests;
 mod serve;
 

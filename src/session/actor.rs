@@ -23,7 +23,7 @@ use crate::engine::EngineError;
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
 use crate::protocol::{CallFrame, CallResult, FromSandbox, FromSupervisor, ToSupervisor, ToWorker};
-use crate::run::{CallOutcome, FaultCode, RunReport, ServerScope, ToolFault};
+use crate::run::{CallOutcome, FaultCode, OutputPiece, RunReport, ServerScope, ToolFault};
 use crate::text;
 
 /// Code that is a defect, in tests of what becomes of one.
@@ -36,17 +36,24 @@ struct Current {
     scope: ServerScope,
     cancel: CancellationToken,
     progress: mpsc::Sender<Progress>,
+    output: Option<mpsc::Sender<OutputPiece>>,
     reply: oneshot::Sender<RunReport>,
     /// Ends all calls of this run.
     calls: CancellationToken,
-    started_calls: usize,
+    calls_made: usize,
+    calls_answered: usize,
 }
 
 /// Longest name of a call in a progress message, in characters.
 const PROGRESS_CHARS_MAX: usize = 200;
 
+/// Longest piece of output that is passed on as it comes, in characters.
+const PASSED_ON_CHARS_MAX: usize = 4_000;
+
 struct CallEnded {
     run: RunId,
+    /// The tool, of a call that is counted.
+    tool: Option<String>,
     call: CallId,
     counted: Counted,
     outcome: CallOutcome,
@@ -70,6 +77,13 @@ pub(super) struct Actor {
     current: Option<Current>,
     notices_given: bool,
     pings: u64,
+}
+
+impl Current {
+    fn tell_call(&self, tool: String) {
+        let (answered, made) = (self.calls_answered, self.calls_made);
+        tell(&self.progress, Progress::Call { tool, answered, made });
+    }
 }
 
 impl Actor {
@@ -130,7 +144,7 @@ impl Actor {
     }
 
     fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<RunReport>) -> Vec<Effect> {
-        let RunAsked { request, cancel, progress } = asked;
+        let RunAsked { request, cancel, progress, output } = asked;
         #[cfg(test)]
         assert_ne!(request.code, BREAKS, "the defect that a test asks for");
         if let Some(said) = self.broker.begin_run() {
@@ -140,7 +154,9 @@ impl Actor {
         let servers = self.broker.server_names(&scope);
         let (id, effects) = self.machine.ask(request, servers, Instant::now());
         let calls = CancellationToken::new();
-        self.current = Some(Current { id, scope, cancel, progress, reply, calls, started_calls: 0 });
+        let (calls_made, calls_answered) = (0, 0);
+        self.current =
+            Some(Current { id, scope, cancel, progress, output, reply, calls, calls_made, calls_answered });
         effects
     }
 
@@ -190,7 +206,10 @@ impl Actor {
         match frame {
             Some(Ok(frame)) => match self.weak_worker(&frame) {
                 Some(reason) => self.machine.stream_ended(&reason),
-                None => self.machine.frame(frame, Instant::now()),
+                None => {
+                    self.pass_on(&frame);
+                    self.machine.frame(frame, Instant::now())
+                }
             },
             Some(Err(dropped)) => {
                 self.machine.dropped(&dropped);
@@ -216,15 +235,31 @@ impl Actor {
 
     fn call_ended(&mut self, ended: Result<CallEnded, tokio::task::JoinError>) -> Vec<Effect> {
         match ended {
-            Ok(CallEnded { run, call, counted, outcome }) => {
-                if self.current.as_ref().is_some_and(|current| current.id == run) {
+            Ok(CallEnded { run, tool, call, counted, outcome }) => {
+                if let Some(current) = self.current.as_mut().filter(|current| current.id == run) {
                     self.in_flight.remove(&call);
+                    if let Some(tool) = tool {
+                        current.calls_answered += 1;
+                        current.tell_call(tool);
+                    }
                 }
                 self.machine.call_ended(run, counted, outcome);
             }
             Err(error) => tracing::error!(%error, "a call's task broke"),
         }
         vec![]
+    }
+
+    /// Output, to who wants to see it as it comes.
+    fn pass_on(&self, frame: &FromSandbox) {
+        if let FromSandbox::Supervisor(FromSupervisor::Output { stream, text: Some(text), .. }) = frame
+            && let Some(output) = self.current.as_ref().and_then(|current| current.output.as_ref())
+        {
+            let text = text::bounded(text, PASSED_ON_CHARS_MAX).into_owned();
+            if output.try_send(OutputPiece { stream: *stream, text }).is_err() {
+                tracing::trace!("output that nobody has read yet is left out of what is passed on");
+            }
+        }
     }
 
     fn beat(&mut self) {
@@ -305,11 +340,13 @@ impl Actor {
             self.machine.call_ended(current.id, counted, CallOutcome::Refused);
             return self.refuse(call, fault);
         }
-        if let Some(server) = &frame.server {
-            current.started_calls += 1;
+        let tool = frame.server.as_ref().map(|server| {
             let tool = format!("{server}.{}", frame.tool);
-            let tool = text::bounded(&text::inert_line(&tool), PROGRESS_CHARS_MAX).into_owned();
-            tell(&current.progress, Progress::Call { tool, number: current.started_calls });
+            text::bounded(&text::inert_line(&tool), PROGRESS_CHARS_MAX).into_owned()
+        });
+        if let Some(tool) = &tool {
+            current.calls_made += 1;
+            current.tell_call(tool.clone());
         }
         let cancel = current.calls.child_token();
         self.in_flight.insert(call, cancel.clone());
@@ -319,6 +356,7 @@ impl Actor {
         let scope = current.scope.clone();
         let run = current.id;
         self.calls.spawn(async move {
+            let counted_tool = tool;
             let CallFrame { server, tool, arguments, .. } = frame;
             let call_of_broker = Call { scope: &scope, server, tool, arguments, deadline };
             let answer = whole(broker.answer(call_of_broker, &cancel)).await;
@@ -332,7 +370,7 @@ impl Actor {
                     tracing::debug!("the sandbox went before the call's result");
                 },
             }
-            CallEnded { run, call, counted, outcome }
+            CallEnded { run, tool: counted_tool, call, counted, outcome }
         });
     }
 

@@ -3,7 +3,7 @@
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::run::{RunReport, RunRequest};
+use crate::run::{OutputPiece, RunReport, RunRequest};
 
 /// A run, and who waits for its report.
 pub(super) type Ask = (RunAsked, oneshot::Sender<RunReport>);
@@ -16,6 +16,8 @@ pub struct RunAsked {
     pub cancel: CancellationToken,
     /// Hears of the run's progress; what does not fit is left out.
     pub progress: mpsc::Sender<Progress>,
+    /// Hears what the run writes, as it comes; what does not fit is left out.
+    pub output: Option<mpsc::Sender<OutputPiece>>,
 }
 
 /// What happens in a run while it goes on.
@@ -23,11 +25,13 @@ pub struct RunAsked {
 pub enum Progress {
     /// The code is executing.
     Started,
-    /// A tool is called: the text names it, the number counts them.
+    /// A tool is called, or has answered.
     Call {
         /// `server.tool`.
         tool: String,
-        /// Counted from 1.
-        number: usize,
+        /// Calls of this run that have ended.
+        answered: usize,
+        /// All calls of this run so far.
+        made: usize,
     },
 }

@@ -12,7 +12,10 @@ use crate::text;
 
 /// Longest class name, message, and traceback of an exception, and longest value, in characters.
 const ERROR_CHARS_MAX: (usize, usize, usize) = (200, 16_000, 64_000);
+const HINT_CHARS_MAX: usize = 500;
 const VALUE_CHARS_MAX: usize = 64_000;
+/// Lines on names that were bound, and the longest of them, in characters.
+const BOUND_MAX: (usize, usize) = (16, 200);
 /// What clients show as pictures.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
@@ -20,6 +23,7 @@ const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/w
 pub(super) struct Ending {
     pub(super) outcome: RunOutcome,
     pub(super) value: Option<String>,
+    pub(super) bound: Vec<String>,
     pub(super) images: Vec<Image>,
     pub(super) notes: Notes,
 }
@@ -35,6 +39,9 @@ impl Ending {
             }
         };
         let value = done.value.map(|value| text::bounded(&value, VALUE_CHARS_MAX).into_owned());
+        let (lines_max, chars_max) = BOUND_MAX;
+        let bound = done.bound.iter().take(lines_max);
+        let bound = bound.map(|line| text::bounded(line, chars_max).into_owned()).collect();
         let mut notes = Notes::default();
         for note in &done.notes {
             notes.push(note);
@@ -45,7 +52,7 @@ impl Ending {
             let left_out = count - images.len();
             notes.push(&format!("{left_out} of {count} images are left out: too many, too large, or none"));
         }
-        Self { outcome, value, images, notes }
+        Self { outcome, value, bound, images, notes }
     }
 }
 
@@ -73,6 +80,7 @@ fn bounded(error: PythonError) -> PythonError {
         message: text::bounded(&error.message, message).into_owned(),
         traceback: text::bounded(&error.traceback, traceback).into_owned(),
         line: error.line,
+        hint: text::bounded(&error.hint, HINT_CHARS_MAX).into_owned(),
     }
 }
 
@@ -82,5 +90,6 @@ fn keyboard_interrupt() -> PythonError {
         message: String::new(),
         traceback: String::new(),
         line: None,
+        hint: String::new(),
     }
 }

@@ -17,7 +17,8 @@ use crate::limits::Limits;
 use crate::names::{CallId, RunId, ServerName};
 use crate::protocol::{CallFrame, DoneFrame, Dropped, FromSandbox, FromSupervisor, FromWorker, ToSupervisor};
 use crate::run::{
-    CallOutcome, FaultCode, FreshReason, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault,
+    CallOutcome, FaultCode, FreshReason, PythonError, RunOutcome, RunReport, RunRequest, SandboxLoss,
+    StateNote, ToolFault,
 };
 use crate::text;
 
@@ -380,12 +381,17 @@ impl Machine {
         };
         self.idle(now);
         self.last_done = run.id.0;
-        let Ending { outcome, value, images, notes } = Ending::of(done, &self.limits);
+        let Ending { outcome, value, bound, images, mut notes } = Ending::of(done, &self.limits);
+        if let (Some(Cause::TimedOut), RunOutcome::Raised(PythonError { line: Some(line), .. })) =
+            (cause, &outcome)
+        {
+            notes.push(&format!("it was interrupted at line {line} of the code"));
+        }
         let outcome = cause.map_or(outcome, |cause| self.ended_by(cause));
         let state = run.fresh.map_or(StateNote::Kept, StateNote::Fresh);
         let mut report = self.report(*run, outcome, state);
         report.notes.extend(notes.into_vec());
-        (report.value, report.images) = (value, images);
+        (report.value, report.bound, report.images) = (value, bound, images);
         vec![Effect::EndCalls, Effect::Finish(Box::new(report))]
     }
 
@@ -551,6 +557,7 @@ impl Machine {
             outcome,
             output: run.output.finish(),
             value: None,
+            bound: vec![],
             images: vec![],
             state,
             notes,

@@ -78,7 +78,7 @@ impl Bench {
 
     fn done(&mut self, outcome: DoneOutcome) {
         let run = self.asked.unwrap_or(RunId(999));
-        let done = DoneFrame { run, outcome, value: None, images: vec![], notes: vec![] };
+        let done = DoneFrame { run, outcome, value: None, bound: vec![], images: vec![], notes: vec![] };
         self.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     }
 
@@ -203,9 +203,17 @@ fn a_timeout_interrupts_first_and_keeps_the_variables() {
     bench.output("part");
     bench.wait();
     assert_eq!(bench.effects(), ["interrupt", "end calls"]);
-    bench.done(DoneOutcome::Interrupted { error: None });
+    let error = PythonError {
+        class: "KeyboardInterrupt".into(),
+        message: String::new(),
+        traceback: "Traceback".into(),
+        line: Some(3),
+        hint: String::new(),
+    };
+    bench.done(DoneOutcome::Interrupted { error: Some(error) });
     let report = bench.report();
     assert_eq!((report.outcome, report.state), (RunOutcome::TimedOut { after: TIMEOUT }, StateNote::Kept));
+    assert_eq!(report.notes, ["it was interrupted at line 3 of the code"]);
     assert_eq!(written(&report.output), "part");
     assert!(bench.machine.takes_runs());
 }
@@ -562,6 +570,7 @@ fn a_forged_end_of_another_run_changes_nothing() {
         run: RunId(77),
         outcome: DoneOutcome::Finished,
         value: None,
+        bound: vec![],
         images: vec![],
         notes: vec![],
     };
@@ -596,6 +605,7 @@ fn images_over_their_bounds_are_left_out_and_counted() {
         run: bench.asked.unwrap(),
         outcome: DoneOutcome::Finished,
         value: None,
+        bound: vec![],
         images: vec![image; 6],
         notes: vec![],
     };
@@ -614,7 +624,8 @@ fn what_is_no_picture_is_left_out() {
     };
     let images = vec![image("text/html", "YQ=="), image("image/png", "!!"), image("image/png", "YQ==")];
     let run = bench.asked.unwrap();
-    let done = DoneFrame { run, outcome: DoneOutcome::Finished, value: None, images, notes: vec![] };
+    let done =
+        DoneFrame { run, outcome: DoneOutcome::Finished, value: None, bound: vec![], images, notes: vec![] };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
     assert_eq!(report.images, [image("image/png", "YQ==")]);
@@ -628,12 +639,18 @@ fn forged_texts_and_calls_are_bounded() {
     for _ in 0..5 {
         bench.call(bench.asked.unwrap());
     }
-    let error =
-        PythonError { class: long.clone(), message: long.clone(), traceback: long.clone(), line: None };
+    let error = PythonError {
+        class: long.clone(),
+        message: long.clone(),
+        traceback: long.clone(),
+        line: None,
+        hint: long.clone(),
+    };
     let outcome = DoneOutcome::Raised { error };
     let notes = (0..50).map(|number| format!("{number}{long}")).collect();
+    let bound = vec![long.clone(); 50];
     let value = Some(long);
-    let done = DoneFrame { run: bench.asked.unwrap(), outcome, value, images: vec![], notes };
+    let done = DoneFrame { run: bench.asked.unwrap(), outcome, value, bound, images: vec![], notes };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
     assert_eq!(report.calls.of_tools.len(), 1);
@@ -641,8 +658,9 @@ fn forged_texts_and_calls_are_bounded() {
     assert_eq!(report.notes.len(), notes::COUNT_MAX);
     assert!(report.notes.iter().all(|note| note.chars().count() == notes::CHARS_MAX));
     let RunOutcome::Raised(error) = report.outcome else { panic!("raised") };
-    let lengths = [error.class, error.message, error.traceback].map(|text| text.chars().count());
-    assert_eq!(lengths, [200, 16_000, 64_000]);
+    let lengths = [error.class, error.message, error.traceback, error.hint].map(|text| text.chars().count());
+    assert_eq!(lengths, [200, 16_000, 64_000, 500]);
+    assert_eq!(report.bound.iter().map(|line| line.chars().count()).collect::<Vec<_>>(), [200; 16]);
 }
 
 #[test]

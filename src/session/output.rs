@@ -8,13 +8,23 @@ use crate::run::{Output, OutputPiece, OutputStream};
 /// A bounded record of a run's output.
 #[derive(Debug)]
 pub(super) struct OutputBuffer {
-    head: Vec<(OutputStream, Vec<u8>)>,
+    head: Vec<Kept>,
     /// What came after the head was full; its oldest bytes give way.
-    tail: VecDeque<(OutputStream, Vec<u8>)>,
+    tail: VecDeque<Kept>,
+    /// The stretch of one stream that is being written.
+    stretch: (u64, Option<OutputStream>),
     stdout: Counts,
     stderr: Counts,
     head_bytes_max: usize,
     tail_bytes_max: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    stream: OutputStream,
+    /// Tells in which order the pieces of both streams came, whichever of them were kept as head or as tail.
+    stretch: u64,
+    bytes: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
@@ -29,6 +39,7 @@ impl OutputBuffer {
         Self {
             head: Vec::new(),
             tail: VecDeque::new(),
+            stretch: (0, None),
             stdout: Counts::default(),
             stderr: Counts::default(),
             head_bytes_max: limits.output_head_bytes_max,
@@ -38,6 +49,10 @@ impl OutputBuffer {
 
     /// Takes bytes in; holds at most head and tail of each stream.
     pub(super) fn push(&mut self, stream: OutputStream, bytes: &[u8]) {
+        if self.stretch.1 != Some(stream) {
+            self.stretch = (self.stretch.0 + 1, Some(stream));
+        }
+        let stretch = self.stretch.0;
         let head_bytes_max = self.head_bytes_max;
         let counts = self.counts(stream);
         let room = if counts.tail_bytes > 0 || counts.cut_bytes > 0 {
@@ -52,14 +67,16 @@ impl OutputBuffer {
         counts.tail_bytes += rest.len();
         if !head.is_empty() {
             match self.head.last_mut() {
-                Some((last, kept)) if *last == stream => kept.extend_from_slice(head),
-                _ => self.head.push((stream, head.to_vec())),
+                Some(last) if last.stretch == stretch => last.bytes.extend_from_slice(head),
+                _ => self.head.push(Kept { stream, stretch, bytes: head.to_vec() }),
             }
         }
         if !rest.is_empty() {
             match self.tail.back_mut() {
-                Some((last, kept)) if *last == stream && kept.len() < 8192 => kept.extend_from_slice(rest),
-                _ => self.tail.push_back((stream, rest.to_vec())),
+                Some(last) if last.stretch == stretch && last.bytes.len() < 8192 => {
+                    last.bytes.extend_from_slice(rest);
+                }
+                _ => self.tail.push_back(Kept { stream, stretch, bytes: rest.to_vec() }),
             }
             self.shed(stream);
         }
@@ -70,8 +87,10 @@ impl OutputBuffer {
         for stream in [OutputStream::Stdout, OutputStream::Stderr] {
             self.trim_exactly(stream);
         }
+        let mut all: Vec<Kept> = self.head.into_iter().chain(self.tail).collect();
+        all.sort_by_key(|kept| kept.stretch);
         let mut pieces: Vec<(OutputStream, Vec<u8>)> = Vec::new();
-        for (stream, bytes) in self.head.into_iter().chain(self.tail) {
+        for Kept { stream, bytes, .. } in all {
             match pieces.last_mut() {
                 Some((last, kept)) if *last == stream => kept.extend_from_slice(&bytes),
                 _ => pieces.push((stream, bytes)),
@@ -98,8 +117,8 @@ impl OutputBuffer {
     fn shed(&mut self, stream: OutputStream) {
         let tail_bytes_max = self.tail_bytes_max;
         while self.counts(stream).tail_bytes > tail_bytes_max {
-            let Some(at) = self.tail.iter().position(|(of, _)| *of == stream) else { return };
-            let oldest = self.tail[at].1.len();
+            let Some(at) = self.tail.iter().position(|kept| kept.stream == stream) else { return };
+            let oldest = self.tail[at].bytes.len();
             if self.counts(stream).tail_bytes - oldest < tail_bytes_max {
                 return;
             }
@@ -112,7 +131,9 @@ impl OutputBuffer {
 
     fn trim_exactly(&mut self, stream: OutputStream) {
         let excess = self.counts(stream).tail_bytes.saturating_sub(self.tail_bytes_max);
-        let Some((_, oldest)) = self.tail.iter_mut().find(|(of, _)| *of == stream) else { return };
+        let Some(Kept { bytes: oldest, .. }) = self.tail.iter_mut().find(|kept| kept.stream == stream) else {
+            return;
+        };
         if excess == 0 {
             return;
         }
@@ -192,6 +213,18 @@ mod tests {
         let output = buffer.finish();
         assert_eq!(pieces(&output), [(Stdout, "012345678956789")]);
         assert_eq!(output.stdout_cut_bytes, 10_000 - 15);
+    }
+
+    #[test]
+    fn the_end_of_one_stream_stands_before_the_beginning_of_another_that_came_later() {
+        let mut buffer = buffer(4, 4);
+        buffer.push(Stdout, b"0123");
+        buffer.push(Stdout, b"456789");
+        buffer.push(Stderr, b"late");
+        buffer.push(Stdout, b"!");
+        let output = buffer.finish();
+        assert_eq!(pieces(&output), [(Stdout, "0123789"), (Stderr, "late"), (Stdout, "!")]);
+        assert_eq!(output.stdout_cut_bytes, 3);
     }
 
     proptest! {

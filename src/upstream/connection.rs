@@ -140,6 +140,12 @@ impl Connection {
         }
     }
 
+    /// Whether the server lives, and has not said that its tools have changed since they were read.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        !self.is_dead() && !self.tools_are_stale()
+    }
+
     pub(super) fn is_dead(&self) -> bool {
         self.peer.is_transport_closed()
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -120,15 +121,38 @@ impl Upstream {
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<Arc<Connection>, UpstreamError> {
+        self.ask(server, Ask::Connection, deadline, cancel).await
+    }
+
+    /// What the server lists. One that does not run is started for it and ended again, unless a call comes meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn tools(
+        &self,
+        server: &ServerName,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<[Value]>, UpstreamError> {
+        self.ask(server, Ask::Tools, deadline, cancel).await
+    }
+
+    async fn ask<T>(
+        &self,
+        server: &ServerName,
+        ask: fn(oneshot::Sender<Result<T, UpstreamError>>) -> Ask,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<T, UpstreamError> {
         let asks = self.table().servers.get(server).map(|entry| entry.asks.clone());
         let asks = asks.ok_or_else(|| UpstreamError::Unknown { server: server.clone() })?;
-        let connecting = async {
+        let answering = async {
             let (reply, answer) = oneshot::channel();
-            asks.send(reply).await.map_err(|_| UpstreamError::Closing)?;
+            asks.send(ask(reply)).await.map_err(|_| UpstreamError::Closing)?;
             answer.await.map_err(|_| UpstreamError::Closing)?
         };
         tokio::select! {
-            connected = connecting => connected,
+            answered = answering => answered,
             () = self.closing.cancelled() => Err(UpstreamError::Closing),
             () = cancel.cancelled() => Err(UpstreamError::Cancelled { server: server.clone() }),
             () = tokio::time::sleep_until(deadline) => Err(UpstreamError::Deadline { server: server.clone() }),

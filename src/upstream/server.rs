@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -12,8 +13,13 @@ use super::connection::{Connection, Running};
 use super::error::UpstreamError;
 use crate::limits::Limits;
 
-/// Asks the task for a live connection; it starts the server if need be.
-pub(super) type Ask = oneshot::Sender<Result<Arc<Connection>, UpstreamError>>;
+/// What the task may be asked for; it starts the server if need be.
+pub(super) enum Ask {
+    /// A live connection.
+    Connection(oneshot::Sender<Result<Arc<Connection>, UpstreamError>>),
+    /// What the server lists; one that is started for it does not stay.
+    Tools(oneshot::Sender<Result<Arc<[Value]>, UpstreamError>>),
+}
 
 /// First and longest pause before a server that failed is started again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
@@ -45,10 +51,22 @@ pub(super) async fn own(
                     continue;
                 }
             };
-            let Some(reply) = asked else { return };
-            let connected = server.connected().await;
-            if reply.send(connected).is_err() {
-                tracing::trace!("nobody waits for the connection any more");
+            let is_taken = match asked {
+                None => return,
+                Some(Ask::Connection(reply)) => reply.send(server.connected().await).is_ok(),
+                Some(Ask::Tools(reply)) => {
+                    let stays = server.is_running();
+                    let connected = server.connected().await;
+                    let is_taken = reply.send(connected.map(|connection| connection.tools())).is_ok();
+                    // Unless a call waits for it already.
+                    if !stays && asks.is_empty() {
+                        server.end().await;
+                    }
+                    is_taken
+                }
+            };
+            if !is_taken {
+                tracing::trace!("nobody waits for the answer any more");
             }
         }
     };
@@ -61,6 +79,10 @@ pub(super) async fn own(
 }
 
 impl Server {
+    fn is_running(&self) -> bool {
+        self.current.as_ref().is_some_and(|(connection, _)| !connection.is_dead())
+    }
+
     async fn connected(&mut self) -> Result<Arc<Connection>, UpstreamError> {
         if let Some((connection, running)) = self.current.take() {
             if !connection.is_dead() {

@@ -72,6 +72,8 @@ class Sandbox:
         self.worker = 1
         self.limits = {**LIMITS, **limits}
         self.ended = False
+        # What the bridge says of the calls that stand in code: nothing, unless a test knows better.
+        self.on_check: Callable[[list[Frame]], list[Frame | None]] = lambda calls: [None for _ in calls]
         if greet:
             try:
                 self.hello = self.greet()
@@ -167,7 +169,12 @@ class Sandbox:
                 state = "ended" if self.ended else "is silent"
                 raise AssertionError(f"the sandbox {state}; last frames {self.seen[-5:]}; {self.stderr()}")
             self._exchange(min(end - time.monotonic(), 1))
-        return self.frames.popleft()
+        frame = self.frames.popleft()
+        match frame:
+            case {"type": "call", "server": None, "tool": "check_calls", "arguments": {"calls": calls}}:
+                self.answer(frame, self.on_check(calls))
+                return self.next(deadline)
+        return frame
 
     def interrupt(self) -> None:
         self.supervise({"type": "interrupt"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import re
 from pathlib import Path
@@ -88,16 +89,39 @@ def test_shown_image_is_among_those_of_the_run_that_shows_it(sandbox: Sandbox) -
     assert (failed["outcome"], len(failed["images"]), failed["notes"]) == ("raised", 1, [])
 
 
-def test_images_beyond_the_bounds_are_named(sandbox: Sandbox) -> None:
+def test_images_beyond_the_bounds_are_files_that_are_named(sandbox: Sandbox) -> None:
+    bounds = "a reply shows 4 images of 2 MB in all"
     show = "b = mcp_a.t.sync()\nb.show()\n"
     done = sandbox.run(show + show, ("a",), lambda call: image(b"P" * 900_000))
     assert len(done["images"]) == 1
-    bounds = "(at most 4 and 2,000,000 bytes of base64 per run); keep them with .save(path)"
-    assert done["notes"] == [f"images left out: image/png of 900,000 bytes {bounds}"]
-    done = sandbox.run("b = mcp_a.t.sync()\nfor _ in range(4 + 7): b.show()", ("a",), lambda call: image(b"P"))
+    saved = re.fullmatch(rf"images saved as files: (/\w+/image-1-2.png) \({bounds}\)", done["notes"][0])
+    assert saved
+    assert sandbox.run(f"import os\nlen(open({saved[1]!r}, 'rb').read()), os.remove({saved[1]!r})")["value"] == (
+        "(900000, None)"
+    )
+    done = sandbox.run("b = mcp_a.t.sync()\nfor _ in range(4 + 16 + 7): b.show()", ("a",), lambda call: image(b"P"))
     assert len(done["images"]) == 4
-    names = ", ".join(["image/png of 1 bytes"] * 5)
-    assert done["notes"] == [f"images left out: {names} and 2 more {bounds}"]
+    assert done["notes"][0].count("/image-3-") == 16
+    assert done["notes"][1:] == [f"images left out: 7 ({bounds}, and saves 16)"]
+    files = re.findall(r"/\w+/image-3-\d+.png", done["notes"][0])
+    assert sandbox.run(f"for file in {files}: os.remove(file)")["outcome"] == "finished"
+
+
+def test_image_that_no_client_shows_is_a_file(sandbox: Sandbox) -> None:
+    done = sandbox.run("mcp_a.t.sync().show()", ("a",), lambda call: image(b"<svg/>", "image/svg+xml"))
+    saved = re.match(r"images saved as files: (/\w+/image-1-1.svg) ", done["notes"][0])
+    assert saved and done["images"] == []
+    assert sandbox.run(f"import os\nopen({saved[1]!r}).read(), os.remove({saved[1]!r})")["value"] == "('<svg/>', None)"
+
+
+def test_call_without_await_is_noted_with_its_tool(sandbox: Sandbox) -> None:
+    advice = "put `await` before it, or use .sync(...)"
+    done = sandbox.run("mcp_a.t(x=1)\nx = mcp_a.u()\ny = mcp_a.u()\nprint(1)", ("a",))
+    assert done["notes"] == [f"called without `await`, hence not sent: a.t, a.u x 2; {advice}"]
+    assert "coroutine 'a.t' was never awaited" in done["stderr"]
+    assert sandbox.run("await x, await y", ("a",), lambda call: text("1"))["notes"] == []
+    assert sandbox.run("mcp_a.t()", ("a",))["notes"] == [f"called without `await`, hence not sent: a.t; {advice}"]
+    assert sandbox.run("z = mcp_a.t()", ("a",))["bound"] == ["z: coroutine, not awaited: z = await …"]
 
 
 def test_only_images_can_be_shown(sandbox: Sandbox) -> None:
@@ -197,31 +221,9 @@ def test_servers_of_the_run_are_those_that_a_star_import_brings(sandbox: Sandbox
 
 def test_module_of_a_server_has_the_metadata_of_its_tools(sandbox: Sandbox) -> None:
     tools = [{"name": "t-1", "alias": "t_1", "description": "One."}, {"name": "t", "alias": "t", "description": ""}]
-    code = "from mcp.servers.a import TOOLS, TOOL_MAP\nTOOLS, TOOL_MAP, mcp.servers.a.__all__"
-    expected = (tools, {"t_1": tools[0], "t": tools[1]}, ["t_1", "t"])
-    assert sandbox.run(code, ("a",), lambda call: tools)["value"] == repr(expected)
-
-
-def test_docstring_of_a_tool_is_its_description(sandbox: Sandbox) -> None:
-    asked: list[Frame] = []
-
-    def on_call(call: Frame) -> object:
-        asked.append(call)
-        return [{"tool": "t-1", "description": "Does it."}]
-
-    assert sandbox.run("t = mcp_a.t_1\nt.__name__", ("a",), on_call)["value"] == "'t_1'"
-    assert asked == []
-    code = "import inspect\nt.__doc__, inspect.getdoc(mcp_servers['a'].t_1)"
-    assert sandbox.run(code, ("a",), on_call)["value"] == "('Does it.', 'Does it.')"
-    assert (asked[0]["server"], asked[0]["tool"]) == (None, "query_tool_docs")
-    assert asked[0]["arguments"] == {"server": "a", "tool": "t_1", "detail": "summary"}
-    for nothing in ([], None, [{"tool": "t-1"}]):
-        run = sandbox.start("t.__doc__", ("a",))
-        sandbox.answer(sandbox.wait("call"), nothing)
-        assert sandbox.finish(run)["value"] == "''"
-    run = sandbox.start("t.__doc__", ("a",))
-    sandbox.fail(sandbox.wait("call"), "unknown_tool", "no tool 't_1'")
-    assert sandbox.finish(run)["value"] == "''"
+    code = "from mcp.servers.a import TOOLS, TOOL_MAP\nTOOLS, TOOL_MAP"
+    expected = (tools, {"t_1": tools[0], "t": tools[1]})
+    assert ast.literal_eval(sandbox.run(code, ("a",), lambda call: tools)["value"]) == expected
 
 
 def test_parallel_calls_are_sent_together_and_answered_in_any_order(sandbox: Sandbox) -> None:
@@ -392,7 +394,6 @@ def test_helpers_ask_the_bridge_by_parameter_name(sandbox: Sandbox) -> None:
         "list_servers": ["a"],
         "list_tools": [{"name": "t-1", "alias": "t_1"}],
         "query_tool_docs": [{"tool": "t-1"}],
-        "search_tool_docs": [{"tool": "t-1"}],
         "describe_server": {"name": "a"},
         "list_loaded_server_metadata": [{"name": "a"}],
         "capability_summary": "the manual",
@@ -422,18 +423,6 @@ def test_helpers_ask_the_bridge_by_parameter_name(sandbox: Sandbox) -> None:
             "query_tool_docs",
             {"server": "a", "detail": "summary"},
         ),
-        (
-            "await runtime.search_tool_docs('q', limit=3)",
-            [{"tool": "t-1"}],
-            "search_tool_docs",
-            {"query": "q", "limit": 3},
-        ),
-        (
-            "runtime.search_tool_docs_sync('q', detail='full')",
-            [{"tool": "t-1"}],
-            "search_tool_docs",
-            {"query": "q", "limit": 5, "detail": "full"},
-        ),
         ("runtime.describe_server('a')", {"name": "a"}, "describe_server", {"name": "a"}),
         ("runtime.list_loaded_server_metadata()", ({"name": "a"},), "list_loaded_server_metadata", {}),
         ("runtime.capability_summary()", "the manual", "capability_summary", {}),
@@ -458,9 +447,9 @@ def test_sync_twins_of_helpers_that_return_at_once_are_the_same(sandbox: Sandbox
     )
 
 
-def test_star_import_brings_the_tools_of_list_tools(sandbox: Sandbox) -> None:
+def test_star_import_brings_the_tools_of_the_server(sandbox: Sandbox) -> None:
     def on_call(call: Frame) -> object:
-        return [{"name": "t-1", "alias": "t_1"}] if call["server"] is None else echo(call)
+        return [{"tool": "t-1", "toolAlias": "t_1"}] if call["server"] is None else echo(call)
 
     assert sandbox.run("from mcp.servers.a import *\nt_1.sync(i=4)['i']", ("a",), on_call)["value"] == "4"
 

@@ -18,6 +18,7 @@ mod flat;
 #[path = "../soak/history.rs"]
 mod history;
 
+mod arguments;
 mod commands;
 mod configuration;
 mod conversation;

@@ -1,9 +1,9 @@
-//! The search finds what is meant, as well as it did.
+//! The search finds what is meant, as well as it did, and takes no more memory than is meant.
 
 use std::path::Path;
 
 #[path = "../search/quality.rs"]
-mod quality;
+pub mod quality;
 
 /// What the committed tools and queries gave when this was written. A better ranker raises them; one that is worse by more
 /// than [`NOISE`] fails. The smallest change is one query of 270.
@@ -26,4 +26,20 @@ fn the_search_is_as_good_as_it_was() {
     ] {
         assert!(now >= before - NOISE, "{name} was {before:.3} and is {now:.3}\n{measured}");
     }
+}
+
+/// For ten thousand tools it is to stay below 60 MB.
+const INDEX_BYTES_PER_TOOL_MAX: usize = 6_000;
+
+#[test]
+fn the_index_is_small() {
+    let catalog = quality::catalog(Path::new(quality::TOOLS));
+    catalog.prepare_search();
+    let tools: usize = catalog.servers().iter().map(|server| server.listed().len()).sum();
+    let bytes = catalog.search_bytes();
+    // A tool has some dozens of words.
+    assert!(
+        bytes > 200 * tools && bytes < INDEX_BYTES_PER_TOOL_MAX * tools,
+        "{bytes} bytes for {tools} tools"
+    );
 }

@@ -32,8 +32,9 @@ const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules with owners: nobody else names them.
-const OWNED: [(&str, &[&str]); 4] = [
+const OWNED: [(&str, &[&str]); 5] = [
     ("bollard", &["engine"]),
+    ("jsonschema", &["catalog"]),
     ("rmcp", &["jsonrpc", "server", "upstream"]),
     ("clap", &["cli", "main"]),
     ("std::env", &["config"]),

@@ -68,7 +68,10 @@ fn run_ends_code_over_its_time(engine: &Engine) {
     let code = "print('tick', flush=True)\nwhile True: pass";
     let output = run(&home, &["run", "--timeout", "0.5", "-c", code], "");
     assert_eq!((output.code, output.stdout.as_str()), (Some(124), "tick\n"));
-    assert_eq!(output.stderr, "hotcell: ended after 0.5 s, as it was interrupted\n");
+    assert_eq!(
+        output.stderr,
+        "hotcell: it was interrupted at line 2 of the code\nhotcell: ended after 0.5 s, as it was interrupted\n"
+    );
 }
 
 fn run_leaves_nothing(engine: &Engine) {

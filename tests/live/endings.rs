@@ -32,7 +32,8 @@ fn a_run_over_its_time_is_interrupted_with_its_output_and_variables(engine: &Eng
     assert!(reply.is_error);
     assert_eq!(
         reply.text,
-        "status: timeout\ntick\nerror: Execution timed out after 1s\nstate: variables kept"
+        "status: timeout\ntick\nerror: Execution timed out after 1s\nstate: variables kept\n\
+         note: it was interrupted at line 3 of the code"
     );
     assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(3), "{took:?}");
     assert_eq!(bridge.ok("x > 1"), "True");
@@ -54,7 +55,11 @@ fn everything_that_waits_or_spins_can_be_interrupted(engine: &Engine) {
         "while True: await asyncio.sleep(0)",
     ] {
         let reply = bridge.run_with(json!({"code": code, "timeout": 0.5}));
-        let expected = "status: timeout\nerror: Execution timed out after 0.5s\nstate: variables kept";
+        let line = if code.contains("spin") { 2 } else { 1 };
+        let expected = format!(
+            "status: timeout\nerror: Execution timed out after 0.5s\nstate: variables kept\n\
+             note: it was interrupted at line {line} of the code"
+        );
         assert_eq!(reply.text, expected, "{code}");
     }
     assert_eq!(bridge.ok("kept"), "1");

@@ -1,14 +1,18 @@
 """Looks at everything that the server of attacks says, from inside: as JSON, what came out otherwise than it should."""
 
+import inspect
 import json
 import sys
 import unicodedata
 
-from mcp.runtime import MCPError, ToolError
+from mcp.runtime import InvalidCallError, MCPError, ToolError
 
 DESCRIPTION_CHARACTERS_MAX = 4_000
 SIGNATURE_CHARACTERS_MAX = 1_000
+STUB_CHARACTERS_MAX = 64_000
 FAULT_CHARACTERS_MAX = 2_100
+# A longer text is no parameter of its tool.
+PARAMETER_BYTES_MAX = 16 * 1024
 # Of what may not be seen, these are allowed: line feed, tab, and the selectors of style behind a character.
 SEEN = "\n\t\ufe0e\ufe0f"
 
@@ -43,16 +47,22 @@ for attack in json.loads(attacks):
     name, text = attack["name"], attack["text"] * attack.get("repeat", 1)
     tool = f"attack_{name}"
     call = getattr(mcp_fixture, tool)
+    # The text names a parameter, which has to be there.
+    needed = {text: "x"} if len(text.encode()) <= PARAMETER_BYTES_MAX else {}
+    if needed:
+        unsent = caught(call, how="text", fixed=1, plain=1)
+        check(name, "refusal", type(unsent) is InvalidCallError and is_inert(str(unsent)))
+        check(name, "length of the refusal", len(str(unsent)) <= FAULT_CHARACTERS_MAX)
     # What a tool answers is the code's own: as it came, and of its own type.
-    structured = caught(call, how="structured")
+    structured = caught(call, how="structured", **needed)
     check(name, "result", structured == {"text": text, "keys": {text: 1}})
-    plain = caught(call, how="text")
+    plain = caught(call, how="text", **needed)
     check(name, "text", plain.raw["content"][0]["text"] == text if hasattr(plain, "raw") else plain == json.loads(text))
-    failed = caught(call, how="fail")
+    failed = caught(call, how="fail", **needed)
     check(
         name, "error", type(failed) is ToolError and failed.message in (text, "the tool reported an error without text")
     )
-    refused = caught(call, how="refuse")
+    refused = caught(call, how="refuse", **needed)
     check(name, "fault", isinstance(refused, MCPError) and is_inert(str(refused)))
     check(name, "length of the fault", len(str(refused)) <= FAULT_CHARACTERS_MAX)
     # What is told of a tool is escaped and bounded.
@@ -60,7 +70,10 @@ for attack in json.loads(attacks):
     check(name, "description", is_inert(description) and (description == "") == (text.strip() == ""))
     check(name, "length of the description", len(description) <= DESCRIPTION_CHARACTERS_MAX)
     check(name, "title", is_inert(tools[tool].get("title", "")) and "\n" not in tools[tool].get("title", ""))
-    check(name, "docstring", call.__doc__ == description)
+    told = call.__doc__
+    check(name, "docstring", is_inert(told) and told.startswith(description) and len(told) <= STUB_CHARACTERS_MAX)
+    parameters = inspect.signature(call).parameters.values()
+    check(name, "parameters", all(p.name.isidentifier() and is_inert(p.annotation) for p in parameters))
     [hit] = runtime.search_tool_docs_sync(f"fixture/{tool}", limit=1)
     signature = hit["signature"]
     check(name, "found", hit["tool"] == tool)

@@ -4,6 +4,7 @@
 mod support;
 
 mod calls;
+mod checked_calls;
 mod clock;
 mod commands;
 mod configuration;
@@ -11,6 +12,7 @@ mod endings;
 mod engine_faults;
 mod failed_runs;
 mod floods;
+mod functions;
 mod injection;
 mod killed;
 mod libraries;
@@ -19,9 +21,11 @@ mod limits;
 mod output;
 mod own_podman;
 mod posture;
+mod readable;
 mod real_servers;
 mod replies;
 mod saved_tools;
+mod search;
 mod secrets;
 mod server_faults;
 mod state;

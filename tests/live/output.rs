@@ -65,6 +65,7 @@ fn a_flood_keeps_head_and_tail_and_costs_the_bridge_no_memory(engine: &Engine) {
     let text = bridge.ok("for i in range(200_000): print(f'line {i:07}', 'x' * 80)");
     assert!(text.starts_with("line 0000000 xxx"), "{}", &text[..100]);
     assert!(text.contains(" bytes of stdout left out between its head and tail …"));
+    assert!(text.contains(" characters left out here: print(runtime.last_output()["), "{text}");
     assert!(text.contains("line 0199999 xxx"));
     assert!(text.chars().count() <= 16_000, "{}", text.chars().count());
     let grown = bridge.resident_kib().saturating_sub(before);

@@ -93,6 +93,7 @@ fn tools_of_all_servers_are_found_by_what_they_do(engine: &Engine) {
     let home = Home::on(engine);
     let data = home.path().to_owned();
     let mut bridge = Bridge::start(&home.server("files", files(&data)).server("time", time())).warm();
+    bridge.ok("while runtime.search_tool_docs_sync().indexing: pass");
     for (query, tool) in
         [("read the contents of a file", "read_text_file"), ("convert between timezones", "convert_time")]
     {

@@ -264,7 +264,7 @@ fn too_many_tools_on_one_page_leave_ten_thousand_and_give_their_room_back(engine
     let grown = bridge.peak_kib().saturating_sub(before);
     assert!(grown < 80 * 1024, "the bridge grew by {grown} KiB");
     let kept = bridge.resident_kib().saturating_sub(before);
-    assert!(kept < 48 * 1024, "the bridge keeps {kept} KiB");
+    assert!(kept < 64 * 1024, "the bridge keeps {kept} KiB");
 }
 
 fn servers_that_find_no_descriptors_cost_their_own_calls_only(engine: &Engine) {
@@ -277,7 +277,7 @@ fn servers_that_find_no_descriptors_cost_their_own_calls_only(engine: &Engine) {
     let mut bridge = Bridge::start(&limited).warm();
     bridge.ok(CAUGHT);
     let code = "said = [caught(lambda: mcp_servers[f's{n}'].echo.sync(text='x')) for n in range(24)]\n\
-                (said[0], [text for text in said if text != 'x'][0], said.count('x') + len([t for t in said if 'Too many open files' in t]))";
+                print((said[0], [text for text in said if text != 'x'][0], said.count('x') + len([t for t in said if 'Too many open files' in t])))";
     let reply = bridge.run_with(json!({"code": code, "timeout": 60}));
     assert!(
         reply.text.starts_with("('x', ") && reply.text.contains("server_not_started: server "),

@@ -27,7 +27,7 @@ fn warm(engine: &Engine) -> Bridge {
 
 fn variables_imports_and_functions_stay_for_the_next_run(engine: &Engine) {
     let mut bridge = warm(engine);
-    assert_eq!(bridge.ok("import math\nx = 41\ndef f(): return x + 1"), "(no output)");
+    assert_eq!(bridge.ok("import math\nx = 41\ndef f(): return x + 1"), "x = 41\nf: function ()");
     assert_eq!(bridge.ok("print(f(), math.floor(2.5))"), "42 2");
     assert_eq!(bridge.ok("x = 1\nf()"), "2");
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use hotcell::catalog::{Catalog, Detail, Tool, query_tool_docs, search};
+use hotcell::catalog::{Catalog, Detail, Shapes, Tool, query_tool_docs, search};
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
 use hotcell::render::{Block, render};
@@ -70,13 +70,13 @@ fn in_the_catalog_attacks_are_escaped_bounded_text() {
             &limits,
         );
         let server = catalog.server("own").unwrap();
-        let docs = query_tool_docs(server, Some("attack"), Detail::Summary).unwrap();
+        let docs = query_tool_docs(server, Some("attack"), Detail::Summary, &Shapes::default()).unwrap();
         let description = docs[0]["description"].as_str().unwrap_or_default();
         assert_eq!(description, server.description.as_deref().unwrap_or_default(), "{}", attack.name);
         let is_told = attack.text.trim().is_empty() == description.is_empty();
         assert!(is_told && is_inert(description), "{}: {description:?}", attack.name);
         let (hits, _) = search(&catalog, "attack", 1, 0);
-        let found = hits[0].to_json(Detail::Signature);
+        let found = hits[0].to_json(Detail::Signature, &Shapes::default());
         assert!(is_inert_line(found["signature"].as_str().unwrap()), "{}: {found}", attack.name);
         assert!(found.to_string().chars().count() < 3_000, "{}", attack.name);
     }
@@ -108,6 +108,7 @@ fn in_replies_attacks_are_escaped_bounded_text_that_changes_no_verdict() {
             message: text.clone(),
             traceback: text.clone(),
             line: None,
+            hint: text.clone(),
         };
         for (outcome, is_error) in [(RunOutcome::Finished, false), (RunOutcome::Raised(error()), true)] {
             let report = said(text, outcome);
@@ -118,9 +119,9 @@ fn in_replies_attacks_are_escaped_bounded_text_that_changes_no_verdict() {
                 assert_eq!(reply.is_error(), is_error, "{}", attack.name);
                 let status = if is_error { "error" } else { "success" };
                 assert_eq!(reply.structured["status"], status, "{}", attack.name);
+                assert!(shown.chars().count() <= limits.reply_chars_max, "{} as {mode:?}", attack.name);
                 match mode {
                     OutputMode::Compact => {
-                        assert!(shown.chars().count() <= limits.reply_chars_max, "{}", attack.name);
                         assert!(
                             !is_error || shown.starts_with("status: error\n"),
                             "{}: {shown}",
@@ -148,6 +149,7 @@ fn said(text: &str, outcome: RunOutcome) -> RunReport {
             ..Output::default()
         },
         value: Some(text.to_owned()),
+        bound: vec![text.to_owned()],
         images: vec![],
         state: StateNote::Kept,
         notes: vec![text.to_owned()],

@@ -1,10 +1,11 @@
-//! Signatures before the judge: the real Python's parser reads each as the head of a function, finds nothing in it but
+//! Signatures and stubs before the judge: the real Python's parser reads each as the head of a function, finds nothing in it but
 //! names, types and plain values, and reads every quoted text as what the schema says.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use hotcell::catalog::{Catalog, Tool};
+use hotcell::catalog::{Catalog, ServerTools, Shapes, Tool};
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
 use proptest::prelude::*;
@@ -36,8 +37,19 @@ for source, name, texts in json.load(sys.stdin):
 print(json.dumps(wrong))
 "#;
 
+#[path = "../stubs/judge.rs"]
+mod judge;
+#[allow(dead_code)]
+#[path = "../search/quality.rs"]
+mod quality;
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn python_takes_every_stub(tools in prop::collection::vec(properties::tool(), 40)) {
+        prop_assert_eq!(judged_stubs(&catalog(&tools)), json!([]));
+    }
 
     #[test]
     fn python_reads_every_signature_as_a_signature(tools in prop::collection::vec(properties::tool(), 40)) {
@@ -50,6 +62,40 @@ proptest! {
 fn python_reads_the_signatures_of_attacks_as_signatures() {
     let tools: Vec<Value> = crate::injection::attacks().iter().map(|attack| spoken(&attack.text)).collect();
     assert_eq!(judged(&tools), json!([]));
+}
+
+#[test]
+fn python_takes_the_stubs_of_attacks() {
+    let tools: Vec<Value> = crate::injection::attacks().iter().map(|attack| spoken(&attack.text)).collect();
+    assert_eq!(judged_stubs(&catalog(&tools)), json!([]));
+}
+
+#[test]
+fn python_takes_the_signatures_and_stubs_of_published_tools() {
+    let published = quality::catalog(Path::new(quality::TOOLS));
+    assert_eq!(judged_stubs(&published), json!([]));
+    assert_eq!(answer(&sources(&published)), json!([]));
+}
+
+#[test]
+fn python_would_see_an_attack_in_a_stub() {
+    for (source, faults) in [
+        ("import os\nasync def f(): ...", json!(["Import", "alias"])),
+        ("async def f(*, a: int = open('x')): ...", json!(["open('x')", "open"])),
+        ("async def f(*, a: 'list[open]'): ...", json!(["open"])),
+        ("class A(TypedDict):\n    a: 'B'\nasync def f(): ...", json!(["B"])),
+        ("async def f():\n    'x'; print()", json!(["print()", "print()", "print", "no function f"])),
+        ("async def f():\n    \"\"\"other\"\"\"", json!(["'other' does not begin with 'said'"])),
+        (
+            "async def f(*, a: 'None[1]'): ...",
+            json!(["TypeError(\"'NoneType' object is not subscriptable\")"]),
+        ),
+    ] {
+        let said = if source.contains("other") { "said" } else { "" };
+        let wrong = judge::judged([(source, "f", said)]);
+        assert_eq!(wrong, json!([[source, faults]]));
+    }
+    assert_eq!(judge::judged([("async def f() -> Any: ...", "f", "")]), json!([]));
 }
 
 /// The judge sees what an unescaped text would do: it is not one that says yes to everything.
@@ -69,16 +115,33 @@ fn python_would_see_an_attack() {
 }
 
 fn judged(items: &[Value]) -> Value {
+    answer(&sources(&catalog(items)))
+}
+
+fn judged_stubs(catalog: &Catalog) -> Value {
+    let shapes = Shapes::default();
+    let of_server = |server: &ServerTools| {
+        let tools = server.listed().iter();
+        tools.map(|tool| (shapes.stub(&server.name, tool), tool.clone())).collect::<Vec<_>>()
+    };
+    let stubs: Vec<(String, Tool)> = catalog.servers().iter().flat_map(|server| of_server(server)).collect();
+    judge::judged(
+        stubs.iter().map(|(stub, tool)| (stub.as_str(), tool.alias.as_str(), tool.description.as_str())),
+    )
+}
+
+fn catalog(items: &[Value]) -> Catalog {
     let limits = Limits::default();
     let name = ServerName::new("own").unwrap();
     let tools: Vec<Tool> = items.iter().filter_map(|item| Tool::from_json(item, &limits).ok()).collect();
-    let catalog = Catalog::new([(name.clone(), None, None)], &limits).with_tools(&name, Ok(tools), &limits);
-    let server = catalog.server("own").unwrap();
+    Catalog::new([(name.clone(), None, None)], &limits).with_tools(&name, Ok(tools), &limits)
+}
+
+fn sources(catalog: &Catalog) -> Value {
+    let chars_max = Limits::default().signature_chars_max;
     // What is cut off at the bound is no whole signature any more.
-    let whole =
-        server.listed().iter().filter(|tool| tool.signature.chars().count() < limits.signature_chars_max);
-    let sources: Vec<Value> = whole.map(source).collect();
-    answer(&Value::from(sources))
+    let tools = catalog.servers().iter().flat_map(|server| server.listed());
+    tools.filter(|tool| tool.signature.chars().count() < chars_max).map(source).collect()
 }
 
 fn answer(sources: &Value) -> Value {

@@ -5,21 +5,28 @@
 //!   nothing invisible.
 //! - A signature is one line of the little language that `tokens` reads: names, numbers, quoted texts, few marks; all
 //!   brackets close. What is over the bound ends in an ellipsis.
+//! - A stub is bounded and inert, and has one function; what Python finds in it is for `python` to say.
 //! - A quoted text in it says what stands in the schema, to the character, or the beginning of it: no quote ends early.
 //! - A schema in a document is the one that came, its keys as they were, since calls are made by them.
+//! - A call is sent as it came, or refused in bounded, inert text.
 //! - A search gives what the tool's document says, within a bound, and finds a tool by its own name.
 
 use std::collections::BTreeSet;
 
-use hotcell::catalog::{Catalog, Detail, Tool, capability_summary, list_tools, search, tool_doc};
+use hotcell::catalog::{
+    Catalog, Detail, Given, Shapes, Tool, capability_summary, check_names, checked, list_tools, search,
+    tool_doc,
+};
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
+use hotcell::run::ToolFault;
 use serde_json::{Map, Value, json};
 
 use crate::inert::{is_inert, is_inert_line};
 
 /// Tools of one input.
 const TOOLS_MAX: usize = 50;
+const REFUSAL_CHARS_MAX: usize = 2_000;
 const TITLE_CHARS_MAX: usize = 64;
 /// What a search looks at; a longer name is not found by itself.
 const QUERY_CHARS_MAX: usize = 1_000;
@@ -38,10 +45,13 @@ pub fn check(bytes: &[u8]) {
     let about = items.first().and_then(|item| item["description"].as_str()).map(str::to_owned);
     let catalog = Catalog::new([(name.clone(), about, None)], &limits).with_tools(&name, Ok(tools), &limits);
     let server = catalog.server("own").unwrap();
+    let shapes = Shapes::default();
     for tool in server.listed() {
         check_texts(tool, &limits);
         check_signature(tool, &limits);
-        check_schema(tool, &tool_doc(server, tool, Detail::Full)["inputSchema"]);
+        check_refusals(&name, tool);
+        check_stub(tool, &shapes.stub(&server.name, tool), &limits);
+        check_schema(tool, &tool_doc(server, tool, Detail::Full, &shapes)["inputSchema"]);
     }
     assert!(list_tools(server).as_array().is_some_and(|tools| tools.len() == server.listed().len()));
     assert!(is_inert(&capability_summary(&catalog)));
@@ -95,6 +105,13 @@ fn check_signature(tool: &Tool, limits: &Limits) {
     }
 }
 
+fn check_stub(tool: &Tool, stub: &str, limits: &Limits) {
+    assert!(is_inert(stub) && stub.chars().count() <= limits.stub_chars_max, "{stub:?}");
+    let head = format!("async def {}(", tool.alias);
+    assert_eq!(stub.lines().filter(|line| line.starts_with("async def ")).count(), 1, "{stub}");
+    assert!(stub.starts_with(&head) || stub.contains(&format!("\n{head}")), "{stub}");
+}
+
 /// All texts of a schema, keys included.
 fn texts(schema: &Map<String, Value>, into: &mut BTreeSet<String>) {
     fn of_value(value: &Value, into: &mut BTreeSet<String>) {
@@ -111,6 +128,28 @@ fn texts(schema: &Map<String, Value>, into: &mut BTreeSet<String>) {
         into.insert(key.clone());
         of_value(value, into);
     }
+}
+
+/// Whatever the schema, a call is sent as it came, or refused in inert text.
+fn check_refusals(server: &ServerName, tool: &Tool) {
+    let said = ["plain", "fixed", "listed", "inner", "how"];
+    for value in [json!(1), json!("x"), json!({"a": [null]}), json!([[]])] {
+        let arguments: Map<String, Value> =
+            said.iter().map(|name| ((*name).to_owned(), value.clone())).collect();
+        match checked(server, tool, arguments.clone()) {
+            Ok(sent) => assert_eq!(sent, arguments),
+            Err(fault) => check_refusal(&fault),
+        }
+    }
+    let names = said.map(str::to_owned);
+    if let Err(fault) = check_names(server, tool, Given::Names(&names)) {
+        check_refusal(&fault);
+    }
+}
+
+fn check_refusal(fault: &ToolFault) {
+    assert!(fault.message.split('\n').all(is_inert_line) && is_inert_line(&fault.hint), "{fault:?}");
+    assert!(fault.message.chars().count() + fault.hint.chars().count() <= REFUSAL_CHARS_MAX, "{fault:?}");
 }
 
 fn check_schema(tool: &Tool, shown: &Value) {
@@ -139,7 +178,7 @@ fn check_search(catalog: &Catalog, limits: &Limits) {
     // Every character of a text may be written as two in JSON; beside the texts stand some words.
     let chars_max = 2 * (limits.description_chars_max + limits.signature_chars_max + 500);
     for hit in &hits {
-        let doc = hit.to_json(Detail::Summary);
+        let doc = hit.to_json(Detail::Summary, &Shapes::default());
         assert_eq!(doc["signature"], hit.tool().signature);
         let name_chars = hit.tool().name.as_str().chars().count();
         assert!(doc.to_string().chars().count() <= chars_max + 2 * name_chars, "{doc}");

@@ -126,7 +126,7 @@ print('read')
     Probe::says(
         "output.long",
         "print 70,000 characters",
-        &["characters left out here to keep the reply short", "xxxx"],
+        &["characters left out here", "xxxx"],
         "print('x' * 70000)",
     )
     .without_defence(Floods(70_000)),

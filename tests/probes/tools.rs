@@ -16,14 +16,15 @@ pub const PROBES: &[Probe] = &[
         "tools.other-server",
         "call a server that the run was not given",
         &[UNAVAILABLE, "fixture"],
-        "await mcp_servers['other'].echo(text='hi')",
+        // By a name that is no literal, here and below: calls by literal names are refused before the code begins.
+        "await mcp_servers[str('other')].echo(text='hi')",
     )
     .without_defence(Calls(OTHER_GIVEN)),
     Probe::fails(
         "tools.other-server-by-name",
         "the same by the helper that takes any name",
         &[UNAVAILABLE],
-        "runtime.call_tool_sync('other', 'echo', {'text': 'hi'})",
+        "runtime.call_tool_sync(str('other'), 'echo', {'text': 'hi'})",
     )
     .without_defence(Calls(OTHER_GIVEN)),
     Probe::fails(
@@ -72,14 +73,14 @@ time.sleep(0.3)
         "tools.unknown",
         "call a tool that the server does not list",
         &["late"],
-        "await mcp_fixture.late()",
+        "await getattr(mcp_fixture, 'late')()",
     )
     .without_defence(Calls("await mcp_fixture.change_list()\nawait mcp_fixture.late()")),
     Probe::fails(
         "tools.odd-name",
         "call a tool by a name with a line feed and a null",
         &["state: variables kept"],
-        "runtime.call_tool_sync('fixture', 'echo\\n\\x00{}', {'text': 'hi'})",
+        "runtime.call_tool_sync('fixture', str('echo\\n\\x00{}'), {'text': 'hi'})",
     )
     .without_defence(Calls("runtime.call_tool_sync('fixture', 'echo', {'text': 'hi'})")),
     Probe::attempt(

@@ -67,6 +67,8 @@ struct Flags {
     publishes: Option<String>,
     /// So many tools on one page, and no others.
     tools: usize,
+    /// Has a tool of which it says much: `create_issue`.
+    typed: bool,
     /// `crash` begins an answer.
     half_a_line: bool,
     /// Asks the client for everything that a client may offer, before it answers `pid`.
@@ -158,6 +160,7 @@ fn flags() -> Result<Flags, String> {
             "--publishes" => flags.publishes = Some(arguments.next().ok_or(argument)?),
             "--looping-cursor" => flags.looping_cursor = true,
             "--tools" => flags.tools = arguments.next().and_then(|n| n.parse().ok()).ok_or(argument)?,
+            "--typed" => flags.typed = true,
             "--half-a-line" => flags.half_a_line = true,
             "--asks" => flags.asks = true,
             "--garbage" => flags.garbage = true,
@@ -312,7 +315,8 @@ impl Server {
                 "change_list",
             ];
             let late = self.has_late_tool.load(Ordering::Acquire).then_some("late");
-            own.into_iter().chain(late).map(str::to_owned).collect()
+            let typed = self.flags.typed.then_some("create_issue");
+            own.into_iter().chain(late).chain(typed).map(str::to_owned).collect()
         } else {
             (0..10).map(|number| format!("tool_{number}_of_page_{page}")).collect()
         };
@@ -595,6 +599,18 @@ fn asked(method: &str) -> Value {
 }
 
 fn tool(name: &str) -> Value {
+    if name == "create_issue" {
+        return json!({"name": name, "description": "Writes an issue.", "inputSchema": {
+            "type": "object", "required": ["owner", "repo"], "additionalProperties": false,
+            "properties": {
+                "owner": {"type": "string"}, "repo": {"type": "string"},
+                "labels": {"type": "array", "items": {"type": "string"}},
+                "state": {"enum": ["open", "closed"], "default": "open"},
+                "limit": {"type": "integer", "minimum": 1},
+                "body": {"type": "string", "default": null}
+            }
+        }});
+    }
     let field = |kind: &str| json!({"type": kind});
     let (properties, required) = match name {
         "echo" => (json!({"text": field("string")}), json!(["text"])),

@@ -1,0 +1,41 @@
+"""Changes a module of a library right after it has been loaded, whoever imports it.
+
+It loads nothing by itself, and leaves every other module to the ordinary importers.
+"""
+
+from __future__ import annotations
+
+from _frozen_importlib_external import PathFinder, SourceFileLoader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+
+class AfterImport:
+    """Finds that one module, and has it changed once it is loaded."""
+
+    def __init__(self, name: str, change: Callable[[ModuleType], None]) -> None:
+        self._name = name
+        self._change = change
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != self._name:
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _Loader(name, spec.loader.path)
+            spec.loader.change = self._change
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    change: Callable[[ModuleType], None]
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        self.change(module)

@@ -1,0 +1,84 @@
+"""Refuses code in which calls of tools stand that cannot succeed, all at once and before any of it runs.
+
+It judges none of them: the bridge does, and says nothing of a server whose tools it does not know yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .calls import Calls
+from .literal_calls import LiteralCall, literal_calls
+from .results import InvalidCallError, MCPError
+
+_CODE_CHARACTERS_MAX = 200_000
+_CALLS_MAX = 100
+_SHOWN_MAX = 5
+_LINE_CHARACTERS_MAX = 100
+_MESSAGE_CHARACTERS_MAX = 1_300
+
+
+class CallCheck:
+    def __init__(self, calls: Calls, namespace: dict[str, Any]) -> None:
+        self._calls = calls
+        self._namespace = namespace
+
+    def refuse_what_cannot_succeed(self, code: str) -> None:
+        """InvalidCallError names the lines; code that calls nothing pays for the first look only."""
+        if ("mcp" not in code and "call_tool" not in code) or len(code) > _CODE_CHARACTERS_MAX:
+            return
+        try:
+            found = literal_calls(code, self._namespace)[:_CALLS_MAX]
+        except Exception:  # what user code has put in the place of something that this needs
+            return
+        if not found:
+            return
+        asked = [
+            {"server": call.server, "tool": call.tool, "names": call.names, "by_place": call.by_place} for call in found
+        ]
+        try:
+            faults = self._calls.call_sync(None, "check_calls", {"calls": asked})
+        except MCPError:  # the calls themselves will say what is wrong
+            return
+        if not isinstance(faults, list):
+            return
+        wrong = [
+            (call, fault) for call, fault in zip(found, faults, strict=False) if fault and _is_certain(call, fault)
+        ]
+        if wrong:
+            raise InvalidCallError(_message(code, wrong), line=wrong[0][0].line)
+
+
+def _is_certain(call: LiteralCall, fault: dict[str, str]) -> bool:
+    # A condition may ask whether a server or tool is there, and a function may be for a run that has the server.
+    match fault["code"]:
+        case "server_unavailable":
+            return not (call.is_conditional or call.is_in_function)
+        case "unknown_tool":
+            return not call.is_conditional
+    return True
+
+
+def _message(code: str, wrong: list[tuple[LiteralCall, dict[str, str]]]) -> str:
+    lines = code.split("\n")
+    count = f"{len(wrong)} calls" if len(wrong) > 1 else "a call"
+    parts = [f"nothing was run, since {count} in the code cannot succeed:"]
+    hints: dict[int, str] = {}
+    for call, fault in wrong[:_SHOWN_MAX]:
+        source = lines[call.line - 1].strip()
+        if len(source) > _LINE_CHARACTERS_MAX:
+            source = f"{source[: _LINE_CHARACTERS_MAX - 1]}…"
+        parts.append(f"line {call.line}: {source}\n  " + fault["message"].replace("\n", "\n  "))
+        if fault["hint"] and fault["hint"] not in hints.values():
+            hints[len(parts) - 1] = fault["hint"]
+    if len(wrong) > _SHOWN_MAX:
+        parts.append(f"(+{len(wrong) - _SHOWN_MAX} more)")
+    if any(fault["code"] == "unknown_tool" for _, fault in wrong):
+        parts.append("(A tool that an earlier line adds: call it in a later run, or in a `try`.)")
+    # What is wrong comes before how it is right, where there is no room for both.
+    room = _MESSAGE_CHARACTERS_MAX - sum(map(len, parts))
+    for at, hint in hints.items():
+        if len(hint) <= room:
+            room -= len(hint)
+            parts[at] += "\n  " + hint.replace("\n", "\n  ")
+    return "\n".join(parts)

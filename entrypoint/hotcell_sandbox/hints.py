@@ -1,0 +1,216 @@
+"""The sentence that helps after an error: what the code could have meant, or what is different in here.
+
+It never guesses from what an error is not about, and says nothing rather than something general. Imported when a run
+has failed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import re
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from errno import EACCES, ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EPERM, EROFS
+from types import FrameType, ModuleType, TracebackType
+
+from .interrupts import OURS
+
+CHARACTERS_MAX = 400
+_NAMES_MAX = 3
+_CANDIDATES_MAX = 2_000
+_SIMILARITY = 0.7
+_PACKAGES_MAX = 30
+_OWN_FOLDERS = ("/workspace", "/tmp")
+_INSIDE = ("/dev", "/etc", "/lib", "/proc", "/run", "/sys", "/usr", "/var")
+_NETWORK_CLIENTS = frozenset(
+    ("aiohttp", "boto3", "ftplib", "grpc", "httplib2", "httpx", "paramiko", "requests", "urllib3", "websockets")
+)
+_NETWORK_FILES = ("/socket.py", "/http/client.py", "/ssl.py")
+_PIP = re.compile(r"\bpip3?\b['\"\s,]+install\b|\b(conda|apt|apt-get)\s+install\b")
+_OTHER_LANGUAGES = {"true": "True", "false": "False", "null": "None", "none": "None", "undefined": "None"}
+
+NO_NETWORK = (
+    "there is no network in here: call a tool of a server instead; "
+    'print(runtime.search_tool_docs_sync("what you need")) finds one'
+)
+NO_INSTALL = "packages cannot be installed, there is no network in here"
+AWAIT = "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...)"
+NO_AWAIT = "this is no coroutine: leave out `await`, which .sync(...) and plain functions do not need"
+NO_FILES = (
+    "files of the host are not in here: read them with a tool of a server; /workspace and /tmp are this sandbox's own"
+)
+NO_INPUT = "nobody can answer input() in here: put the value into the code"
+NO_MAGIC = "this is plain Python, no notebook: lines with ! or % do not work; use subprocess, or Python itself"
+NO_FENCE = "send bare Python, without Markdown fences"
+NO_RETURN = "code runs at the top level, where nothing returns: end with the expression instead, its value is shown"
+READ_ONLY = "only /workspace and /tmp can be written to"
+
+
+def hint(error: BaseException, code: str) -> str:
+    """Of an error of this code; empty where there is nothing to say. May raise what user code's objects raise."""
+    return _hint(error, code)[:CHARACTERS_MAX]
+
+
+def installs_packages(code: str) -> bool:
+    """Whether it asks pip, or its like, for something."""
+    return "install" in code and _PIP.search(code) is not None
+
+
+def _hint(error: BaseException, code: str) -> str:
+    frames = list(_frames(error.__traceback__))
+    if _wants_network(error, frames):
+        return NO_NETWORK
+    match error:
+        case SyntaxError():
+            return _of_syntax(error, code)
+        case TypeError() if "can't be used in 'await' expression" in str(error):
+            return NO_AWAIT
+        case TypeError() | AttributeError() if "coroutine" in str(error):
+            return AWAIT
+        case NameError():
+            return _of_name(error, frames)
+        case AttributeError():
+            return _of_attribute(error)
+        case ImportError():
+            return _of_import(error)
+        case EOFError() if "input" in code:
+            return NO_INPUT
+        case OSError():
+            return _of_file(error, code)
+    return ""
+
+
+def _of_syntax(error: SyntaxError, code: str) -> str:
+    lines = code.splitlines()
+    line = lines[error.lineno - 1].strip() if error.lineno and error.lineno <= len(lines) else ""
+    if line.startswith(("!", "%")):
+        return f"{NO_INSTALL}; {_packages()}" if installs_packages(line) else NO_MAGIC
+    if "```" in line or code.lstrip().startswith("```"):
+        return NO_FENCE
+    if error.msg and "'return' outside function" in error.msg:
+        return NO_RETURN
+    return ""
+
+
+def _of_name(error: NameError, frames: list[FrameType]) -> str:
+    name = error.name
+    if not isinstance(name, str):
+        return ""
+    if name in _OTHER_LANGUAGES:
+        return f"in Python it is {_OTHER_LANGUAGES[name]}"
+    if name == "display":
+        return "runtime.show(thing) shows pictures and tables; so does a last expression"
+    known: dict[str, object] = {}
+    if frames:
+        known = {**vars(builtins), **frames[-1].f_globals, **frames[-1].f_locals}
+    near = _near(name, known)
+    if not near and name in sys.stdlib_module_names:
+        return f"`import {name}` is missing"
+    return near
+
+
+def _of_attribute(error: AttributeError) -> str:
+    name, thing = error.name, error.obj
+    if not isinstance(name, str):
+        return ""
+    if isinstance(thing, ModuleType) and hasattr(thing, "__path__") and _is_there(f"{thing.__name__}.{name}"):
+        return f"`import {thing.__name__}.{name}` is missing"
+    return _near(name, dir(thing))
+
+
+def _of_import(error: ImportError) -> str:
+    name = error.name or ""
+    if isinstance(error, ModuleNotFoundError):
+        top = name.partition(".")[0]
+        if not top or top in sys.modules:
+            return ""
+        near = _near(top, _installed()) or _near(top, sys.stdlib_module_names)
+        return near or f"{NO_INSTALL}; {_packages()}"
+    module, wanted = sys.modules.get(name), getattr(error, "name_from", None) or _wanted(str(error))
+    return _near(wanted, dir(module)) if module is not None and wanted else ""
+
+
+def _of_file(error: OSError, code: str) -> str:
+    name = error.filename
+    if isinstance(name, bytes):
+        name = os.fsdecode(name)
+    if not isinstance(name, str):
+        return ""
+    if isinstance(error, FileNotFoundError):
+        if name in ("pip", "pip3", "uv", "conda") or installs_packages(code):
+            return f"{NO_INSTALL}; {_packages()}"
+        if name in ("curl", "wget", "git", "ssh"):
+            return NO_NETWORK
+        if not name.startswith(_INSIDE) and ("/" not in name or not name.startswith(_OWN_FOLDERS)):
+            return NO_FILES
+    elif error.errno in (EACCES, EROFS) and name.startswith("/") and not name.startswith(_OWN_FOLDERS):
+        return READ_ONLY
+    return ""
+
+
+def _wants_network(error: BaseException, frames: list[FrameType]) -> bool:
+    if isinstance(error, ModuleNotFoundError):
+        return (error.name or "").partition(".")[0] in _NETWORK_CLIENTS
+    if not isinstance(error, OSError):
+        return False
+    socket = sys.modules.get("_socket")
+    unresolved = (getattr(socket, "gaierror", None), getattr(socket, "herror", None))
+    if type(error) in unresolved or type(error).__module__ == "urllib.error":
+        return True
+    if isinstance(error, FileNotFoundError | TimeoutError):
+        return False
+    # No socket can be made at all, which is EPERM.
+    by_socket = any(frame.f_code.co_filename.endswith(_NETWORK_FILES) for frame in frames)
+    return error.errno in (ENETUNREACH, ECONNREFUSED, EHOSTUNREACH) or (error.errno == EPERM and by_socket)
+
+
+def _frames(tb: TracebackType | None) -> Iterable[FrameType]:
+    while tb is not None:
+        if not tb.tb_frame.f_code.co_filename.startswith(OURS):
+            yield tb.tb_frame
+        tb = tb.tb_next
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    names = [other for other in known if isinstance(other, str) and (name.startswith("_") or not other.startswith("_"))]
+    by_case = {other.lower(): other for other in names[:_CANDIDATES_MAX]}
+    near = get_close_matches(name.lower(), by_case, _NAMES_MAX, _SIMILARITY)
+    found = [by_case[other] for other in near if by_case[other] != name]
+    return f"did you mean {' or '.join(found)}?" if found else ""
+
+
+def _is_there(module: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(module) is not None
+
+
+def _wanted(message: str) -> str:
+    """From 'cannot import name 'x' from 'y'': only Python 3.12 and later has it by itself."""
+    found = re.match(r"cannot import name '(\w+)'", message)
+    return found[1] if found else ""
+
+
+def _installed() -> list[str]:
+    """What can be imported besides the standard library."""
+    folders = [folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages"))]
+    names = set()
+    for folder in folders:
+        try:
+            found = os.listdir(folder)
+        except OSError:
+            continue
+        for name in found:
+            stem, _, ending = name.partition(".")
+            is_module = not ending or ending == "py" or ending.endswith(".so")
+            if is_module and stem.isidentifier() and not stem.startswith("_"):
+                names.add(stem)
+    return sorted(names)
+
+
+def _packages() -> str:
+    names = _installed()
+    more = f" and {len(names) - _PACKAGES_MAX} more" if len(names) > _PACKAGES_MAX else ""
+    return f"what is here besides the standard library: {', '.join(names[:_PACKAGES_MAX]) or 'nothing'}{more}"

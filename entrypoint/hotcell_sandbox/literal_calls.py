@@ -1,0 +1,339 @@
+"""Finds the calls of tools that stand in code with all that they name.
+
+What could mean something else by the time it runs is left out, and what the code expects to fail. It judges no call.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from .calls import Server
+from .proxies import ServerModule, ServerTable, ToolFunction
+
+_FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_compile, _children = compile, ast.iter_child_nodes
+
+# Code that uses these may bind any name, and is not looked at further.
+_BINDERS = frozenset(["__builtins__", "delattr", "eval", "exec", "globals", "locals", "patch", "setattr", "vars"])
+# Code that uses these may look at failures which it does not catch where they are made.
+_LOOKERS = frozenset(
+    [
+        "add_done_callback",
+        "as_completed",
+        "assertRaises",
+        "exception",
+        "raises",
+        "return_exceptions",
+        "suppress",
+        "wait",
+    ]
+)
+_CATCHERS = frozenset(["assertRaises", "raises", "suppress"])
+_LEAVERS = frozenset(["_exit", "exit", "quit"])
+# Of servers, these are no tools.
+_OWN = frozenset(["TOOLS", "TOOL_MAP", "list_tools", "mro"])
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_LEAVING = frozenset([ast.Assert, ast.Break, ast.Continue, ast.Raise, ast.Return])
+# Nodes that bind a name, or say what becomes of failures.
+_TELLING = frozenset(
+    [
+        *_DEFINITIONS,
+        ast.Attribute,
+        ast.ExceptHandler,
+        ast.Import,
+        ast.ImportFrom,
+        ast.MatchAs,
+        ast.MatchMapping,
+        ast.MatchStar,
+        ast.Name,
+        ast.Subscript,
+        ast.Try,
+        ast.TryStar,
+        ast.arg,
+        ast.keyword,
+    ]
+)
+_OURS = (ServerModule, ToolFunction, ModuleType)
+_CHAIN_MAX = 6
+
+
+class LiteralCall(NamedTuple):
+    server: str
+    """Its name or alias."""
+    tool: str
+    names: list[str] | None
+    """Those of all arguments, where they are known."""
+    by_place: bool
+    """Some argument is given without a name."""
+    line: int
+    is_conditional: bool
+    """It may not come to it: a condition stands before."""
+    is_in_function: bool
+
+
+class _Server(NamedTuple):
+    name: str
+    own: Mapping[str, object]
+    """What user code has set on it."""
+
+
+class _Tool(NamedTuple):
+    server: str
+    name: str
+    is_sync: bool
+
+
+# The dotted name of a module or function, a server, or a tool.
+_Meaning = str | _Server | _Tool
+_TABLE = "mcp_servers"
+
+
+class _Place(NamedTuple):
+    """What stands around a call."""
+
+    is_awaited: bool
+    is_conditional: bool
+    is_in_function: bool
+
+
+def literal_calls(code: str, namespace: Mapping[str, object]) -> list[LiteralCall]:
+    """In the order of their lines; none at all where the code may bind names in ways that cannot be seen."""
+    tree = _compile(code, "<calls>", "exec", _FLAGS, dont_inherit=True)
+    names = _Names(namespace)
+    around = _Around()
+    calls: list[ast.Call] = []
+    waiting: list[ast.AST] = [tree]
+    for node in waiting:
+        kind = type(node)
+        if isinstance(node, ast.Call):
+            calls.append(node)
+        elif kind in _TELLING and not names.learn(node):
+            return []
+        if kind in _LEAVING or (isinstance(node, ast.Call) and _called(node) in _LEAVERS):
+            around.mark_leaving(node)
+        for child in _children(node):
+            around.parents[child] = node
+            waiting.append(child)
+    found = (_literal(call, names, around) for call in calls)
+    return sorted((call for call in found if call is not None), key=lambda call: call.line)
+
+
+class _Names:
+    """What names mean in the code: by its imports or the namespace. A name that it binds otherwise means nothing."""
+
+    def __init__(self, namespace: Mapping[str, object]) -> None:
+        self._namespace = namespace
+        self._bound: dict[str, str | None] = {}
+        self.set_attributes: set[str] = set()
+        self.looks_at_failures = False
+
+    def learn(self, node: ast.AST) -> bool:
+        """From one node of the code; whether its bindings can be seen."""
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                self._notice(name)
+                return name not in _BINDERS
+            case ast.Attribute(attr=name, ctx=ast.Load()):
+                self._notice(name)
+                return name != "__dict__"
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                self._bind(name, None)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                self._bind(name, None)
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                self._bind(name, None)
+            case ast.Attribute(attr=name):
+                self.set_attributes.add(name)
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                self._bind(name, None)
+            case ast.keyword(arg=str(name)):
+                self._notice(name)
+            case ast.Try(handlers=[_, *_]) | ast.TryStar():
+                self.looks_at_failures = True
+            case ast.Import(names=aliases):
+                for alias in aliases:
+                    module = alias.name if alias.asname else alias.name.partition(".")[0]
+                    self._bind(alias.asname or module, module)
+            case ast.ImportFrom(names=aliases):
+                for alias in aliases:
+                    self._bind(alias.asname or alias.name, f"{node.module}.{alias.name}")
+                return aliases[0].name != "*"
+        return True
+
+    def _bind(self, name: str, meaning: str | None) -> None:
+        self._bound[name] = meaning if self._bound.get(name, meaning) == meaning else None
+
+    def _notice(self, name: str) -> None:
+        if name in _LOOKERS:
+            self.looks_at_failures = True
+
+    def meaning(self, node: ast.expr, steps: int = _CHAIN_MAX) -> _Meaning | None:
+        match node:
+            case ast.Name(id=name):
+                return self._of_name(name)
+            case ast.Attribute(value=value, attr=name) if steps:
+                return self._of_attribute(self.meaning(value, steps - 1), name)
+            case ast.Subscript(value=value, slice=ast.Constant(value=str(name))) if steps:
+                return _Server(name, {}) if self.meaning(value, steps - 1) == _TABLE else None
+        return None
+
+    def _of_name(self, name: str) -> _Meaning | None:
+        if name in self._bound:
+            return self._of_path(self._bound[name])
+        if name not in self._namespace:
+            return _Server(name.removeprefix("mcp_"), {}) if name.startswith("mcp_") else None
+        thing: Any = self._namespace[name]
+        kind = type(thing)
+        if kind is ServerTable:
+            return _TABLE
+        # Of other things nothing is asked: theirs may be code of the user's.
+        own: Mapping[str, object] = vars(thing) if kind in _OURS else {}
+        match own:
+            case {"_server": str(server), "_tool": str(tool)}:
+                return _Tool(server, tool, False)
+            case {"_server": Server(name=server)}:
+                return _Server(server, own)
+            case {"__name__": str(path)} if sys.modules.get(path) is thing:
+                return path
+        return None
+
+    def _of_path(self, path: str | None) -> _Meaning | None:
+        """What an import brings."""
+        if path is None or path.partition(".")[0] != "mcp":
+            return None
+        meaning: _Meaning | None = "mcp"
+        for name in path.split(".")[1:]:
+            meaning = self._of_attribute(meaning, name)
+        return meaning
+
+    def _of_attribute(self, of: _Meaning | None, name: str) -> _Meaning | None:
+        match of:
+            case "mcp.servers":
+                is_server = type(vars(sys.modules["mcp.servers"]).get(name)) in (ServerModule, type(None))
+                return _Server(name, {}) if is_server else None
+            case str(path):
+                return f"{path}.{name}"
+            case _Server(server, own):
+                is_tool = not (name in _OWN or name in own or name in self.set_attributes or name.startswith("_"))
+                return _Tool(server, name, False) if is_tool else None
+            case _Tool(server, tool) if name == "sync":
+                return _Tool(server, tool, True)
+        return None
+
+
+class _Around:
+    """What stands around a node."""
+
+    def __init__(self) -> None:
+        self.parents: dict[ast.AST, ast.AST] = {}
+        # Statements by which the block that they stand in may be left.
+        self._leaving: set[ast.AST] = set()
+
+    def mark_leaving(self, node: ast.AST) -> None:
+        while node in self.parents and type(node) not in _DEFINITIONS:
+            self._leaving.add(node)
+            node = self.parents[node]
+
+    def place(self, call: ast.Call) -> _Place | None:
+        """Nothing for a call that is expected to fail."""
+        is_conditional = is_in_function = False
+        node: ast.AST = call
+        while node in self.parents:
+            above = self.parents[node]
+            match above:
+                case ast.Try(handlers=[_, *_]) | ast.TryStar() if _has(above.body, node):
+                    return None
+                case ast.With(items=items) | ast.AsyncWith(items=items) if any(map(_catches, items)):
+                    return None
+                case ast.FunctionDef() | ast.AsyncFunctionDef() if _has(above.body, node):
+                    is_in_function = True
+                case ast.Lambda():
+                    is_in_function = True
+                case (
+                    ast.If(test=first) | ast.While(test=first) | ast.IfExp(test=first) | ast.BoolOp(values=[first, *_])
+                ):
+                    is_conditional |= node is not first
+                case ast.match_case() | ast.ExceptHandler():
+                    is_conditional = True
+                case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                    is_conditional |= any(generator.ifs for generator in above.generators)
+            if not is_conditional and self._leaving and isinstance(node, ast.stmt):
+                is_conditional = not self._leaving.isdisjoint(_before(node, above))
+            node = above
+        return _Place(isinstance(self.parents[call], ast.Await), is_conditional, is_in_function)
+
+
+def _before(statement: ast.stmt, above: ast.AST) -> Iterator[ast.AST]:
+    """The statements that come before it in the same block."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(above, name, None)
+        if isinstance(block, list) and _has(block, statement):
+            yield from takewhile(lambda earlier: earlier is not statement, block)
+
+
+def _has(block: list[ast.stmt], node: ast.AST) -> bool:
+    return any(statement is node for statement in block)
+
+
+def _catches(item: ast.withitem) -> bool:
+    return isinstance(item.context_expr, ast.Call) and _called(item.context_expr) in _CATCHERS
+
+
+def _called(call: ast.Call) -> str:
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def _literal(call: ast.Call, names: _Names, around: _Around) -> LiteralCall | None:
+    meaning = names.meaning(call.func)
+    match meaning:
+        case _Tool(server, tool, is_sync):
+            given = _given(call)
+            by_place = bool(call.args) and not any(isinstance(argument, ast.Starred) for argument in call.args)
+        case "mcp.runtime.call_tool" | "mcp.runtime.call_tool_sync":
+            target = _target(call)
+            if target is None:
+                return None
+            server, tool, given = target
+            by_place, is_sync = False, meaning.endswith("_sync")
+        case _:
+            return None
+    place = around.place(call)
+    if place is None:
+        return None
+    # One that is awaited elsewhere, or by a function that is called elsewhere, fails there.
+    if names.looks_at_failures and (place.is_in_function or not (is_sync or place.is_awaited)):
+        return None
+    return LiteralCall(server, tool, given, by_place, call.lineno, place.is_conditional, place.is_in_function)
+
+
+def _given(call: ast.Call) -> list[str] | None:
+    names = [keyword.arg for keyword in call.keywords if keyword.arg is not None]
+    return names if len(names) == len(call.keywords) and not call.args else None
+
+
+def _target(call: ast.Call) -> tuple[str, str, list[str] | None] | None:
+    """Server, tool and names of a `call_tool`."""
+    arguments: dict[str | None, ast.expr] = dict(zip(("server", "tool", "args"), call.args, strict=False))
+    arguments.update((keyword.arg, keyword.value) for keyword in call.keywords)
+    match arguments.get("server"), arguments.get("tool"), arguments.get("args", ast.Dict([], [])):
+        case ast.Constant(value=str(server)), ast.Constant(value=str(tool)), given if None not in arguments:
+            return server, tool, _keys(given)
+    return None
+
+
+def _keys(given: ast.expr) -> list[str] | None:
+    match given:
+        case ast.Constant(value=None):
+            return []
+        case ast.Dict(keys=keys):
+            names = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+            return names if len(names) == len(keys) else None
+    return None

@@ -1,0 +1,99 @@
+"""What a search for tools returns: the hits as a list, and as text one line for each, with what was not found or not
+looked at.
+
+It asks nothing and ranks nothing; the bridge does.
+"""
+
+from __future__ import annotations
+
+from json.encoder import JSONEncoder
+from typing import Any
+
+_json = JSONEncoder(ensure_ascii=False).encode
+_UNAVAILABLE_SHOWN_MAX = 10
+_INDEXING_SHOWN_MAX = 10
+_QUERY_CHARACTERS_MAX = 80
+
+
+class SearchResults(list[dict[str, Any]]):
+    """One page of hits, best first; each has server, serverAlias, tool, toolAlias, signature and mostly description.
+
+    total: how many tools were found; offset: how many come before this page; tools, servers: how many were looked at;
+    unavailable: servers that could not be looked at, with the reason; indexing: servers that are being asked now.
+    """
+
+    def __init__(self, answer: dict[str, Any], query: str, by_server: bool) -> None:
+        super().__init__(answer["hits"])
+        self.query = query
+        self.total: int = answer["total"]
+        self.offset: int = answer["offset"]
+        self.tools: int = answer["tools"]
+        self.servers: int = answer["servers"]
+        self.unavailable: list[dict[str, str]] = answer["unavailable"]["servers"]
+        self.indexing: list[str] = answer["indexing"]
+        self._unavailable_total: int = answer["unavailable"]["total"]
+        self._indexing_total: int = answer["indexing_total"]
+        self._by_server = by_server
+
+    def __repr__(self) -> str:
+        return "\n".join([self._header(), *self._lines(), *self._left_out()])
+
+    __str__ = __repr__
+
+    def _header(self) -> str:
+        what = f"for {_quoted(self.query)}" if self.query.strip() else "of all"
+        if not self.total:
+            return f"no tool {what}: {_count(self.tools, 'tool')} of {_count(self.servers, 'server')} searched"
+        if not self:
+            return f"none from {self.offset} on: {_count(self.total, 'tool')} {what}"
+        last = self.offset + len(self)
+        page = f"{len(self)}" if self.offset == 0 else f"{self.offset + 1}-{last}"
+        more = f"; the next: offset={last}" if last < self.total else ""
+        return f"{page} of {_count(self.total, 'tool')} {what}{more}"
+
+    def _lines(self) -> list[str]:
+        lines: list[str] = []
+        server: object = None
+        for hit in self:
+            if self._by_server and hit.get("server") != server:
+                server = hit.get("server")
+                lines.append(f"{server} ({hit.get('serverHits')} found):")
+            lines.extend(_line(hit, "  " if self._by_server else ""))
+        return lines
+
+    def _left_out(self) -> list[str]:
+        lines = []
+        if self._unavailable_total:
+            shown = self.unavailable[:_UNAVAILABLE_SHOWN_MAX]
+            more = self._unavailable_total - len(shown)
+            reasons = "; ".join(f"{row['server']}: {row['reason']}" for row in shown)
+            lines.append(f"{self._unavailable_total} unavailable: {reasons}{f'; and {more} more' if more else ''}")
+        if self._indexing_total:
+            names = self.indexing[:_INDEXING_SHOWN_MAX]
+            more = self._indexing_total - len(names)
+            lines.append(
+                f"{self._indexing_total} not searched yet, being asked for their tools (search again): "
+                f"{', '.join(names)}{f' and {more} more' if more else ''}"
+            )
+        return lines
+
+
+def _line(hit: dict[str, Any], indent: str) -> list[str]:
+    call = f"{indent}mcp_{hit.get('serverAlias')}.{hit.get('signature')}"
+    description = str(hit.get("description", ""))
+    schema = hit.get("inputSchema")
+    if schema is None and "\n" not in description:
+        return [f"{call}  # {description}" if description else call]
+    lines = [call, *(f"{indent}    {line}" for line in description.splitlines())]
+    if schema is not None:
+        lines.append(f"{indent}    inputSchema: {_json(schema)}")
+    return lines
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _quoted(query: str) -> str:
+    cut = query if len(query) <= _QUERY_CHARACTERS_MAX else query[: _QUERY_CHARACTERS_MAX - 1] + "…"
+    return repr(cut)

@@ -1,0 +1,64 @@
+"""What data of pandas and numpy looks like: its shape, its types, and a few of its rows.
+
+It finds them by the modules that are loaded, and imports none.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from typing import Any
+
+_COLUMNS_MAX = 12
+_NAME_CHARACTERS_MAX = 40
+_ROWS_MAX = 20
+_ROWS_OF_LARGE = 10
+_CELL_CHARACTERS_MAX = 30
+_SHOWN_COLUMNS_MAX = 10
+_SMALL_ARRAY = 100
+_LINE_CHARACTERS = 100
+
+
+def summary(value: Any) -> str | None:
+    """One line: `DataFrame 1,200 x 8 [id int64, name object]`; nothing for what is no such data."""
+    if _is_a(value, "pandas", "DataFrame"):
+        rows, columns = value.shape
+        named = [f"{_named(name)} {kind}" for name, kind in islice(value.dtypes.items(), _COLUMNS_MAX)]
+        if columns > len(named):
+            named.append(f"… {columns - len(named):,} more")
+        return f"{type(value).__name__} {rows:,} x {columns:,} [{', '.join(named)}]"
+    if _is_a(value, "pandas", "Series"):
+        name = "" if value.name is None else f" {_named(value.name)}"
+        return f"{type(value).__name__} {len(value):,} {value.dtype}{name}"
+    if _is_a(value, "numpy", "ndarray") and value.size > _SMALL_ARRAY:
+        return f"{type(value).__name__} {' x '.join(f'{length:,}' for length in value.shape)} {value.dtype}"
+    return None
+
+
+def table(value: Any) -> str | None:
+    """The summary and rows of it, on several lines."""
+    line = summary(value)
+    if line is None:
+        return None
+    if _is_a(value, "pandas", "DataFrame"):
+        rows = value.to_string(
+            max_rows=_ROWS_MAX,
+            min_rows=_ROWS_OF_LARGE,
+            max_cols=_SHOWN_COLUMNS_MAX,
+            max_colwidth=_CELL_CHARACTERS_MAX,
+        )
+    elif _is_a(value, "pandas", "Series"):
+        rows = value.to_string(max_rows=_ROWS_MAX, min_rows=_ROWS_OF_LARGE)
+    else:
+        rows = sys.modules["numpy"].array2string(value, threshold=_SMALL_ARRAY, max_line_width=_LINE_CHARACTERS)
+    return f"{line}\n{rows}"
+
+
+def _is_a(value: object, module: str, name: str) -> bool:
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+def _named(name: object) -> str:
+    text = str(name)
+    return text if len(text) <= _NAME_CHARACTERS_MAX else f"{text[: _NAME_CHARACTERS_MAX - 1]}…"

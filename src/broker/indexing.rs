@@ -1,0 +1,263 @@
+//! Sees to it that tools can be found whose servers do not run: from what is kept on disk, or by asking each server once,
+//! in the background and few at a time.
+//!
+//! It waits for no server unless told to, and starts none before somebody looks for tools.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::catalog_cache::CacheKey;
+use super::knowledge::{Knowledge, Taken};
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::upstream::{Upstream, UpstreamError};
+
+/// Asks servers for their tools.
+pub(super) struct Indexing {
+    knowledge: Arc<Knowledge>,
+    upstream: Arc<Upstream>,
+    /// The servers that are being asked, or wait for it.
+    under_way: watch::Sender<BTreeSet<ServerName>>,
+    permits: Arc<Semaphore>,
+    /// How long one server may take, whatever it does.
+    server_max: Duration,
+    tasks: Mutex<JoinSet<()>>,
+    closing: CancellationToken,
+}
+
+impl Indexing {
+    pub(super) fn new(knowledge: Arc<Knowledge>, upstream: Arc<Upstream>, limits: &Limits) -> Self {
+        Self {
+            knowledge,
+            upstream,
+            under_way: watch::Sender::new(BTreeSet::new()),
+            permits: Arc::new(Semaphore::new(limits.servers_indexed_at_once_max)),
+            // Twice: one that does not become usable is ended before it is given up.
+            server_max: limits.server_start * 2,
+            tasks: Mutex::default(),
+            closing: CancellationToken::new(),
+        }
+    }
+
+    /// Takes in what is kept of these servers, and begins to ask those of which no tools are known; also those again
+    /// that could not tell before. Waits for the disk only. Must be called inside a tokio runtime.
+    pub(super) async fn begin(&self, servers: &[ServerName]) {
+        let mut unasked = self.knowledge.unasked(servers);
+        unasked.retain(|(server, _)| !self.under_way.borrow().contains(server));
+        if !unasked.is_empty() {
+            let knowledge = Arc::clone(&self.knowledge);
+            if let Err(error) = tokio::task::spawn_blocking(move || knowledge.load(unasked)).await {
+                tracing::error!(%error, "the kept lists of tools could not be read");
+            }
+        }
+        for (server, key) in self.knowledge.unlisted(servers) {
+            self.ask(server, key);
+        }
+    }
+
+    /// Those of the servers that are being asked now.
+    pub(super) fn under_way(&self, servers: &[ServerName]) -> Vec<ServerName> {
+        let under_way = self.under_way.borrow();
+        servers.iter().filter(|server| under_way.contains(server)).cloned().collect()
+    }
+
+    /// Waits until none of the servers is being asked for the first time, until the deadline, or until cancelled.
+    pub(super) async fn settled(
+        &self,
+        servers: &[ServerName],
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) {
+        // Those that failed before are not waited for again.
+        let first = self.knowledge.unasked(servers);
+        let mut watched = self.under_way.subscribe();
+        let settled =
+            watched.wait_for(|under_way| !first.iter().any(|(server, _)| under_way.contains(server)));
+        tokio::select! {
+            // An error would say that the sender has gone, which is this.
+            _ = settled => {}
+            () = tokio::time::sleep_until(deadline) => {}
+            () = cancel.cancelled() => {}
+        }
+    }
+
+    /// Keeps what a server that was started has listed, in the background.
+    pub(super) fn keep(&self, server: &ServerName, key: CacheKey, listing: Arc<[serde_json::Value]>) {
+        let (knowledge, upstream) = (Arc::clone(&self.knowledge), Arc::clone(&self.upstream));
+        let server = server.clone();
+        self.tasks().spawn_blocking(move || {
+            knowledge.keep(&server, &key, &listing, &|text| upstream.redacted(&server, text));
+        });
+    }
+
+    /// Ends what is under way.
+    pub(super) async fn close(&self) {
+        self.closing.cancel();
+        let mut tasks = std::mem::take(&mut *self.tasks());
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::warn!(%error, "a task that asks for tools broke");
+            }
+        }
+    }
+
+    fn ask(&self, server: ServerName, key: CacheKey) {
+        if self.closing.is_cancelled() || !self.under_way.send_if_modified(|all| all.insert(server.clone())) {
+            return;
+        }
+        let asked = Asked {
+            done: Done { server: server.clone(), under_way: self.under_way.clone() },
+            key,
+            knowledge: Arc::clone(&self.knowledge),
+            upstream: Arc::clone(&self.upstream),
+        };
+        let (permits, server_max, closing) =
+            (Arc::clone(&self.permits), self.server_max, self.closing.clone());
+        self.tasks().spawn(async move {
+            let permit = tokio::select! {
+                permit = permits.acquire() => permit,
+                () = closing.cancelled() => return,
+            };
+            if permit.is_ok() {
+                asked.answered(Instant::now() + server_max, &closing).await;
+            }
+        });
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks
+    }
+}
+
+/// One server that is asked for its tools.
+struct Asked {
+    key: CacheKey,
+    knowledge: Arc<Knowledge>,
+    upstream: Arc<Upstream>,
+    done: Done,
+}
+
+impl Asked {
+    async fn answered(self, deadline: Instant, closing: &CancellationToken) {
+        let server = self.done.server.clone();
+        match self.upstream.tools(&server, deadline, closing).await {
+            Ok(listing) => {
+                let learning = tokio::task::spawn_blocking(move || {
+                    if self.knowledge.learn(&server, &self.key, &listing) == Taken::New {
+                        let redacted = |text| self.upstream.redacted(&server, text);
+                        self.knowledge.keep(&server, &self.key, &listing, &redacted);
+                    }
+                });
+                if let Err(error) = learning.await {
+                    tracing::error!(%error, "a list of tools could not be read");
+                }
+            }
+            // What was given up says nothing of the server.
+            Err(UpstreamError::Cancelled { .. } | UpstreamError::Closing) => {}
+            Err(error) => {
+                tracing::info!(%server, %error, "a server's tools are not known");
+                let reason = self.upstream.redacted(&server, error.to_string());
+                self.knowledge.learn_failure(&server, &self.key, &reason);
+            }
+        }
+    }
+}
+
+/// Says that a server is being asked no more, however that ends.
+struct Done {
+    server: ServerName,
+    under_way: watch::Sender<BTreeSet<ServerName>>,
+}
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.under_way.send_modify(|under_way| {
+            under_way.remove(&self.server);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::broker::catalog_cache::tests::key;
+    use crate::catalog::{Catalog, Tools};
+    use crate::upstream::ServerSpec;
+
+    /// Servers that say that they begin and end, and that are none: each ends when it is spoken to.
+    fn indexing(log: &std::path::Path, names: &[ServerName], at_once: usize) -> Indexing {
+        let limits = Arc::new(Limits { servers_indexed_at_once_max: at_once, ..Limits::default() });
+        let script = r#"echo begins >> "$0"; read -r line; echo ends >> "$0"; exit 1"#;
+        let spec = |name: &ServerName| ServerSpec {
+            name: name.clone(),
+            program: "sh".into(),
+            args: vec!["-c".into(), script.into(), log.to_str().unwrap().into()],
+            env: vec![],
+            cwd: None,
+            keeper: None,
+        };
+        let upstream = Arc::new(Upstream::new(names.iter().map(spec).collect(), &limits));
+        let catalog = Catalog::new(names.iter().map(|name| (name.clone(), None, None)), &limits);
+        let keys = names.iter().map(|name| (name.clone(), key(name.as_str()))).collect::<BTreeMap<_, _>>();
+        let knowledge = Knowledge::new(catalog, keys, None, Arc::clone(&limits));
+        Indexing::new(Arc::new(knowledge), upstream, &limits)
+    }
+
+    fn names(count: usize) -> Vec<ServerName> {
+        (0..count).map(|number| ServerName::new(&format!("s{number:02}")).unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn servers_are_asked_in_the_background_once_and_few_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, names) = (dir.path().join("log"), names(12));
+        let indexing = indexing(&log, &names, 3);
+        indexing.begin(&names).await;
+        assert_eq!(indexing.under_way(&names), names, "nobody has waited for them");
+        indexing.begin(&names).await;
+        let late = Instant::now() + Duration::from_secs(60);
+        indexing.settled(&names, late, &CancellationToken::new()).await;
+        assert_eq!(indexing.under_way(&names), []);
+        let catalog = indexing.knowledge.catalog();
+        assert!(catalog.servers().iter().all(|server| matches!(server.tools, Tools::Failed { .. })));
+        let events = std::fs::read_to_string(&log).unwrap();
+        let mut now = 0_usize;
+        let most = events.lines().map(|event| {
+            now = if event == "begins" { now + 1 } else { now - 1 };
+            now
+        });
+        assert!(most.max() <= Some(3), "{events}");
+        assert_eq!(events.lines().count(), 24, "{events}");
+        indexing.close().await;
+        indexing.upstream.close().await;
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_beyond_the_deadline_for_a_cancelled_run_or_for_servers_that_failed_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = names(1);
+        let none_at_once = indexing(&dir.path().join("log"), &names, 0);
+        none_at_once.begin(&names).await;
+        let (now, never) = (Instant::now(), Instant::now() + Duration::from_secs(3_600));
+        none_at_once.settled(&names, now, &CancellationToken::new()).await;
+        let cancelled = CancellationToken::new();
+        cancelled.cancel();
+        none_at_once.settled(&names, never, &cancelled).await;
+        none_at_once.knowledge.learn_failure(&names[0], &key("s00"), "exited 1");
+        none_at_once.settled(&names, never, &CancellationToken::new()).await;
+        assert_eq!(none_at_once.under_way(&names), names);
+        none_at_once.close().await;
+        assert_eq!(none_at_once.under_way(&names), []);
+        assert!(!dir.path().join("log").exists(), "none was started");
+    }
+}

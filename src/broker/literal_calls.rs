@@ -1,0 +1,84 @@
+//! Looks at the calls that stand in code before any of it runs: which of them cannot succeed, and why.
+//!
+//! It starts no server and waits for none: of one whose tools are not known now, nothing is said.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::answer::{Broker, Call};
+use crate::catalog::{self, Given, ServerTools, UnknownTool};
+use crate::run::{FaultCode, ServerScope, ToolFault};
+use crate::text;
+
+/// Calls of one code that are looked at.
+const CALLS_MAX: usize = 100;
+const SIGNATURE_CHARS_MAX: usize = 600;
+
+/// A call as it stands in code.
+#[derive(Deserialize)]
+struct LiteralCall {
+    server: String,
+    tool: String,
+    /// The names of all its arguments, where they are known.
+    names: Option<Vec<String>>,
+    /// Whether some argument is given without a name.
+    #[serde(default)]
+    by_place: bool,
+}
+
+impl Broker {
+    /// For each call the fault that it would end in, or nothing.
+    pub(super) fn check_calls(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            calls: Vec<LiteralCall>,
+        }
+        let Arguments { calls } = self.read(call)?;
+        let calls = &calls[..calls.len().min(CALLS_MAX)];
+        let fault = |(at, literal): (usize, &LiteralCall)| {
+            let is_first = calls[..at].iter().all(|earlier| earlier.server != literal.server);
+            self.certain_fault(literal, is_first, call.scope).err()
+        };
+        let faults: Vec<Option<ToolFault>> = calls.iter().enumerate().map(fault).collect();
+        serde_json::to_value(faults).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
+    }
+
+    /// The fault; `is_first` of the calls of its server.
+    fn certain_fault(
+        &self,
+        literal: &LiteralCall,
+        is_first: bool,
+        scope: &ServerScope,
+    ) -> Result<(), ToolFault> {
+        let server = self.admitted(&literal.server, scope)?;
+        // An answer from before could refuse a tool that is there by now, again and again.
+        if !self.knows_tools_of(&server) {
+            return Ok(());
+        }
+        let catalog = self.catalog();
+        let Some(known) = catalog.server(server.as_str()) else { return Ok(()) };
+        let tool = match known.resolve(&literal.tool) {
+            Ok(tool) => tool,
+            // Servers that let more of themselves be switched on have more tools then.
+            Err(unknown) if unknown.near.0.is_empty() && !is_first => return Ok(()),
+            Err(unknown) => return Err(unknown_tool(known, &unknown)),
+        };
+        let given = match &literal.names {
+            _ if literal.by_place => Given::ByPlace,
+            Some(names) => Given::Names(names),
+            None => Given::Unknown,
+        };
+        catalog::check_names(&server, tool, given)
+    }
+}
+
+/// The nearest tool with its signature, so that nothing needs to be looked up, or how to look it up.
+fn unknown_tool(server: &ServerTools, unknown: &UnknownTool) -> ToolFault {
+    let nearest = unknown.near.0.first().and_then(|alias| server.resolve(alias).ok());
+    let hint = match nearest {
+        Some(tool) => format!("signature: {}", text::bounded(&tool.signature, SIGNATURE_CHARS_MAX)),
+        None => "runtime.search_tool_docs_sync(\"what it should do\") finds tools".to_owned(),
+    };
+    let near = if unknown.near.0.is_empty() { String::new() } else { format!("; {}", unknown.near) };
+    ToolFault::new(FaultCode::UnknownTool, format!("{unknown}{near}")).hint(hint)
+}

@@ -1,0 +1,117 @@
+//! The check of a call, and the fault that refuses it: all that is wrong at once, and how the tool is called.
+//!
+//! It sends nothing; who asks decides what becomes of the call.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use jsonschema::Validator;
+use serde_json::{Map, Value};
+
+use super::super::tool::Tool;
+use super::names::Names;
+use super::wording::Wording;
+use super::work::is_bounded;
+use crate::names::ServerName;
+use crate::run::{FaultCode, ToolFault};
+use crate::text;
+
+/// Problems of one call that are named; the rest is counted.
+const PROBLEMS_MAX: usize = 5;
+/// Errors of the validator that are looked at.
+const ERRORS_MAX: usize = 200;
+const TOOL_CHARS_MAX: usize = 120;
+/// How much of the signature stands in a refusal, which has room for little.
+const SIGNATURE_CHARS_MAX: usize = 600;
+
+/// How a call that stands in code gives its arguments.
+#[derive(Debug, Clone, Copy)]
+pub enum Given<'g> {
+    /// By these names, and no others.
+    Names(&'g [String]),
+    /// By names that are not known.
+    Unknown,
+    /// Some of them by their place.
+    ByPlace,
+}
+
+/// The arguments of a call, if nothing is known to be wrong with them.
+///
+/// # Errors
+/// [`FaultCode::InvalidArguments`] with what is wrong and the signature.
+pub fn checked(
+    server: &ServerName,
+    tool: &Tool,
+    arguments: Map<String, Value>,
+) -> Result<Map<String, Value>, ToolFault> {
+    let Some(validator) = tool.checker.validator(&tool.input_schema) else { return Ok(arguments) };
+    let arguments = Value::Object(arguments);
+    // A defect of the validator costs a check and no call.
+    let problems =
+        catch_unwind(AssertUnwindSafe(|| problems(tool, validator, &arguments))).unwrap_or_default();
+    match arguments {
+        Value::Object(arguments) if problems.is_empty() => Ok(arguments),
+        _ => Err(refusal("nothing was sent to ", server, tool, problems)),
+    }
+}
+
+/// Whether a call that stands in code could succeed, by the names of its arguments.
+///
+/// # Errors
+/// As [`checked`].
+pub fn check_names(server: &ServerName, tool: &Tool, given: Given<'_>) -> Result<(), ToolFault> {
+    let problems = match given {
+        Given::Unknown => return Ok(()),
+        Given::ByPlace => vec!["arguments are given by name only".to_owned()],
+        Given::Names(_) if tool.checker.validator(&tool.input_schema).is_none() => return Ok(()),
+        Given::Names(names) => {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            of_names(&Wording { schema: &tool.input_schema, arguments: &Value::Null }, &names)
+        }
+    };
+    if problems.is_empty() { Ok(()) } else { Err(refusal("", server, tool, problems)) }
+}
+
+fn problems(tool: &Tool, validator: &Validator, arguments: &Value) -> Vec<String> {
+    let wording = Wording { schema: &tool.input_schema, arguments };
+    let names: Vec<&str> =
+        arguments.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
+    if !is_bounded(&tool.input_schema, arguments) {
+        return vec![];
+    }
+    let mut problems = of_names(&wording, &names);
+    if !validator.is_valid(arguments) {
+        for error in validator.iter_errors(arguments).take(ERRORS_MAX) {
+            wording.add(&error, &mut problems);
+        }
+    }
+    problems
+}
+
+fn of_names(wording: &Wording<'_>, given: &[&str]) -> Vec<String> {
+    let names = Names::of(wording.schema);
+    let unknown = names.unknown(given);
+    let unknown = unknown.into_iter().map(|(name, meant)| wording.unknown(name, meant));
+    let given: HashSet<&str> = given.iter().copied().collect();
+    unknown.chain(names.missing(&given).into_iter().map(|name| wording.missing(name))).collect()
+}
+
+fn refusal(said: &str, server: &ServerName, tool: &Tool, problems: Vec<String>) -> ToolFault {
+    let path = text::inert_excerpt(&format!("{server}.{}", tool.alias), TOOL_CHARS_MAX);
+    let message = match &problems[..] {
+        [only] => format!("{said}{path}: {only}"),
+        several => {
+            let shown: String =
+                several.iter().take(PROBLEMS_MAX).map(|problem| format!("\n- {problem}")).collect();
+            let more = several.len().saturating_sub(PROBLEMS_MAX);
+            let more = if more > 0 { format!("\n(+{more} more)") } else { String::new() };
+            format!("{said}{path}, {} problems:{shown}{more}", several.len())
+        }
+    };
+    let signature = text::bounded(&tool.signature, SIGNATURE_CHARS_MAX);
+    ToolFault::new(FaultCode::InvalidArguments, message).hint(format!("signature: {signature}"))
+}
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

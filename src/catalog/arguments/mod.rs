@@ -1,0 +1,13 @@
+//! Whether the arguments of a call fit what its server says of the tool, and what to say when they do not.
+//!
+//! It changes no argument and converts none. What it cannot judge may go out: a schema that is broken, points elsewhere, or
+//! would take long.
+
+mod check;
+mod checkable;
+mod names;
+mod wording;
+mod work;
+
+pub use check::{Given, check_names, checked};
+pub(super) use checkable::Checker;

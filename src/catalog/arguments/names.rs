@@ -1,0 +1,180 @@
+//! Which names a tool's arguments may and must have, and which one was meant.
+//!
+//! It looks at no value, and at the outermost object only.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use super::super::words::words;
+
+/// Resemblance from which a name is proposed, from 0 to 1.
+const PROPOSED_MIN: f64 = 0.5;
+/// Resemblance from which an unknown name is taken for a known one, where the schema does not say what further names mean.
+const MISTAKEN_MIN: f64 = 0.7;
+/// Longest name that is compared, in bytes, and names that it is compared with: the work for it is their product.
+const COMPARED_BYTES_MAX: usize = 128;
+const COMPARED_MAX: usize = 500;
+/// Unknown names that are looked at.
+const UNKNOWN_MAX: usize = 50;
+/// Keywords by which names may be declared elsewhere than in `properties`.
+const ELSEWHERE: [&str; 9] =
+    ["$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "patternProperties"];
+
+/// The names of one object's members.
+pub(super) struct Names<'s> {
+    known: Option<&'s Map<String, Value>>,
+    required: Vec<&'s str>,
+    others: Others,
+}
+
+/// What becomes of names that are not declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    Refused,
+    Allowed,
+    /// Most servers leave it open, and most of these ignore such an argument in silence.
+    Unsaid,
+}
+
+impl<'s> Names<'s> {
+    /// The names that an object's schema declares.
+    pub(super) fn of(schema: &'s Map<String, Value>) -> Self {
+        let known = schema.get("properties").and_then(Value::as_object);
+        if schema.contains_key("$ref") {
+            return Self { known: None, required: vec![], others: Others::Allowed };
+        }
+        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        // What has a default is filled in by servers that list it as required all the same.
+        let has_default = |name: &str| known.and_then(|known| known.get(name)?.get("default")).is_some();
+        let is_elsewhere = ELSEWHERE.iter().any(|keyword| schema.contains_key(*keyword));
+        let others = match schema.get("additionalProperties") {
+            Some(Value::Bool(false)) if !schema.contains_key("patternProperties") => Others::Refused,
+            None if !is_elsewhere => Others::Unsaid,
+            _ => Others::Allowed,
+        };
+        Self {
+            known,
+            required: required.filter_map(Value::as_str).filter(|name| !has_default(name)).collect(),
+            others,
+        }
+    }
+
+    /// Required names that were not given.
+    pub(super) fn missing(&self, given: &HashSet<&str>) -> Vec<&'s str> {
+        // What is required and declared nowhere may be what nobody can give.
+        let required = self.required.iter().copied().filter(|name| self.declares(name));
+        required.filter(|name| !given.contains(name)).collect()
+    }
+
+    fn declares(&self, name: &str) -> bool {
+        self.known.is_some_and(|known| known.contains_key(name))
+    }
+
+    /// Names that were given and are not known, each with the one that was meant; those that the schema allows are left out,
+    /// unless they are taken for a known one, or for what is missing.
+    pub(super) fn unknown<'g>(&self, given: &[&'g str]) -> Vec<(&'g str, Option<&'s str>)> {
+        let set: HashSet<&str> = given.iter().copied().collect();
+        let is_incomplete = !self.missing(&set).is_empty();
+        let is_known = |name: &str| self.declares(name) || self.required.contains(&name);
+        let mut unknown = Vec::new();
+        for name in given.iter().filter(|name| !is_known(name)).take(UNKNOWN_MAX) {
+            let free =
+                self.known.into_iter().flat_map(Map::keys).filter(|known| !set.contains(known.as_str()));
+            let meant = meant(name, free.map(String::as_str));
+            let is_refused = match self.others {
+                Others::Refused => true,
+                Others::Allowed => false,
+                Others::Unsaid => {
+                    is_incomplete || meant.is_some_and(|(likeness, _)| likeness >= MISTAKEN_MIN)
+                }
+            };
+            if is_refused {
+                unknown.push((*name, meant.map(|(_, known)| known)));
+            }
+        }
+        unknown
+    }
+}
+
+/// The name that is most like one, and how much so; the same words in another spelling are the same.
+pub(super) fn meant<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<(f64, &'k str)> {
+    if name.len() > COMPARED_BYTES_MAX {
+        return None;
+    }
+    let (folded, spelt) = (name.to_lowercase(), words(name).concat());
+    let likeness = |known: &str| {
+        if words(known).concat() == spelt {
+            return 1.0;
+        }
+        strsim::normalized_damerau_levenshtein(&folded, &known.to_lowercase())
+    };
+    let known = known.take(COMPARED_MAX).filter(|known| known.len() <= COMPARED_BYTES_MAX);
+    known
+        .map(|known| (likeness(known), known))
+        .filter(|(likeness, _)| *likeness >= PROPOSED_MIN)
+        .max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(one.1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn unknown(schema: Value, given: &[&str]) -> Vec<(String, Option<String>)> {
+        let schema = schema.as_object().unwrap().clone();
+        let owned = |(name, meant): (&str, Option<&str>)| (name.to_owned(), meant.map(str::to_owned));
+        Names::of(&schema).unknown(given).into_iter().map(owned).collect()
+    }
+
+    fn told(name: &str, meant: &str) -> (String, Option<String>) {
+        (name.to_owned(), (!meant.is_empty()).then(|| meant.to_owned()))
+    }
+
+    #[test]
+    fn a_closed_schema_refuses_every_unknown_name_and_proposes_what_is_not_given_yet() {
+        let schema = json!({"properties": {"owner": {}, "per_page": {}}, "additionalProperties": false});
+        let given = ["owner", "ownr", "perPage", "zzz"];
+        let expected = [told("ownr", ""), told("perPage", "per_page"), told("zzz", "")];
+        assert_eq!(unknown(schema, &given), expected);
+    }
+
+    #[test]
+    fn a_schema_that_does_not_say_refuses_only_what_looks_like_a_mistake() {
+        let schema = json!({"properties": {"labels": {}, "q": {}}});
+        assert_eq!(unknown(schema.clone(), &["labls", "trace"]), [told("labls", "labels")]);
+        assert_eq!(unknown(schema, &["labels", "label", "trace"]), []);
+        let schema = json!({"properties": {"q": {}}, "required": ["q"]});
+        assert_eq!(unknown(schema.clone(), &["query"]), [told("query", "")], "something else is missing");
+        assert_eq!(unknown(schema, &["q", "query"]), []);
+    }
+
+    #[test]
+    fn names_that_may_be_declared_elsewhere_are_left_alone() {
+        for open in [
+            json!({"additionalProperties": true}),
+            json!({"additionalProperties": {"type": "string"}}),
+            json!({"patternProperties": {"^labl": {}}, "additionalProperties": false}),
+            json!({"allOf": [{"properties": {"labls": {}}}]}),
+            json!({"$ref": "#/$defs/all", "additionalProperties": false}),
+        ] {
+            let mut schema = open.as_object().unwrap().clone();
+            schema.insert("properties".into(), json!({"labels": {}}));
+            assert_eq!(unknown(schema.into(), &["labls"]), [], "{open}");
+        }
+    }
+
+    #[test]
+    fn what_is_required_and_has_a_default_is_not_missing() {
+        let schema = json!({"properties": {"a": {"default": null}, "b": {}}, "required": ["a", "b", "c", 7]});
+        let schema = schema.as_object().unwrap();
+        assert_eq!(Names::of(schema).missing(&HashSet::new()), ["b"], "c is declared nowhere");
+    }
+
+    #[test]
+    fn names_as_long_as_a_frame_are_compared_with_none() {
+        assert_eq!(meant(&"a".repeat(1 << 22), ["a"].into_iter()), None);
+        assert_eq!(meant("page", ["pages", "age", "p"].into_iter()), Some((0.8, "pages")));
+    }
+}

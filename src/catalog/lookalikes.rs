@@ -1,0 +1,156 @@
+//! Finds the words that one may have been meant to be: few edits away, or longer.
+//!
+//! It looks at every word, but at most of them only for as long as it takes to compare two numbers.
+
+use super::postings::Postings;
+
+/// How like a known word an unknown one must be to count as its misspelling, from 0 to 1.
+const LIKENESS_MIN: f64 = 0.7;
+/// The likeness of a longer word that begins with it.
+const PREFIX_LIKENESS: f64 = 0.8;
+/// What the same first letter adds: it is rarely mistyped.
+const SAME_START: f64 = 0.05;
+/// Most characters added, left out, replaced, or exchanged with their neighbour.
+const EDITS_MAX: u32 = 3;
+/// Shorter words have too many that are like them.
+const CHARS_MIN: usize = 3;
+/// Words that one may stand for.
+const FOUND_MAX: usize = 4;
+
+/// What is quickly compared of each word of some postings, by the word's number.
+#[derive(Debug, Default)]
+pub(super) struct Lookalikes(Vec<Shape>);
+
+/// A word's length, and which letters it has.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    /// Two bits for each of 32 kinds of letters: whether it is there, and whether it is there again.
+    letters: u64,
+    chars: u32,
+}
+
+impl Lookalikes {
+    pub(super) fn new(words: &Postings) -> Self {
+        Self(words.words().iter().map(|word| Shape::of(word)).collect())
+    }
+
+    /// The numbers of the words that are most like this one, at most four, and how much: from 0.7 to 1.
+    pub(super) fn of(&self, word: &str, words: &Postings) -> Vec<(usize, f32)> {
+        let shape = Shape::of(word);
+        if (shape.chars as usize) < CHARS_MIN {
+            return Vec::new();
+        }
+        let longer = words.beginning_with(word);
+        let mut found: Vec<(usize, f64)> =
+            longer.clone().take(FOUND_MAX).map(|number| (number, PREFIX_LIKENESS)).collect();
+        for (number, other) in self.0.iter().enumerate() {
+            if shape.may_be(*other) && !longer.contains(&number) {
+                let known = &words.words()[number];
+                let likeness = strsim::normalized_damerau_levenshtein(word, known) + same_start(word, known);
+                if likeness >= LIKENESS_MIN {
+                    found.push((number, likeness));
+                }
+            }
+        }
+        found.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+        found.truncate(FOUND_MAX);
+        found.into_iter().map(|(number, likeness)| (number, likeness.min(1.0) as f32)).collect()
+    }
+
+    /// Memory that it holds, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Shape>()
+    }
+}
+
+impl Shape {
+    fn of(word: &str) -> Self {
+        let mut shape = Self { letters: 0, chars: 0 };
+        for character in word.chars() {
+            let once = 1_u64 << (2 * (u32::from(character) % 32));
+            shape.letters |= if shape.letters & once == 0 { once } else { once << 1 };
+            shape.chars += 1;
+        }
+        shape
+    }
+
+    /// Whether so few edits may lie between two words. Each edit brings at most one letter in and takes one out, so that
+    /// words with more letters of their own than that are never compared.
+    fn may_be(self, other: Self) -> bool {
+        let longest = f64::from(self.chars.max(other.chars));
+        let edits = (((1.0 - LIKENESS_MIN + SAME_START) * longest) as u32).min(EDITS_MAX);
+        self.chars.abs_diff(other.chars) <= edits
+            && (self.letters & !other.letters).count_ones() <= edits
+            && (other.letters & !self.letters).count_ones() <= edits
+    }
+}
+
+fn same_start(one: &str, other: &str) -> f64 {
+    if one.chars().next() == other.chars().next() { SAME_START } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::catalog::postings::Posting;
+
+    fn known(words: &[&str]) -> Postings {
+        let place = vec![Posting { tool: 0, count: 1.0 }];
+        Postings::new(words.iter().map(|word| ((*word).to_owned(), place.clone())).collect())
+    }
+
+    fn found(word: &str, among: &[&str]) -> Vec<String> {
+        let words = known(among);
+        let numbers = Lookalikes::new(&words).of(word, &words);
+        numbers.into_iter().map(|(number, _)| words.words()[number].to_string()).collect()
+    }
+
+    #[test]
+    fn every_kind_of_slip_is_seen_through() {
+        let among = ["calendar", "branch", "message", "repository", "deploy", "issu"];
+        for (slip, meant) in [
+            ("calandar", "calendar"),
+            ("branhc", "branch"),
+            ("mesage", "message"),
+            ("respository", "repository"),
+            ("deploi", "deploy"),
+            ("kalendar", "calendar"),
+            ("repo", "repository"),
+        ] {
+            assert_eq!(found(slip, &among), [meant], "{slip}");
+        }
+        assert_eq!(found("giraffe", &among), [""; 0]);
+        assert_eq!(found("de", &among), [""; 0]);
+    }
+
+    #[test]
+    fn the_nearest_come_first_and_are_few() {
+        let among = ["test", "tests", "text", "teat", "tent", "best"];
+        assert_eq!(found("tesst", &among), ["test", "tests"]);
+        assert_eq!(found("tet", &among), ["teat", "tent", "test", "text"]);
+    }
+
+    proptest! {
+        /// What is not compared could not have been like enough.
+        #[test]
+        fn nothing_within_the_edits_is_overlooked(word in "[a-f]{3,9}", edits in prop::collection::vec((0_usize..9, 0_u8..4, "[a-f]"), 1..4)) {
+            let mut other: Vec<char> = word.chars().collect();
+            for (at, kind, letter) in edits {
+                let at = at % other.len();
+                match kind {
+                    0 => other.insert(at, letter.chars().next().unwrap()),
+                    1 if other.len() > 3 => {
+                        other.remove(at);
+                    }
+                    2 if at + 1 < other.len() => other.swap(at, at + 1),
+                    _ => other[at] = letter.chars().next().unwrap(),
+                }
+            }
+            let other: String = other.into_iter().collect();
+            let likeness = strsim::normalized_damerau_levenshtein(&word, &other) + same_start(&word, &other);
+            prop_assert!(likeness < LIKENESS_MIN || Shape::of(&word).may_be(Shape::of(&other)), "{word} {other}");
+        }
+    }
+}

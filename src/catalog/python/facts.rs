@@ -1,0 +1,219 @@
+//! What one place of a JSON Schema says, with that which its `$ref` and `allOf` say put together.
+//!
+//! It makes no types, and does not choose among alternatives. What contradicts itself is not told from what does not.
+
+use std::collections::HashSet;
+use std::ptr;
+
+use serde_json::{Map, Value};
+
+use crate::catalog::refs::target;
+
+/// Schemas that one place is put together from; it is also how deep they refer to each other.
+const SCHEMAS_MAX: usize = 64;
+/// Properties of one place; what is beyond is known to be there, and no more.
+const PROPERTIES_MAX: usize = 300;
+const REQUIRED_MAX: usize = 500;
+const VALUES_MAX: usize = 300;
+/// Keys by which a schema says more than where another stands, and how it is described.
+const STRUCTURE: [&str; 12] = [
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "patternProperties",
+    "items",
+    "prefixItems",
+    "enum",
+    "const",
+    "anyOf",
+    "oneOf",
+    "allOf",
+];
+
+/// What is said of one place.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Facts<'s> {
+    /// The schemas that say it, the nearest first.
+    pub(super) schemas: Vec<&'s Map<String, Value>>,
+    /// Names of JSON's types.
+    pub(super) kinds: Option<Vec<&'s str>>,
+    /// The values that are allowed, at most [`VALUES_MAX`]; more are taken for any.
+    pub(super) values: Option<Vec<&'s Value>>,
+    /// Keys of objects, with every schema that is given for each.
+    pub(super) properties: Vec<(&'s str, Vec<&'s Value>)>,
+    /// Whether there are more of them.
+    pub(super) is_cut: bool,
+    pub(super) required: HashSet<&'s str>,
+    /// `additionalProperties`.
+    pub(super) rest: Option<&'s Value>,
+    /// The schemas of `patternProperties`.
+    pub(super) patterns: Vec<&'s Value>,
+    /// The schema of a list's items.
+    pub(super) items: Option<&'s Value>,
+    /// Those of its first items.
+    pub(super) prefix: Option<&'s [Value]>,
+    /// `anyOf` and `oneOf`.
+    pub(super) choices: Vec<&'s [Value]>,
+    pub(super) is_nullable: bool,
+    /// Whether nothing is allowed.
+    pub(super) is_never: bool,
+    pub(super) default: Option<&'s Value>,
+    /// How the last `$ref` to a definition calls it.
+    pub(super) name: Option<&'s str>,
+}
+
+/// What tells one object from another: the schemas that have a say in it.
+pub(super) type Identity = Vec<*const Map<String, Value>>;
+
+impl<'s> Facts<'s> {
+    /// Adds what a schema says. Each schema that is looked at, and each property, takes one of the budget; nothing is read
+    /// beyond it.
+    pub(super) fn add(&mut self, schema: &'s Value, root: &'s Map<String, Value>, budget: &mut usize) {
+        match schema {
+            Value::Object(schema) => self.add_object(schema, root, budget),
+            Value::Bool(false) => self.is_never = true,
+            _ => {}
+        }
+    }
+
+    /// The same for a schema that is an object, as the whole document is.
+    pub(super) fn add_object(
+        &mut self,
+        schema: &'s Map<String, Value>,
+        root: &'s Map<String, Value>,
+        budget: &mut usize,
+    ) {
+        // Twice the same: a reference that leads back.
+        let is_known = self.schemas.iter().any(|known| ptr::eq(*known, schema));
+        if *budget == 0 || is_known || self.schemas.len() == SCHEMAS_MAX {
+            return;
+        }
+        *budget -= 1;
+        self.schemas.push(schema);
+        self.add_own(schema, budget);
+        match schema.get("$ref").and_then(Value::as_str) {
+            Some("#") => self.add_object(root, root, budget),
+            Some(reference) => {
+                let is_definition = ["#/$defs/", "#/definitions/"].iter().any(|at| reference.starts_with(at));
+                if is_definition {
+                    self.name = reference.rsplit('/').next();
+                }
+                if let Some(target) = target(reference, root) {
+                    self.add(target, root, budget);
+                }
+            }
+            None => {}
+        }
+        for part in array(schema, "allOf") {
+            self.add(part, root, budget);
+        }
+    }
+
+    /// What tells it from others.
+    pub(super) fn identity(&self) -> Identity {
+        let says_much = |schema: &&&Map<String, Value>| STRUCTURE.iter().any(|key| schema.contains_key(*key));
+        self.schemas.iter().filter(says_much).map(|schema| ptr::from_ref(*schema)).collect()
+    }
+
+    /// The first of its schemas' values under a key.
+    pub(super) fn first(&self, key: &str) -> Option<&'s Value> {
+        self.schemas.iter().find_map(|schema| schema.get(key))
+    }
+
+    fn add_own(&mut self, schema: &'s Map<String, Value>, budget: &mut usize) {
+        match schema.get("type") {
+            Some(Value::String(kind)) => self.narrow_kinds(vec![kind]),
+            Some(Value::Array(kinds)) => {
+                self.narrow_kinds(kinds.iter().take(VALUES_MAX).filter_map(Value::as_str).collect());
+            }
+            _ => {}
+        }
+        match (schema.get("const"), schema.get("enum")) {
+            (Some(value), _) => self.narrow_values(vec![value]),
+            (None, Some(Value::Array(values))) if values.len() <= VALUES_MAX => {
+                self.narrow_values(values.iter().collect());
+            }
+            _ => {}
+        }
+        if let Some(Value::Object(properties)) = schema.get("properties") {
+            self.add_properties(properties, budget);
+        }
+        let required = array(schema, "required").iter().filter_map(Value::as_str);
+        self.required.extend(required.take(REQUIRED_MAX));
+        self.rest = self.rest.or_else(|| schema.get("additionalProperties"));
+        if let Some(Value::Object(patterns)) = schema.get("patternProperties") {
+            self.patterns.extend(patterns.values().take(SCHEMAS_MAX));
+        }
+        let items = schema.get("items");
+        let listed = schema.get("prefixItems").or(items).and_then(Value::as_array);
+        self.prefix = self.prefix.or(listed.map(Vec::as_slice));
+        self.items = self.items.or(items.filter(|items| items.is_object()));
+        for key in ["anyOf", "oneOf"] {
+            let choices = array(schema, key);
+            if choices.iter().any(says_what) {
+                self.choices.push(choices);
+            }
+        }
+        self.is_nullable |= schema.get("nullable") == Some(&Value::Bool(true));
+        self.default = self.default.or_else(|| schema.get("default"));
+    }
+
+    fn add_properties(&mut self, properties: &'s Map<String, Value>, budget: &mut usize) {
+        let before = self.properties.len();
+        for (name, schema) in properties {
+            let known = self.properties[..before].iter_mut().find(|(known, _)| known == name);
+            if let Some((_, schemas)) = known {
+                schemas.push(schema);
+            } else if *budget > 0 && self.properties.len() < PROPERTIES_MAX {
+                *budget -= 1;
+                self.properties.push((name, vec![schema]));
+            } else {
+                self.is_cut = true;
+                return;
+            }
+        }
+    }
+
+    /// Both must hold; where nothing could, the nearer schema was meant for something else.
+    fn narrow_kinds(&mut self, kinds: Vec<&'s str>) {
+        let Some(known) = &self.kinds else {
+            self.kinds = Some(kinds);
+            return;
+        };
+        let both = |kind: &&str| known.contains(kind) || (*kind == "integer" && known.contains(&"number"));
+        let narrowed: Vec<&str> = kinds.iter().copied().filter(both).collect();
+        self.kinds = Some(if narrowed.is_empty() { kinds } else { narrowed });
+    }
+
+    fn narrow_values(&mut self, values: Vec<&'s Value>) {
+        let Some(known) = &self.values else {
+            self.values = Some(values);
+            return;
+        };
+        let narrowed: Vec<&Value> = known.iter().copied().filter(|value| values.contains(value)).collect();
+        self.values = Some(if narrowed.is_empty() { values } else { narrowed });
+    }
+}
+
+/// Whether a choice says what a value is, and not only what else must hold of it, such as which keys are needed.
+fn says_what(choice: &Value) -> bool {
+    const WHAT: [&str; 11] = [
+        "type",
+        "properties",
+        "additionalProperties",
+        "items",
+        "prefixItems",
+        "enum",
+        "const",
+        "$ref",
+        "anyOf",
+        "oneOf",
+        "allOf",
+    ];
+    choice.is_boolean() || WHAT.iter().any(|key| choice.get(key).is_some())
+}
+
+fn array<'s>(schema: &'s Map<String, Value>, key: &str) -> &'s [Value] {
+    schema.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}

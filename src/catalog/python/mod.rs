@@ -1,0 +1,16 @@
+//! How a tool is called, as Python says it: from its JSON Schemas and from what its results have looked like.
+//!
+//! Nothing of it is executed, here or in the sandbox; it is read by people, models, and Python's parser.
+
+mod facts;
+mod notes;
+mod reader;
+mod shape;
+mod shapes;
+mod sighting;
+mod signature;
+mod stub;
+mod types;
+
+pub use shapes::{Answered, Shapes, Sighting};
+pub use signature::{signature, type_of};

@@ -1,0 +1,451 @@
+//! The shape of values that were seen: their types and the keys of their objects, merged over all of them.
+//!
+//! It holds no value. Keys that may be values themselves (names, addresses, numbers, dates) are not kept either: objects with
+//! such keys, or with ever other ones, are dicts of which only the values' shape is known.
+
+use serde::{Deserialize, Serialize};
+
+use super::types::{Field, Object, Type, Typed};
+
+/// Objects and lists within each other that are kept.
+const DEPTH_MAX: usize = 8;
+/// Keys of one object; one with more is a dict.
+const KEYS_MAX: usize = 40;
+/// Shapes within one shape; beyond it the deepest are forgotten.
+const NODES_MAX: usize = 400;
+/// Keys from which on objects without a common key are dicts.
+const DIFFERENT_KEYS_MIN: usize = 2;
+/// Keys from which on an object whose values are all alike is a dict.
+const LIKE_VALUES_MIN: usize = 3;
+const KEY_CHARS_MAX: usize = 40;
+/// A key with a longer row of digits is no name.
+const KEY_DIGITS_MAX: usize = 3;
+
+/// What has been seen in one place. Nothing at all: the place is there, and was never filled.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Shape {
+    /// Values without parts, in the order of [`Scalar`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    scalars: Vec<Scalar>,
+    /// The items of lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    list: Option<Box<Shape>>,
+    /// Objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    record: Option<Box<Record>>,
+}
+
+/// A value without parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Scalar {
+    Bool,
+    Int,
+    Float,
+    Str,
+    Blob,
+    Null,
+}
+
+/// What objects in one place have in common.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// How many there were.
+    seen: u64,
+    /// Keys that are names, in the order in which they were first seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    fields: Vec<Seen>,
+    /// Values under other keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rest: Option<Shape>,
+    /// Whether no key is told any more.
+    #[serde(default)]
+    is_dict: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Seen {
+    name: String,
+    /// In how many objects.
+    seen: u64,
+    shape: Shape,
+}
+
+impl Shape {
+    /// A value without parts.
+    pub(super) fn scalar(scalar: Scalar) -> Self {
+        Self { scalars: vec![scalar], ..Self::default() }
+    }
+
+    /// A list whose items have this shape.
+    pub(super) fn list(items: Self) -> Self {
+        Self { list: Some(Box::new(items)), ..Self::default() }
+    }
+
+    /// One object.
+    pub(super) fn object(members: impl IntoIterator<Item = (String, Self)>) -> Self {
+        let mut record = Record { seen: 1, ..Record::default() };
+        let mut others = 0;
+        for (name, shape) in members {
+            if !is_name(&name) {
+                others += 1;
+                record.rest.get_or_insert_default().merge(shape);
+            } else {
+                record.add(Seen { name, seen: 1, shape });
+            }
+        }
+        record.is_dict |= others > record.fields.len() || record.has_like_values();
+        record.settle();
+        Self { record: Some(Box::new(record)), ..Self::default() }
+    }
+
+    /// What has been seen here or there.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.scalars.extend(other.scalars);
+        self.scalars.sort_unstable();
+        self.scalars.dedup();
+        match (&mut self.list, other.list) {
+            (Some(list), Some(other)) => list.merge(*other),
+            (list @ None, other) => *list = other,
+            (Some(_), None) => {}
+        }
+        match (&mut self.record, other.record) {
+            (Some(record), Some(other)) => record.merge(*other),
+            (record @ None, other) => *record = other,
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Forgets the deepest until the rest is within bounds.
+    pub(super) fn bound(&mut self) {
+        for depth in (0..=DEPTH_MAX).rev() {
+            self.cut(depth);
+            if self.nodes() <= NODES_MAX {
+                return;
+            }
+        }
+    }
+
+    /// Whether it is within the bounds, and has no key that it should not have: files can be changed by anybody.
+    pub(super) fn is_sound(&self) -> bool {
+        let mut bounded = self.clone();
+        bounded.bound();
+        bounded == *self && self.has_names_only()
+    }
+
+    /// Whether both say the same, however often it was seen.
+    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+        let record = match (&self.record, &other.record) {
+            (Some(one), Some(other)) => one.says_the_same(other),
+            (None, None) => true,
+            _ => false,
+        };
+        record && self.scalars == other.scalars && same(self.list.as_deref(), other.list.as_deref())
+    }
+
+    /// As a type.
+    pub(super) fn typed(&self) -> Typed<'_> {
+        let mut objects = Vec::new();
+        let kind = self.kind("result", &mut objects);
+        Typed { kind, objects }
+    }
+
+    fn kind<'s>(&'s self, hint: &str, objects: &mut Vec<Object<'s>>) -> Type<'s> {
+        let mut kinds: Vec<Type<'s>> = Vec::new();
+        for scalar in &self.scalars {
+            kinds.push(match scalar {
+                Scalar::Bool => Type::Bool,
+                Scalar::Int => Type::Int,
+                Scalar::Float => Type::Float,
+                Scalar::Str => Type::Str,
+                Scalar::Blob => Type::Blob,
+                Scalar::Null => Type::Null,
+            });
+        }
+        if let Some(items) = &self.list {
+            kinds.push(Type::List(Box::new(items.kind(&format!("{hint} item"), objects))));
+        }
+        if let Some(record) = &self.record {
+            kinds.push(record.kind(hint, objects));
+        }
+        if kinds.is_empty() { Type::Any } else { Type::any_of(kinds) }
+    }
+
+    fn cut(&mut self, depth: usize) {
+        if depth == 0 {
+            if let Some(items) = &mut self.list {
+                **items = Self::default();
+            }
+            if let Some(record) = &mut self.record {
+                **record = Record { seen: record.seen, is_dict: true, ..Record::default() };
+            }
+            return;
+        }
+        if let Some(items) = &mut self.list {
+            items.cut(depth - 1);
+        }
+        if let Some(record) = &mut self.record {
+            record.fields.iter_mut().for_each(|field| field.shape.cut(depth - 1));
+            record.rest.iter_mut().for_each(|rest| rest.cut(depth - 1));
+        }
+    }
+
+    fn nodes(&self) -> usize {
+        let of_record = |record: &Record| {
+            let fields: usize = record.fields.iter().map(|field| field.shape.nodes()).sum();
+            fields + record.rest.as_ref().map_or(0, Self::nodes)
+        };
+        let items = self.list.as_ref().map_or(0, |items| items.nodes());
+        1 + items + self.record.as_ref().map_or(0, |record| of_record(record))
+    }
+
+    fn has_names_only(&self) -> bool {
+        let of_record = |record: &Record| {
+            record.fields.len() <= KEYS_MAX
+                && (record.fields.is_empty() || !record.is_dict)
+                && record.fields.iter().all(|field| is_name(&field.name) && field.shape.has_names_only())
+                && record.rest.as_ref().is_none_or(Self::has_names_only)
+        };
+        self.list.as_ref().is_none_or(|items| items.has_names_only())
+            && self.record.as_ref().is_none_or(|record| of_record(record))
+    }
+}
+
+impl Record {
+    fn add(&mut self, other: Seen) {
+        let is_full = self.is_dict || self.fields.len() == KEYS_MAX;
+        match self.fields.iter_mut().find(|field| field.name == other.name) {
+            Some(field) => {
+                field.seen += other.seen;
+                field.shape.merge(other.shape);
+            }
+            // So many, and it is a dict anyhow.
+            None if is_full => {
+                self.is_dict = true;
+                self.rest.get_or_insert_default().merge(other.shape);
+            }
+            None => self.fields.push(other),
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.seen += other.seen;
+        self.is_dict |= other.is_dict;
+        for field in other.fields {
+            self.add(field);
+        }
+        if let Some(rest) = other.rest {
+            self.rest.get_or_insert_default().merge(rest);
+        }
+        // Things of one kind have at least one key that all of them have.
+        let has_common = self.fields.iter().any(|field| field.seen == self.seen);
+        self.is_dict |= self.fields.len() >= DIFFERENT_KEYS_MIN && !has_common;
+        self.settle();
+    }
+
+    /// Whether what stands under the keys are objects, all with the same keys: then these are likely a table's rows by name.
+    fn has_like_values(&self) -> bool {
+        let names = |field: &Seen| {
+            let record = field.shape.record.as_ref().filter(|record| !record.fields.is_empty())?;
+            Some(
+                record
+                    .fields
+                    .iter()
+                    .map(|field| field.name.clone())
+                    .collect::<std::collections::BTreeSet<_>>(),
+            )
+        };
+        let mut all = self.fields.iter().map(names);
+        let Some(Some(first)) = all.next() else { return false };
+        self.fields.len() >= LIKE_VALUES_MIN && all.all(|names| names.as_ref() == Some(&first))
+    }
+
+    /// A dict has no keys of its own.
+    fn settle(&mut self) {
+        if self.is_dict {
+            for field in std::mem::take(&mut self.fields) {
+                self.rest.get_or_insert_default().merge(field.shape);
+            }
+        }
+    }
+
+    fn says_the_same(&self, other: &Self) -> bool {
+        let is_always = |record: &Self, field: &Seen| field.seen == record.seen;
+        self.is_dict == other.is_dict
+            && self.fields.len() == other.fields.len()
+            && self.fields.iter().zip(&other.fields).all(|(one, of_other)| {
+                one.name == of_other.name
+                    && is_always(self, one) == is_always(other, of_other)
+                    && one.shape.says_the_same(&of_other.shape)
+            })
+            && same(self.rest.as_ref(), other.rest.as_ref())
+    }
+
+    fn kind<'s>(&'s self, hint: &str, objects: &mut Vec<Object<'s>>) -> Type<'s> {
+        if self.fields.is_empty() {
+            let values = self.rest.as_ref().map_or(Type::Any, |rest| rest.kind("value", objects));
+            return Type::Dict(Box::new(values));
+        }
+        let place = objects.len();
+        objects.push(Object::default());
+        let fields = self.fields.iter().map(|field| Field {
+            name: &field.name,
+            is_required: field.seen == self.seen,
+            kind: field.shape.kind(&field.name, objects),
+            default: None,
+            notes: String::new(),
+        });
+        let fields = fields.collect();
+        let rest = self.rest.as_ref().map(|rest| rest.kind("value", objects));
+        objects[place] = Object { hint: hint.to_owned(), fields, rest };
+        Type::Object(place)
+    }
+}
+
+fn same(one: Option<&Shape>, other: Option<&Shape>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.says_the_same(other),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// Whether a key is a name that somebody gave to a field: a word or some, neither a number, a date, an address, a path, a hash
+/// nor an identifier of a thing.
+fn is_name(key: &str) -> bool {
+    let plain = key.strip_prefix(['@', '$']).unwrap_or(key);
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ');
+    let begins = plain.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    let digits_in_row = plain.split(|c: char| !c.is_numeric()).map(|row| row.chars().count()).max();
+    let digits = plain.chars().filter(|c| c.is_numeric()).count();
+    begins
+        && key.chars().count() <= KEY_CHARS_MAX
+        && plain.chars().all(is_part)
+        && digits_in_row.is_none_or(|row| row <= KEY_DIGITS_MAX)
+        && digits <= 2 * KEY_DIGITS_MAX
+        && !is_hash(plain)
+}
+
+/// Eight or more hexadecimal digits with numbers among them.
+fn is_hash(word: &str) -> bool {
+    let mut digits = word.chars().filter(|c| *c != '-' && *c != '_');
+    word.len() >= 8 && digits.all(|c| c.is_ascii_hexdigit()) && word.chars().any(|c| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::sighting::shape_of;
+    use super::super::signature::written;
+    use super::*;
+
+    fn merged(values: &[serde_json::Value]) -> Shape {
+        let mut shape = Shape::default();
+        for value in values {
+            shape.merge(shape_of(&value.to_string()).unwrap());
+            shape.bound();
+        }
+        shape
+    }
+
+    fn shown(values: &[serde_json::Value]) -> String {
+        written(&merged(values).typed(), 10)
+    }
+
+    #[test]
+    fn keys_and_types_are_merged_over_values() {
+        assert_eq!(
+            shown(&[
+                json!({"items": [{"id": 1, "title": "x"}, {"id": 2, "title": null, "url": "u"}], "next": null}),
+                json!({"items": [], "next": "abc"}),
+            ]),
+            "{items: list[{id: int, title: str | None, url?: str}], next: str | None}"
+        );
+        assert_eq!(
+            shown(&[json!([1, 2.5, true, "x", [], {}])]),
+            "list[bool | int | float | str | list | dict]"
+        );
+        assert_eq!(shown(&[json!([])]), "list");
+        assert_eq!(shown(&[json!("x"), json!({"a": 1})]), "str | {a: int}");
+    }
+
+    #[test]
+    fn keys_that_may_be_values_are_not_told() {
+        for values in [
+            vec![json!({"ann@example.com": 1, "bob@example.com": 2})],
+            vec![json!({"2024-01-02": 1, "2024-01-03": 2})],
+            vec![json!({"550e8400-e29b-41d4-a716-446655440000": 1})],
+            vec![json!({"deadbeef01": 1}), json!({"cafe0123ff": 2})],
+            vec![json!({"/etc/passwd": 1, "src/main.rs": 2})],
+            vec![json!({"12": 1, "user_12345": 2})],
+            vec![json!({"ann": 1}), json!({"bob": 1}), json!({"eve": 1})],
+            vec![(0..60).map(|n| (format!("k{n}"), json!(1))).collect::<serde_json::Map<_, _>>().into()],
+        ] {
+            assert_eq!(shown(&values), "dict[str, int]", "{values:?}");
+        }
+        let people = json!({"ann": {"age": 1, "x": 2}, "bob": {"x": 2, "age": 2}, "eve": {"age": 3, "x": 1}});
+        assert_eq!(shown(&[people]), "dict[str, {age: int, x: int}]");
+        let mixed = json!({"id": 1, "name": "x", "a@b.example": 2});
+        assert_eq!(shown(&[mixed]), "{id: int, name: str, …}");
+        let kept = merged(&[json!({"ann@example.com": {"secret": "hunter2"}})]);
+        let kept = serde_json::to_string(&kept).unwrap();
+        assert!(!kept.contains("ann") && !kept.contains("hunter2") && kept.contains("secret"), "{kept}");
+    }
+
+    #[test]
+    fn names_are_told_from_what_they_name() {
+        for name in [
+            "id",
+            "nextPage",
+            "sha256",
+            "ipv4",
+            "@type",
+            "$ref",
+            "Total amount",
+            "überschrift",
+            "日本",
+            "content-type",
+        ] {
+            assert!(is_name(name), "{name}");
+        }
+        for value in
+            ["", "1", "a.b", "a:b", "a/b", "2024", "x2024", "a1b2c3d4", "\u{1b}x", &"x".repeat(41), "🦀"]
+        {
+            assert!(!is_name(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_shape_is_bounded_however_much_was_seen() {
+        let deep = (0..40).fold(json!(1), |inner, _| json!({ "a": inner }));
+        assert_eq!(shown(std::slice::from_ref(&deep)).matches("a: ").count(), DEPTH_MAX);
+        fn wide(depth: usize) -> serde_json::Value {
+            match depth {
+                0 => json!(1),
+                _ => (0..10)
+                    .map(|n| (format!("k{n}"), json!([wide(depth - 1)])))
+                    .collect::<serde_json::Map<_, _>>()
+                    .into(),
+            }
+        }
+        let shape = merged(&[json!({"top": 1, "wide": wide(4)})]);
+        assert!(shape.nodes() <= NODES_MAX, "{}", shape.nodes());
+        assert!(shape.is_sound());
+        let field = Seen { name: "a@b.example".into(), seen: 1, shape: Shape::default() };
+        let record = Record { seen: 1, fields: vec![field], ..Record::default() };
+        let forged = Shape { record: Some(Box::new(record)), ..Shape::default() };
+        assert!(!forged.is_sound());
+    }
+
+    #[test]
+    fn what_is_seen_again_says_the_same() {
+        let (one, other) = (json!({"a": [1], "b": null}), json!({"a": [], "b": null}));
+        let first = merged(std::slice::from_ref(&one));
+        assert!(first.says_the_same(&merged(&[one.clone(), other.clone(), one.clone()])));
+        assert!(!first.says_the_same(&merged(&[one.clone(), json!({"a": [1]})])));
+        assert!(!first.says_the_same(&merged(&[one, json!({"a": ["x"], "b": null})])));
+        let kept = serde_json::to_string(&first).unwrap();
+        assert_eq!(serde_json::from_str::<Shape>(&kept).unwrap(), first);
+    }
+}

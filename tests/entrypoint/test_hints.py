@@ -1,0 +1,193 @@
+"""The sentence that stands below an error: what the code could have meant, or what is different in a sandbox."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox import ENTRYPOINT, Frame, Sandbox
+
+sys.path.insert(0, str(ENTRYPOINT))
+from hotcell_sandbox import hints
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    """One for all: what these runs leave behind changes no hint."""
+    with Sandbox() as started:
+        yield started
+
+
+def hint(sandbox: Sandbox, code: str) -> str:
+    error = sandbox.run(code, ("a",), lambda call: {"content": [{"type": "text", "text": "[1]"}]})["error"]
+    assert isinstance(error["hint"], str)
+    return error["hint"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "r = mcp_a.t()\nr['x']",
+        "r = mcp_a.t()\nr.get('x')",
+        "for item in mcp_a.t(): pass",
+        "import json\njson.dumps(mcp_a.t())",
+        "len(mcp_a.t())",
+    ],
+)
+def test_forgotten_await_is_named(sandbox: Sandbox, code: str) -> None:
+    assert hint(sandbox, code) == hints.AWAIT
+
+
+def test_await_of_what_is_no_coroutine_is_named(sandbox: Sandbox) -> None:
+    assert hint(sandbox, "await mcp_a.t.sync()") == hints.NO_AWAIT
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import requests",
+        "import httpx",
+        "from urllib3.util import Retry",
+        "import urllib.request\nurllib.request.urlopen('http://example.org')",
+        "import urllib.request\nurllib.request.urlopen('http://127.0.0.1')",
+        "import http.client\nhttp.client.HTTPConnection('127.0.0.1', timeout=1).request('GET', '/')",
+        "import socket\nsocket.create_connection(('127.0.0.1', 9))",
+        "import socket\nsocket.socket(socket.AF_UNIX)",
+        "import socket\nsocket.getaddrinfo('nowhere.invalid', 80)",
+        "await asyncio.open_connection('nowhere.invalid', 80)",
+        "import subprocess\nsubprocess.run(['wget', 'http://example.org'], env={'PATH': '/nowhere'})",
+    ],
+)
+def test_code_that_wants_a_network_is_told_of_servers(sandbox: Sandbox, code: str) -> None:
+    if not (error := sandbox.run(code).get("error")):
+        pytest.skip("this machine has a network, and that package")
+    assert error["hint"] == hints.NO_NETWORK
+
+
+def test_errors_that_only_look_like_the_networks_are_not_taken_for_it(sandbox: Sandbox) -> None:
+    assert hint(sandbox, "await asyncio.sleep(0)\nraise PermissionError(1, 'Operation not permitted')") == ""
+    assert hint(sandbox, "raise TimeoutError('of a tool')") == ""
+
+
+def test_installing_packages_is_answered_whether_it_raises_or_not(sandbox: Sandbox) -> None:
+    assert sandbox.run("import os\n_ = os.system('echo pip install x > /dev/null')")["notes"] == [hints.NO_INSTALL]
+    for code in ("!pip install polars", "%pip install polars", "x = 1\n!pip3 install -q polars"):
+        done = sandbox.run(code)
+        assert done["error"]["hint"].startswith(f"{hints.NO_INSTALL}; what is here besides the standard library: ")
+        assert done["notes"] == []
+    path = "env={'PATH': '/nowhere'}"
+    failed = hint(sandbox, f"import subprocess\nsubprocess.run(['pip', 'install', 'polars'], {path})")
+    assert failed.startswith(hints.NO_INSTALL)
+    assert hint(sandbox, "import polars").startswith(hints.NO_INSTALL)
+    assert sandbox.run("installed = 'pip is a program'")["notes"] == []
+
+
+def test_packages_of_the_image_are_named(tmp_path: Path) -> None:
+    packages = tmp_path / "site-packages"
+    for name in ("numpy/__init__.py", "six.py", "_private.py", "numpy-2.dist-info/METADATA", "fast.cpython-311.so"):
+        (packages / name).parent.mkdir(parents=True, exist_ok=True)
+        (packages / name).write_text("")
+    with Sandbox() as sandbox:
+        sandbox.run(
+            f"import sys\nsys.path[:] = [{str(packages)!r}, *[p for p in sys.path if 'site-packages' not in p]]"
+        )
+        assert hint(sandbox, "import polars") == (
+            f"{hints.NO_INSTALL}; what is here besides the standard library: fast, numpy, six"
+        )
+        assert hint(sandbox, "import nunpy") == "did you mean numpy?"
+
+
+@pytest.mark.parametrize(
+    ("code", "near"),
+    [
+        ("customers = 1\nprint(custmers)", "did you mean customers?"),
+        ("def f():\n    local_value = 1\n    return locl_value\nf()", "did you mean local_value?"),
+        ("prnt('x')", "did you mean print?"),
+        ("'abc'.uper()", "did you mean upper or isupper?"),
+        ("import json\njson.dump_s", "did you mean dumps or dump?"),
+        ("from json import lods", "did you mean loads or load?"),
+        ("import jsn", "did you mean json?"),
+        ("import xml\nxml.etree", "`import xml.etree` is missing"),
+        ("itertools.chain", "`import itertools` is missing"),
+        ("x = true", "in Python it is True"),
+        ("x = [null]", "in Python it is None"),
+        ("display(1)", "runtime.show(thing) shows pictures and tables; so does a last expression"),
+        ("zzzyyyxxx", ""),
+        ("raise NameError", ""),
+        ("raise AttributeError('own')", ""),
+    ],
+)
+def test_near_names_are_offered(sandbox: Sandbox, code: str, near: str) -> None:
+    assert hint(sandbox, code) == near
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("open('/home/me/data.csv')", hints.NO_FILES),
+        ("import os\nos.listdir('/Users/me')", hints.NO_FILES),
+        ("open('data.csv')", hints.NO_FILES),
+        ("open(b'C:\\\\data.csv')", hints.NO_FILES),
+        ("import pathlib\npathlib.Path('~/x').read_text()", hints.NO_FILES),
+        ("open('/tmp/not/there')", ""),
+        ("open('/etc/not-there')", ""),
+        ("raise OSError(30, 'Read-only file system', '/home/x')", hints.READ_ONLY),
+        ("raise PermissionError(13, 'Permission denied', '/opt/x')", hints.READ_ONLY),
+        ("input('name? ')", hints.NO_INPUT),
+        ("import pickle\npickle.loads(b'')", ""),
+    ],
+)
+def test_what_is_not_in_a_sandbox_is_named(sandbox: Sandbox, code: str, said: str) -> None:
+    assert hint(sandbox, code) == said
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("x = 1\n!ls -la", hints.NO_MAGIC),
+        ("%matplotlib inline\nx = 1", hints.NO_MAGIC),
+        ("```python\nx = 1\n```", hints.NO_FENCE),
+        ("x = 1\nreturn x", hints.NO_RETURN),
+        ("x = = 1", ""),
+    ],
+)
+def test_what_is_no_python_is_named(sandbox: Sandbox, code: str, said: str) -> None:
+    assert hint(sandbox, code) == said
+
+
+def test_syntax_error_shows_its_line_and_a_caret(sandbox: Sandbox) -> None:
+    error = sandbox.run("x = 1\nfor y in range(3)\n    print(y)")["error"]
+    assert (error["type"], error["line"]) == ("SyntaxError", 2)
+    assert error["traceback"] == (
+        f'  File "<run {sandbox.runs}>", line 2\n    for y in range(3)\n'
+        "                     ^\nSyntaxError: expected ':'"
+    )
+
+
+def test_of_a_library_the_last_frame_is_shown(sandbox: Sandbox) -> None:
+    error = sandbox.run("import json\ndef read(text):\n    return json.loads(text)\nread('{')")["error"]
+    lines = error["traceback"].split("\n")
+    assert lines[0] == "(2 frames inside libraries left out)"
+    assert [line.split(", ")[2] for line in lines if "File " in line] == ["in <module>", "in read", "in raw_decode"]
+    assert error["line"] == 3
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class E(AttributeError):\n    name = property(lambda self: 1 / 0)\nraise E",
+        "raise AttributeError(name='x', obj=type('O', (), {'__dir__': lambda self: 1 / 0})())",
+        "class N(NameError):\n    name = 5\nraise N",
+        "raise ImportError('cannot import name', name=5)",
+        "import builtins\nbuiltins.isinstance = None\nzzz",
+        "raise FileNotFoundError(2, 'no', object())",
+        "raise SyntaxError('s', ('f', 99, 1, 't'))",
+    ],
+)
+def test_hostile_error_has_no_hint_and_is_reported(sandbox: Sandbox, code: str) -> None:
+    done: Frame = sandbox.run(code)
+    assert (done["outcome"], done["error"]["hint"]) == ("raised", "")
+    assert sandbox.run("1")["value"] == "1"

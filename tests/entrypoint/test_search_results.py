@@ -1,0 +1,130 @@
+"""Searches for tools: what the bridge is asked, and how what it found reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sandbox import Frame, Sandbox
+
+HITS = [
+    {
+        "server": "git hub",
+        "serverAlias": "git_hub",
+        "tool": "list-issues",
+        "toolAlias": "list_issues",
+        "description": "List issues",
+        "signature": "list_issues(*, repo: str)",
+    },
+    {"server": "fs", "serverAlias": "fs", "tool": "ls", "toolAlias": "ls", "signature": "ls()"},
+]
+
+
+def found(hits: list[dict[str, Any]], total: int, **rest: object) -> dict[str, object]:
+    whole: dict[str, object] = {
+        "hits": hits,
+        "total": total,
+        "offset": 0,
+        "tools": 1234,
+        "servers": 3,
+        "unavailable": {"servers": [], "total": 0},
+        "indexing": [],
+        "indexing_total": 0,
+    }
+    return whole | rest
+
+
+def printed(sandbox: Sandbox, code: str, answer: dict[str, object]) -> str:
+    done = sandbox.run(f"print({code})", (), lambda call: answer)
+    assert done["outcome"] == "finished", done
+    return str(done["stdout"]).removesuffix("\n")
+
+
+def test_every_parameter_reaches_the_bridge_by_its_name(sandbox: Sandbox) -> None:
+    asked: list[object] = []
+
+    def on_call(call: Frame) -> object:
+        asked.append((call["server"], call["tool"], call["arguments"]))
+        return found([], 0)
+
+    whole = {"query": "q", "limit": 8, "detail": "signature", "offset": 0}
+    for code, arguments in [
+        ("runtime.search_tool_docs_sync('q')", whole),
+        ("await runtime.search_tool_docs('q')", whole),
+        ("await runtime.search_tool_docs()", whole | {"query": ""}),
+        (
+            "runtime.search_tool_docs_sync('q', 3, 'full', 8, 'server', ('a', 'b'))",
+            {"query": "q", "limit": 3, "detail": "full", "offset": 8, "group_by": "server", "servers": ["a", "b"]},
+        ),
+        ("await runtime.search_tool_docs('q', servers='a')", whole | {"servers": ["a"]}),
+    ]:
+        assert sandbox.run(code, (), on_call)["outcome"] == "finished", code
+        assert asked.pop() == (None, "search_tool_docs", arguments)
+
+
+def test_each_hit_is_one_line_below_the_number_of_all(sandbox: Sandbox) -> None:
+    code = "runtime.search_tool_docs_sync('issues')"
+    assert printed(sandbox, code, found(HITS, 41)) == (
+        "2 of 41 tools for 'issues'; the next: offset=2\n"
+        "mcp_git_hub.list_issues(*, repo: str)  # List issues\n"
+        "mcp_fs.ls()"
+    )
+    assert printed(sandbox, code, found(HITS, 41, offset=39)).startswith("40-41 of 41 tools for 'issues'\nmcp_git_hub.")
+    assert printed(sandbox, code, found([], 41, offset=50)) == "none from 50 on: 41 tools for 'issues'"
+    assert printed(sandbox, code, found([], 0)) == "no tool for 'issues': 1,234 tools of 3 servers searched"
+    browsed = printed(sandbox, "runtime.search_tool_docs_sync()", found(HITS, 1234))
+    assert browsed.startswith("2 of 1,234 tools of all; the next: offset=2\n")
+    long = printed(sandbox, "runtime.search_tool_docs_sync('x' * 1000)", found([], 0))
+    assert len(long) < 200
+
+
+def test_hits_stay_plain_dicts_in_a_list(sandbox: Sandbox) -> None:
+    code = (
+        "r = runtime.search_tool_docs_sync('q')\n"
+        "(isinstance(r, list), r[1]['tool'], len(r), r.total, r.offset, r.unavailable, r.indexing, type(r[:1]) is list)"
+    )
+    answer = found(HITS, 41, offset=8)
+    assert sandbox.run(code, (), lambda call: answer)["value"] == "(True, 'ls', 2, 41, 8, [], [], True)"
+
+
+def test_grouped_hits_stand_below_their_servers(sandbox: Sandbox) -> None:
+    hits = [{**hit, "serverHits": 7} for hit in (HITS[0], HITS[0], HITS[1])]
+    assert printed(sandbox, "runtime.search_tool_docs_sync('q', group_by='server')", found(hits, 3)) == (
+        "3 of 3 tools for 'q'\n"
+        "git hub (7 found):\n"
+        "  mcp_git_hub.list_issues(*, repo: str)  # List issues\n"
+        "  mcp_git_hub.list_issues(*, repo: str)  # List issues\n"
+        "fs (7 found):\n"
+        "  mcp_fs.ls()"
+    )
+
+
+def test_longer_documents_stand_below_their_lines(sandbox: Sandbox) -> None:
+    hit = {**HITS[0], "description": "List issues\nof a repository", "inputSchema": {"type": "object"}}
+    assert printed(sandbox, "runtime.search_tool_docs_sync('q', detail='full')", found([hit], 1)) == (
+        "1 of 1 tool for 'q'\n"
+        "mcp_git_hub.list_issues(*, repo: str)\n"
+        "    List issues\n"
+        "    of a repository\n"
+        '    inputSchema: {"type": "object"}'
+    )
+
+
+@pytest.mark.parametrize("hits", [[], HITS])
+def test_servers_that_were_not_searched_are_named(sandbox: Sandbox, hits: list[dict[str, Any]]) -> None:
+    rows = [{"server": f"s{n}", "reason": f"exited {n}"} for n in range(50)]
+    unavailable = {"servers": rows, "total": 60}
+    text = printed(
+        sandbox,
+        "runtime.search_tool_docs_sync('q')",
+        found(hits, 2, unavailable=unavailable, indexing=["a", "b"], indexing_total=5),
+    )
+    reasons = "; ".join(f"s{n}: exited {n}" for n in range(10))
+    assert text.endswith(
+        f"\n60 unavailable: {reasons}; and 50 more\n"
+        "5 not searched yet, being asked for their tools (search again): a, b and 3 more"
+    )
+    alone = {"servers": rows[:1], "total": 1}
+    text = printed(sandbox, "runtime.search_tool_docs_sync('q')", found(hits, 2, unavailable=alone))
+    assert text.endswith("\n1 unavailable: s0: exited 0")

@@ -1,0 +1,192 @@
+//! Searches for tools: of servers that do not run, from bridge to bridge, and what is said of servers that cannot tell.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::on_every_engine;
+use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
+
+on_every_engine!(
+    a_search_reads_as_one_line_for_each_hit_and_pages,
+    tools_of_servers_that_do_not_run_are_found_and_again_by_the_next_bridge,
+    what_is_kept_is_replaced_when_its_server_lists_something_else,
+    a_server_that_is_configured_differently_is_asked_anew,
+    kept_files_that_are_broken_are_said_and_made_anew,
+    servers_that_cannot_tell_are_named_and_hold_up_nothing,
+    a_secret_that_a_server_lists_is_not_kept,
+    without_a_place_to_keep_anything_tools_are_found_all_the_same,
+);
+
+/// What a search prints once no server is being asked any more, however slow the machine is.
+fn found(bridge: &mut Bridge, query: &str) -> String {
+    bridge.ok(&format!("while (r := runtime.search_tool_docs_sync({query})).indexing: pass\nprint(r)"))
+}
+
+/// The files that are kept of the servers' tools.
+fn kept(home: &Home) -> Vec<PathBuf> {
+    let folder = home.path().join(".cache/hotcell/catalog");
+    let Ok(entries) = std::fs::read_dir(folder) else { return vec![] };
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn a_search_reads_as_one_line_for_each_hit_and_pages(engine: &Engine) {
+    let (one, two) = (Fixture::new(&[]), Fixture::new(&[]));
+    let home = Home::on(engine).server("one", one.entry()).server("two", two.entry());
+    let mut bridge = Bridge::start(&home).warm();
+    let text = found(&mut bridge, "'two.add', limit=2");
+    let mut lines = text.lines();
+    let header = lines.next().unwrap();
+    assert!(
+        header.starts_with("2 of ") && header.ends_with(" tools for 'two.add'; the next: offset=2"),
+        "{text}"
+    );
+    assert_eq!(lines.next(), Some("mcp_two.add(*, a: float, b: float)  # The fixture's add."));
+    assert!(lines.next().unwrap().starts_with("mcp_one.add("), "{text}");
+    assert_eq!(lines.next(), None);
+    let browsed = found(&mut bridge, "limit=3, offset=15, group_by='server', servers='two'");
+    assert_eq!(browsed, "none from 15 on: 15 tools of all");
+    let browsed = found(&mut bridge, "limit=3, offset=14, group_by='server'");
+    let lines: Vec<&str> = browsed.lines().map(|line| line.split('(').next().unwrap()).collect();
+    assert_eq!(
+        lines,
+        [
+            "15-17 of 30 tools of all; the next: offset=17",
+            "one ",
+            "  mcp_one.structured",
+            "two ",
+            "  mcp_two.add",
+            "  mcp_two.big"
+        ]
+    );
+    let refused = bridge.run("runtime.search_tool_docs_sync('x', group_by='name')");
+    assert!(refused.is_error && refused.text.contains("cannot group by 'name'"), "{}", refused.text);
+    let refused = bridge.run("runtime.search_tool_docs_sync('x', servers=['tow'])");
+    assert!(refused.is_error && refused.text.contains("did you mean 'two'"), "{}", refused.text);
+}
+
+fn tools_of_servers_that_do_not_run_are_found_and_again_by_the_next_bridge(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let mut first = Bridge::start(&home).warm();
+    assert_eq!(fixture.pids(), [0; 0]);
+    assert!(found(&mut first, "'add two numbers'").contains("mcp_fixture.add("));
+    eventually("the server that was only asked ends", PATIENCE, || fixture.living().is_empty());
+    assert_eq!(fixture.pids().len(), 1);
+    let files = kept(&home);
+    let modes: Vec<u32> = files.iter().map(|file| mode(file)).collect();
+    assert_eq!((modes, mode(files[0].parent().unwrap())), (vec![0o600], 0o700));
+    drop(first);
+    let mut second = Bridge::start(&home).warm();
+    assert!(found(&mut second, "'add two numbers'").contains("mcp_fixture.add("));
+    assert_eq!(second.ok("len(runtime.list_loaded_server_metadata()[0]['tools'])"), "15");
+    assert_eq!(fixture.pids().len(), 1, "it was not asked again");
+    assert_eq!(second.ok("await mcp_fixture.add(a=1, b=2)"), "{'sum': 3.0}");
+    assert_eq!(fixture.pids().len(), 2);
+}
+
+fn what_is_kept_is_replaced_when_its_server_lists_something_else(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let mut first = Bridge::start(&home).warm();
+    assert!(!found(&mut first, "'late'").contains("mcp_fixture.late("));
+    first.ok("await mcp_fixture.change_list()");
+    first.ok("await mcp_fixture.late()");
+    assert!(found(&mut first, "'late'").contains("mcp_fixture.late("));
+    let holds_late =
+        || kept(&home).iter().any(|file| std::fs::read_to_string(file).unwrap().contains("\"late\""));
+    eventually("the new list is kept", PATIENCE, holds_late);
+    drop(first);
+    let started = fixture.pids().len();
+    let mut second = Bridge::start(&home).warm();
+    assert!(found(&mut second, "'late'").contains("mcp_fixture.late("));
+    assert_eq!(fixture.pids().len(), started);
+}
+
+fn a_server_that_is_configured_differently_is_asked_anew(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    assert!(found(&mut Bridge::start(&home).warm(), "'late'").contains("15 tools of 1 server"));
+    let mut entry = fixture.entry();
+    entry["env"] = json!({"MODE": "other"});
+    let home = home.server("fixture", entry);
+    found(&mut Bridge::start(&home).warm(), "'add'");
+    assert_eq!((fixture.pids().len(), kept(&home).len()), (2, 2));
+}
+
+fn kept_files_that_are_broken_are_said_and_made_anew(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    found(&mut Bridge::start(&home).warm(), "'add'");
+    let file = kept(&home).remove(0);
+    std::fs::write(&file, "{\"version\":1,\"tools\":[{\"name\":\"forged").unwrap();
+    let mut bridge = Bridge::start(&home).warm();
+    let text = found(&mut bridge, "'add'");
+    assert!(text.contains("mcp_fixture.add(") && !text.contains("forged"), "{text}");
+    bridge.says("a kept list of tools is ignored");
+    assert_eq!(fixture.pids().len(), 2);
+    eventually("it is kept anew", PATIENCE, || std::fs::read_to_string(&file).unwrap().contains("\"add\""));
+}
+
+fn servers_that_cannot_tell_are_named_and_hold_up_nothing(engine: &Engine) {
+    let (good, mute) = (Fixture::new(&[]), Fixture::new(&["--never-answer"]));
+    let broken = json!({"command": Fixture::program(), "args": ["--crash-at-start"]});
+    let home = Home::on(engine)
+        .server("good", good.entry())
+        .server("mute", mute.entry())
+        .server("broken", broken)
+        .server("lost", json!({"command": "no-such-command"}));
+    let mut bridge = Bridge::start(&home).warm();
+    // The mute server is given up after half a minute: a search that waited for it would not end within a run's time.
+    let others = "while (r := runtime.search_tool_docs_sync('add')).indexing != ['mute']: pass\nprint(r)";
+    let text = bridge.ok(others);
+    assert!(text.contains("\nmcp_good.add("), "{text}");
+    let end = "2 unavailable: \
+        broken: did not start: it ended, or closed its end, before it was initialized; its last words: fixture_server: \
+        the token is missing; \
+        lost: could not be started: its command \"no-such-command\" was not found\n\
+        1 not searched yet, being asked for their tools (search again): mute";
+    assert!(text.ends_with(end), "{text}");
+    let named = bridge.ok(
+        "r = runtime.search_tool_docs_sync('add')\n([row['server'] for row in r.unavailable], r.indexing, r.servers, r.tools)",
+    );
+    assert_eq!(named, "(['broken', 'lost'], ['mute'], 4, 15)");
+    bridge.hang_up();
+    bridge.wait(PATIENCE);
+    eventually("nothing of the mute server is left", PATIENCE, || mute.living().is_empty());
+}
+
+fn a_secret_that_a_server_lists_is_not_kept(engine: &Engine) {
+    // Tells its tools as soon as it is asked, and its key with them.
+    let script = r#"while read -r line; do
+        id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+        case $line in
+        *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}\n' "$id" ;;
+        *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"use","description":"Uses the key %s.","inputSchema":{"type":"object"}}]}}\n' "$id" "$API_TOKEN" ;;
+        esac
+    done"#;
+    let canary = ["canary", "7f3a", "key"].join("-");
+    let entry = json!({"command": "sh", "args": ["-c", script], "env": {"API_TOKEN": canary}});
+    let home = Home::on(engine).server("telling", entry);
+    assert!(found(&mut Bridge::start(&home).warm(), "'use'").contains("mcp_telling.use()"));
+    let [file] = &kept(&home)[..] else { panic!("one file") };
+    let content = std::fs::read_to_string(file).unwrap();
+    assert!(content.contains("Uses the key [API_TOKEN].") && !content.contains(&canary), "{content}");
+    assert!(!file.to_str().unwrap().contains("telling"));
+}
+
+fn without_a_place_to_keep_anything_tools_are_found_all_the_same(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry()).file("plain", "a file");
+    let plain = home.path().join("plain").to_str().unwrap().to_owned();
+    let home = home.env("XDG_CACHE_HOME", &plain);
+    let mut bridge = Bridge::start(&home).warm();
+    assert!(found(&mut bridge, "'add'").contains("mcp_fixture.add("));
+    bridge.says("a list of tools is not kept for later");
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='hi')"), "'hi'");
+}
