@@ -8,9 +8,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, CoroutineType, FunctionType, ModuleType
-from typing import Any
 
 from .values import guarded, in_one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 NAMES_MAX = 8
 LINE_CHARACTERS_MAX = 160

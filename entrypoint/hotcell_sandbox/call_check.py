@@ -5,11 +5,14 @@ It judges none of them: the bridge does, and says nothing of a server whose tool
 
 from __future__ import annotations
 
-from typing import Any
-
 from .calls import Calls
-from .literal_calls import LiteralCall, literal_calls
 from .results import InvalidCallError, MCPError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .literal_calls import LiteralCall
 
 _CODE_CHARACTERS_MAX = 200_000
 _CALLS_MAX = 100
@@ -27,6 +30,9 @@ class CallCheck:
         """InvalidCallError names the lines; code that calls nothing pays for the first look only."""
         if ("mcp" not in code and "call_tool" not in code) or len(code) > _CODE_CHARACTERS_MAX:
             return
+        # Here, so that a first run which calls nothing does not wait for it.
+        from .literal_calls import literal_calls
+
         try:
             found = literal_calls(code, self._namespace)[:_CALLS_MAX]
         except Exception:  # what user code has put in the place of something that this needs

@@ -10,7 +10,6 @@ from _thread import allocate_lock
 from _thread import get_ident as _get_ident
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .arguments import encode_arguments
 from .channel import Channel
@@ -18,20 +17,23 @@ from .frames import Frame, encode
 from .interrupts import Interrupts
 from .results import MCPError, answer
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
+    from typing import Any
 
 _MAIN_THREAD = _get_ident()
 _CALLS_PER_WORKER_BITS = 32
 _NAMES_MAX = 5
 
 
-class Server(NamedTuple):
+class Server:
     """A server of the current run."""
 
-    name: str
-    alias: str
-    description: str
+    def __init__(self, name: str, alias: str, description: str) -> None:
+        self.name = name
+        self.alias = alias
+        self.description = description
 
 
 class _Waiter:

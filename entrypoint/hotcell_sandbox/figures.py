@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
 
 from .after_import import AfterImport
 from .images import IMAGES
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
 
 _DPI = 100
 

@@ -11,10 +11,10 @@ import sys
 from _socket import SCM_RIGHTS, SOL_SOCKET, socket
 from mmap import PAGESIZE, mmap
 from signal import SIGKILL
-from typing import TYPE_CHECKING
 
 from . import kernel
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType

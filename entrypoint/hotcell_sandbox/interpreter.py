@@ -14,13 +14,10 @@ from _thread import _count as _count_threads
 from _thread import stack_size
 from signal import ITIMER_REAL, setitimer
 from types import CodeType, CoroutineType, ModuleType
-from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from mcp import runtime
 
-from .bindings import bound_names
-from .bindings import lines as bound_lines
 from .call_check import CallCheck
 from .calls import Calls, Server
 from .effects import may_change
@@ -30,16 +27,16 @@ from .frames import Frame
 from .images import IMAGES
 from .interrupts import Interrupts
 from .output_record import OutputRecord
-from .pictures import show_value
 from .proxies import Proxies
 from .report import Sources, error_report
 from .results import InvalidCallError
 from .saved_tools import SavedTools
 from .streams import Streams
-from .values import shown
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import Task
+    from typing import Any
 
     from .event_loop import EventLoop
 
@@ -53,6 +50,11 @@ _RECURSION_LIMIT = sys.getrecursionlimit()
 _compile, _getpid, _exit = compile, os.getpid, os._exit
 _enumerate_threads = threading.enumerate
 _main_thread = threading.main_thread()
+
+
+def load_the_rest() -> None:
+    """What is imported at need otherwise: a first run that comes at once does not wait for what it may not use."""
+    from . import bindings, event_loop, literal_calls, pictures, search_results, stubs  # noqa: F401
 
 
 class Interpreter:
@@ -84,6 +86,11 @@ class Interpreter:
         self._modules = dict(sys.modules)
         self._builtins = dict(vars(builtins))
         self._importers = list(sys.meta_path)
+
+    def prepare(self) -> None:
+        """All that a run may need, while nobody waits."""
+        load_the_rest()
+        self.event_loop()
 
     def event_loop(self) -> EventLoop:
         if self._event_loop is None:
@@ -181,14 +188,18 @@ class Interpreter:
             value = None
             for part in parts:
                 value = eval(part, self._namespace)
+        if value is None and not names:
+            return None, []
+        from . import bindings, pictures, values  # at need: a first run that only prints does not wait for them
+
         if value is None:
-            return None, bound_lines(names, self._namespace) if names else []
+            return None, bindings.lines(names, self._namespace)
         self._namespace["_"] = value
         self.changed = True
         if isinstance(value, CoroutineType) and not self._calls.unsent:
             notes.append("the last expression is a coroutine that was not awaited: put `await` before it")
-        show_value(value)
-        return shown(value), []
+        pictures.show_value(value)
+        return values.shown(value), []
 
     def _compiled(self, code: str, name: str) -> tuple[list[CodeType], list[str]]:
         """The statements, and the last one by itself if it is an expression whose value is shown; else the names that
@@ -209,6 +220,10 @@ class Interpreter:
         if body:
             statements = ast.Module(body, type_ignores=[])
             parts.insert(0, _compile(statements, name, "exec", _FLAGS, dont_inherit=True))
+        if isinstance(last, ast.Expr):
+            return parts, []
+        from .bindings import bound_names
+
         return parts, bound_names(tree.body, code)
 
     async def _execute_async(self, parts: list[CodeType]) -> object:
@@ -226,6 +241,8 @@ class Interpreter:
             case SystemExit(code=int(status)):
                 return {"outcome": "exited", "exit_code": status & 0xFF}
             case SystemExit(code=text):
+                from .values import shown
+
                 self._streams.write_error(f"{text if isinstance(text, str) else shown(text)}\n")
                 return {"outcome": "exited", "exit_code": 1}
             case KeyboardInterrupt():

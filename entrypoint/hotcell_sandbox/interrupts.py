@@ -12,10 +12,11 @@ import os
 from _signal import SIG_UNBLOCK, SIGINT, pthread_sigmask, signal  # type: ignore[import-not-found]
 from _thread import get_ident
 from types import CodeType, FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import Task
+    from typing import Any
 
 OURS = "<hotcell>/"
 LIBRARY = os.path.dirname(os.__file__)

@@ -9,7 +9,10 @@ from __future__ import annotations
 from _signal import ITIMER_REAL, SIG_DFL, SIGALRM, getitimer, getsignal, setitimer, signal  # type: ignore[import-not-found]
 from _thread import get_ident
 from collections.abc import Callable
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 _MAIN_THREAD = get_ident()
 

@@ -10,7 +10,6 @@ import signal
 from _socket import AF_UNIX, SOCK_STREAM, socketpair
 from select import POLLIN, poll
 from time import monotonic
-from typing import NamedTuple
 
 from . import kernel
 from .frames import LineSplitter
@@ -81,14 +80,15 @@ class Worker:
             os.close(fd)
 
 
-class Ends(NamedTuple):
+class Ends:
     """What a worker has of its beginning: its socket for frames, that over which copies are woken, the slate, and what
     runs have written."""
 
-    frames: int
-    spare: int
-    slate: Slate
-    record: OutputRecord
+    def __init__(self, frames: int, spare: int, slate: Slate, record: OutputRecord) -> None:
+        self.frames = frames
+        self.spare = spare
+        self.slate = slate
+        self.record = record
 
 
 def pair() -> tuple[int, int]:

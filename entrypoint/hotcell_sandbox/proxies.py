@@ -10,14 +10,14 @@ import sys
 from _frozen_importlib import ModuleSpec
 from collections.abc import Coroutine, Iterable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from .calls import Calls, Server
 from .results import MCPError
-from .stubs import documentation, signature
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from inspect import Signature
+    from typing import Any
 
 _PACKAGE = "mcp.servers."
 _UNKNOWN = "async def tool(**arguments: Any) -> Any: ..."
@@ -44,6 +44,8 @@ class ToolFunction:
     @property
     def __doc__(self) -> str:  # type: ignore[override]
         """All that is known of the tool, or why that cannot be had: asked for when it is looked at."""
+        from .stubs import documentation
+
         try:
             return documentation(self._stub())
         except MCPError as error:
@@ -51,6 +53,8 @@ class ToolFunction:
 
     @property
     def __signature__(self) -> Signature:
+        from .stubs import signature
+
         try:
             return signature(self._stub())
         except MCPError:  # what is wrong is said by whoever calls it
@@ -128,7 +132,7 @@ class Proxies:
         self._calls = calls
         self._namespace = namespace
         self._table = ServerTable()
-        self._modules: dict[Server, ServerModule] = {}
+        self._modules: dict[tuple[str, str, str], ServerModule] = {}
         # Those of the run, by alias.
         self._offered: dict[str, ServerModule] = {}
         self._package = vars(sys.modules["mcp.servers"])
@@ -139,11 +143,14 @@ class Proxies:
     def offer(self, servers: list[Server]) -> dict[str, Server]:
         """Makes those of a run available, by name."""
         self._table.clear()
+        offered: dict[str, ServerModule] = {}
         for server in servers:
-            if server not in self._modules:
-                self._modules[server] = ServerModule(self._calls, server)
-            self._table[server.name] = self._namespace[f"mcp_{server.alias}"] = self._modules[server]
-        self._offer_modules({server.alias: self._modules[server] for server in servers})
+            what = (server.name, server.alias, server.description)
+            module = self._modules.get(what)
+            if module is None:
+                module = self._modules[what] = ServerModule(self._calls, server)
+            self._table[server.name] = self._namespace[f"mcp_{server.alias}"] = offered[server.alias] = module
+        self._offer_modules(offered)
         self._namespace["mcp_servers"] = self._table
         self._namespace["LOADED_MCP_SERVERS"] = tuple(self._table)
         for name, thing in self._lasting.items():

@@ -11,7 +11,7 @@ from traceback import TracebackException
 from types import TracebackType
 
 from .interrupts import ASYNCIO, LIBRARY, OURS
-from .values import cut
+from .text import cut
 
 MESSAGE_CHARACTERS_MAX = 16_000
 TRACEBACK_CHARACTERS_MAX = 64_000

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from binascii import a2b_base64
 from json.decoder import JSONDecoder
-from typing import Any
 
 from .frames import DEPTH_MAX, Frame, deeper_than
 from .images import IMAGES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _MIME_TYPE_CHARACTERS_MAX = 100
 INVALID = "invalid_arguments"
@@ -51,11 +54,11 @@ class ToolError(MCPError):
         self.raw = raw
 
 
-class DictResult(dict[str, Any]):
+class DictResult(dict[str, "Any"]):
     raw: Any = None
 
 
-class ListResult(list[Any]):
+class ListResult(list["Any"]):
     raw: Any = None
 
 

@@ -10,11 +10,14 @@ import builtins
 from collections.abc import Callable, Iterable
 from textwrap import dedent
 from types import CodeType
-from typing import Any
 
 from .calls import Calls
 from .report import Sources, error_report
 from .results import MCPError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _walk = ast.walk
 

@@ -6,10 +6,11 @@ It does not ask for stubs, and keeps none.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from inspect import Signature
+    from typing import Any
 
 _parse, _literal_eval = ast.parse, ast.literal_eval
 

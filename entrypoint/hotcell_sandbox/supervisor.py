@@ -152,7 +152,9 @@ class Supervisor:
         elif not self.preloaded:
             # What a worker imports: the first worker does not wait for it, its successors have it.
             self.preloaded = True
-            from . import event_loop, interpreter  # noqa: F401
+            from .interpreter import load_the_rest
+
+            load_the_rest()
 
     def ready(self, fd: int) -> None:
         worker = self.worker

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import sys
 from itertools import islice
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _COLUMNS_MAX = 12
 _NAME_CHARACTERS_MAX = 40

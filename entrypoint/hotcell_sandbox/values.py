@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
 
 from .patience import TooSlow, within
 from .tables import summary, table
+from .text import cut
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 CHARACTERS_MAX = 4_000
 _WIDTH = 100
@@ -45,15 +49,6 @@ def shown(value: object) -> str:
 def in_one_line(value: object, characters_max: int) -> str:
     """As much of the value as fits, without line breaks."""
     return guarded(value, lambda: _in_one_line(value, characters_max))
-
-
-def cut(text: str, characters_max: int) -> str:
-    """Head and tail, which of tracebacks and reprs say the most."""
-    if len(text) <= characters_max:
-        return text
-    mark = f" ... {len(text) - characters_max + 40:,} characters cut ... "
-    room = max(characters_max - len(mark), 2)
-    return text[: room * 2 // 3] + mark + text[len(text) - room // 3 :]
 
 
 def guarded(value: object, make: Callable[[], str]) -> str:

@@ -92,7 +92,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
 
     quiet = not channel.has_input(_QUIET_MS)
     if quiet:
-        interpreter.event_loop()
+        interpreter.prepare()
     # What is here now stays; a collection need not look at it.
     gc.freeze()
     if quiet:

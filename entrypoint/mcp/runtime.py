@@ -8,14 +8,17 @@ last_output, show. Their _sync twins are the same, so that no caller needs to kn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from hotcell_sandbox.calls import Calls
 from hotcell_sandbox.output_record import OutputRecord
-from hotcell_sandbox.pictures import show
 from hotcell_sandbox.results import Blob, InvalidCallError, MCPError, ToolError
 from hotcell_sandbox.saved_tools import source_of
-from hotcell_sandbox.search_results import SearchResults
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hotcell_sandbox.search_results import SearchResults
 
 __all__ = [
     "Blob",
@@ -131,7 +134,7 @@ async def search_tool_docs(
     An empty query lists all. detail: signature, summary or full; group_by: "server". The next page: offset=8, 16, ...
     """
     asked = _search(query, limit, detail, offset, group_by, servers)
-    return SearchResults(await _ask_async("search_tool_docs", **asked), query, group_by is not None)
+    return _found(await _ask_async("search_tool_docs", **asked), query, group_by)
 
 
 def search_tool_docs_sync(
@@ -144,7 +147,7 @@ def search_tool_docs_sync(
 ) -> SearchResults:
     """search_tool_docs without await."""
     asked = _search(query, limit, detail, offset, group_by, servers)
-    return SearchResults(_ask("search_tool_docs", **asked), query, group_by is not None)
+    return _found(_ask("search_tool_docs", **asked), query, group_by)
 
 
 def describe_server(name: str) -> dict[str, Any]:
@@ -169,6 +172,13 @@ def save_tool(func: Callable[..., Any]) -> str:
     return str(_ask("save_tool", name=func.__name__, source=source))
 
 
+def show(thing: object) -> None:
+    """Shows an image, a figure, or anything that draws itself, as an image of the reply; else prints it."""
+    from hotcell_sandbox.pictures import show
+
+    show(thing)
+
+
 discovered_servers_sync = discovered_servers
 describe_server_sync = describe_server
 last_output_sync = last_output
@@ -183,6 +193,12 @@ def _search(
 ) -> dict[str, Any]:
     named = [servers] if isinstance(servers, str) else None if servers is None else list(servers)
     return {"query": query, "limit": limit, "detail": detail, "offset": offset, "group_by": group_by, "servers": named}
+
+
+def _found(answer: dict[str, Any], query: str, group_by: str | None) -> SearchResults:
+    from hotcell_sandbox.search_results import SearchResults  # at need: a first run waits for what is imported above
+
+    return SearchResults(answer, query, group_by is not None)
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:

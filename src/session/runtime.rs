@@ -59,6 +59,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/stubs.py",
         "hotcell_sandbox/supervisor.py",
         "hotcell_sandbox/tables.py",
+        "hotcell_sandbox/text.py",
         "hotcell_sandbox/values.py",
         "hotcell_sandbox/worker.py",
         "mcp/__init__.py",

@@ -1,0 +1,12 @@
+"""Long text made short."""
+
+from __future__ import annotations
+
+
+def cut(text: str, characters_max: int) -> str:
+    """Head and tail, which of tracebacks and reprs say the most."""
+    if len(text) <= characters_max:
+        return text
+    mark = f" ... {len(text) - characters_max + 40:,} characters cut ... "
+    room = max(characters_max - len(mark), 2)
+    return text[: room * 2 // 3] + mark + text[len(text) - room // 3 :]
