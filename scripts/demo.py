@@ -30,6 +30,15 @@ SALES = REPOSITORY / "tests" / "fixtures" / "demo" / "sales.csv"
 ANSWER_S = 120.0
 PNG = b"\x89PNG\r\n\x1a\n"
 
+FIND = """\
+print(runtime.search_tool_docs_sync("what a text file says", limit=3))
+"""
+
+WRONG = """\
+print("about to read")
+answer = await mcp_demo_files.read_text_file(file={path!r}, head="2")
+"""
+
 READ_AND_DRAW = """\
 import io
 import pandas as pd
@@ -118,6 +127,16 @@ def session(client: Client, data: Path, chart: Path) -> None:
     listed, took = client.request("tools/list", {})
     say(f"tools/list ({took}):", listed["tools"][0]["description"])
 
+    text, _ = run(client, FIND)
+    patience = time.monotonic() + ANSWER_S
+    while "not searched yet" in text and time.monotonic() < patience:
+        time.sleep(1)  # as a model takes to ask again: no server was ever asked for its tools
+        text, _ = run(client, FIND)
+    check("mcp_demo_files.read_text_file(*, path: str" in text, "the tool that reads files was not found")
+    text, _ = run(client, WRONG.format(path=str(data / "sales.csv")), succeeds=False)
+    is_refused = "unknown parameter 'file'" in text and "about to read" not in text.splitlines()
+    check(is_refused, "the wrong call was not refused before the run began")
+
     text, images = run(client, READ_AND_DRAW.format(path=str(data / "sales.csv")))
     lines = text.splitlines()
     check(lines[0] == f"{rows} rows", f"{rows} rows were expected, not {lines[0]!r}")
@@ -167,14 +186,14 @@ def expected() -> tuple[dict[str, float], str, int]:
     return dict(by_region), max(by_product, key=lambda product: by_product[product]), rows
 
 
-def run(client: Client, code: str) -> tuple[str, list[bytes]]:
+def run(client: Client, code: str, succeeds: bool = True) -> tuple[str, list[bytes]]:
     say("run_python:", code)
     result, took = client.request("tools/call", {"name": "run_python", "arguments": {"code": code, "timeout": 60}})
     text = "".join(block["text"] for block in result["content"] if block["type"] == "text")
     images = [base64.b64decode(block["data"]) for block in result["content"] if block["type"] == "image"]
     say(f"reply ({took}):", text)
-    if result.get("isError"):
-        raise DemoError("the run did not succeed; its reply is above")
+    if bool(result.get("isError")) == succeeds:
+        raise DemoError(f"the run {'did not succeed' if succeeds else 'succeeded'}; its reply is above")
     return text, images
 
 

@@ -66,9 +66,12 @@ pub struct Limits {
     pub tools_per_server_max: usize,
     /// Servers that are asked for their tools at once, when nothing is known of them.
     pub servers_indexed_at_once_max: usize,
-    /// How long a search waits for servers that are being asked, when no server's tools are known.
+    /// How long a search waits for servers that are being asked, when no server's tools are known; and code for the servers
+    /// that it calls.
     pub first_index: Duration,
-    /// The same for a list of all servers' tools, when some are not known.
+    /// How much longer it waits for the others, once some are known.
+    pub further_index: Duration,
+    /// How long a list of all servers' tools waits for those that are not known.
     pub first_listing: Duration,
     /// Largest file of one server's tools that is kept, in bytes.
     pub catalog_entry_bytes_max: usize,
@@ -147,6 +150,7 @@ impl Default for Limits {
             tools_per_server_max: 10_000,
             servers_indexed_at_once_max: 8,
             first_index: Duration::from_secs(3),
+            further_index: Duration::from_millis(250),
             first_listing: Duration::from_secs(10),
             catalog_entry_bytes_max: 8 * MIB,
             catalog_entries_max: 2_000,

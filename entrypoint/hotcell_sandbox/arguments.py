@@ -6,9 +6,11 @@ It does not know any tool's schema: the bridge checks that.
 from __future__ import annotations
 
 import math
+from binascii import b2a_base64
 from json.encoder import JSONEncoder
 
 from .frames import DEPTH_MAX, deeper_than
+from .results import Blob
 
 ARGUMENTS_BYTES_MAX = 8 << 20
 # The frame itself is one level of the nesting that the protocol allows.
@@ -29,14 +31,16 @@ def encode_arguments(arguments: object) -> bytes:
     return encoded
 
 
-def _scalar(value: object) -> object:
-    """numpy's scalars are no Python numbers but hold one."""
+def _plain(value: object) -> object:
+    """What a result held goes on as MCP has it, base64; numpy's scalars are no Python numbers but hold one."""
+    if isinstance(value, Blob):
+        return b2a_base64(value.data, newline=False).decode()
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         return value.item()  # type: ignore[attr-defined]
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-_dumps = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_scalar).encode
+_dumps = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode
 
 
 def _explain(value: object, path: str, depth: int, parents: dict[int, str]) -> None:
@@ -61,7 +65,7 @@ def _explain(value: object, path: str, depth: int, parents: dict[int, str]) -> N
             raise ValueError(f"{path} is {value}, which JSON cannot hold; send None or a string")
     elif isinstance(value, str):
         _check_text(value, path)
-    elif value is not None and not isinstance(value, int):
+    elif value is not None and not isinstance(value, int | Blob):
         if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
             return
         raise TypeError(f"{path} is {type(value).__name__}, which JSON cannot hold{_remedy(value)}")

@@ -40,7 +40,14 @@ class CallCheck:
         if not found:
             return
         asked = [
-            {"server": call.server, "tool": call.tool, "names": call.names, "by_place": call.by_place} for call in found
+            {
+                "server": call.server,
+                "tool": call.tool,
+                "names": call.names,
+                "by_place": call.by_place,
+                "is_certain": not (call.is_conditional or call.is_in_function),
+            }
+            for call in found
         ]
         try:
             faults = self._calls.call_sync(None, "check_calls", {"calls": asked})

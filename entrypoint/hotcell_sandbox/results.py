@@ -67,7 +67,7 @@ class StrResult(str):
 
 
 class Blob:
-    """Binary content of a result: an image, audio or an embedded resource."""
+    """Binary content of a result: an image, audio or an embedded resource. As an argument of a call it is base64."""
 
     __module__ = "mcp.runtime"
 

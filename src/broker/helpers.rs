@@ -31,7 +31,7 @@ impl Broker {
                 catalog::loaded_server_metadata(&self.all_listed(call, cancel).await)
             }
             "capability_summary" => json!(catalog::capability_summary(&self.catalog().scoped(call.scope))),
-            "check_calls" => self.check_calls(call)?,
+            "check_calls" => self.check_calls(call, cancel).await?,
             "save_tool" => self.save_tool(call)?,
             "saved_tools" => self.saved_tools()?,
             unknown => {

@@ -74,11 +74,31 @@ impl Indexing {
         deadline: Instant,
         cancel: &CancellationToken,
     ) {
+        self.wait(servers, deadline, cancel, || false).await;
+    }
+
+    /// The same, but no longer than until the tools of one of them are known.
+    pub(super) async fn some_known(
+        &self,
+        servers: &[ServerName],
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) {
+        self.wait(servers, deadline, cancel, || self.knowledge.unlisted(servers).len() < servers.len()).await;
+    }
+
+    async fn wait(
+        &self,
+        servers: &[ServerName],
+        deadline: Instant,
+        cancel: &CancellationToken,
+        is_enough: impl Fn() -> bool,
+    ) {
         // Those that failed before are not waited for again.
         let first = self.knowledge.unasked(servers);
         let mut watched = self.under_way.subscribe();
-        let settled =
-            watched.wait_for(|under_way| !first.iter().any(|(server, _)| under_way.contains(server)));
+        let settled = watched
+            .wait_for(|under_way| !first.iter().any(|(server, _)| under_way.contains(server)) || is_enough());
         tokio::select! {
             // An error would say that the sender has gone, which is this.
             _ = settled => {}
@@ -245,7 +265,7 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_beyond_the_deadline_for_a_cancelled_run_or_for_servers_that_failed_before() {
         let dir = tempfile::tempdir().unwrap();
-        let names = names(1);
+        let names = names(2);
         let none_at_once = indexing(&dir.path().join("log"), &names, 0);
         none_at_once.begin(&names).await;
         let (now, never) = (Instant::now(), Instant::now() + Duration::from_secs(3_600));
@@ -253,6 +273,9 @@ mod tests {
         let cancelled = CancellationToken::new();
         cancelled.cancel();
         none_at_once.settled(&names, never, &cancelled).await;
+        none_at_once.some_known(&names, Instant::now(), &CancellationToken::new()).await;
+        none_at_once.knowledge.learn(&names[1], &key("s01"), &Arc::from([]));
+        none_at_once.some_known(&names, never, &CancellationToken::new()).await;
         none_at_once.knowledge.learn_failure(&names[0], &key("s00"), "exited 1");
         none_at_once.settled(&names, never, &CancellationToken::new()).await;
         assert_eq!(none_at_once.under_way(&names), names);

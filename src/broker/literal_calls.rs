@@ -1,12 +1,18 @@
 //! Looks at the calls that stand in code before any of it runs: which of them cannot succeed, and why.
 //!
-//! It starts no server and waits for none: of one whose tools are not known now, nothing is said.
+//! It starts the servers that the code is sure to call, all at once. Of one whose tools are not known then, nothing is said.
 
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::answer::{Broker, Call};
 use crate::catalog::{self, Given, ServerTools, UnknownTool};
+use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::text;
 
@@ -24,23 +30,49 @@ struct LiteralCall {
     /// Whether some argument is given without a name.
     #[serde(default)]
     by_place: bool,
+    /// Whether the code comes to it unless something before it fails.
+    #[serde(default)]
+    is_certain: bool,
 }
 
 impl Broker {
     /// For each call the fault that it would end in, or nothing.
-    pub(super) fn check_calls(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+    pub(super) async fn check_calls(
+        &self,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Value, ToolFault> {
         #[derive(Deserialize)]
         struct Arguments {
             calls: Vec<LiteralCall>,
         }
         let Arguments { calls } = self.read(call)?;
         let calls = &calls[..calls.len().min(CALLS_MAX)];
+        self.start_called(calls, call, cancel).await;
         let fault = |(at, literal): (usize, &LiteralCall)| {
             let is_first = calls[..at].iter().all(|earlier| earlier.server != literal.server);
             self.certain_fault(literal, is_first, call.scope).err()
         };
         let faults: Vec<Option<ToolFault>> = calls.iter().enumerate().map(fault).collect();
         serde_json::to_value(faults).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
+    }
+
+    /// Starts the servers of calls that are certain. One that takes long is left to the call itself.
+    async fn start_called(&self, calls: &[LiteralCall], call: &Call<'_>, cancel: &CancellationToken) {
+        let certain = calls.iter().filter(|literal| literal.is_certain);
+        let servers: BTreeSet<ServerName> = certain
+            .filter_map(|literal| self.admitted(&literal.server, call.scope).ok())
+            .filter(|server| !self.knows_tools_of(server))
+            .collect();
+        let starting = servers.iter().map(|server| async move {
+            if let Err(error) = self.connected(server, call.deadline, cancel).await {
+                tracing::debug!(%server, %error, "a server that code calls was not started ahead of it");
+            }
+        });
+        let deadline = call.deadline.min(Instant::now() + self.limits.first_index);
+        if tokio::time::timeout_at(deadline, join_all(starting)).await.is_err() {
+            tracing::debug!("code begins before all the servers that it calls have started");
+        }
     }
 
     /// The fault; `is_first` of the calls of its server.

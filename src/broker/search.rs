@@ -1,6 +1,7 @@
 //! `search_tool_docs`: which tools fit, and which servers could not be looked at.
 //!
-//! It ranks nothing itself, and never waits for a server while there is something to answer from.
+//! It ranks nothing itself. It waits for servers that were never asked before: shortly while there is something to answer
+//! from.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -63,10 +64,10 @@ impl Broker {
         };
         let names = self.server_names(&scope);
         self.indexing.begin(&names).await;
-        if !knows_tools(&self.catalog().scoped(&scope)) {
-            let deadline = call.deadline.min(Instant::now() + self.limits.first_index);
-            self.indexing.settled(&names, deadline, cancel).await;
-        }
+        let deadline = call.deadline.min(Instant::now() + self.limits.first_index);
+        self.indexing.some_known(&names, deadline, cancel).await;
+        let deadline = deadline.min(Instant::now() + self.limits.further_index);
+        self.indexing.settled(&names, deadline, cancel).await;
         // Before the catalog: what ends in between is found.
         let under_way = self.indexing.under_way(&names);
         let catalog = self.catalog().scoped(&scope);
@@ -120,10 +121,6 @@ fn is_grouped(group_by: Option<&str>) -> Result<bool, ToolFault> {
                 .hint("group_by=\"server\", or leave it out"))
         }
     }
-}
-
-fn knows_tools(catalog: &Catalog) -> bool {
-    catalog.servers().iter().any(|server| matches!(server.tools, Tools::Listed(_)))
 }
 
 fn shown(hit: &SearchHit, detail: Detail, is_grouped: bool, shapes: &Shapes) -> Value {

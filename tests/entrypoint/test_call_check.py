@@ -74,6 +74,12 @@ def test_names_of_earlier_runs_are_known(sandbox: Sandbox) -> None:
     assert found(sandbox, code) == [("fs", "read", ["p"]), ("git-hub", "search", ["q"]), ("fs", "read", [])]
 
 
+def test_calls_that_code_may_not_come_to_are_not_certain(sandbox: Sandbox) -> None:
+    code = "mcp_fs.a.sync()\nif 1:\n  mcp_fs.b.sync()\ndef f():\n  mcp_fs.c.sync()\nf()"
+    certain = {call["tool"]: call["is_certain"] for call in asked(sandbox, code)}
+    assert certain == {"a": True, "b": False, "c": False}
+
+
 def test_names_that_are_not_known_are_not_told(sandbox: Sandbox) -> None:
     forms = [
         "mcp_fs.t.sync(x=1, **a)",

@@ -81,6 +81,21 @@ def image(data: bytes, mime_type: str = "image/png") -> Frame:
     return {"content": [block]}
 
 
+def test_binary_result_goes_on_as_an_argument_without_being_seen(sandbox: Sandbox) -> None:
+    calls: list[Frame] = []
+
+    def on_call(call: Frame) -> Frame:
+        calls.append(call)
+        return image(b"PPP") if call["tool"] == "get" else text("kept")
+
+    code = "picture = await mcp_a.get()\nawait mcp_a.put(content=picture, parts=[{'body': picture}])"
+    done = sandbox.run(code, ("a",), on_call)
+    assert (done["value"], done["images"]) == ("'kept'", [])
+    assert calls[1]["arguments"] == {"content": "UFBQ", "parts": [{"body": "UFBQ"}]}
+    deep = "nested = picture\nfor _ in range(200): nested = [nested]\nawait mcp_a.put(content=nested)"
+    assert "nesting > 128" in sandbox.run(deep, ("a",), on_call)["error"]["message"]
+
+
 def test_shown_image_is_among_those_of_the_run_that_shows_it(sandbox: Sandbox) -> None:
     done = sandbox.run("kept = mcp_a.t.sync()\nkept.show()", ("a",), lambda call: image(b"PPP", "image/webp"))
     assert (done["value"], done["images"]) == (None, [{"mime_type": "image/webp", "base64": "UFBQ"}])
