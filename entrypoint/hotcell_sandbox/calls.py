@@ -27,13 +27,25 @@ _CALLS_PER_WORKER_BITS = 32
 _NAMES_MAX = 5
 
 
-class Server:
-    """A server of the current run."""
+class Server(tuple[str, str, str]):
+    """A server of the current run: a tuple, which nobody can make another server of."""
 
-    def __init__(self, name: str, alias: str, description: str) -> None:
-        self.name = name
-        self.alias = alias
-        self.description = description
+    __slots__ = ()
+
+    def __new__(cls, name: str, alias: str, description: str) -> Server:
+        return super().__new__(cls, (name, alias, description))
+
+    @property
+    def name(self) -> str:
+        return self[0]
+
+    @property
+    def alias(self) -> str:
+        return self[1]
+
+    @property
+    def description(self) -> str:
+        return self[2]
 
 
 class _Waiter:

@@ -132,7 +132,7 @@ class Proxies:
         self._calls = calls
         self._namespace = namespace
         self._table = ServerTable()
-        self._modules: dict[tuple[str, str, str], ServerModule] = {}
+        self._modules: dict[Server, ServerModule] = {}
         # Those of the run, by alias.
         self._offered: dict[str, ServerModule] = {}
         self._package = vars(sys.modules["mcp.servers"])
@@ -145,10 +145,9 @@ class Proxies:
         self._table.clear()
         offered: dict[str, ServerModule] = {}
         for server in servers:
-            what = (server.name, server.alias, server.description)
-            module = self._modules.get(what)
+            module = self._modules.get(server)
             if module is None:
-                module = self._modules[what] = ServerModule(self._calls, server)
+                module = self._modules[server] = ServerModule(self._calls, server)
             self._table[server.name] = self._namespace[f"mcp_{server.alias}"] = offered[server.alias] = module
         self._offer_modules(offered)
         self._namespace["mcp_servers"] = self._table

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::future::join_all;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -57,21 +58,26 @@ impl Broker {
         serde_json::to_value(faults).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
     }
 
-    /// Starts the servers of calls that are certain. One that takes long is left to the call itself.
+    /// Starts the servers of calls that are certain. One that takes longer than others is left to the call itself.
     async fn start_called(&self, calls: &[LiteralCall], call: &Call<'_>, cancel: &CancellationToken) {
         let certain = calls.iter().filter(|literal| literal.is_certain);
-        let servers: BTreeSet<ServerName> = certain
-            .filter_map(|literal| self.admitted(&literal.server, call.scope).ok())
-            .filter(|server| !self.knows_tools_of(server))
-            .collect();
-        let starting = servers.iter().map(|server| async move {
-            if let Err(error) = self.connected(server, call.deadline, cancel).await {
-                tracing::debug!(%server, %error, "a server that code calls was not started ahead of it");
+        let servers: BTreeSet<ServerName> =
+            certain.filter_map(|literal| self.admitted(&literal.server, call.scope).ok()).collect();
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            servers.into_iter().partition(|server| self.knows_tools_of(server));
+        let starting = |server: ServerName| async move {
+            let started = self.connected(&server, call.deadline, cancel).await;
+            started
+                .inspect_err(|error| tracing::debug!(%server, %error, "not started ahead of its call"))
+                .is_ok()
+        };
+        let mut starting: FuturesUnordered<_> = unknown.into_iter().map(starting).collect();
+        let patience = if known.is_empty() { self.limits.first_index } else { self.limits.further_index };
+        let mut deadline = call.deadline.min(Instant::now() + patience);
+        while let Ok(Some(is_there)) = tokio::time::timeout_at(deadline, starting.next()).await {
+            if is_there {
+                deadline = deadline.min(Instant::now() + self.limits.further_index);
             }
-        });
-        let deadline = call.deadline.min(Instant::now() + self.limits.first_index);
-        if tokio::time::timeout_at(deadline, join_all(starting)).await.is_err() {
-            tracing::debug!("code begins before all the servers that it calls have started");
         }
     }
 
