@@ -22,6 +22,7 @@ pub mod guard;
 pub mod jsonrpc;
 pub mod limits;
 pub mod names;
+pub mod policy;
 pub mod protocol;
 pub mod render;
 pub mod run;

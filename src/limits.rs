@@ -69,7 +69,9 @@ pub struct Limits {
     /// How long a search waits for servers that are being asked, when no server's tools are known; and code for the servers
     /// that it calls.
     pub first_index: Duration,
-    /// How much longer it waits for the others, once some are known.
+    /// How long a call waits for a human who has to be asked.
+    pub approval: Duration,
+    /// How much longer they wait for the others, once some are known.
     pub further_index: Duration,
     /// How long a list of all servers' tools waits for those that are not known.
     pub first_listing: Duration,
@@ -150,6 +152,7 @@ impl Default for Limits {
             tools_per_server_max: 10_000,
             servers_indexed_at_once_max: 8,
             first_index: Duration::from_secs(3),
+            approval: Duration::from_secs(600),
             further_index: Duration::from_millis(250),
             first_listing: Duration::from_secs(10),
             catalog_entry_bytes_max: 8 * MIB,

@@ -335,6 +335,7 @@ pub enum FaultCode {
     Cancelled,
     TooLarge,
     InvalidArguments,
+    Denied,
     NotRunning,
     Busy,
     SandboxUnavailable,

@@ -44,7 +44,8 @@ pub(super) async fn run(config: Config, files: ServerFiles, arguments: cli::Run)
     };
     let rooms = Rooms::build(&config, files);
     let (progress, _unheard) = mpsc::channel(1);
-    let asked = RunAsked { request, cancel: CancellationToken::new(), progress, output: None };
+    let (cancel, nobody) = (CancellationToken::new(), mpsc::channel(1).0);
+    let asked = RunAsked { request, cancel, progress, output: None, questions: nobody };
     let code = tokio::select! {
         report = rooms.session.run(asked) => match report {
             Ok(report) => print(&report),

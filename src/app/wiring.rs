@@ -6,6 +6,7 @@ use crate::broker::{Broker, Folders, Roster};
 use crate::config::{Config, EngineChoice, LearnShapes, Rollback, ServerFiles};
 use crate::engine::{Choice, Places};
 use crate::guard::{Guardian, Mark};
+use crate::policy::Policy;
 use crate::session::{SandboxSettings, Session};
 use crate::upstream::Upstream;
 
@@ -38,7 +39,13 @@ impl Rooms {
             learned: (config.learn_shapes == LearnShapes::On).then(|| config.state_dir.join("learned")),
             catalog: config.cache_dir.as_ref().map(|dir| dir.join("catalog")),
         };
-        let broker = Arc::new(Broker::new(roster, Arc::clone(&upstream), folders, Arc::clone(&limits)));
+        let broker = Arc::new(Broker::new(
+            roster,
+            Arc::clone(&upstream),
+            folders,
+            Policy::default(),
+            Arc::clone(&limits),
+        ));
         let settings = sandbox_settings(config, mark);
         let guardian = settings.guardian.clone();
         let session = Session::start(settings, Arc::clone(&broker), limits, config.idle_stop);
@@ -135,6 +142,7 @@ mod tests {
             cancel: CancellationToken::new(),
             progress: mpsc::channel(1).0,
             output: None,
+            questions: mpsc::channel(1).0,
         };
         rooms.session.run(asked).await
     }

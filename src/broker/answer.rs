@@ -9,8 +9,10 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::Admission;
 use super::arguments;
 use super::catalog_cache::CatalogCache;
+use super::human::Human;
 use super::indexing::Indexing;
 use super::knowledge::{Knowledge, Taken};
 use super::learned::Learned;
@@ -19,6 +21,7 @@ use super::saved_tools::SavedTools;
 use crate::catalog::{self, Answered, Catalog, Tool};
 use crate::limits::Limits;
 use crate::names::ServerName;
+use crate::policy::{Called, Policy};
 use crate::protocol::RunServer;
 use crate::run::{Calls, FaultCode, ServerScope, ToolEffect, ToolFault};
 use crate::text;
@@ -36,6 +39,8 @@ pub struct Call<'a> {
     pub arguments: Box<RawValue>,
     /// When the run's time is over.
     pub deadline: Instant,
+    /// Who is asked where the policy says so.
+    pub human: &'a Human,
 }
 
 /// What is sent back to the code.
@@ -67,6 +72,7 @@ pub struct Broker {
     pub(super) limits: Arc<Limits>,
     pub(super) indexing: Indexing,
     knowledge: Arc<Knowledge>,
+    admission: Admission,
     /// Over which the servers' lists of tools came that the catalog holds.
     connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
 }
@@ -77,7 +83,14 @@ const FAILURE_CHARS_MAX: usize = 2_000;
 impl Broker {
     /// A broker for the servers of the roster.
     #[must_use]
-    pub fn new(roster: Roster, upstream: Arc<Upstream>, folders: Folders, limits: Arc<Limits>) -> Self {
+    pub fn new(
+        roster: Roster,
+        upstream: Arc<Upstream>,
+        folders: Folders,
+        policy: Policy,
+        limits: Arc<Limits>,
+    ) -> Self {
+        let admission = Admission::new(policy, &limits);
         let saved = SavedTools::new(folders.saved_tools, &limits);
         let learned = Learned::new(folders.learned, &limits);
         let cache = folders.catalog.map(|dir| CatalogCache::new(dir, &limits));
@@ -85,7 +98,7 @@ impl Broker {
             Arc::new(Knowledge::new(roster.catalog(&limits), roster.keys(), cache, Arc::clone(&limits)));
         let indexing = Indexing::new(Arc::clone(&knowledge), Arc::clone(&upstream), &limits);
         let connections = Mutex::default();
-        Self { roster, upstream, saved, learned, limits, indexing, knowledge, connections }
+        Self { roster, upstream, saved, learned, limits, indexing, knowledge, admission, connections }
     }
 
     /// Ends what goes on in the background.
@@ -102,6 +115,7 @@ impl Broker {
     /// A run begins: from now on the servers are those that were configured when it was asked for. Says what has changed
     /// since the last one. Must be called inside a tokio runtime.
     pub fn begin_run(&self) -> Option<String> {
+        self.admission.begin_run();
         let Change { servers, said } = self.roster.change()?;
         tracing::info!(servers = servers.len(), "the configured servers have changed");
         self.upstream.replace(self.roster.specs());
@@ -143,6 +157,11 @@ impl Broker {
             None => self.help(&call, cancel).await.map(Answer::Value),
             Some(server) => self.forward(server, &call, cancel).await,
         }
+    }
+
+    /// What the reader of the reply of the run that ends should know.
+    pub fn run_notes(&self) -> Vec<String> {
+        self.admission.take_notes()
     }
 
     /// Says of each tool that was called whether it only reads, as its server tells it.
@@ -233,9 +252,18 @@ impl Broker {
         })?;
         let tool = known.resolve(&call.tool)?;
         let arguments = catalog::checked(&server, tool, arguments)?;
-        let called = tool.name.as_str().to_owned();
-        let result = connection.call(called, arguments, call.deadline, cancel).await;
+        let called = Called {
+            server: server.as_str(),
+            tool: tool.name.as_str(),
+            annotations: &tool.annotations,
+            arguments: &arguments,
+        };
+        let bytes = call.arguments.get().len() as u64;
+        let deadline = call.deadline + self.admission.admit(&called, bytes, call.human, cancel).await?;
+        let name = tool.name.as_str().to_owned();
+        let result = connection.call(name, arguments, deadline, cancel).await;
         result
+            .inspect(|result| self.admission.answered(server.as_str(), result.get().len() as u64))
             .and_then(|result| self.without_secrets(&server, result))
             .inspect(|answer| self.learn_shape(&server, tool, answer))
             .map_err(|error| self.fault(&server, &error))

@@ -2,10 +2,12 @@
 //!
 //! It keeps no processes and knows no sandbox; what a call claims of itself is believed in nothing.
 
+mod admission;
 mod answer;
 mod arguments;
 mod catalog_cache;
 mod helpers;
+mod human;
 mod indexing;
 mod knowledge;
 mod learned;
@@ -15,4 +17,5 @@ mod saved_tools;
 mod search;
 
 pub use answer::{Answer, Broker, Call, Folders};
+pub use human::{Approval, Human, Question};
 pub use roster::Roster;

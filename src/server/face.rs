@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{self, RunDefaults};
-use super::{clients, description, live_output, notify, progress};
+use super::{approvals, clients, description, live_output, notify, progress};
 use crate::broker::Broker;
 use crate::limits::Limits;
 use crate::render::{self, Block, Reply, Verdict};
@@ -70,16 +70,19 @@ impl Face {
     async fn run(&self, request: RunRequest, context: &RequestContext<RoleServer>) -> Reply {
         let (progress, heard) = mpsc::channel(64);
         let (output, written) = mpsc::channel(64);
+        let (questions, asked) = mpsc::channel(1);
         let level = self.log_level(context);
         let output = level.map(|_| output);
         let session = Arc::clone(&self.session);
         let cancel = context.ct.clone();
         // As a task of its own: a defect in it must still be answered, or the client waits for ever.
-        let run =
-            tokio::spawn(async move { session.run(RunAsked { request, cancel, progress, output }).await });
+        let run = tokio::spawn(async move {
+            session.run(RunAsked { request, cancel, progress, output, questions }).await
+        });
         let reporting = CancellationToken::new();
         let stop = reporting.clone().drop_guard();
         let mut reports = JoinSet::new();
+        reports.spawn(approvals::put(asked, reporting.clone(), context.peer.clone()));
         if let Some(token) = context.meta.get_progress_token() {
             let peer = context.peer.clone();
             let told = move |step, message| notify::progress(peer.clone(), token.clone(), step, message);

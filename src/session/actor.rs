@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use super::outgoing::ResultLine;
 use super::queue::Taker;
 use super::sandbox::{Maker, Sandbox, SandboxSettings};
 use super::watchdog::Watchdog;
-use crate::broker::{Answer, Broker, Call};
+use crate::broker::{Answer, Broker, Call, Human};
 use crate::engine::EngineError;
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
@@ -37,6 +37,7 @@ struct Current {
     cancel: CancellationToken,
     progress: mpsc::Sender<Progress>,
     output: Option<mpsc::Sender<OutputPiece>>,
+    human: Human,
     reply: oneshot::Sender<RunReport>,
     /// Ends all calls of this run.
     calls: CancellationToken,
@@ -75,6 +76,8 @@ pub(super) struct Actor {
     calls: JoinSet<CallEnded>,
     in_flight: HashMap<CallId, CancellationToken>,
     current: Option<Current>,
+    /// How many of its calls wait for the human.
+    waiting: Option<watch::Receiver<usize>>,
     notices_given: bool,
     pings: u64,
 }
@@ -112,6 +115,7 @@ impl Actor {
             calls: JoinSet::new(),
             in_flight: HashMap::new(),
             current: None,
+            waiting: None,
             notices_given: false,
             pings: 0,
         }
@@ -130,6 +134,7 @@ impl Actor {
                 () = closing.cancelled() => break,
                 () = cancelled(self.current.as_ref()) => self.cancel_current(),
                 () = prewarm.notified() => self.machine.prewarm(),
+                is_waiting = waiting(self.waiting.as_mut()) => self.machine.waits(is_waiting, Instant::now()),
                 () = sleep_until(deadline) => self.machine.tick(Instant::now()),
                 _ = heartbeat.tick() => { self.beat(); vec![] }
                 Some(ended) = self.calls.join_next() => self.call_ended(ended),
@@ -144,7 +149,7 @@ impl Actor {
     }
 
     fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<RunReport>) -> Vec<Effect> {
-        let RunAsked { request, cancel, progress, output } = asked;
+        let RunAsked { request, cancel, progress, output, questions } = asked;
         #[cfg(test)]
         assert_ne!(request.code, BREAKS, "the defect that a test asks for");
         if let Some(said) = self.broker.begin_run() {
@@ -155,8 +160,20 @@ impl Actor {
         let (id, effects) = self.machine.ask(request, servers, Instant::now());
         let calls = CancellationToken::new();
         let (calls_made, calls_answered) = (0, 0);
-        self.current =
-            Some(Current { id, scope, cancel, progress, output, reply, calls, calls_made, calls_answered });
+        let human = Human::new(questions);
+        self.waiting = Some(human.waiting());
+        self.current = Some(Current {
+            id,
+            scope,
+            cancel,
+            progress,
+            output,
+            human,
+            reply,
+            calls,
+            calls_made,
+            calls_answered,
+        });
         effects
     }
 
@@ -303,6 +320,7 @@ impl Actor {
                         watchdog.set_running(false);
                     }
                     self.broker.tell_effects(&mut report.calls);
+                    report.notes.extend(self.broker.run_notes());
                     if let Some(current) = self.current.take()
                         && current.reply.send(*report).is_err()
                     {
@@ -354,11 +372,12 @@ impl Actor {
         let broker = Arc::clone(&self.broker);
         let line_bytes_max = self.limits.frame_to_sandbox_bytes_max;
         let scope = current.scope.clone();
+        let human = current.human.clone();
         let run = current.id;
         self.calls.spawn(async move {
             let counted_tool = tool;
             let CallFrame { server, tool, arguments, .. } = frame;
-            let call_of_broker = Call { scope: &scope, server, tool, arguments, deadline };
+            let call_of_broker = Call { scope: &scope, server, tool, arguments, deadline, human: &human };
             let answer = whole(broker.answer(call_of_broker, &cancel)).await;
             let outcome = outcome(&answer);
             let line = result_line(call, answer, line_bytes_max);
@@ -472,6 +491,17 @@ async fn cancelled(current: Option<&Current>) {
         Some(current) => current.cancel.cancelled().await,
         None => std::future::pending().await,
     }
+}
+
+/// Whether the run waits for the human, each time that this changes.
+async fn waiting(waiting: Option<&mut watch::Receiver<usize>>) -> bool {
+    if let Some(waiting) = waiting
+        && waiting.changed().await.is_ok()
+    {
+        return *waiting.borrow_and_update() > 0;
+    }
+    // There is no run, or it has ended.
+    std::future::pending().await
 }
 
 async fn exceeded(watchdog: Option<&mut Watchdog>) -> String {

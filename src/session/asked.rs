@@ -3,6 +3,7 @@
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::broker::Question;
 use crate::run::{OutputPiece, RunReport, RunRequest};
 
 /// A run, and who waits for its report.
@@ -18,6 +19,8 @@ pub struct RunAsked {
     pub progress: mpsc::Sender<Progress>,
     /// Hears what the run writes, as it comes; what does not fit is left out.
     pub output: Option<mpsc::Sender<OutputPiece>>,
+    /// Takes what the human is asked while the run waits; closed, nobody can be asked.
+    pub questions: mpsc::Sender<Question>,
 }
 
 /// What happens in a run while it goes on.

@@ -62,6 +62,8 @@ pub(super) struct Machine {
     worker: u64,
     /// The last run that came to its end in the present namespace, 0 for none.
     last_done: u64,
+    /// Since when the run under way waits for the human: its time stands still.
+    waits_since: Option<Instant>,
     /// The limit that was last exceeded, and by how much.
     exceeded: String,
 }
@@ -83,6 +85,7 @@ impl Machine {
             stray_bytes: 0,
             worker: 0,
             last_done: 0,
+            waits_since: None,
             exceeded: String::new(),
         }
     }
@@ -94,7 +97,21 @@ impl Machine {
 
     /// When `tick` is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
+        if self.waits_since.is_some() && matches!(self.phase, Phase::Running { .. }) {
+            return None;
+        }
         self.phase.deadline(self.idle_until)
+    }
+
+    /// The run under way waits for the human now, or waits no more.
+    pub(super) fn waits(&mut self, waits: bool, now: Instant) -> Vec<Effect> {
+        if let (Some(since), Phase::Running { until, .. }) = (self.waits_since, &mut self.phase)
+            && !waits
+        {
+            *until += now.saturating_duration_since(since);
+        }
+        self.waits_since = if waits { self.waits_since.or(Some(now)) } else { None };
+        vec![]
     }
 
     /// Starts the sandbox before anything is asked of it.
@@ -478,6 +495,7 @@ impl Machine {
         let code = std::mem::take(&mut run.request.code);
         let effect = Effect::SendRun { run: run.id, worker: self.worker, code };
         let until = now + run.request.timeout;
+        self.waits_since = None;
         self.phase = Phase::Running { run, until };
         vec![effect]
     }

@@ -219,6 +219,28 @@ fn a_timeout_interrupts_first_and_keeps_the_variables() {
 }
 
 #[test]
+fn the_time_of_a_run_stands_still_while_it_waits_for_the_human() {
+    let mut bench = Bench::running();
+    bench.effects();
+    let began = bench.now;
+    bench.now += TIMEOUT / 2;
+    for waits in [true, true] {
+        assert!(bench.machine.waits(waits, bench.now).is_empty());
+        bench.now += TIMEOUT * 10;
+    }
+    assert_eq!((bench.machine.deadline(), bench.machine.tick(bench.now).len()), (None, 0));
+    bench.machine.waits(false, bench.now);
+    assert_eq!(bench.machine.deadline(), Some(began + TIMEOUT * 21));
+    bench.wait();
+    assert_eq!(bench.effects(), ["interrupt", "end calls"]);
+    // Another run is not taken for one that waits.
+    bench.machine.waits(true, bench.now);
+    bench.done(DoneOutcome::Finished);
+    bench.ask(false);
+    assert_eq!(bench.machine.deadline(), Some(bench.now + TIMEOUT));
+}
+
+#[test]
 fn a_run_that_ignores_the_interrupt_costs_the_interpreter_and_says_so() {
     let mut bench = Bench::running();
     bench.wait();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms and floors: a room uses rooms on lower floors only.
-const FLOORS: [(&str, u8); 18] = [
+const FLOORS: [(&str, u8); 19] = [
     ("names", 0),
     ("limits", 0),
     ("text", 0),
@@ -12,6 +12,7 @@ const FLOORS: [(&str, u8); 18] = [
     ("jsonrpc", 1),
     ("run", 1),
     ("guard", 1),
+    ("policy", 1),
     ("engine", 2),
     ("upstream", 2),
     ("catalog", 2),

@@ -1,0 +1,139 @@
+use std::num::NonZeroU32;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::broker::human::Question;
+
+fn admission(policy: Value) -> Admission {
+    Admission::new(serde_json::from_value(policy).unwrap(), &Limits::default())
+}
+
+/// A human who answers what is given, one after the other, and then no more; and what they were asked.
+fn human(answers: Vec<Approval>) -> (Human, tokio::task::JoinHandle<Vec<String>>) {
+    let (questions, mut asked) = mpsc::channel::<Question>(1);
+    let answering = tokio::spawn(async move {
+        let (mut texts, mut answers) = (Vec::new(), answers.into_iter());
+        while let Some(Question { text, reply }) = asked.recv().await {
+            texts.push(text);
+            if let Some(answer) = answers.next() {
+                // A test that gave up has failed already.
+                let _gone = reply.send(answer);
+            }
+        }
+        texts
+    });
+    (Human::new(questions), answering)
+}
+
+async fn admit(admission: &Admission, human: &Human, tool: &str, arguments: Value) -> Result<(), ToolFault> {
+    let (none, Value::Object(arguments)) = (Map::new(), arguments) else { panic!() };
+    let called = Called { server: "files", tool, annotations: &none, arguments: &arguments };
+    admission.admit(&called, 1, human, &CancellationToken::new()).await.map(drop)
+}
+
+#[tokio::test]
+async fn what_is_denied_says_by_what_and_what_is_warned_of_is_noted_once() {
+    let admission = admission(json!({"rule": [
+        {"tool": "delete", "decision": "deny", "reason": "no\u{1b}[1m"},
+        {"tool": "move", "decision": "warn"}
+    ]}));
+    let (human, asked) = human(vec![]);
+    let fault = admit(&admission, &human, "delete", json!({})).await.unwrap_err();
+    assert_eq!(fault.code, FaultCode::Denied);
+    assert_eq!(fault.message, "files.delete was not called: rule 1: no\\x1b[1m");
+    for _ in 0..3 {
+        admit(&admission, &human, "move", json!({})).await.unwrap();
+    }
+    assert_eq!(admission.take_notes(), ["files.move was called: rule 2"]);
+    assert_eq!(admission.take_notes(), [""; 0]);
+    drop(human);
+    assert_eq!(asked.await.unwrap(), [""; 0]);
+}
+
+#[tokio::test]
+async fn the_human_is_asked_with_the_arguments_and_a_refusal_holds_for_the_run() {
+    let admission = admission(json!({"profile": "careful"}));
+    let (human, asked) = human(vec![Approval::Once, Approval::Denied, Approval::Once]);
+    admit(&admission, &human, "write", json!({"path": "/a\u{202e}"})).await.unwrap();
+    let refusal = "files.write was not called: the user was asked, and refused";
+    for _ in 0..2 {
+        let fault = admit(&admission, &human, "write", json!({"path": "/b"})).await.unwrap_err();
+        assert_eq!(fault.message, refusal);
+    }
+    admission.begin_run();
+    admit(&admission, &human, "write", json!({"path": "/c"})).await.unwrap();
+    drop(human);
+    let asked = asked.await.unwrap();
+    assert_eq!(asked.len(), 3, "{asked:?}");
+    assert!(asked[0].starts_with("Code that the model wrote wants to call files.write (profile careful: "));
+    assert!(asked[0].contains(r#""path": "/a\u202e""#) && !asked[0].contains('\u{202e}'), "{}", asked[0]);
+}
+
+#[tokio::test]
+async fn an_approval_of_further_calls_answers_for_those_that_wait_behind_it() {
+    let admission = admission(json!({"profile": "careful"}));
+    let further = Approval::Further {
+        calls: NonZeroU32::new(2).unwrap(),
+        arguments: vec![("path".into(), crate::policy::Pattern::new("/data/*").unwrap())],
+    };
+    let (human, asked) = human(vec![further, Approval::Denied]);
+    let calls = ["/data/1", "/data/2", "/data/3", "/data/4"].map(|path| {
+        let (admission, human) = (&admission, &human);
+        async move { admit(admission, human, "write", json!({ "path": path })).await.is_ok() }
+    });
+    let admitted = futures_util::future::join_all(calls).await;
+    assert_eq!(admitted, [true, true, true, false]);
+    drop(human);
+    assert_eq!(asked.await.unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_is_bounded_and_told() {
+    let admission = admission(json!({"profile": "careful"}));
+    let (questions, mut asked) = mpsc::channel::<Question>(1);
+    let human = Human::new(questions);
+    let waiting = human.waiting();
+    let (none, cancel) = (Map::new(), CancellationToken::new());
+    let called = Called { server: "files", tool: "write", annotations: &none, arguments: &none };
+    let admitting = admission.admit(&called, 1, &human, &cancel);
+    let answering = async {
+        let question = asked.recv().await.unwrap();
+        assert_eq!(*waiting.borrow(), 1);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        question.reply.send(Approval::Once).unwrap();
+    };
+    let (waited, ()) = tokio::join!(admitting, answering);
+    assert_eq!(waited.unwrap(), Duration::from_secs(60));
+    assert_eq!(*waiting.borrow(), 0);
+
+    // Nobody answers.
+    let (_keeps_it_open, fault) =
+        tokio::join!(async { asked.recv().await }, admission.admit(&called, 1, &human, &cancel));
+    let message = fault.unwrap_err().message;
+    assert!(message.ends_with("and the user has not answered"), "{message}");
+    cancel.cancel();
+    let fault = admission.admit(&called, 1, &human, &cancel).await.unwrap_err();
+    assert_eq!(fault.code, FaultCode::Cancelled);
+}
+
+#[tokio::test]
+async fn without_anybody_to_ask_nothing_passes_that_must_be_asked_for() {
+    let admission = admission(json!({"profile": "careful"}));
+    let human = Human::new(mpsc::channel(1).0);
+    let fault = admit(&admission, &human, "write", json!({})).await.unwrap_err();
+    assert!(fault.message.ends_with("and nobody can be asked here"), "{}", fault.message);
+    assert!(fault.hint.contains("policy.toml"), "{}", fault.hint);
+}
+
+#[tokio::test]
+async fn a_budget_that_is_used_up_is_named_before_anybody_is_asked() {
+    let admission = admission(json!({"profile": "careful", "budgets": {"calls_per_run": 1}}));
+    let (human, asked) = human(vec![Approval::Once, Approval::Once]);
+    admit(&admission, &human, "write", json!({})).await.unwrap();
+    let fault = admit(&admission, &human, "write", json!({})).await.unwrap_err();
+    assert!(fault.message.contains("budgets.calls_per_run: 1 calls"), "{}", fault.message);
+    drop(human);
+    assert_eq!(asked.await.unwrap().len(), 1);
+}

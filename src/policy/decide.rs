@@ -1,0 +1,272 @@
+//! The decision on one call.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::pattern::Pattern;
+use super::rules::{Label, Policy, Profile, Rule};
+
+/// What happens to a call, from the loosest to the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It passes.
+    Allow,
+    /// It passes, and the reply says so.
+    Warn,
+    /// The human is asked.
+    Ask,
+    /// It is refused.
+    Deny,
+}
+
+/// A call, as the bridge knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Called<'c> {
+    /// The server's configured name.
+    pub server: &'c str,
+    /// The tool's own name.
+    pub tool: &'c str,
+    /// The server's hints on it.
+    pub annotations: &'c Map<String, Value>,
+    /// Its arguments.
+    pub arguments: &'c Map<String, Value>,
+}
+
+/// A verdict, and what it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// What happens.
+    pub verdict: Verdict,
+    /// Which rule or setting says so, for whoever would change it.
+    pub because: String,
+}
+
+impl Called<'_> {
+    fn hint(&self, name: &str) -> Option<bool> {
+        self.annotations.get(name).and_then(Value::as_bool)
+    }
+
+    /// Whether its server says that the tool changes nothing.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        self.hint("readOnlyHint") == Some(true)
+    }
+
+    /// Whether the tool may destroy, as far as its server says: what does not only read may, where nothing is said (MCP's
+    /// own default).
+    fn may_destroy(&self) -> bool {
+        !self.only_reads() && self.hint("destructiveHint") != Some(false)
+    }
+}
+
+impl Policy {
+    /// What happens to a call. `is_mixed`: the session has touched private and untrusted data.
+    #[must_use]
+    pub fn decide(&self, called: &Called<'_>, is_mixed: bool) -> Decision {
+        let by_rule = self.by_rule(called);
+        if !(is_mixed && self.labels.has(Label::Egress, called.server)) {
+            return by_rule;
+        }
+        let usual = if self.profile == Profile::Careful { Verdict::Ask } else { Verdict::Warn };
+        let verdict = self.labels.when_mixed.unwrap_or(usual);
+        if by_rule.verdict >= verdict {
+            return by_rule;
+        }
+        let because =
+            "labels: this session has read private and untrusted data, and the server lets data out";
+        Decision { verdict, because: because.into() }
+    }
+
+    fn by_rule(&self, called: &Called<'_>) -> Decision {
+        for (at, rule) in self.rules.iter().enumerate() {
+            if rule.fits(called) {
+                let mut because = format!("rule {}", at + 1);
+                if !rule.reason.is_empty() {
+                    because = format!("{because}: {}", rule.reason);
+                }
+                return Decision { verdict: rule.decision, because };
+            }
+        }
+        let (verdict, profile) = match self.profile {
+            Profile::Open => (Verdict::Allow, "open"),
+            Profile::Careful if called.only_reads() => (Verdict::Allow, "careful"),
+            Profile::ReadOnly if called.only_reads() => (Verdict::Allow, "read-only"),
+            Profile::Careful => (Verdict::Ask, "careful"),
+            Profile::ReadOnly => (Verdict::Deny, "read-only"),
+        };
+        Decision {
+            verdict,
+            because: format!("profile {profile}: its server does not say that it only reads"),
+        }
+    }
+}
+
+impl Rule {
+    /// Whether it is about the call. In doubt it is, unless it would let the call pass.
+    pub(super) fn fits(&self, called: &Called<'_>) -> bool {
+        let loosens = self.decision <= Verdict::Warn;
+        let is_like = |pattern: &Pattern, text: &str| pattern.matches(text).unwrap_or(!loosens);
+        is_like(&self.server, called.server)
+            && is_like(&self.tool, called.tool)
+            && self.read_only.is_none_or(|wanted| wanted == called.only_reads())
+            && self.destructive.is_none_or(|wanted| wanted == called.may_destroy())
+            && self.arguments.iter().all(|(path, pattern)| {
+                let found = find(called.arguments, path);
+                found.is_some_and(|value| value_fits(value, loosens, &|text| is_like(pattern, text)))
+            })
+    }
+}
+
+/// The value at a path: a name that has dots itself comes first.
+fn find<'v>(arguments: &'v Map<String, Value>, path: &str) -> Option<&'v Value> {
+    if let Some(value) = arguments.get(path) {
+        return Some(value);
+    }
+    path.match_indices('.')
+        .find_map(|(at, _)| find(arguments.get(&path[..at])?.as_object()?, &path[at + 1..]))
+}
+
+fn value_fits(value: &Value, all: bool, fits: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(text) => fits(text),
+        Value::Array(items) if all => {
+            !items.is_empty() && items.iter().all(|item| value_fits(item, all, fits))
+        }
+        Value::Array(items) => items.iter().any(|item| value_fits(item, all, fits)),
+        other => fits(&other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::policy::{Budgets, Labels};
+
+    fn policy(json: Value) -> Policy {
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn verdict(policy: &Policy, server: &str, tool: &str, hints: Value, arguments: Value) -> Verdict {
+        let (Value::Object(annotations), Value::Object(arguments)) = (hints, arguments) else { panic!() };
+        let called = Called { server, tool, annotations: &annotations, arguments: &arguments };
+        policy.decide(&called, false).verdict
+    }
+
+    #[test]
+    fn profiles_go_by_what_the_server_says_and_take_silence_for_writing() {
+        use Verdict::{Allow, Ask, Deny};
+        for (profile, reads, silent, writes) in
+            [("open", Allow, Allow, Allow), ("careful", Allow, Ask, Ask), ("read-only", Allow, Deny, Deny)]
+        {
+            let policy = policy(json!({"profile": profile}));
+            let of = |hints| verdict(&policy, "s", "t", hints, json!({}));
+            assert_eq!(of(json!({"readOnlyHint": true})), reads);
+            assert_eq!(of(json!({})), silent);
+            assert_eq!(of(json!({"readOnlyHint": "true"})), silent);
+            assert_eq!(of(json!({"readOnlyHint": false, "destructiveHint": false})), writes);
+        }
+        assert_eq!(Policy::default().profile, Profile::Open);
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides_and_says_so() {
+        let policy = policy(json!({"profile": "careful", "rule": [
+            {"server": "git*", "tool": "delete_*", "decision": "deny", "reason": "never"},
+            {"server": "github", "decision": "allow"},
+            {"destructive": true, "decision": "deny"},
+            {"read_only": false, "tool": "note", "decision": "warn"}
+        ]}));
+        let of = |server, tool, hints| verdict(&policy, server, tool, hints, json!({}));
+        assert_eq!(of("github", "delete_repo", json!({})), Verdict::Deny);
+        assert_eq!(of("github", "create_issue", json!({})), Verdict::Allow);
+        assert_eq!(of("gitlab", "create_issue", json!({})), Verdict::Deny);
+        assert_eq!(of("gitlab", "create_issue", json!({"destructiveHint": false})), Verdict::Ask);
+        assert_eq!(of("x", "note", json!({"destructiveHint": false})), Verdict::Warn);
+        assert_eq!(of("x", "read", json!({"readOnlyHint": true, "destructiveHint": true})), Verdict::Allow);
+        let (none, empty) = (Map::new(), Map::new());
+        let called = Called { server: "github", tool: "delete_x", annotations: &none, arguments: &empty };
+        assert_eq!(policy.decide(&called, false).because, "rule 1: never");
+    }
+
+    #[test]
+    fn arguments_are_judged_by_path_and_doubt_never_lets_a_call_pass() {
+        let deny = policy(json!({"rule": [{"arguments": {"path": "/etc/*"}, "decision": "deny"}]}));
+        let allow = policy(json!({"profile": "read-only", "rule": [
+            {"arguments": {"path": "/data/*", "options.force": "false"}, "decision": "allow"}
+        ]}));
+        let of = |policy, arguments| verdict(policy, "s", "t", json!({}), arguments);
+        let long = "x".repeat(100_000);
+        for (arguments, expected) in [
+            (json!({"path": "/etc/passwd"}), Verdict::Deny),
+            (json!({"path": ["/tmp/a", "/etc/b"]}), Verdict::Deny),
+            (json!({"path": "/tmp"}), Verdict::Allow),
+            (json!({}), Verdict::Allow),
+            (json!({"path": format!("/etc/{long}")}), Verdict::Deny),
+            (json!({"path": long}), Verdict::Deny),
+        ] {
+            assert_eq!(of(&deny, arguments.clone()), expected, "{arguments:.80}");
+        }
+        let forced = |path: Value, force: Value| json!({"path": path, "options": {"force": force}});
+        for (arguments, expected) in [
+            (forced(json!("/data/a"), json!(false)), Verdict::Allow),
+            (forced(json!("/data/a"), json!("false")), Verdict::Allow),
+            (forced(json!("/data/a"), json!(true)), Verdict::Deny),
+            (forced(json!(["/data/a", "/etc/b"]), json!(false)), Verdict::Deny),
+            (forced(json!([]), json!(false)), Verdict::Deny),
+            (forced(json!(format!("/data/{long}")), json!(false)), Verdict::Deny),
+            (json!({"path": "/data/a"}), Verdict::Deny),
+            (json!({"path": "/data/a", "options.force": false}), Verdict::Allow),
+        ] {
+            assert_eq!(of(&allow, arguments.clone()), expected, "{arguments:.80}");
+        }
+    }
+
+    #[test]
+    fn data_that_was_mixed_does_not_leave_unseen() {
+        let labels = json!({"private": ["mail"], "untrusted": ["web"], "egress": ["chat"]});
+        let (none, empty) = (Map::new(), Map::new());
+        let called = |server| Called { server, tool: "t", annotations: &none, arguments: &empty };
+        let of = |policy: Value, server, is_mixed| {
+            serde_json::from_value::<Policy>(policy).unwrap().decide(&called(server), is_mixed).verdict
+        };
+        assert_eq!(of(json!({"labels": labels}), "chat", true), Verdict::Warn);
+        assert_eq!(of(json!({"labels": labels}), "chat", false), Verdict::Allow);
+        assert_eq!(of(json!({"labels": labels}), "mail", true), Verdict::Allow);
+        let allowed = json!({"profile": "careful", "labels": labels, "rule": [{"decision": "allow"}]});
+        assert_eq!(of(allowed.clone(), "chat", true), Verdict::Ask);
+        assert_eq!(of(allowed, "chat", false), Verdict::Allow);
+        assert_eq!(of(json!({"profile": "read-only", "labels": labels}), "chat", true), Verdict::Deny);
+        let mut denied = labels.clone();
+        denied["when_mixed"] = json!("deny");
+        assert_eq!(of(json!({"labels": denied}), "chat", true), Verdict::Deny);
+        let mut allowed = labels;
+        allowed["when_mixed"] = json!("allow");
+        assert_eq!(
+            of(
+                json!({"profile": "careful", "labels": allowed, "rule": [{"decision": "allow"}]}),
+                "chat",
+                true
+            ),
+            Verdict::Allow
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_an_error() {
+        for wrong in [
+            json!({"profil": "open"}),
+            json!({"profile": "closed"}),
+            json!({"rule": [{"server": "a"}]}),
+            json!({"rule": [{"servers": "a", "decision": "deny"}]}),
+            json!({"rule": [{"server": "", "decision": "deny"}]}),
+            json!({"budgets": {"calls": 3}}),
+            json!({"labels": {"secret": []}}),
+        ] {
+            assert!(serde_json::from_value::<Policy>(wrong.clone()).is_err(), "{wrong}");
+        }
+        assert_eq!((Budgets::default().calls_per_run, Labels::default().when_mixed), (None, None));
+    }
+}

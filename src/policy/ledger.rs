@@ -1,0 +1,224 @@
+//! What a session has used of its budgets, which data it has touched, and what the human has approved.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use super::decide::{Called, Verdict};
+use super::pattern::Pattern;
+use super::rules::{Label, Policy, Rule};
+
+/// Most approvals of one session that are kept.
+const PLANS_MAX: usize = 100;
+
+/// Calls that a human has approved at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The server's name.
+    pub server: String,
+    /// The tool's.
+    pub tool: String,
+    /// How many calls more.
+    pub calls: NonZeroU32,
+    /// Of which arguments, as in a rule.
+    pub arguments: Vec<(String, Pattern)>,
+}
+
+/// Of one session.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    run: Used,
+    session: Used,
+    has_private: bool,
+    has_untrusted: bool,
+    plans: Vec<Plan>,
+    /// Tools that were refused in the present run.
+    refused: BTreeSet<(String, String)>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Used {
+    calls: u64,
+    bytes: u64,
+}
+
+impl Ledger {
+    /// A run begins: its budgets are whole again.
+    pub fn begin_run(&mut self) {
+        self.run = Used::default();
+        self.refused.clear();
+    }
+
+    /// Whether private and untrusted data have met.
+    #[must_use]
+    pub fn is_mixed(&self) -> bool {
+        self.has_private && self.has_untrusted
+    }
+
+    /// Whether the budgets cover one more call with so many bytes of arguments.
+    ///
+    /// # Errors
+    /// The budget that does not.
+    pub fn covers(&self, policy: &Policy, bytes: u64) -> Result<(), String> {
+        let budgets = &policy.budgets;
+        for (used, calls_max, bytes_max, what) in [
+            (self.run, budgets.calls_per_run, budgets.bytes_per_run, "run"),
+            (self.session, budgets.calls_per_session, budgets.bytes_per_session, "session"),
+        ] {
+            if calls_max.is_some_and(|max| used.calls >= max) {
+                return Err(format!(
+                    "budgets.calls_per_{what}: {} calls are all that it may make",
+                    used.calls
+                ));
+            }
+            if let Some(max) = bytes_max.filter(|max| used.bytes.saturating_add(bytes) > *max) {
+                return Err(format!("budgets.bytes_per_{what}: {} of {max} bytes are used", used.bytes));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a call that is about to be made.
+    ///
+    /// # Errors
+    /// As [`Self::covers`]; then nothing is counted.
+    pub fn charge(&mut self, policy: &Policy, bytes: u64) -> Result<(), String> {
+        self.covers(policy, bytes)?;
+        for used in [&mut self.run, &mut self.session] {
+            used.calls += 1;
+            used.bytes = used.bytes.saturating_add(bytes);
+        }
+        Ok(())
+    }
+
+    /// Counts an answer: its bytes, and what its server's data are. What has come is not refused any more; the next call is.
+    pub fn answered(&mut self, policy: &Policy, server: &str, bytes: u64) {
+        for used in [&mut self.run, &mut self.session] {
+            used.bytes = used.bytes.saturating_add(bytes);
+        }
+        self.has_private |= policy.labels.has(Label::Private, server);
+        self.has_untrusted |= policy.labels.has(Label::Untrusted, server);
+    }
+
+    /// Keeps what a human has approved beyond the call that was asked for; the oldest is forgotten when there are too many.
+    pub fn approve(&mut self, plan: Plan) {
+        if self.plans.len() == PLANS_MAX {
+            self.plans.remove(0);
+        }
+        self.plans.push(plan);
+    }
+
+    /// Whether a call has been approved before; that uses up one call of the plan.
+    pub fn take_approved(&mut self, called: &Called<'_>) -> bool {
+        let Some(at) = self.plans.iter().position(|plan| plan.covers(called)) else { return false };
+        match NonZeroU32::new(self.plans[at].calls.get() - 1) {
+            Some(left) => self.plans[at].calls = left,
+            None => {
+                self.plans.remove(at);
+            }
+        }
+        true
+    }
+
+    /// The human has refused a call: its tool is not asked for again in this run.
+    pub fn refuse(&mut self, called: &Called<'_>) {
+        self.refused.insert((called.server.to_owned(), called.tool.to_owned()));
+    }
+
+    /// Whether its tool has been refused in this run.
+    #[must_use]
+    pub fn is_refused(&self, called: &Called<'_>) -> bool {
+        self.refused.contains(&(called.server.to_owned(), called.tool.to_owned()))
+    }
+}
+
+impl Plan {
+    fn covers(&self, called: &Called<'_>) -> bool {
+        let rule = Rule {
+            server: Pattern::new("*").expect("is a pattern"),
+            tool: Pattern::new("*").expect("is a pattern"),
+            read_only: None,
+            destructive: None,
+            arguments: self.arguments.iter().cloned().collect(),
+            decision: Verdict::Allow,
+            reason: String::new(),
+        };
+        self.server == called.server && self.tool == called.tool && rule.fits(called)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+
+    fn policy(json: Value) -> Policy {
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn budgets_hold_for_runs_and_sessions_and_what_is_refused_is_not_counted() {
+        let policy = policy(json!({"budgets": {"calls_per_run": 2, "calls_per_session": 3}}));
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.charge(&policy, 1), Ok(()));
+        assert_eq!(ledger.charge(&policy, 1), Ok(()));
+        let refusal = ledger.charge(&policy, 1).unwrap_err();
+        assert_eq!(refusal, "budgets.calls_per_run: 2 calls are all that it may make");
+        ledger.begin_run();
+        assert_eq!(ledger.charge(&policy, 1), Ok(()));
+        assert!(ledger.charge(&policy, 1).unwrap_err().starts_with("budgets.calls_per_session: 3 calls"));
+    }
+
+    #[test]
+    fn bytes_of_arguments_and_answers_count() {
+        let policy = policy(json!({"budgets": {"bytes_per_run": 100, "bytes_per_session": 1_000}}));
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.charge(&policy, 100), Ok(()));
+        assert_eq!(
+            ledger.charge(&policy, 1).unwrap_err(),
+            "budgets.bytes_per_run: 100 of 100 bytes are used"
+        );
+        ledger.begin_run();
+        assert_eq!(ledger.charge(&policy, 0), Ok(()));
+        ledger.answered(&policy, "s", u64::MAX);
+        ledger.begin_run();
+        assert!(ledger.charge(&policy, 0).is_err(), "the session's are used up");
+        assert_eq!(Ledger::default().charge(&Policy::default(), u64::MAX), Ok(()));
+    }
+
+    #[test]
+    fn only_answers_touch_data_and_both_kinds_make_a_mixture() {
+        let policy = policy(json!({"labels": {"private": ["mail*"], "untrusted": ["web"]}}));
+        let mut ledger = Ledger::default();
+        ledger.charge(&policy, 1).unwrap();
+        ledger.answered(&policy, "mailbox", 1);
+        assert!(!ledger.is_mixed());
+        ledger.begin_run();
+        ledger.answered(&policy, "web", 1);
+        assert!(ledger.is_mixed());
+    }
+
+    #[test]
+    fn a_plan_covers_so_many_calls_of_one_tool_with_such_arguments() {
+        let none = Map::new();
+        let called = |server: &'static str, tool: &'static str, arguments: Value| (server, tool, arguments);
+        let mut ledger = Ledger::default();
+        ledger.approve(Plan {
+            server: "files".into(),
+            tool: "write".into(),
+            calls: NonZeroU32::new(2).unwrap(),
+            arguments: vec![("path".into(), Pattern::new("/data/*").unwrap())],
+        });
+        let mut take = |(server, tool, arguments): (&str, &str, Value)| {
+            let arguments = arguments.as_object().unwrap().clone();
+            ledger.take_approved(&Called { server, tool, annotations: &none, arguments: &arguments })
+        };
+        assert!(!take(called("files", "write", json!({"path": "/etc/a"}))));
+        assert!(!take(called("files", "write", json!({}))));
+        assert!(!take(called("files", "delete", json!({"path": "/data/a"}))));
+        assert!(!take(called("other", "write", json!({"path": "/data/a"}))));
+        assert!(take(called("files", "write", json!({"path": "/data/a"}))));
+        assert!(take(called("files", "write", json!({"path": "/data/b"}))));
+        assert!(!take(called("files", "write", json!({"path": "/data/c"}))));
+    }
+}

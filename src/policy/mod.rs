@@ -1,0 +1,14 @@
+//! What code may call, as the user has decided: rules, profiles, labels of data, budgets. Pure: it asks nobody and calls
+//! nothing.
+//!
+//! It believes nothing that code says of itself; of a tool it knows what its server says, which are hints.
+
+mod decide;
+mod ledger;
+mod pattern;
+mod rules;
+
+pub use decide::{Called, Decision, Verdict};
+pub use ledger::{Ledger, Plan};
+pub use pattern::Pattern;
+pub use rules::{Budgets, Label, Labels, Policy, Profile, Rule};

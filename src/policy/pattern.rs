@@ -1,0 +1,75 @@
+//! Patterns of names and values: `*` stands for any text, `?` for one character.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer};
+use wildmatch::WildMatch;
+
+/// Longest pattern, in characters.
+const PATTERN_CHARS_MAX: usize = 200;
+/// Longest text that is compared, in bytes: the time of a comparison is the product of both lengths.
+const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// A pattern; it matches a whole text, and cases count.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pattern {
+    text: String,
+    compiled: WildMatch,
+}
+
+impl Pattern {
+    /// # Errors
+    /// When it is empty or longer than 200 characters.
+    pub fn new(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.chars().count() > PATTERN_CHARS_MAX {
+            return Err(format!("a pattern has 1 to {PATTERN_CHARS_MAX} characters"));
+        }
+        Ok(Self { text: text.to_owned(), compiled: WildMatch::new(text) })
+    }
+
+    /// Whether the text is like it; `None` where the text is too long to say.
+    #[must_use]
+    pub fn matches(&self, text: &str) -> Option<bool> {
+        if self.text == "*" {
+            return Some(true);
+        }
+        (text.len() <= TEXT_BYTES_MAX).then(|| self.compiled.matches(text))
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_matches_whole_texts_and_says_when_it_cannot_tell() {
+        let matches = |pattern: &str, text: &str| Pattern::new(pattern).unwrap().matches(text);
+        for (pattern, text, expected) in [
+            ("list_*", "list_issues", true),
+            ("list_*", "relist_issues", false),
+            ("*", "", true),
+            ("get_?", "get_a", true),
+            ("get_?", "get_", false),
+            ("Get", "get", false),
+            ("a.c", "abc", false),
+            ("[ab]", "a", false),
+        ] {
+            assert_eq!(matches(pattern, text), Some(expected), "{pattern} {text}");
+        }
+        assert_eq!(matches("x*", &"x".repeat(TEXT_BYTES_MAX + 1)), None);
+        assert_eq!(matches("*", &"x".repeat(TEXT_BYTES_MAX + 1)), Some(true));
+        assert!(Pattern::new("").is_err() && Pattern::new(&"x".repeat(201)).is_err());
+    }
+}

@@ -1,0 +1,186 @@
+//! Puts the questions of a run to the human, by elicitation in the client.
+//!
+//! It decides nothing: what is asked, and what an answer is good for, is the broker's.
+
+use std::num::NonZeroU32;
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+    EnumSchema, ServerRequest,
+};
+use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions};
+use serde::Deserialize;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::{Approval, Question};
+use crate::policy::Pattern;
+
+/// Further calls that may be approved at once.
+const FURTHER_MAX: u32 = 50;
+const ONCE: &str = "allow this call";
+const FURTHER: &str = "allow further calls of this tool";
+const DENY: &str = "deny";
+
+/// Until the run has ended. One question at a time comes in.
+pub(super) async fn put(
+    mut questions: mpsc::Receiver<Question>,
+    ended: CancellationToken,
+    peer: Peer<RoleServer>,
+) {
+    while let Some(Some(Question { text, mut reply })) = ended.run_until_cancelled(questions.recv()).await {
+        let approval = ask(&peer, text, &mut reply).await;
+        if reply.send(approval).is_err() {
+            tracing::debug!("nobody waits for the human's answer any more");
+        }
+    }
+}
+
+async fn ask(peer: &Peer<RoleServer>, message: String, reply: &mut oneshot::Sender<Approval>) -> Approval {
+    let unable = |reason: &str| Approval::Unable { reason: reason.to_owned() };
+    if !peer.supported_elicitation_modes().contains(&ElicitationMode::Form) {
+        return unable("this client cannot ask them (it has declared no elicitation)");
+    }
+    let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema: form() };
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
+    let mut handle = match peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await {
+        Ok(handle) => handle,
+        Err(error) => {
+            tracing::debug!(%error, "the client was not asked");
+            return unable("this client could not be asked");
+        }
+    };
+    let answer = tokio::select! {
+        answer = &mut handle.rx => answer,
+        // The run is over, or the call has waited long enough: the client need not show the question any more.
+        () = reply.closed() => {
+            if let Err(error) = handle.cancel(Some("the call no longer waits".into())).await {
+                tracing::debug!(%error, "the cancellation did not reach the client");
+            }
+            return unable("the call no longer waits");
+        }
+    };
+    match answer {
+        Ok(Ok(ClientResult::ElicitResult(result))) => approval(&result),
+        Ok(Ok(_)) => unable("the client's answer is none"),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "the client has not answered");
+            unable("the client has not answered")
+        }
+        Err(_) => unable("the client has gone"),
+    }
+}
+
+fn form() -> ElicitationSchema {
+    let decisions = [ONCE, FURTHER, DENY].map(str::to_owned).to_vec();
+    ElicitationSchema::builder()
+        .required_enum_schema("decision", EnumSchema::builder(decisions).title("Decision").build())
+        .optional_integer_with("calls", |calls| {
+            calls
+                .range(1, i64::from(FURTHER_MAX))
+                .title("Further calls")
+                .description("how many, when further calls are allowed; without a number: none")
+        })
+        .optional_string_with("arguments", |arguments| {
+            arguments.title("Only with arguments").description(
+                "patterns of arguments that further calls must have, such as path=/data/*, with semicolons",
+            )
+        })
+        .build_unchecked()
+}
+
+/// What the human has filled in.
+#[derive(Deserialize)]
+struct Form {
+    decision: String,
+    #[serde(default)]
+    calls: Option<f64>,
+    #[serde(default)]
+    arguments: Option<String>,
+}
+
+/// What cannot be understood is no approval.
+fn approval(result: &ElicitResult) -> Approval {
+    let form = result.content.as_ref().and_then(|content| Form::deserialize(content).ok());
+    let (ElicitationAction::Accept, Some(form)) = (&result.action, form) else { return Approval::Denied };
+    match form.decision.as_str() {
+        ONCE => Approval::Once,
+        FURTHER => further(&form),
+        _ => Approval::Denied,
+    }
+}
+
+fn further(form: &Form) -> Approval {
+    // Saturates; nobody means part of a call.
+    let calls = form.calls.unwrap_or(0.0) as u32;
+    let Some(calls) = NonZeroU32::new(calls.min(FURTHER_MAX)) else { return Approval::Once };
+    let written = form.arguments.as_deref().unwrap_or("").split(';').map(str::trim);
+    let patterns = written.filter(|part| !part.is_empty()).map(|part| {
+        let (path, pattern) = part.split_once('=')?;
+        Some((path.trim().to_owned(), Pattern::new(pattern.trim()).ok()?))
+    });
+    match patterns.collect() {
+        Some(arguments) => Approval::Further { calls, arguments },
+        None => Approval::Once,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn answer(action: ElicitationAction, content: Value) -> Approval {
+        let mut result = ElicitResult::new(action);
+        result.content = Some(content);
+        approval(&result)
+    }
+
+    #[test]
+    fn only_a_clear_yes_is_an_approval() {
+        let accept = |content| answer(ElicitationAction::Accept, content);
+        assert_eq!(accept(json!({"decision": ONCE})), Approval::Once);
+        for no in [
+            json!({"decision": DENY}),
+            json!({"decision": "yes"}),
+            json!({"decision": 1}),
+            json!({}),
+            json!("allow this call"),
+        ] {
+            assert_eq!(accept(no.clone()), Approval::Denied, "{no}");
+        }
+        for action in [ElicitationAction::Decline, ElicitationAction::Cancel] {
+            assert_eq!(answer(action, json!({"decision": ONCE})), Approval::Denied);
+        }
+        assert_eq!(approval(&ElicitResult::new(ElicitationAction::Accept)), Approval::Denied);
+    }
+
+    #[test]
+    fn further_calls_are_bounded_and_what_they_must_be_like_is_never_lost() {
+        let accept = |calls: Value, arguments: Value| {
+            let form = json!({"decision": FURTHER, "calls": calls, "arguments": arguments});
+            answer(ElicitationAction::Accept, form)
+        };
+        let further = |calls, arguments: &[(&str, &str)]| Approval::Further {
+            calls: NonZeroU32::new(calls).unwrap(),
+            arguments: arguments
+                .iter()
+                .map(|(path, pattern)| ((*path).to_owned(), Pattern::new(pattern).unwrap()))
+                .collect(),
+        };
+        assert_eq!(accept(json!(7), json!(null)), further(7, &[]));
+        assert_eq!(accept(json!(1e9), json!("")), further(50, &[]));
+        let both = further(3, &[("path", "/data/*"), ("options.mode", "a=b")]);
+        assert_eq!(accept(json!(3), json!(" path=/data/* ; options.mode=a=b;")), both);
+        for (calls, arguments) in [
+            (json!(0), json!("")),
+            (json!(-1), json!("")),
+            (json!(3), json!("/data/*")),
+            (json!(3), json!("path=")),
+        ] {
+            assert_eq!(accept(calls, arguments), Approval::Once);
+        }
+    }
+}
