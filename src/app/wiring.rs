@@ -6,7 +6,6 @@ use crate::broker::{Broker, Folders, Roster};
 use crate::config::{Config, EngineChoice, LearnShapes, Rollback, ServerFiles};
 use crate::engine::{Choice, Places};
 use crate::guard::{Guardian, Mark};
-use crate::policy::Policy;
 use crate::session::{SandboxSettings, Session};
 use crate::upstream::Upstream;
 
@@ -43,7 +42,7 @@ impl Rooms {
             roster,
             Arc::clone(&upstream),
             folders,
-            Policy::default(),
+            config.policy.clone(),
             Arc::clone(&limits),
         ));
         let settings = sandbox_settings(config, mark);

@@ -5,9 +5,13 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::broker::human::Question;
+use crate::policy::Profile;
 
-fn admission(policy: Value) -> Admission {
-    Admission::new(serde_json::from_value(policy).unwrap(), &Limits::default())
+fn admission(mut policy: Value) -> Admission {
+    let is_careful = policy.as_object_mut().unwrap().remove("profile").is_some();
+    let profile = if is_careful { Profile::Careful } else { Profile::Open };
+    let policy = Policy { profile, ..serde_json::from_value(policy).unwrap() };
+    Admission::new(policy, &Limits::default())
 }
 
 /// A human who answers what is given, one after the other, and then no more; and what they were asked.

@@ -2,6 +2,7 @@
 //!
 //! Loading never fails, starts nothing and writes nothing.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,11 +12,13 @@ use tracing::level_filters::LevelFilter;
 use super::environment::Environment;
 use super::locate::locate_program;
 use super::nearest::nearest;
+use super::policy_file;
 use super::problem::{Origin, Problem};
 use super::servers::{self, ServerConfig};
 use super::settings::{Setting, Settings, Source};
 use super::values as read;
 use crate::limits::Limits;
+use crate::policy::Policy;
 use crate::protocol::PostureField;
 use crate::run::OutputMode;
 use crate::text;
@@ -74,6 +77,8 @@ pub struct Config {
     pub sandbox_problem: Option<Problem>,
     /// The servers, sorted by name, each name once.
     pub servers: Vec<ServerConfig>,
+    /// Which calls pass.
+    pub policy: Policy,
     /// The bounds.
     pub limits: Limits,
     /// Everything that is wrong or worth a note, in the order in which it was found.
@@ -186,15 +191,17 @@ impl Config {
         let structured =
             if is_on("MCP_BRIDGE_STRUCTURED") { StructuredContent::On } else { StructuredContent::Off };
         let learn_shapes = if is_on("MCP_BRIDGE_LEARN_SHAPES") { LearnShapes::On } else { LearnShapes::Off };
+        // One that cannot be read must not be replaced by something looser.
+        let is_profile_misread = Cell::new(false);
+        let profile = settings.required("MCP_BRIDGE_POLICY", |text| {
+            read::profile(text).inspect_err(|_| is_profile_misread.set(true))
+        });
         let idle =
             settings.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
         let state_dir = settings.required("MCP_BRIDGE_STATE_DIR", read::text);
         if environment.home.is_none() {
-            settings.problem(
-                &Source::Default,
-                "HOME",
-                "is not set and no home folder is known, so \"~\" leads nowhere",
-            );
+            let message = "is not set and no home folder is known, so \"~\" leads nowhere";
+            settings.problem(Problem::new(Origin::Variable("HOME".into()), message));
         }
         let config = Self {
             engine: settings.required("MCP_BRIDGE_RUNTIME", read::engine),
@@ -222,6 +229,7 @@ impl Config {
             settings: Vec::new(),
             sandbox_problem: None,
             servers: Vec::new(),
+            policy: Policy::default(),
             limits: Limits::default(),
             problems: Vec::new(),
         };
@@ -232,7 +240,13 @@ impl Config {
         let servers = servers::load(environment, &limits, self_servers, &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &servers));
         let servers = chosen(servers, config.chosen_servers.as_deref());
-        Self { settings, sandbox_problem, servers, limits, problems, ..config }
+        let mut policy = Policy { profile, ..policy_file::read(environment, &limits, &mut problems) };
+        if is_profile_misread.get() {
+            policy
+                .defect
+                .get_or_insert_with(|| "policy.profile cannot be read; `hotcell doctor` says why".into());
+        }
+        Self { settings, sandbox_problem, servers, policy, limits, problems, ..config }
     }
 }
 

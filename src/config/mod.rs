@@ -8,6 +8,7 @@ mod json;
 mod load;
 mod locate;
 mod nearest;
+mod policy_file;
 mod problem;
 mod self_reference;
 mod server_files;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
 use super::load::{ContainerUser, EngineChoice};
+use crate::policy::Profile;
 use crate::protocol::PostureField;
 use crate::run::OutputMode;
 use crate::text;
@@ -18,6 +19,15 @@ fn quoted(text: &str) -> String {
 
 pub(super) fn text(value: &str) -> Result<String, String> {
     Ok(value.to_owned())
+}
+
+pub(super) fn profile(value: &str) -> Result<Profile, String> {
+    match value {
+        "open" => Ok(Profile::Open),
+        "careful" => Ok(Profile::Careful),
+        "read-only" => Ok(Profile::ReadOnly),
+        _ => Err(format!("is {}, no profile", quoted(value))),
+    }
 }
 
 /// The parts between commas, without the empty ones.

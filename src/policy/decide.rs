@@ -64,6 +64,9 @@ impl Policy {
     /// What happens to a call. `is_mixed`: the session has touched private and untrusted data.
     #[must_use]
     pub fn decide(&self, called: &Called<'_>, is_mixed: bool) -> Decision {
+        if let Some(defect) = &self.defect {
+            return Decision { verdict: Verdict::Deny, because: defect.clone() };
+        }
         let by_rule = self.by_rule(called);
         if !(is_mixed && self.labels.has(Label::Egress, called.server)) {
             return by_rule;
@@ -145,8 +148,10 @@ mod tests {
     use super::*;
     use crate::policy::{Budgets, Labels};
 
-    fn policy(json: Value) -> Policy {
-        serde_json::from_value(json).unwrap()
+    fn policy(mut json: Value) -> Policy {
+        let profile = json.as_object_mut().unwrap().remove("profile");
+        let profile = profile.map_or(Profile::Open, |profile| serde_json::from_value(profile).unwrap());
+        Policy { profile, ..serde_json::from_value(json).unwrap() }
     }
 
     fn verdict(policy: &Policy, server: &str, tool: &str, hints: Value, arguments: Value) -> Verdict {
@@ -229,9 +234,7 @@ mod tests {
         let labels = json!({"private": ["mail"], "untrusted": ["web"], "egress": ["chat"]});
         let (none, empty) = (Map::new(), Map::new());
         let called = |server| Called { server, tool: "t", annotations: &none, arguments: &empty };
-        let of = |policy: Value, server, is_mixed| {
-            serde_json::from_value::<Policy>(policy).unwrap().decide(&called(server), is_mixed).verdict
-        };
+        let of = |json: Value, server, is_mixed| policy(json).decide(&called(server), is_mixed).verdict;
         assert_eq!(of(json!({"labels": labels}), "chat", true), Verdict::Warn);
         assert_eq!(of(json!({"labels": labels}), "chat", false), Verdict::Allow);
         assert_eq!(of(json!({"labels": labels}), "mail", true), Verdict::Allow);
@@ -255,10 +258,20 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_that_could_not_be_read_lets_nothing_pass() {
+        let defect = Some("line 3".to_owned());
+        let policy = Policy { defect, ..policy(json!({"rule": [{"decision": "allow"}]})) };
+        let (hints, none) = (json!({"readOnlyHint": true}), Map::new());
+        let called =
+            Called { server: "s", tool: "t", annotations: hints.as_object().unwrap(), arguments: &none };
+        let decision = policy.decide(&called, false);
+        assert_eq!((decision.verdict, decision.because.as_str()), (Verdict::Deny, "line 3"));
+    }
+
+    #[test]
     fn what_is_not_known_is_an_error() {
         for wrong in [
-            json!({"profil": "open"}),
-            json!({"profile": "closed"}),
+            json!({"profile": "open"}),
             json!({"rule": [{"server": "a"}]}),
             json!({"rule": [{"servers": "a", "decision": "deny"}]}),
             json!({"rule": [{"server": "", "decision": "deny"}]}),

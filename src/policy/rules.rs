@@ -11,9 +11,12 @@ use super::pattern::Pattern;
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// What counts where no rule does.
-    #[serde(default)]
+    /// What counts where no rule does; a setting of its own.
+    #[serde(skip)]
     pub profile: Profile,
+    /// What is wrong with what the user has written: then no call passes.
+    #[serde(skip)]
+    pub defect: Option<String>,
     /// The first that fits a call decides.
     #[serde(default, rename = "rule")]
     pub rules: Vec<Rule>,

@@ -20,6 +20,7 @@ mod lifecycle;
 mod limits;
 mod output;
 mod own_podman;
+mod policy;
 mod posture;
 mod readable;
 mod real_servers;

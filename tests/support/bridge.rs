@@ -78,8 +78,13 @@ impl Bridge {
 
     /// The handshake of a client of this version; returns the result of `initialize`.
     pub fn initialize(&mut self, version: &str) -> Value {
+        self.initialize_with(version, json!({}))
+    }
+
+    /// The same of one that can do these things.
+    pub fn initialize_with(&mut self, version: &str, capabilities: Value) -> Value {
         let about = json!({"name": "test", "version": "1"});
-        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": about});
+        let params = json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": about});
         let result = self.request("initialize", params).expect("initialize is answered");
         self.notify("notifications/initialized", json!({}));
         result
@@ -108,7 +113,8 @@ impl Bridge {
     }
 
     fn answer_within(&mut self, id: i64, within: Duration) -> Result<Value, Value> {
-        let is_it = |message: &Value| message["id"] == json!(id);
+        // The program counts its own requests too.
+        let is_it = |message: &Value| message["id"] == json!(id) && message.get("method").is_none();
         let mut message = self.message_within(&format!("the answer to {id}"), within, is_it);
         match message.get_mut("error") {
             Some(error) => Err(error.take()),

@@ -1,0 +1,188 @@
+//! The user's policy: what it does not let pass never reaches a server, whoever asks for it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::on_every_engine;
+use crate::support::{Bridge, Engine, Fixture, Home};
+
+on_every_engine!(
+    what_rules_deny_reaches_no_server_and_the_reason_is_told,
+    a_profile_goes_by_what_servers_say_and_a_client_that_cannot_ask_is_told_the_setting,
+    the_human_is_asked_and_the_time_of_the_run_stands_still,
+    a_question_that_nobody_waits_for_is_withdrawn,
+    data_of_two_kinds_does_not_leave_unseen,
+    a_policy_that_cannot_be_read_lets_nothing_pass,
+);
+
+const POLICY: &str = ".config/hotcell/policy.toml";
+
+fn bridge(engine: &Engine, fixture: &Fixture, policy: &str) -> Bridge {
+    Bridge::start(&Home::on(engine).server("fixture", fixture.entry()).file(POLICY, policy)).warm()
+}
+
+/// What calls raise that are made in a `try`, one after the other.
+fn tried(bridge: &mut Bridge, calls: &[&str]) -> Vec<String> {
+    let attempt = |call: &&str| {
+        format!(
+            "try:\n  print(mcp_fixture.{call})\nexcept runtime.MCPError as error:\n  print(error.code, error.args[0])"
+        )
+    };
+    let code: Vec<String> = calls.iter().map(attempt).collect();
+    bridge.ok(&code.join("\n")).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+fn what_rules_deny_reaches_no_server_and_the_reason_is_told(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(
+        engine,
+        &fixture,
+        r#"
+            [[rule]]
+            tool = "ad?"
+            decision = "deny"
+            reason = "no sums"
+            [[rule]]
+            arguments = { text = "*secret*" }
+            decision = "deny"
+            [[rule]]
+            server = "fix*"
+            read_only = true
+            decision = "deny"
+            [budgets]
+            calls_per_run = 2
+            bytes_per_session = 200
+        "#,
+    );
+    let calls = ["add.sync(a=1, b=2)", "echo.sync(text='a secret')", "peak.sync()", "echo.sync(text='a')"];
+    let raised = tried(&mut bridge, &calls);
+    assert_eq!(raised[0], "denied fixture.add was not called: rule 1: no sums");
+    assert!(raised.iter().any(|line| line == "denied fixture.echo was not called: rule 2"), "{raised:?}");
+    assert!(raised.iter().any(|line| line == "denied fixture.peak was not called: rule 3"), "{raised:?}");
+    assert_eq!(raised.last().map(String::as_str), Some("a"));
+    assert_eq!(fixture.ledger(), [r#"call echo {"text":"a"}"#]);
+    // Whatever way is taken: by a raw name, or a forged frame, which is a call like any other.
+    let raw = "try:\n  runtime.call_tool_sync('fixture', 'add', {'a': 1, 'b': 2})\nexcept Exception as error:\n  print(error.code)";
+    assert_eq!(bridge.ok(raw), "denied");
+    let calls = ["echo.sync(text='b')", "echo.sync(text='c')", "echo.sync(text='d')"];
+    let raised = tried(&mut bridge, &calls);
+    assert_eq!(raised[..2], ["b", "c"]);
+    assert!(raised[2].contains("budgets.calls_per_run: 2 calls are all"), "{raised:?}");
+    let long = format!("echo.sync(text='{}')", "x".repeat(200));
+    assert!(tried(&mut bridge, &[&long])[0].contains("budgets.bytes_per_session"));
+    assert_eq!(fixture.ledger().len(), 3, "{:?}", fixture.ledger());
+}
+
+fn a_profile_goes_by_what_servers_say_and_a_client_that_cannot_ask_is_told_the_setting(engine: &Engine) {
+    for (profile, reason) in [
+        (
+            "careful",
+            "the user has to be asked (profile careful: its server does not say that it only reads), and this client \
+             cannot ask them (it has declared no elicitation)",
+        ),
+        ("read-only", "profile read-only: its server does not say that it only reads"),
+    ] {
+        let fixture = Fixture::new(&[]);
+        let home = Home::on(engine).server("fixture", fixture.entry()).env("MCP_BRIDGE_POLICY", profile);
+        let mut bridge = Bridge::start(&home).warm();
+        let raised = tried(&mut bridge, &["peak.sync()", "echo.sync(text='x')"]);
+        assert_eq!(raised[1], format!("denied fixture.echo was not called: {reason}"));
+        assert_eq!(fixture.ledger(), ["call peak {}"]);
+        let reply = bridge.run("await mcp_fixture.echo(text='x')");
+        assert!(reply.is_error && reply.text.contains("policy.toml"), "{}", reply.text);
+        assert!(reply.text.ends_with("calls made: fixture.echo 1 not sent"), "{}", reply.text);
+    }
+}
+
+/// The next question that the client is asked, and its id.
+fn question(bridge: &mut Bridge) -> (Value, String) {
+    let mut asked = bridge.message("a question", |message| message["method"] == "elicitation/create");
+    let text = asked["params"]["message"].as_str().unwrap().to_owned();
+    (asked["id"].take(), text)
+}
+
+fn answer(bridge: &mut Bridge, id: &Value, content: Value) {
+    let result = json!({"action": "accept", "content": content});
+    bridge.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+}
+
+fn asking(engine: &Engine, fixture: &Fixture) -> Bridge {
+    let home = Home::on(engine).server("fixture", fixture.entry()).env("MCP_BRIDGE_POLICY", "careful");
+    let mut bridge = Bridge::spawn(&home);
+    bridge.initialize_with("2025-11-25", json!({"elicitation": {}}));
+    bridge.warm()
+}
+
+fn the_human_is_asked_and_the_time_of_the_run_stands_still(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = asking(engine, &fixture);
+    // So that the server's start does not count below.
+    bridge.ok("await mcp_fixture.peak()");
+    let run = bridge.send_run(json!({"code": "await mcp_fixture.echo(text='once')", "timeout": 2}));
+    let (id, text) = question(&mut bridge);
+    let expected = "Code that the model wrote wants to call fixture.echo (profile careful: its server does not say that it \
+                    only reads).\nArguments: {\n  \"text\": \"once\"\n}";
+    assert_eq!(text, expected);
+    std::thread::sleep(Duration::from_secs(3));
+    answer(&mut bridge, &id, json!({"decision": "allow this call"}));
+    assert_eq!(bridge.reply(run).text, "'once'");
+
+    // One answer for several calls, with such arguments only.
+    let code = "import asyncio\ncalls = [mcp_fixture.echo(text=t) for t in ('a1', 'a2', 'b1', 'a3')]\n\
+                [getattr(r, 'code', r) for r in await asyncio.gather(*calls, return_exceptions=True)]";
+    let run = bridge.send_run(json!({ "code": code }));
+    let (id, _) = question(&mut bridge);
+    let further = json!({"decision": "allow further calls of this tool", "calls": 2, "arguments": "text=a*"});
+    answer(&mut bridge, &id, further);
+    let (id, text) = question(&mut bridge);
+    assert!(text.contains("\"b1\""), "{text}");
+    answer(&mut bridge, &id, json!({"decision": "deny"}));
+    assert_eq!(bridge.reply(run).text, "['a1', 'a2', 'denied', 'a3']");
+    let echoed = |text: &str| format!("call echo {{\"text\":\"{text}\"}}");
+    let mut ledger = fixture.ledger();
+    ledger[2..].sort();
+    assert_eq!(ledger[2..], [echoed("a1"), echoed("a2"), echoed("a3")]);
+    assert_eq!(ledger[..2], ["call peak {}".to_owned(), echoed("once")]);
+}
+
+fn a_question_that_nobody_waits_for_is_withdrawn(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = asking(engine, &fixture);
+    let run = bridge.send_run(json!({"code": "await mcp_fixture.echo(text='x')"}));
+    let (id, _) = question(&mut bridge);
+    bridge.notify("notifications/cancelled", json!({"requestId": run}));
+    let withdrawn = bridge.notification("notifications/cancelled");
+    assert_eq!(withdrawn["params"]["requestId"], id);
+    answer(&mut bridge, &id, json!({"decision": "allow this call"}));
+    assert_eq!(bridge.ok("'went on'"), "'went on'");
+    assert_eq!(fixture.ledger(), [""; 0]);
+}
+
+fn data_of_two_kinds_does_not_leave_unseen(engine: &Engine) {
+    for (when_mixed, leaves) in [("", true), ("when_mixed = \"deny\"", false)] {
+        let [mail, web, chat] = [(); 3].map(|()| Fixture::new(&[]));
+        let policy = format!(
+            "[labels]\nprivate = [\"mail\"]\nuntrusted = [\"web\"]\negress = [\"chat\"]\n{when_mixed}\n"
+        );
+        let home = Home::on(engine).server("mail", mail.entry()).server("web", web.entry());
+        let home = home.server("chat", chat.entry()).file(POLICY, &policy);
+        let mut bridge = Bridge::start(&home).warm();
+        bridge.ok("await mcp_chat.echo(text='before')\nawait mcp_mail.echo(text='x')");
+        let reply = bridge.run("await mcp_web.echo(text='x')\nawait mcp_chat.echo(text='after')");
+        assert_eq!(!reply.is_error, leaves, "{}", reply.text);
+        let reason = "labels: this session has read private and untrusted data, and the server lets data out";
+        assert!(reply.text.contains(reason), "{}", reply.text);
+        let sent = chat.ledger().contains(&r#"call echo {"text":"after"}"#.to_owned());
+        assert_eq!((sent, chat.ledger().len()), (leaves, 1 + usize::from(leaves)));
+    }
+}
+
+fn a_policy_that_cannot_be_read_lets_nothing_pass(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture, "[[rule]]\nserver = \"x\"\ndecison = \"allow\"\n");
+    let raised = tried(&mut bridge, &["peak.sync()"]);
+    assert!(raised[0].contains("policy.toml:3:1: is no policy: unknown field `decison`"), "{raised:?}");
+    assert_eq!(fixture.ledger(), [""; 0]);
+    bridge.says("no call of a tool passes until that is right");
+}
