@@ -23,6 +23,8 @@ pub enum Command {
     Run(Run),
     /// Check the engine, the image, the limits that hold, and the configured servers.
     Doctor,
+    /// Show what was called and run, and what was not let pass.
+    Log(Log),
     /// Start a server and end everything below it when the bridge goes: the bridge does this itself.
     #[command(hide = true)]
     Keep(Keep),
@@ -62,6 +64,35 @@ pub struct Run {
     /// Seconds until the code is interrupted.
     #[arg(long, value_name = "SECONDS")]
     pub timeout: Option<f64>,
+}
+
+/// Arguments of `log`.
+#[derive(Debug, clap::Args)]
+pub struct Log {
+    /// Only calls of this server.
+    #[arg(long, value_name = "NAME")]
+    pub server: Option<String>,
+    /// Only calls of this tool.
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+    /// Only what ended so: answered, tool_error, denied, deadline, finished, raised, ...
+    #[arg(long, value_name = "WORD")]
+    pub outcome: Option<String>,
+    /// Only this session, by the beginning of its name.
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Only what was not let pass.
+    #[arg(long)]
+    pub denied: bool,
+    /// Only what ended since then: 30m, 12h, 7d, or a date and time in UTC such as 2026-11-22T05:00.
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// How many, of the last ones.
+    #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 50)]
+    pub lines: usize,
+    /// The lines as they were written, JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! | F0 | [`names`], [`limits`], [`text`] |
 
 pub mod app;
+pub mod audit;
 pub mod broker;
 pub mod catalog;
 pub mod cli;

@@ -108,6 +108,22 @@ pub enum RunOutcome {
     NotStarted(ToolFault),
 }
 
+impl RunOutcome {
+    /// In one word.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Raised(_) => "raised",
+            Self::Exited { .. } => "exited",
+            Self::TimedOut { .. } => "timed_out",
+            Self::Interrupted => "cancelled",
+            Self::SandboxLost(_) => "sandbox_lost",
+            Self::NotStarted(_) => "not_started",
+        }
+    }
+}
+
 /// Why the interpreter of a run is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxLoss {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{doctor, guardian, logging, run, serve};
+use super::{doctor, guardian, log, logging, run, serve};
 use crate::cli::{Arguments, Command};
 use crate::config::{Environment, ServerFiles};
 
@@ -34,6 +34,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
         match command {
             None => serve::serve(config, files).await,
             Some(Command::Run(run)) => run::run(config, files, run).await,
+            Some(Command::Log(arguments)) => log::log(&config, arguments),
             Some(Command::Doctor) => doctor::doctor(config).await,
             Some(Command::Keep(_) | Command::Guardian(_)) => ExitCode::from(70),
         }

@@ -3,6 +3,7 @@
 mod doctor;
 mod entry;
 mod guardian;
+mod log;
 mod logging;
 mod run;
 mod serve;

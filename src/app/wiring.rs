@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::broker::{Broker, Folders, Roster};
-use crate::config::{Config, EngineChoice, LearnShapes, Rollback, ServerFiles};
+use crate::audit::Log;
+use crate::broker::{Broker, Folders, LoggedArguments, Oversight, Roster};
+use crate::config::{Audit, Config, EngineChoice, LearnShapes, Rollback, ServerFiles};
 use crate::engine::{Choice, Places};
 use crate::guard::{Guardian, Mark};
 use crate::session::{SandboxSettings, Session};
@@ -38,13 +39,17 @@ impl Rooms {
             learned: (config.learn_shapes == LearnShapes::On).then(|| config.state_dir.join("learned")),
             catalog: config.cache_dir.as_ref().map(|dir| dir.join("catalog")),
         };
-        let broker = Arc::new(Broker::new(
-            roster,
-            Arc::clone(&upstream),
-            folders,
-            config.policy.clone(),
-            Arc::clone(&limits),
-        ));
+        let dir = config.audit_dir.clone().filter(|_| config.audit != Audit::Off);
+        let oversight = Oversight {
+            policy: config.policy.clone(),
+            log: Log::start(dir, mark.as_str()),
+            arguments: match config.audit {
+                Audit::Arguments => LoggedArguments::Whole,
+                Audit::Off | Audit::Hash => LoggedArguments::Hash,
+            },
+        };
+        let broker =
+            Arc::new(Broker::new(roster, Arc::clone(&upstream), folders, oversight, Arc::clone(&limits)));
         let settings = sandbox_settings(config, mark);
         let guardian = settings.guardian.clone();
         let session = Session::start(settings, Arc::clone(&broker), limits, config.idle_stop);

@@ -21,6 +21,15 @@ const REASON_CHARS_MAX: usize = 300;
 /// Notes of one run.
 const NOTES_MAX: usize = 10;
 
+/// A call that may be made.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    /// How long a human was waited for.
+    pub(super) waited: Duration,
+    /// What let it pass.
+    pub(super) decision: String,
+}
+
 /// The gate that every call of a tool goes through.
 pub(super) struct Admission {
     policy: Policy,
@@ -51,7 +60,7 @@ impl Admission {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether the call may be made; then it is counted. The answer is how long a human was waited for.
+    /// Whether the call may be made; then it is counted.
     ///
     /// # Errors
     /// `denied` says which rule or setting is the reason; `cancelled`.
@@ -61,7 +70,7 @@ impl Admission {
         bytes: u64,
         human: &Human,
         cancel: &CancellationToken,
-    ) -> Result<Duration, ToolFault> {
+    ) -> Result<Admitted, ToolFault> {
         let used_up = |reason: String| denied(called, &reason).hint("the user sets budgets in policy.toml");
         let decision = {
             let ledger = self.ledger();
@@ -79,7 +88,12 @@ impl Admission {
         }
         // Again: others may have been counted while the human was asked.
         self.ledger().charge(&self.policy, bytes).map_err(used_up)?;
-        Ok(waited)
+        let word = match decision.verdict {
+            Verdict::Allow => "allow",
+            Verdict::Warn => "warn",
+            Verdict::Ask | Verdict::Deny => "asked",
+        };
+        Ok(Admitted { waited, decision: format!("{word}: {}", decision.because) })
     }
 
     /// An answer of the server has come.

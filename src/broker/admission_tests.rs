@@ -109,7 +109,7 @@ async fn waiting_is_bounded_and_told() {
         question.reply.send(Approval::Once).unwrap();
     };
     let (waited, ()) = tokio::join!(admitting, answering);
-    assert_eq!(waited.unwrap(), Duration::from_secs(60));
+    assert_eq!(waited.unwrap().waited, Duration::from_secs(60));
     assert_eq!(*waiting.borrow(), 0);
 
     // Nobody answers.

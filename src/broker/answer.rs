@@ -16,12 +16,14 @@ use super::human::Human;
 use super::indexing::Indexing;
 use super::knowledge::{Knowledge, Taken};
 use super::learned::Learned;
+use super::oversight::{LoggedArguments, Oversight, Record};
 use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
+use crate::audit::{Event, Log};
 use crate::catalog::{self, Answered, Catalog, Tool};
 use crate::limits::Limits;
-use crate::names::ServerName;
-use crate::policy::{Called, Policy};
+use crate::names::{RunId, ServerName};
+use crate::policy::Called;
 use crate::protocol::RunServer;
 use crate::run::{Calls, FaultCode, ServerScope, ToolEffect, ToolFault};
 use crate::text;
@@ -29,6 +31,8 @@ use crate::upstream::{Connection, Upstream, UpstreamError};
 
 /// A call as the sandbox claims it, and the run that it is made in.
 pub struct Call<'a> {
+    /// The run.
+    pub run: RunId,
     /// The servers of the run.
     pub scope: &'a ServerScope,
     /// The server's name or alias; nothing for a helper.
@@ -73,6 +77,8 @@ pub struct Broker {
     pub(super) indexing: Indexing,
     knowledge: Arc<Knowledge>,
     admission: Admission,
+    log: Log,
+    logged: LoggedArguments,
     /// Over which the servers' lists of tools came that the catalog holds.
     connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
 }
@@ -87,9 +93,10 @@ impl Broker {
         roster: Roster,
         upstream: Arc<Upstream>,
         folders: Folders,
-        policy: Policy,
+        oversight: Oversight,
         limits: Arc<Limits>,
     ) -> Self {
+        let Oversight { policy, log, arguments: logged } = oversight;
         let admission = Admission::new(policy, &limits);
         let saved = SavedTools::new(folders.saved_tools, &limits);
         let learned = Learned::new(folders.learned, &limits);
@@ -98,12 +105,30 @@ impl Broker {
             Arc::new(Knowledge::new(roster.catalog(&limits), roster.keys(), cache, Arc::clone(&limits)));
         let indexing = Indexing::new(Arc::clone(&knowledge), Arc::clone(&upstream), &limits);
         let connections = Mutex::default();
-        Self { roster, upstream, saved, learned, limits, indexing, knowledge, admission, connections }
+        Self {
+            roster,
+            upstream,
+            saved,
+            learned,
+            limits,
+            indexing,
+            knowledge,
+            admission,
+            log,
+            logged,
+            connections,
+        }
     }
 
     /// Ends what goes on in the background.
     pub async fn close(&self) {
         self.indexing.close().await;
+        self.log.close().await;
+    }
+
+    /// Writes down what has happened.
+    pub async fn record(&self, event: Event) {
+        self.log.record(event).await;
     }
 
     /// The names of the servers that are configured now.
@@ -155,7 +180,20 @@ impl Broker {
     pub async fn answer(&self, call: Call<'_>, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
         match &call.server {
             None => self.help(&call, cancel).await.map(Answer::Value),
-            Some(server) => self.forward(server, &call, cancel).await,
+            Some(server) => {
+                let mut record = Record::begin(&call, server);
+                let answer = self.forward(server, &call, &mut record, cancel).await;
+                if self.log.is_on() {
+                    let server = ServerName::new(&record.server);
+                    let redacted = |text| match &server {
+                        Ok(server) => self.upstream.redacted(server, text),
+                        Err(_) => text,
+                    };
+                    let arguments = self.logged.of(&call.arguments, &redacted);
+                    self.log.record(record.end(arguments, &answer)).await;
+                }
+                answer
+            }
         }
     }
 
@@ -240,9 +278,11 @@ impl Broker {
         &self,
         server: &str,
         call: &Call<'_>,
+        record: &mut Record,
         cancel: &CancellationToken,
     ) -> Result<Answer, ToolFault> {
         let server = self.admitted(server, call.scope)?;
+        record.server = server.as_str().to_owned();
         let arguments = arguments::object(&call.arguments, &self.limits)?;
         let connection = self.connected(&server, call.deadline, cancel).await;
         let connection = connection.map_err(|error| self.fault(&server, &error))?;
@@ -251,6 +291,7 @@ impl Broker {
             ToolFault::new(FaultCode::Internal, format!("server '{server}' has left the catalog"))
         })?;
         let tool = known.resolve(&call.tool)?;
+        record.tool = tool.name.as_str().to_owned();
         let arguments = catalog::checked(&server, tool, arguments)?;
         let called = Called {
             server: server.as_str(),
@@ -259,7 +300,9 @@ impl Broker {
             arguments: &arguments,
         };
         let bytes = call.arguments.get().len() as u64;
-        let deadline = call.deadline + self.admission.admit(&called, bytes, call.human, cancel).await?;
+        let admitted = self.admission.admit(&called, bytes, call.human, cancel).await?;
+        record.decision = admitted.decision;
+        let deadline = call.deadline + admitted.waited;
         let name = tool.name.as_str().to_owned();
         let result = connection.call(name, arguments, deadline, cancel).await;
         result

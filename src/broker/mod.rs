@@ -12,10 +12,12 @@ mod indexing;
 mod knowledge;
 mod learned;
 mod literal_calls;
+mod oversight;
 mod roster;
 mod saved_tools;
 mod search;
 
 pub use answer::{Answer, Broker, Call, Folders};
 pub use human::{Approval, Human, Question};
+pub use oversight::{LoggedArguments, Oversight};
 pub use roster::Roster;

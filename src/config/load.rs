@@ -79,6 +79,10 @@ pub struct Config {
     pub servers: Vec<ServerConfig>,
     /// Which calls pass.
     pub policy: Policy,
+    /// What is written down of calls and runs.
+    pub audit: Audit,
+    /// Where that is kept; `None`: nowhere, since the user has no home.
+    pub audit_dir: Option<PathBuf>,
     /// The bounds.
     pub limits: Limits,
     /// Everything that is wrong or worth a note, in the order in which it was found.
@@ -173,6 +177,17 @@ pub enum LearnShapes {
     Off,
 }
 
+/// What is written down of calls and runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audit {
+    /// Nothing.
+    Off,
+    /// A line for each, with a hash of a call's arguments.
+    Hash,
+    /// The same, with the arguments.
+    Arguments,
+}
+
 const DAY_S: u64 = 86_400;
 
 impl Config {
@@ -230,6 +245,8 @@ impl Config {
             sandbox_problem: None,
             servers: Vec::new(),
             policy: Policy::default(),
+            audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
+            audit_dir: environment.state_dir(),
             limits: Limits::default(),
             problems: Vec::new(),
         };

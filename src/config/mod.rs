@@ -21,7 +21,7 @@ mod values;
 
 pub use environment::{Environment, Nesting};
 pub use load::{
-    Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm, Rollback, SelfServers,
+    Audit, Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm, Rollback, SelfServers,
     StructuredContent,
 };
 pub use locate::locate_program;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::load::{ContainerUser, EngineChoice};
+use super::load::{Audit, ContainerUser, EngineChoice};
 use crate::policy::Profile;
 use crate::protocol::PostureField;
 use crate::run::OutputMode;
@@ -19,6 +19,15 @@ fn quoted(text: &str) -> String {
 
 pub(super) fn text(value: &str) -> Result<String, String> {
     Ok(value.to_owned())
+}
+
+pub(super) fn audit(value: &str) -> Result<Audit, String> {
+    match value {
+        "off" => Ok(Audit::Off),
+        "hash" => Ok(Audit::Hash),
+        "arguments" => Ok(Audit::Arguments),
+        _ => Err(format!("is {}, neither off, hash nor arguments", quoted(value))),
+    }
 }
 
 pub(super) fn profile(value: &str) -> Result<Profile, String> {

@@ -91,17 +91,18 @@ impl Policy {
                 return Decision { verdict: rule.decision, because };
             }
         }
-        let (verdict, profile) = match self.profile {
-            Profile::Open => (Verdict::Allow, "open"),
-            Profile::Careful if called.only_reads() => (Verdict::Allow, "careful"),
-            Profile::ReadOnly if called.only_reads() => (Verdict::Allow, "read-only"),
-            Profile::Careful => (Verdict::Ask, "careful"),
-            Profile::ReadOnly => (Verdict::Deny, "read-only"),
+        let (verdict, because) = match (self.profile, called.only_reads()) {
+            (Profile::Open, _) => (Verdict::Allow, "profile open"),
+            (Profile::Careful, true) => (Verdict::Allow, "profile careful: it only reads"),
+            (Profile::ReadOnly, true) => (Verdict::Allow, "profile read-only: it only reads"),
+            (Profile::Careful, false) => {
+                (Verdict::Ask, "profile careful: its server does not say that it only reads")
+            }
+            (Profile::ReadOnly, false) => {
+                (Verdict::Deny, "profile read-only: its server does not say that it only reads")
+            }
         };
-        Decision {
-            verdict,
-            because: format!("profile {profile}: its server does not say that it only reads"),
-        }
+        Decision { verdict, because: because.into() }
     }
 }
 

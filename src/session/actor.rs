@@ -38,7 +38,7 @@ struct Current {
     progress: mpsc::Sender<Progress>,
     output: Option<mpsc::Sender<OutputPiece>>,
     human: Human,
-    reply: oneshot::Sender<RunReport>,
+    reply: oneshot::Sender<(RunId, RunReport)>,
     /// Ends all calls of this run.
     calls: CancellationToken,
     calls_made: usize,
@@ -148,7 +148,7 @@ impl Actor {
         }
     }
 
-    fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<RunReport>) -> Vec<Effect> {
+    fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<(RunId, RunReport)>) -> Vec<Effect> {
         let RunAsked { request, cancel, progress, output, questions } = asked;
         #[cfg(test)]
         assert_ne!(request.code, BREAKS, "the defect that a test asks for");
@@ -322,7 +322,7 @@ impl Actor {
                     self.broker.tell_effects(&mut report.calls);
                     report.notes.extend(self.broker.run_notes());
                     if let Some(current) = self.current.take()
-                        && current.reply.send(*report).is_err()
+                        && current.reply.send((current.id, *report)).is_err()
                     {
                         tracing::debug!("nobody waits for the run's report any more");
                     }
@@ -377,7 +377,8 @@ impl Actor {
         self.calls.spawn(async move {
             let counted_tool = tool;
             let CallFrame { server, tool, arguments, .. } = frame;
-            let call_of_broker = Call { scope: &scope, server, tool, arguments, deadline, human: &human };
+            let call_of_broker =
+                Call { run, scope: &scope, server, tool, arguments, deadline, human: &human };
             let answer = whole(broker.answer(call_of_broker, &cancel)).await;
             let outcome = outcome(&answer);
             let line = result_line(call, answer, line_bytes_max);

@@ -4,10 +4,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::Question;
+use crate::names::RunId;
 use crate::run::{OutputPiece, RunReport, RunRequest};
 
 /// A run, and who waits for its report.
-pub(super) type Ask = (RunAsked, oneshot::Sender<RunReport>);
+pub(super) type Ask = (RunAsked, oneshot::Sender<(RunId, RunReport)>);
 
 /// A run that is asked for, and who waits for it.
 pub struct RunAsked {

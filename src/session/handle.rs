@@ -7,12 +7,14 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
 use super::asked::{Ask, RunAsked};
 use super::queue::{Queue, Refused, queue};
 use super::sandbox::{Maker, SandboxReport, SandboxSettings};
+use crate::audit::{Event, RunEvent};
 use crate::broker::Broker;
 use crate::engine::About;
 use crate::limits::Limits;
@@ -24,6 +26,7 @@ const PAUSE_AFTER_DEFECT: Duration = Duration::from_millis(100);
 /// A session. Ends with [`Session::close`].
 pub struct Session {
     queue: Arc<Queue<Ask>>,
+    broker: Arc<Broker>,
     prewarm: Arc<Notify>,
     closing: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -41,6 +44,7 @@ impl Session {
         let (queue, taker) = queue(limits.runs_queued_max);
         let closing = CancellationToken::new();
         let prewarm = Arc::new(Notify::new());
+        let recorder = Arc::clone(&broker);
         let (asked_to_close, asked_to_prewarm) = (closing.clone(), Arc::clone(&prewarm));
         let task = tokio::spawn(async move {
             let begin = |said| {
@@ -60,7 +64,7 @@ impl Session {
             drop(taker);
             actor.end().await;
         });
-        Self { queue, prewarm, closing, task: Mutex::new(Some(task)) }
+        Self { queue, broker: recorder, prewarm, closing, task: Mutex::new(Some(task)) }
     }
 
     /// Starts the sandbox in the background, unless there is one.
@@ -76,12 +80,13 @@ impl Session {
     pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
         let (reply, report) = oneshot::channel();
         let cancel = asked.cancel.clone();
+        let (began, code_bytes) = (Instant::now(), asked.request.code.len() as u64);
         self.queue.push(cancel.clone(), (asked, reply)).map_err(|refused| match refused {
             Refused::Full(max) => ToolFault::new(FaultCode::Busy, format!("{max} runs are waiting already"))
                 .hint("wait for one of them"),
             Refused::Closed => closed(),
         })?;
-        report.await.map_err(|_| {
+        let (run, report) = report.await.map_err(|_| {
             if cancel.is_cancelled() {
                 ToolFault::new(FaultCode::Cancelled, "the run was cancelled before it started")
             } else if self.closing.is_cancelled() {
@@ -90,7 +95,17 @@ impl Session {
                 ToolFault::new(FaultCode::Internal, "hotcell broke inside; what this run has done is unknown")
                     .hint("the next run starts afresh; look before a call is made again that writes")
             }
-        })
+        })?;
+        let called = report.calls.of_tools.iter().map(|tool| tool.counts.total()).sum::<u64>();
+        let event = RunEvent {
+            run: run.0,
+            outcome: report.outcome.word().to_owned(),
+            calls: called + report.calls.others.total(),
+            code_bytes,
+            ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        };
+        self.broker.record(Event::Run(event)).await;
+        Ok(report)
     }
 
     /// Ends the session: its run, its calls, its container.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms and floors: a room uses rooms on lower floors only.
-const FLOORS: [(&str, u8); 19] = [
+const FLOORS: [(&str, u8); 20] = [
     ("names", 0),
     ("limits", 0),
     ("text", 0),
@@ -13,6 +13,7 @@ const FLOORS: [(&str, u8); 19] = [
     ("run", 1),
     ("guard", 1),
     ("policy", 1),
+    ("audit", 2),
     ("engine", 2),
     ("upstream", 2),
     ("catalog", 2),

@@ -14,6 +14,7 @@ on_every_engine!(
     a_question_that_nobody_waits_for_is_withdrawn,
     data_of_two_kinds_does_not_leave_unseen,
     a_policy_that_cannot_be_read_lets_nothing_pass,
+    every_call_and_run_is_written_down_and_shown_by_log,
 );
 
 const POLICY: &str = ".config/hotcell/policy.toml";
@@ -124,7 +125,8 @@ fn the_human_is_asked_and_the_time_of_the_run_stands_still(engine: &Engine) {
     let expected = "Code that the model wrote wants to call fixture.echo (profile careful: its server does not say that it \
                     only reads).\nArguments: {\n  \"text\": \"once\"\n}";
     assert_eq!(text, expected);
-    std::thread::sleep(Duration::from_secs(3));
+    // Longer than the run has.
+    assert!(bridge.next(Duration::from_secs(3)).is_err());
     answer(&mut bridge, &id, json!({"decision": "allow this call"}));
     assert_eq!(bridge.reply(run).text, "'once'");
 
@@ -185,4 +187,43 @@ fn a_policy_that_cannot_be_read_lets_nothing_pass(engine: &Engine) {
     assert!(raised[0].contains("policy.toml:3:1: is no policy: unknown field `decison`"), "{raised:?}");
     assert_eq!(fixture.ledger(), [""; 0]);
     bridge.says("no call of a tool passes until that is right");
+}
+
+fn every_call_and_run_is_written_down_and_shown_by_log(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let policy = "[[rule]]\ntool = \"add\"\ndecision = \"deny\"\n";
+    let entry = json!({"TOKEN": "hunter22"});
+    let mut server = fixture.entry();
+    server["env"] = entry;
+    let home = Home::on(engine).server("fixture", server).file(POLICY, policy);
+    let home = home.env("MCP_BRIDGE_AUDIT", "arguments");
+    let mut bridge = Bridge::start(&home).warm();
+    let code = "await mcp_fixture.echo(text='with hunter22')\ntry:\n  await mcp_fixture.add(a=1, b=2)\nexcept Exception: 0";
+    bridge.ok(code);
+    bridge.run("1 / 0");
+    bridge.hang_up();
+    bridge.wait(Duration::from_secs(10));
+    let log = |arguments: &[&str]| {
+        let output = home.command(&[&["log"], arguments].concat()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let calls: Vec<Value> = log(&["--json", "--server", "fixture"])
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let told = |call: &Value| json!([call["tool"], call["outcome"], call["arguments"], call["decision"]]);
+    let redacted = json!({"text": "with [TOKEN]"});
+    assert_eq!(told(&calls[0]), json!(["echo", "answered", redacted, "allow: profile open"]));
+    let denied = "fixture.add was not called: rule 1";
+    assert_eq!(told(&calls[1]), json!(["add", "denied", {"a": 1, "b": 2}, denied]));
+    assert_eq!(calls.len(), 2);
+    assert_eq!(log(&["--denied", "--since", "1h"]).lines().count(), 1);
+    let runs = log(&["--outcome", "raised"]);
+    assert!(runs.contains(" raised, ") && runs.contains("0 calls"), "{runs}");
+    let wrong = home.command(&["log", "--since", "tomorrow"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("is no time; write 30m"));
+    let file = std::fs::read_to_string(home.path().join(".local/state/hotcell/audit.jsonl")).unwrap();
+    assert!(!file.contains("hunter22"), "{file}");
 }

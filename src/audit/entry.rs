@@ -1,0 +1,74 @@
+//! One line.
+
+use chrono::{SecondsFormat, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What happened, when, and in which session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// When it had ended: RFC 3339 in UTC, with milliseconds.
+    pub time: String,
+    /// One bridge's own name, made anew at each start.
+    pub session: String,
+    /// What it was.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// A run or a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Event {
+    /// A run has ended.
+    Run(RunEvent),
+    /// A call has ended, or was refused.
+    Call(CallEvent),
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunEvent {
+    /// Its number in the session.
+    pub run: u64,
+    /// How it ended, in a word.
+    pub outcome: String,
+    /// Calls of tools that it made.
+    pub calls: u64,
+    /// Bytes of its code.
+    pub code_bytes: u64,
+    /// How long it took, in milliseconds; waiting for a sandbox and for the human counts.
+    pub ms: u64,
+}
+
+/// A call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallEvent {
+    /// The run that it belongs to.
+    pub run: u64,
+    /// The server's configured name, or what code said where there is none.
+    pub server: String,
+    /// The tool's own name, or what code said where there is none.
+    pub tool: String,
+    /// Its arguments, or their hash, as the setting has it.
+    pub arguments: Value,
+    /// Bytes of its arguments.
+    pub bytes_out: u64,
+    /// Bytes of its answer.
+    pub bytes_in: u64,
+    /// `answered`, `tool_error`, or the code of the fault.
+    pub outcome: String,
+    /// What let it pass or did not: nothing where it did not come to that.
+    pub decision: String,
+    /// How long it took, in milliseconds; waiting for the human counts.
+    pub ms: u64,
+}
+
+impl Entry {
+    /// It has just ended.
+    #[must_use]
+    pub fn now(session: &str, event: Event) -> Self {
+        let time = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
+        Self { time, session: session.to_owned(), event }
+    }
+}

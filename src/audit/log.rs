@@ -1,0 +1,189 @@
+//! Writes lines to `audit.jsonl`, mode 0600, and keeps a few files before it.
+//!
+//! Several bridges write to the same file: each batch is written under a lock.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::entry::{Entry, Event};
+
+/// Lines that may wait for the disk; then who has more waits as well, since none is left out.
+const WAITING_MAX: usize = 1_024;
+/// Size from which a file is put aside.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Files that were put aside and are kept.
+pub(super) const OLD_FILES_MAX: usize = 4;
+
+/// The way to the file.
+pub struct Log {
+    session: String,
+    lines: Mutex<Option<mpsc::Sender<String>>>,
+    writing: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Log {
+    /// A log in this folder, which is made when there is something to write; none without a folder. Must be called inside a
+    /// tokio runtime.
+    #[must_use]
+    pub fn start(dir: Option<PathBuf>, session: &str) -> Self {
+        let log = Self { session: session.to_owned(), lines: Mutex::default(), writing: Mutex::default() };
+        if let Some(dir) = dir {
+            let (sender, lines) = mpsc::channel(WAITING_MAX);
+            *lock(&log.lines) = Some(sender);
+            *lock(&log.writing) = Some(tokio::task::spawn_blocking(move || write_all(&dir, lines)));
+        }
+        log
+    }
+
+    /// Whether anything is written.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        lock(&self.lines).is_some()
+    }
+
+    /// Writes what has happened; waits only when the disk is far behind.
+    pub async fn record(&self, event: Event) {
+        let Some(lines) = lock(&self.lines).clone() else { return };
+        match serde_json::to_string(&Entry::now(&self.session, event)) {
+            // Only a writer that broke takes no more, which has been said.
+            Ok(line) => drop(lines.send(line + "\n").await),
+            Err(error) => tracing::error!(%error, "a line of the audit log could not be made"),
+        }
+    }
+
+    /// Writes what waits, and ends.
+    pub async fn close(&self) {
+        drop(lock(&self.lines).take());
+        let writing = lock(&self.writing).take();
+        if let Some(writing) = writing
+            && let Err(error) = writing.await
+        {
+            tracing::error!(%error, "the audit log's task broke");
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn write_all(dir: &Path, mut lines: mpsc::Receiver<String>) {
+    let mut batch = Vec::new();
+    let mut is_failing = false;
+    while let Some(line) = lines.blocking_recv() {
+        batch.extend_from_slice(line.as_bytes());
+        while let Ok(line) = lines.try_recv() {
+            batch.extend_from_slice(line.as_bytes());
+        }
+        let written = append(dir, &batch);
+        batch.clear();
+        // Once for each time that it begins to fail.
+        match &written {
+            Err(error) if !is_failing => {
+                tracing::error!(folder = %dir.display(), %error, "the audit log cannot be written; lines are lost");
+            }
+            _ => {}
+        }
+        is_failing = written.is_err();
+    }
+}
+
+fn append(dir: &Path, batch: &[u8]) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let lock = opened(&dir.join("audit.lock"))?;
+    let _locked = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, errno)| io::Error::from(errno))?;
+    let path = dir.join("audit.jsonl");
+    if path.metadata().is_ok_and(|about| about.len() >= FILE_BYTES_MAX) {
+        for number in (1..OLD_FILES_MAX).rev() {
+            let (older, newer) = (dir.join(old(number + 1)), dir.join(old(number)));
+            if newer.exists() {
+                fs::rename(newer, older)?;
+            }
+        }
+        fs::rename(&path, dir.join(old(1)))?;
+    }
+    opened(&path)?.write_all(batch)
+}
+
+/// The name of a file that was put aside; 1 is the last one.
+pub(super) fn old(number: usize) -> String {
+    format!("audit.{number}.jsonl")
+}
+
+fn opened(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags.bits()).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+    use crate::audit::entry::RunEvent;
+    use crate::audit::{Filter, entries};
+
+    fn event(run: u64) -> Event {
+        Event::Run(RunEvent { run, outcome: "finished".into(), calls: 0, code_bytes: 1, ms: 2 })
+    }
+
+    #[tokio::test]
+    async fn lines_of_several_bridges_are_whole_in_one_file_of_the_user_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("state/hotcell");
+        let logs = ["a", "b"].map(|session| Log::start(Some(dir.clone()), session));
+        for run in 0..500 {
+            for log in &logs {
+                log.record(event(run)).await;
+            }
+        }
+        for log in &logs {
+            log.close().await;
+            log.record(event(999)).await;
+        }
+        let all = entries(&dir, &Filter::default()).unwrap();
+        assert_eq!(all.len(), 1_000);
+        assert_eq!(all.iter().filter(|entry| entry.session == "a").count(), 500);
+        assert_eq!(dir.join("audit.jsonl").metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(dir.metadata().unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[tokio::test]
+    async fn large_files_are_put_aside_and_the_oldest_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in (1..=OLD_FILES_MAX).map(old).chain(["audit.jsonl".into()]) {
+            fs::write(dir.path().join(&name), format!("{name}\n")).unwrap();
+        }
+        let full = OpenOptions::new().append(true).open(dir.path().join("audit.jsonl")).unwrap();
+        full.set_len(FILE_BYTES_MAX).unwrap();
+        let log = Log::start(Some(dir.path().to_owned()), "a");
+        log.record(event(1)).await;
+        log.close().await;
+        let read = |name: String| fs::read(dir.path().join(name)).unwrap();
+        assert!(read(old(1)).starts_with(b"audit.jsonl\n"));
+        assert_eq!(read(old(OLD_FILES_MAX)), b"audit.3.jsonl\n");
+        assert!(!dir.path().join(old(OLD_FILES_MAX + 1)).exists());
+        assert_eq!(entries(dir.path(), &Filter::default()).unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn without_a_folder_and_where_nothing_can_be_written_nobody_waits() {
+        let off = Log::start(None, "a");
+        assert!(!off.is_on());
+        off.record(event(1)).await;
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        let broken = Log::start(Some(dir.path().join("file")), "a");
+        for run in 0..3_000 {
+            broken.record(event(run)).await;
+        }
+        broken.close().await;
+    }
+}
