@@ -25,6 +25,8 @@ pub enum Command {
     Doctor,
     /// Show what was called and run, and what was not let pass.
     Log(Log),
+    /// Accept what a server's tools are now, after it has changed them.
+    Trust(Trust),
     /// Start a server and end everything below it when the bridge goes: the bridge does this itself.
     #[command(hide = true)]
     Keep(Keep),
@@ -64,6 +66,14 @@ pub struct Run {
     /// Seconds until the code is interrupted.
     #[arg(long, value_name = "SECONDS")]
     pub timeout: Option<f64>,
+}
+
+/// Arguments of `trust`.
+#[derive(Debug, clap::Args)]
+pub struct Trust {
+    /// The configured server.
+    #[arg(value_name = "SERVER")]
+    pub server: String,
 }
 
 /// Arguments of `log`.

@@ -20,7 +20,7 @@ pub(super) fn log(config: &Config, arguments: cli::Log) -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    let Some(dir) = &config.audit_dir else {
+    let Some(dir) = &config.own_state_dir else {
         eprintln!("hotcell: no home folder is known, so nothing is written down");
         return ExitCode::FAILURE;
     };

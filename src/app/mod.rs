@@ -8,6 +8,7 @@ mod logging;
 mod run;
 mod serve;
 mod signals;
+mod trust;
 mod wiring;
 
 pub use entry::main;

@@ -37,9 +37,10 @@ impl Rooms {
         let folders = Folders {
             saved_tools: config.state_dir.join("tools"),
             learned: (config.learn_shapes == LearnShapes::On).then(|| config.state_dir.join("learned")),
+            pins: config.own_state_dir.as_ref().map(|dir| dir.join("pins")),
             catalog: config.cache_dir.as_ref().map(|dir| dir.join("catalog")),
         };
-        let dir = config.audit_dir.clone().filter(|_| config.audit != Audit::Off);
+        let dir = config.own_state_dir.clone().filter(|_| config.audit != Audit::Off);
         let oversight = Oversight {
             policy: config.policy.clone(),
             log: Log::start(dir, mark.as_str()),

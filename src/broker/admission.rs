@@ -80,7 +80,9 @@ impl Admission {
         let mut waited = Duration::ZERO;
         match decision.verdict {
             Verdict::Allow => {}
-            Verdict::Warn => self.note(called, &decision.because),
+            Verdict::Warn => {
+                self.note(format!("{} was called: {}", shown(called), bounded(&decision.because)));
+            }
             Verdict::Deny => {
                 return Err(denied(called, &decision.because).hint("the user decides that in policy.toml"));
             }
@@ -156,9 +158,9 @@ impl Admission {
         }
     }
 
-    fn note(&self, called: &Called<'_>, because: &str) {
+    /// A sentence for the reader of the reply.
+    pub(super) fn note(&self, note: String) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        let note = format!("{} was called: {}", shown(called), bounded(because));
         if notes.len() < NOTES_MAX && !notes.contains(&note) {
             notes.push(note);
         }

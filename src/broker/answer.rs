@@ -17,6 +17,7 @@ use super::indexing::Indexing;
 use super::knowledge::{Knowledge, Taken};
 use super::learned::Learned;
 use super::oversight::{LoggedArguments, Oversight, Record};
+use super::pins::Pins;
 use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
 use crate::audit::{Event, Log};
@@ -65,6 +66,8 @@ pub struct Folders {
     pub learned: Option<PathBuf>,
     /// What servers have listed; nothing: it is not kept.
     pub catalog: Option<PathBuf>,
+    /// What tools were when they were first used; nothing: that is not remembered.
+    pub pins: Option<PathBuf>,
 }
 
 /// Decides on calls.
@@ -77,6 +80,7 @@ pub struct Broker {
     pub(super) indexing: Indexing,
     knowledge: Arc<Knowledge>,
     admission: Admission,
+    pins: Pins,
     log: Log,
     logged: LoggedArguments,
     /// Over which the servers' lists of tools came that the catalog holds.
@@ -97,6 +101,7 @@ impl Broker {
         limits: Arc<Limits>,
     ) -> Self {
         let Oversight { policy, log, arguments: logged } = oversight;
+        let pins = Pins::new(folders.pins, policy.profile);
         let admission = Admission::new(policy, &limits);
         let saved = SavedTools::new(folders.saved_tools, &limits);
         let learned = Learned::new(folders.learned, &limits);
@@ -114,6 +119,7 @@ impl Broker {
             indexing,
             knowledge,
             admission,
+            pins,
             log,
             logged,
             connections,
@@ -254,10 +260,15 @@ impl Broker {
         match self.upstream.connect(server, deadline, cancel).await {
             Ok(connection) => {
                 let (key, listing) = (self.knowledge.key(server), connection.tools());
-                if let Some(key) = key
-                    && self.knowledge.learn(server, &key, &listing) == Taken::New
-                {
-                    self.indexing.keep(server, key, listing);
+                let is_new = self.connections().get(server).and_then(Weak::upgrade).is_none();
+                if let Some(key) = key {
+                    let taken = self.knowledge.learn(server, &key, &listing);
+                    if taken == Taken::New {
+                        self.indexing.keep(server, key, listing);
+                    }
+                    if is_new || taken == Taken::New {
+                        self.compare_with_pins(server);
+                    }
                 }
                 self.connections().insert(server.clone(), Arc::downgrade(&connection));
                 Ok(connection)
@@ -271,6 +282,14 @@ impl Broker {
                 }
                 Err(error)
             }
+        }
+    }
+
+    fn compare_with_pins(&self, server: &ServerName) {
+        let catalog = self.catalog();
+        let tools = catalog.server(server.as_str()).map(|known| known.listed()).unwrap_or_default();
+        if let Some(said) = self.pins.listed(server, tools.iter()) {
+            self.admission.note(said);
         }
     }
 
@@ -299,6 +318,7 @@ impl Broker {
             annotations: &tool.annotations,
             arguments: &arguments,
         };
+        self.pins.admit(&server, tool)?;
         let bytes = call.arguments.get().len() as u64;
         let admitted = self.admission.admit(&called, bytes, call.human, cancel).await?;
         record.decision = admitted.decision;

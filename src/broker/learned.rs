@@ -3,14 +3,12 @@
 //! The files hold keys and types, never a value. They are read when the first one is needed; one that is not ours, broken or
 //! too large is left out, with a word in the log.
 
-use std::fs::{self, DirBuilder};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nix::fcntl::OFlag;
-
+use super::own_file;
 use crate::catalog::{Answered, Shapes, Sighting};
 use crate::limits::Limits;
 use crate::names::ServerName;
@@ -39,7 +37,11 @@ impl Learned {
         let mut known = self.known();
         let shapes = self.read(&mut known);
         if shapes.learn(answered, is_secret) == Sighting::New
-            && let Err(error) = write(dir, answered.server, shapes)
+            && let Err(error) = own_file::write(
+                dir,
+                &file_name(answered.server),
+                shapes.to_json(answered.server).to_string().as_bytes(),
+            )
         {
             tracing::warn!(server = %answered.server, %error, "the shape of a result could not be kept");
         }
@@ -77,7 +79,7 @@ fn read_all(dir: &Path, shapes: &mut Shapes, bytes_max: u64) -> io::Result<()> {
     let entries: io::Result<Vec<_>> = entries.take(FILES_MAX).collect();
     let paths = entries?.into_iter().map(|entry| entry.path());
     for path in paths.filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION)) {
-        let read = own(&path, bytes_max).and_then(|file| Ok(shapes.add_json(&file)?));
+        let read = own_file::read(&path, bytes_max).and_then(|file| Ok(shapes.add_json(&file)?));
         if let Err(error) = read {
             tracing::warn!(path = %path.display(), %error, "a file of learned shapes is left out");
         }
@@ -85,30 +87,8 @@ fn read_all(dir: &Path, shapes: &mut Shapes, bytes_max: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes of a plain file that is this user's alone.
-fn own(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    let file = fs::File::options().read(true).custom_flags(flags.bits()).open(path)?;
-    let about = file.metadata()?;
-    let is_ours =
-        about.is_file() && about.uid() == nix::unistd::geteuid().as_raw() && about.mode() & 0o077 == 0;
-    if !is_ours || about.len() > bytes_max {
-        return Err(io::Error::other("it is no plain file of this user alone, or too large"));
-    }
-    let mut bytes = Vec::new();
-    file.take(bytes_max).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Either the old or the new file is there at any time.
-fn write(dir: &Path, server: &ServerName, shapes: &Shapes) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    // tempfile makes files of mode 0600.
-    let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    file.write_all(shapes.to_json(server).to_string().as_bytes())?;
-    file.persist(dir.join(format!("{}.{EXTENSION}", Shapes::file_stem(server))))
-        .map_err(|error| error.error)?;
-    Ok(())
+fn file_name(server: &ServerName) -> String {
+    format!("{}.{EXTENSION}", Shapes::file_stem(server))
 }
 
 #[cfg(test)]

@@ -81,8 +81,8 @@ pub struct Config {
     pub policy: Policy,
     /// What is written down of calls and runs.
     pub audit: Audit,
-    /// Where that is kept; `None`: nowhere, since the user has no home.
-    pub audit_dir: Option<PathBuf>,
+    /// Where that is kept, and what tools were when they were first used; `None`: nowhere, since the user has no home.
+    pub own_state_dir: Option<PathBuf>,
     /// The bounds.
     pub limits: Limits,
     /// Everything that is wrong or worth a note, in the order in which it was found.
@@ -246,7 +246,7 @@ impl Config {
             servers: Vec::new(),
             policy: Policy::default(),
             audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
-            audit_dir: environment.state_dir(),
+            own_state_dir: environment.state_dir(),
             limits: Limits::default(),
             problems: Vec::new(),
         };

@@ -1,0 +1,35 @@
+//! `hotcell trust`: what a server's tools are now counts as seen by the user.
+
+use std::process::ExitCode;
+
+use crate::broker;
+use crate::cli;
+use crate::config::Config;
+
+const USAGE: u8 = 2;
+
+/// Forgets what the server's tools were.
+pub(super) fn trust(config: &Config, arguments: &cli::Trust) -> ExitCode {
+    let name = &arguments.server;
+    let Some(server) = config.servers.iter().find(|server| server.name.as_str() == name) else {
+        let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
+        let known = if names.is_empty() { "none is".into() } else { names.join(", ") };
+        eprintln!("hotcell: no server {name:?} is configured; configured: {known}");
+        return ExitCode::from(USAGE);
+    };
+    let Some(dir) = &config.own_state_dir else {
+        eprintln!("hotcell: no home folder is known, so nothing is remembered of tools");
+        return ExitCode::FAILURE;
+    };
+    match broker::trust(&dir.join("pins"), &server.name) {
+        Ok(true) => println!("trusted: the tools of {name} count as they are at their next use"),
+        Ok(false) => {
+            println!("nothing was known of the tools of {name}; they count as they are at their first use")
+        }
+        Err(error) => {
+            eprintln!("hotcell: what is remembered of {name} cannot be removed: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
