@@ -76,7 +76,7 @@ pub(super) fn sandbox_settings(config: &Config, mark: Mark) -> SandboxSettings {
             mark: Some(mark.clone()),
         },
         rollback: config.rollback == Rollback::On,
-        unreadable: config.sandbox_problem().map(ToString::to_string),
+        unreadable: config.sandbox_problem.as_ref().map(ToString::to_string),
         images: match &config.image {
             Some(image) => vec![image.clone()],
             None => vec![OWN_IMAGE.into(), PLAIN_IMAGE.into()],

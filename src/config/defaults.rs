@@ -1,38 +1,115 @@
-//! The variables, their defaults and what they take, from the embedded `config/defaults.json`: their only source.
+//! What can be set: each setting's names, form, default and bounds, from the embedded `config/defaults.json`, their
+//! only source. One line there makes a setting of the environment, of config.toml and of the schema for editors.
 //!
-//! It does not check values; `variables` does.
+//! It does not read what the operator wrote; `settings` does.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use super::values;
 
 const DEFAULTS: &str = include_str!("../../config/defaults.json");
 
-/// One documented variable.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
-    /// Its name.
-    pub name: String,
+/// One documented setting.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Definition {
+    /// Its environment variable.
+    pub(super) variable: String,
+    /// Its place in a config.toml, such as `run.timeout`; `None`: it has none.
+    pub(super) key: Option<String>,
+    pub(super) form: Form,
     /// What counts when it is not set; `None`: nothing does.
-    pub default: Option<String>,
+    pub(super) default: Option<String>,
     /// What may be written, for people.
-    pub allowed: String,
+    pub(super) allowed: String,
+    /// What may be written, where these are a few words.
+    pub(super) words: Vec<String>,
+    /// The smallest and the largest number.
+    pub(super) bounds: Option<(Value, Value)>,
+    pub(super) of_project: OfProject,
 }
 
-/// Every documented variable, in the file's order.
-///
-/// # Panics
-/// Never: the embedded file is checked by a test.
-#[must_use]
-pub fn variables() -> Vec<Variable> {
-    let defaults: Map<String, Value> =
+/// How a value is written in TOML and JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Integer,
+    Number,
+    Switch,
+    /// Bytes as a number, or with a unit.
+    Size,
+    /// Texts; in a variable, with commas between them.
+    List,
+}
+
+/// What a project's own file may do without the user's trust.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OfProject {
+    Nothing,
+    Anything,
+    /// Take a smaller number than would count without it.
+    Lower,
+    /// Switch it off.
+    Off,
+    /// Choose among what would count without it.
+    Fewer,
+}
+
+impl Definition {
+    /// The section of its key in a config.toml.
+    pub(super) fn section(&self) -> Option<&str> {
+        self.key.as_deref().and_then(|key| key.split_once('.')).map(|(section, _)| section)
+    }
+
+    /// Its name for people: the key, else the variable.
+    pub(super) fn name(&self) -> &str {
+        self.key.as_deref().unwrap_or(&self.variable)
+    }
+
+    /// A value as JSON has it: what was written as text becomes a number, a boolean or an array.
+    pub(super) fn typed(&self, text: &str) -> Value {
+        let number = |text: &str| serde_json::from_str::<Value>(text).ok().filter(Value::is_number);
+        match self.form {
+            Form::Integer | Form::Number => number(text).unwrap_or_else(|| json!(text)),
+            Form::Switch => values::switch(text).map_or_else(|_| json!(text), Value::Bool),
+            Form::List => json!(values::list(text)),
+            Form::Text | Form::Size => json!(text),
+        }
+    }
+}
+
+/// Every documented setting, in the file's order.
+pub(super) fn definitions() -> Vec<Definition> {
+    let rows: Map<String, Value> =
         serde_json::from_str(DEFAULTS).expect("the embedded defaults are JSON: tested below");
-    defaults
-        .into_iter()
-        .map(|(name, row)| Variable {
-            name,
-            default: row["default"].as_str().map(str::to_owned),
-            allowed: row["allowed"].as_str().unwrap_or_default().to_owned(),
-        })
-        .collect()
+    rows.into_iter().map(|(variable, row)| definition(variable, &row)).collect()
+}
+
+fn definition(variable: String, row: &Value) -> Definition {
+    let text = |key: &str| row[key].as_str().map(str::to_owned);
+    let words = row["values"].as_array().into_iter().flatten();
+    Definition {
+        variable,
+        key: text("key"),
+        form: match row["type"].as_str() {
+            Some("integer") => Form::Integer,
+            Some("number") => Form::Number,
+            Some("boolean") => Form::Switch,
+            Some("size") => Form::Size,
+            Some("list") => Form::List,
+            _ => Form::Text,
+        },
+        default: text("default"),
+        allowed: text("allowed").unwrap_or_default(),
+        words: words.filter_map(Value::as_str).map(str::to_owned).collect(),
+        bounds: row.get("minimum").cloned().zip(row.get("maximum").cloned()),
+        of_project: match row["project"].as_str() {
+            Some("any") => OfProject::Anything,
+            Some("lower") => OfProject::Lower,
+            Some("off") => OfProject::Off,
+            Some("fewer") => OfProject::Fewer,
+            _ => OfProject::Nothing,
+        },
+    }
 }
 
 #[cfg(test)]
@@ -40,35 +117,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_documented_variable_has_its_documented_default() {
-        let shown: Vec<String> = variables()
+    fn every_documented_setting_has_its_names_and_its_default() {
+        let shown: Vec<String> = definitions()
             .iter()
-            .map(|variable| format!("{}={}", variable.name, variable.default.as_deref().unwrap_or("-")))
+            .map(|row| {
+                let default = row.default.as_deref().unwrap_or("-");
+                format!("{} {}={default}", row.variable, row.key.as_deref().unwrap_or("-"))
+            })
             .collect();
+        insta::assert_snapshot!(shown.join("\n"));
+        assert!(definitions().iter().all(|row| !row.allowed.is_empty()));
+    }
+
+    #[test]
+    fn every_row_says_its_form_and_what_projects_may_do() {
+        let rows: Map<String, Value> = serde_json::from_str(DEFAULTS).unwrap();
+        for (variable, row) in rows {
+            let form = row["type"].as_str().unwrap();
+            let known = ["string", "integer", "number", "boolean", "size", "list"].contains(&form);
+            assert!(known, "{variable}: {form}");
+            let project = row["project"].as_str().unwrap();
+            assert!(["never", "any", "lower", "off", "fewer"].contains(&project), "{variable}: {project}");
+        }
+    }
+
+    #[test]
+    fn what_decides_where_code_runs_or_what_is_started_is_not_for_projects() {
+        let of_projects = definitions().into_iter().filter(|row| row.of_project != OfProject::Nothing);
+        let keys: Vec<String> = of_projects.filter_map(|row| row.key).collect();
         assert_eq!(
-            shown,
+            keys,
             [
-                "MCP_BRIDGE_RUNTIME=auto",
-                "MCP_BRIDGE_IMAGE=-",
-                "MCP_BRIDGE_TIMEOUT=30",
-                "MCP_BRIDGE_MAX_TIMEOUT=120",
-                "MCP_BRIDGE_MEMORY=512m",
-                "MCP_BRIDGE_PIDS=128",
-                "MCP_BRIDGE_CPUS=-",
-                "MCP_BRIDGE_CONTAINER_USER=65534:65534",
-                "MCP_BRIDGE_ALLOW_WEAK=-",
-                "MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT=300",
-                "MCP_BRIDGE_STATE_DIR=~/MCPs",
-                "MCP_BRIDGE_OUTPUT_MODE=compact",
-                "MCP_BRIDGE_LOG_LEVEL=INFO",
-                "MCP_BRIDGE_ALLOW_SELF_SERVER=0",
-                "MCP_BRIDGE_PREWARM=1",
-                "MCP_BRIDGE_ROLLBACK=1",
-                "MCP_BRIDGE_STRUCTURED=0",
-                "MCP_BRIDGE_LEARN_SHAPES=1",
-                "MCP_SERVERS_CONFIG=-",
+                "run.timeout",
+                "run.max_timeout",
+                "run.servers",
+                "sandbox.memory",
+                "sandbox.pids",
+                "sandbox.cpus",
+                "sandbox.prewarm",
+                "output.mode",
+                "output.structured",
+                "output.learn_shapes",
             ]
         );
-        assert!(variables().iter().all(|variable| !variable.allowed.is_empty()));
     }
 }

@@ -75,10 +75,23 @@ impl Environment {
     /// A folder for what can be made again: in XDG_CACHE_HOME, else where the system keeps such things of the user.
     pub(super) fn cache_dir(&self) -> Option<PathBuf> {
         let usual = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
-        // The base directory specification has relative ones ignored.
-        let given = self.variable("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
-        let dir = given.or_else(|| self.home.as_ref().map(|home| home.join(usual)));
-        dir.map(|dir| dir.join("hotcell"))
+        self.base_dir("XDG_CACHE_HOME", usual).map(|dir| dir.join("hotcell"))
+    }
+
+    /// The user's own config.toml: in XDG_CONFIG_HOME, else in `~/.config`, on every system.
+    pub(super) fn config_file(&self) -> Option<PathBuf> {
+        self.base_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("hotcell/config.toml"))
+    }
+
+    /// A folder for what hotcell has to remember: in XDG_STATE_HOME, else in `~/.local/state`.
+    pub(super) fn state_dir(&self) -> Option<PathBuf> {
+        self.base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("hotcell"))
+    }
+
+    /// A folder as the base directory specification finds it, which has relative ones ignored.
+    fn base_dir(&self, variable: &str, usual: &str) -> Option<PathBuf> {
+        let given = self.variable(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
+        given.or_else(|| self.home.as_ref().map(|home| home.join(usual)))
     }
 
     /// A path with a leading `~` replaced by the home folder, and taken from `base` when relative.

@@ -10,12 +10,15 @@ use tracing::level_filters::LevelFilter;
 
 use super::environment::Environment;
 use super::locate::locate_program;
-use super::problem::{Origin, Problem, Severity};
+use super::nearest::nearest;
+use super::problem::{Origin, Problem};
 use super::servers::{self, ServerConfig};
-use super::variables::{self as read, Variables};
+use super::settings::{Setting, Settings, Source};
+use super::values as read;
 use crate::limits::Limits;
 use crate::protocol::PostureField;
 use crate::run::OutputMode;
+use crate::text;
 
 /// What counts for this process.
 #[derive(Debug, Clone)]
@@ -63,6 +66,12 @@ pub struct Config {
     pub structured: StructuredContent,
     /// Whether signatures say what results of tools have looked like.
     pub learn_shapes: LearnShapes,
+    /// The servers that are wanted; `None`: all.
+    pub chosen_servers: Option<Vec<String>>,
+    /// Every setting as it counts, and where its value comes from.
+    pub settings: Vec<Setting>,
+    /// The problem with a setting of the sandbox, if one cannot be read: then no sandbox may be started.
+    pub sandbox_problem: Option<Problem>,
     /// The servers, sorted by name, each name once.
     pub servers: Vec<ServerConfig>,
     /// The bounds.
@@ -161,25 +170,15 @@ pub enum LearnShapes {
 
 const DAY_S: u64 = 86_400;
 
-/// Settings of the sandbox: one that cannot be read must not be replaced by something weaker.
-const SANDBOX_VARIABLES: [&str; 6] = [
-    "MCP_BRIDGE_RUNTIME",
-    "MCP_BRIDGE_IMAGE",
-    "MCP_BRIDGE_MEMORY",
-    "MCP_BRIDGE_PIDS",
-    "MCP_BRIDGE_CPUS",
-    "MCP_BRIDGE_CONTAINER_USER",
-];
-
 impl Config {
     /// Reads the captured variables and the configuration files that they lead to.
     #[must_use]
     pub fn load(environment: &Environment) -> Self {
         let limits = Limits::default();
         let mut problems = Vec::new();
-        let mut variables = Variables::new(environment, &mut problems);
-        let (timeout, timeout_max) = timeouts(&mut variables);
-        let mut is_on = |name: &str| variables.required(name, read::switch);
+        let mut settings = Settings::new(environment, &limits, &mut problems);
+        let (timeout, timeout_max) = timeouts(&mut settings);
+        let mut is_on = |name: &str| settings.required(name, read::switch);
         let self_servers =
             if is_on("MCP_BRIDGE_ALLOW_SELF_SERVER") { SelfServers::Allow } else { SelfServers::Skip };
         let rollback = if is_on("MCP_BRIDGE_ROLLBACK") { Rollback::On } else { Rollback::Off };
@@ -188,51 +187,70 @@ impl Config {
             if is_on("MCP_BRIDGE_STRUCTURED") { StructuredContent::On } else { StructuredContent::Off };
         let learn_shapes = if is_on("MCP_BRIDGE_LEARN_SHAPES") { LearnShapes::On } else { LearnShapes::Off };
         let idle =
-            variables.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
-        let state_dir = variables.required("MCP_BRIDGE_STATE_DIR", read::text);
+            settings.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
+        let state_dir = settings.required("MCP_BRIDGE_STATE_DIR", read::text);
         if environment.home.is_none() {
-            variables.problem("HOME", "is not set and no home folder is known, so \"~\" leads nowhere");
+            let message = "is not set and no home folder is known, so \"~\" leads nowhere";
+            settings.problem(Problem::new(Origin::Variable("HOME".to_owned()), message));
         }
         let config = Self {
-            engine: variables.required("MCP_BRIDGE_RUNTIME", read::engine),
+            engine: settings.required("MCP_BRIDGE_RUNTIME", read::engine),
             engine_addresses: EngineAddresses::of(environment),
-            image: variables.optional("MCP_BRIDGE_IMAGE", read::text),
+            image: settings.optional("MCP_BRIDGE_IMAGE", read::text),
             timeout,
             timeout_max,
-            memory_bytes: variables.required("MCP_BRIDGE_MEMORY", read::size_bytes),
-            pids: variables.required("MCP_BRIDGE_PIDS", |text| read::whole(text, 16, 32_768)) as u32,
-            cpu_millis: variables.optional("MCP_BRIDGE_CPUS", read::cpu_millis),
-            container_user: variables.required("MCP_BRIDGE_CONTAINER_USER", read::container_user),
-            allow_weak: variables.optional("MCP_BRIDGE_ALLOW_WEAK", read::posture_fields).unwrap_or_default(),
+            memory_bytes: settings.required("MCP_BRIDGE_MEMORY", read::size_bytes),
+            pids: settings.required("MCP_BRIDGE_PIDS", |text| read::whole(text, 16, 32_768)) as u32,
+            cpu_millis: settings.optional("MCP_BRIDGE_CPUS", read::cpu_millis),
+            container_user: settings.required("MCP_BRIDGE_CONTAINER_USER", read::container_user),
+            allow_weak: settings.optional("MCP_BRIDGE_ALLOW_WEAK", read::posture_fields).unwrap_or_default(),
             idle_stop: Some(idle).filter(|idle| !idle.is_zero()),
             lock_dir: environment.lock_dir(),
             state_dir: environment.resolve(&state_dir, environment.cwd.as_deref()),
             cache_dir: environment.cache_dir(),
-            output_mode: variables.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
-            log_level: variables.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
+            output_mode: settings.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
+            log_level: settings.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
             self_servers,
             prewarm,
             rollback,
             structured,
             learn_shapes,
+            chosen_servers: settings.optional("MCP_BRIDGE_SERVERS", |text| Ok(read::list(text))),
+            settings: Vec::new(),
+            sandbox_problem: None,
             servers: Vec::new(),
             limits: Limits::default(),
             problems: Vec::new(),
         };
+        // Only `servers` reads it, but it is shown with the others.
+        settings.optional("MCP_SERVERS_CONFIG", read::text);
+        let names = settings.source("MCP_BRIDGE_SERVERS");
+        let (settings, sandbox_problem) = settings.finish();
         let servers = servers::load(environment, &limits, self_servers, &mut problems);
-        Self { servers, limits, problems, ..config }
+        problems.extend(unknown(config.chosen_servers.as_deref(), &names, &servers));
+        let servers = chosen(servers, config.chosen_servers.as_deref());
+        Self { settings, sandbox_problem, servers, limits, problems, ..config }
     }
 }
 
-impl Config {
-    /// The problem with a setting of the sandbox, if one cannot be read: then no sandbox may be started.
-    #[must_use]
-    pub fn sandbox_problem(&self) -> Option<&Problem> {
-        self.problems.iter().find(|problem| {
-            matches!(&problem.origin, Origin::Variable(name) if SANDBOX_VARIABLES.contains(&name.as_str()))
-                && problem.severity == Severity::Error
+/// The servers that the operator wants of those that there are.
+pub(super) fn chosen(mut servers: Vec<ServerConfig>, names: Option<&[String]>) -> Vec<ServerConfig> {
+    let is_chosen = |name: &str| names.is_none_or(|names| names.iter().any(|chosen| chosen == name));
+    servers.retain(|server| is_chosen(server.name.as_str()));
+    servers
+}
+
+/// The wanted names that no server has. They are said and choose nothing: a slip must not let others in.
+fn unknown(names: Option<&[String]>, source: &Source, servers: &[ServerConfig]) -> Vec<Problem> {
+    let known = || servers.iter().map(|server| server.name.as_str());
+    let unknown = names.unwrap_or_default().iter().filter(|name| !known().any(|known| known == *name));
+    unknown
+        .map(|name| {
+            let message = format!("names {:?}, which is no configured server", text::inert_excerpt(name, 60));
+            let hint = nearest(name, known()).map(|near| format!("did you mean {near:?}?"));
+            source.problem("run.servers", "MCP_BRIDGE_SERVERS", message).hint(hint.unwrap_or_default())
         })
-    }
+        .collect()
 }
 
 impl EngineAddresses {
@@ -257,14 +275,15 @@ impl EngineAddresses {
 }
 
 /// The usual and the longest time of a run; the usual one is never the longer.
-fn timeouts(variables: &mut Variables<'_>) -> (Duration, Duration) {
-    let timeout = variables.required("MCP_BRIDGE_TIMEOUT", |text| read::seconds(text, 1, DAY_S));
-    let timeout_max = variables.required("MCP_BRIDGE_MAX_TIMEOUT", |text| read::seconds(text, 1, DAY_S));
-    if timeout > timeout_max && variables.is_set("MCP_BRIDGE_TIMEOUT") {
+fn timeouts(settings: &mut Settings<'_>) -> (Duration, Duration) {
+    let timeout = settings.required("MCP_BRIDGE_TIMEOUT", |text| read::seconds(text, 1, DAY_S));
+    let timeout_max = settings.required("MCP_BRIDGE_MAX_TIMEOUT", |text| read::seconds(text, 1, DAY_S));
+    let source = settings.source("MCP_BRIDGE_TIMEOUT");
+    if timeout > timeout_max && source != Source::Default {
         let max_s = timeout_max.as_secs();
         let message =
             format!("is {}, more than MCP_BRIDGE_MAX_TIMEOUT allows; using {max_s}", timeout.as_secs());
-        variables.problem("MCP_BRIDGE_TIMEOUT", message);
+        settings.problem(source.problem("run.timeout", "MCP_BRIDGE_TIMEOUT", message));
     }
     (timeout.min(timeout_max), timeout_max)
 }

@@ -140,12 +140,12 @@ fn every_variable_is_read() {
 
 #[test]
 fn each_bad_variable_is_one_problem_and_its_default_counts() {
-    let names = super::super::defaults::variables();
+    let names = super::super::defaults::definitions();
     let mut home = Home::new();
-    for variable in names.iter().filter(|variable| {
-        !["MCP_BRIDGE_IMAGE", "MCP_BRIDGE_STATE_DIR", "MCP_SERVERS_CONFIG"].contains(&variable.name.as_str())
+    for variable in names.iter().filter(|row| {
+        !["MCP_BRIDGE_IMAGE", "MCP_BRIDGE_STATE_DIR", "MCP_SERVERS_CONFIG"].contains(&row.variable.as_str())
     }) {
-        home = home.variable(&variable.name, "b\u{1b}d");
+        home = home.variable(&variable.variable, "b\u{1b}d");
     }
     let config = home.load();
     assert_eq!((config.timeout.as_secs(), config.memory_bytes, config.pids), (30, 512 << 20, 128));
@@ -375,11 +375,11 @@ fn a_file_describes_the_entries_that_do_not_describe_themselves() {
 #[test]
 fn a_setting_of_the_sandbox_that_cannot_be_read_is_told_apart_from_others() {
     let problem = |name: &str, value: &str| {
-        Home::new().variable(name, value).load().sandbox_problem().map(|problem| problem.origin.clone())
+        Home::new().variable(name, value).load().sandbox_problem.map(|problem| problem.origin.clone())
     };
     for name in ["RUNTIME", "MEMORY", "PIDS", "CPUS", "CONTAINER_USER"] {
         let name = format!("MCP_BRIDGE_{name}");
-        assert_eq!(problem(&name, "pdoman"), Some(Origin::Variable(name.clone())));
+        assert_eq!(problem(&name, "pdoman"), Some(super::super::problem::Origin::Variable(name.clone())));
     }
     assert_eq!(problem("MCP_BRIDGE_OUTPUT_MODE", "pdoman"), None);
 }

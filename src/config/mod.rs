@@ -7,14 +7,17 @@ mod file;
 mod json;
 mod load;
 mod locate;
+mod nearest;
 mod problem;
 mod self_reference;
 mod server_files;
 mod servers;
+mod settings;
 mod substitute;
-mod variables;
+mod toml_file;
+mod trust;
+mod values;
 
-pub use defaults::{Variable, variables};
 pub use environment::{Environment, Nesting};
 pub use load::{
     Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm, Rollback, SelfServers,
@@ -24,3 +27,5 @@ pub use locate::locate_program;
 pub use problem::{Origin, Position, Problem, Severity, report};
 pub use server_files::ServerFiles;
 pub use servers::{ServerConfig, ServerEnvironment, servers_of_file};
+pub use settings::{Setting, Source};
+pub use trust::{Trust, TrustError, distrust_project, project_file, trust_project};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::environment::Environment;
 use super::file;
-use super::load::{Config, SelfServers};
+use super::load::{self, Config, SelfServers};
 use super::problem::Problem;
 use super::servers::{self, ServerConfig};
 use crate::limits::Limits;
@@ -17,6 +17,7 @@ use crate::limits::Limits;
 pub struct ServerFiles {
     environment: Environment,
     self_servers: SelfServers,
+    chosen: Option<Vec<String>>,
     limits: Limits,
     seen: Vec<Seen>,
     servers: Vec<ServerConfig>,
@@ -34,7 +35,8 @@ impl ServerFiles {
         let seen = seen(&environment, &limits);
         let config = Config::load(&environment);
         let (self_servers, servers) = (config.self_servers, config.servers.clone());
-        (config, Self { environment, self_servers, limits, seen, servers })
+        let chosen = config.chosen_servers.clone();
+        (config, Self { environment, self_servers, chosen, limits, seen, servers })
     }
 
     /// The servers that there are, sorted by name.
@@ -51,7 +53,8 @@ impl ServerFiles {
         }
         self.seen = seen;
         let mut problems = Vec::new();
-        self.servers = servers::load(&self.environment, &self.limits, self.self_servers, &mut problems);
+        let servers = servers::load(&self.environment, &self.limits, self.self_servers, &mut problems);
+        self.servers = load::chosen(servers, self.chosen.as_deref());
         problems
     }
 }

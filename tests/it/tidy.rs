@@ -48,7 +48,7 @@ const OWNED_MENTIONS: [(&str, &str, &str); 1] =
 const PROVABLE: [(&str, usize); 3] = [
     // The embedded defaults, checked by tests.
     ("src/config/defaults.rs", 1),
-    ("src/config/variables.rs", 1),
+    ("src/config/settings.rs", 1),
     // A frame of our own is written to memory.
     ("src/protocol/to_sandbox.rs", 1),
 ];

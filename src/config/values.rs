@@ -1,64 +1,15 @@
-//! Reads one environment variable after the other: a bad value is a problem, and its default counts instead.
+//! How the value of each setting is written.
 //!
-//! It knows how values are written, not what they are used for.
+//! It does not know where a value stood, nor what it is used for.
 
 use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::defaults::{Variable, variables};
-use super::environment::Environment;
 use super::load::{ContainerUser, EngineChoice};
-use super::problem::{Origin, Problem};
 use crate::protocol::PostureField;
 use crate::run::OutputMode;
 use crate::text;
-
-/// The environment beside the table of defaults.
-pub(super) struct Variables<'v> {
-    environment: &'v Environment,
-    table: Vec<Variable>,
-    problems: &'v mut Vec<Problem>,
-}
-
-impl<'v> Variables<'v> {
-    pub(super) fn new(environment: &'v Environment, problems: &'v mut Vec<Problem>) -> Self {
-        Self { environment, table: variables(), problems }
-    }
-
-    /// The value, or its default, or `None` where the table has none.
-    pub(super) fn optional<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
-        let row = self.table.iter().find(|variable| variable.name == name);
-        if let Some(value) = self.environment.variable(name) {
-            let parsed = value.to_str().ok_or_else(|| "is not UTF-8".to_owned());
-            match parsed.and_then(|text| parse(text.trim())) {
-                Ok(parsed) => return Some(parsed),
-                Err(defect) => {
-                    let allowed = row.map_or("", |row| row.allowed.as_str());
-                    let default = row.and_then(|row| row.default.as_deref()).unwrap_or("none");
-                    self.problems.push(
-                        Problem::new(Origin::Variable(name.to_owned()), defect)
-                            .hint(format!("allowed: {allowed}; the default is {default}")),
-                    );
-                }
-            }
-        }
-        row.and_then(|row| row.default.as_deref()).and_then(|default| parse(default).ok())
-    }
-
-    /// The value, or its default.
-    pub(super) fn required<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> T {
-        self.optional(name, parse).expect("the table has a sound default: tested in `load`")
-    }
-
-    pub(super) fn is_set(&self, name: &str) -> bool {
-        self.environment.variable(name).is_some()
-    }
-
-    pub(super) fn problem(&mut self, name: &str, message: impl Into<String>) {
-        self.problems.push(Problem::new(Origin::Variable(name.to_owned()), message));
-    }
-}
 
 /// A value as a problem may repeat it: short and on one line.
 fn quoted(text: &str) -> String {
@@ -67,6 +18,21 @@ fn quoted(text: &str) -> String {
 
 pub(super) fn text(value: &str) -> Result<String, String> {
     Ok(value.to_owned())
+}
+
+/// The parts between commas, without the empty ones.
+pub(super) fn list(value: &str) -> Vec<String> {
+    value.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// An address without its password.
+pub(super) fn without_password(value: &str) -> String {
+    let Some((scheme, rest)) = value.split_once("://") else { return value.to_owned() };
+    let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    match place.rsplit_once('@').and_then(|(user, host)| Some((user.split_once(':')?.0, host))) {
+        Some((user, host)) => format!("{scheme}://{user}:…@{host}{path}"),
+        None => value.to_owned(),
+    }
 }
 
 pub(super) fn seconds(value: &str, min: u64, max: u64) -> Result<Duration, String> {
@@ -159,8 +125,8 @@ pub(super) fn container_user(value: &str) -> Result<ContainerUser, String> {
 
 /// Names of what may be weaker; one that is unknown allows nothing at all.
 pub(super) fn posture_fields(value: &str) -> Result<Vec<PostureField>, String> {
-    let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names
+    list(value)
+        .iter()
         .map(|name| {
             name.parse().map_err(|()| {
                 let known: Vec<&str> = PostureField::ALL.iter().map(|field| field.name()).collect();
@@ -231,6 +197,14 @@ mod tests {
                  seccomp, root, mounts, fds, interfaces, namespaces, rlimits, memory, pids, cpus"
                 .into())
         );
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        assert_eq!(without_password("ssh://me:s3cret@box/run/x.sock"), "ssh://me:…@box/run/x.sock");
+        for plain in ["auto", "unix:///run/podman.sock", "ssh://me@box", "tcp://box:2375"] {
+            assert_eq!(without_password(plain), plain);
+        }
     }
 
     #[test]

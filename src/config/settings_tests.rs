@@ -1,0 +1,186 @@
+//! Claims about where settings come from: the documented order, and what a project's file may do.
+//!
+//! They use real files in a temporary home.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::super::{Config, trust_project};
+use super::*;
+
+struct Home {
+    folder: tempfile::TempDir,
+    variables: Vec<(String, String)>,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), variables: Vec::new() }
+    }
+
+    fn file(self, name: &str, text: &str) -> Self {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    fn user(self, text: &str) -> Self {
+        self.file(".config/hotcell/config.toml", text)
+    }
+
+    fn project(self, text: &str) -> Self {
+        self.file("work/.hotcell/config.toml", text)
+    }
+
+    fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn environment(&self) -> Environment {
+        Environment {
+            variables: self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            home: Some(self.folder.path().to_owned()),
+            uid: nix::unistd::geteuid().as_raw(),
+            cwd: Some(self.folder.path().join("work")),
+            executable: None,
+        }
+    }
+
+    fn trusted(self) -> Self {
+        trust_project(&self.environment(), &Limits::default()).unwrap();
+        self
+    }
+
+    fn load(&self) -> Config {
+        Config::load(&self.environment())
+    }
+
+    /// What is not a default, then every problem, with the home's place replaced.
+    fn seen(&self) -> String {
+        let config = self.load();
+        let place = |path: &PathBuf| path.strip_prefix(self.folder.path()).unwrap().display().to_string();
+        let set = config.settings.iter().filter_map(|Setting { name, value, source }| {
+            let value = value.as_ref().map(ToString::to_string).unwrap_or_default();
+            match source {
+                Source::Default => None,
+                Source::File { path, position } => {
+                    let Position { line, column } = position;
+                    Some(format!("{name} = {value} ({}:{line}:{column})", place(path)))
+                }
+                Source::Variable(variable) => Some(format!("{name} = {value} ({variable})")),
+            }
+        });
+        let home = self.folder.path().display().to_string();
+        let problems = config.problems.iter().map(|problem| {
+            format!("{}: {}", problem.severity, problem.to_string().replace(&format!("{home}/"), ""))
+        });
+        set.chain(problems).collect::<Vec<_>>().join("\n")
+    }
+}
+
+const EVERYTHING: &str = r#"
+[sandbox]
+runtime = "ssh://me:s3cret@box"
+image = "python:3.13"
+memory = "1g"
+pids = 64
+cpus = 0.5
+user = "1000:1000"
+allow_weak = ["memory", "mounts"]
+idle_timeout = 0
+prewarm = false
+rollback = false
+[run]
+timeout = 5
+max_timeout = 600
+servers = ["files"]
+[output]
+mode = "toon"
+structured = true
+learn_shapes = false
+[log]
+level = "debug"
+[state]
+dir = "~/state"
+[policy]
+allow_self_server = true
+"#;
+
+#[test]
+fn every_key_of_the_users_file_is_a_setting_with_its_place() {
+    let home = Home::new().user(EVERYTHING);
+    insta::assert_snapshot!(home.seen());
+    let written = EVERYTHING.lines().filter(|line| line.contains('=')).count();
+    let keys = definitions().iter().filter(|row| row.key.is_some()).count();
+    assert_eq!((written, home.load().sandbox_problem), (keys, None));
+}
+
+#[test]
+fn the_environment_counts_more_than_a_project_and_that_more_than_the_user() {
+    let home = Home::new()
+        .user("[run]\ntimeout = 20\nmax_timeout = 100\n[output]\nmode = \"json\"\n")
+        .project("[run]\ntimeout = 10\nmax_timeout = 50\n")
+        .variable("MCP_BRIDGE_TIMEOUT", "40");
+    assert_eq!(
+        home.seen(),
+        "run.timeout = 40 (MCP_BRIDGE_TIMEOUT)\n\
+         run.max_timeout = 50 (work/.hotcell/config.toml:3:15)\n\
+         output.mode = \"json\" (.config/hotcell/config.toml:5:8)"
+    );
+}
+
+#[test]
+fn a_project_that_is_not_trusted_only_narrows() {
+    let home = Home::new()
+        .user("[run]\ntimeout = 20\nservers = [\"a\", \"b\"]\n[output]\nlearn_shapes = false\n")
+        .project(EVERYTHING);
+    insta::assert_snapshot!(home.seen().replace(home.folder.path().to_str().unwrap(), "~"));
+    let config = home.load();
+    assert_eq!((config.memory_bytes, config.sandbox_problem), (512 << 20, None));
+    // Choosing among the user's servers widens nothing, even where none is left.
+    assert_eq!(config.chosen_servers, Some(vec![]));
+}
+
+#[test]
+fn a_trusted_project_counts_in_full_until_its_file_changes() {
+    let home = Home::new().project("[sandbox]\nmemory = \"2g\"\n").trusted();
+    assert_eq!(home.seen(), "sandbox.memory = \"2g\" (work/.hotcell/config.toml:2:10)");
+    let home = home.project("[sandbox]\nmemory = \"3g\"\n");
+    let said = home.seen();
+    assert!(
+        said.starts_with(
+            "warning: work/.hotcell/config.toml:2:10: sandbox.memory: is more than 512m, which counts without it, \
+             and is not taken from a project whose file has changed since it was trusted; read the file, then run \
+             `hotcell config trust` in "
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once_with_the_nearest_key() {
+    let home = Home::new().user(
+        "timeout = 3\n[sandbx]\npids = 1\n[sandbox]\nmemroy = \"64m\"\npids = \"64\"\ncpus = 1e9\ntimeout = 1\n\
+         colour = 1\nallow_weak = [1]\n[run]\ntimeout = 2025-01-01\nmax_timeout = 60\nrun = 7\nrun = 8\n[log]\nlevel = loud\n",
+    );
+    insta::assert_snapshot!(home.seen());
+    assert_eq!(home.load().timeout_max.as_secs(), 60);
+}
+
+#[test]
+fn a_file_that_may_have_held_a_limit_and_cannot_be_read_starts_no_sandbox() {
+    let problem = |text: &str| Home::new().user(text).load().sandbox_problem.map(|problem| problem.message);
+    assert_eq!(problem("[sandbox]\nmemroy = \"64m\"").unwrap(), "is no key that hotcell knows");
+    assert_eq!(problem("[sandbox]\nmemory = \"6x\"").unwrap(), "is \"6x\", not a size");
+    assert_eq!(problem("[sandbx]\nmemory = \"64m\"").unwrap(), "is no section that hotcell knows");
+    assert!(problem("[sandbox]\nmemory = 64m").unwrap().starts_with("is no TOML: "));
+    assert_eq!(problem("[run]\ntimeot = 3"), None);
+    assert_eq!(problem(" \n"), None);
+    // What the environment says instead is good.
+    let home = Home::new().user("[sandbox]\nmemory = \"6x\"").variable("MCP_BRIDGE_MEMORY", "64m");
+    assert_eq!(home.load().sandbox_problem, None);
+    // A project that is not trusted can take nothing away.
+    assert_eq!(Home::new().project("[sandbox]\nmemory = 64m").load().sandbox_problem, None);
+}

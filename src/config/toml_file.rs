@@ -1,0 +1,222 @@
+//! Reads a config.toml: its settings as texts with their places, and every problem at once.
+//!
+//! It knows which keys there are and of what form their values are, not what values mean.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::defaults::{Definition, Form};
+use super::environment::Environment;
+use super::file;
+use super::json;
+use super::nearest::nearest;
+use super::problem::{Origin, Position, Problem, Severity};
+use super::trust::{self, Trust};
+use crate::limits::Limits;
+use crate::text;
+
+/// Whose file it is, and with that what it may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The user's own.
+    User,
+    /// A project's, which came with its repository.
+    Project(Trust),
+}
+
+/// What one file says.
+pub(super) struct TomlFile {
+    pub(super) path: PathBuf,
+    pub(super) standing: Standing,
+    /// By key, such as `run.timeout`.
+    pub(super) written: BTreeMap<String, Written>,
+    /// The first problem that may have cost a limit of the sandbox.
+    pub(super) unreadable: Option<Problem>,
+}
+
+/// A value as a variable would hold it, and where it stands.
+pub(super) struct Written {
+    pub(super) text: String,
+    pub(super) position: Position,
+}
+
+/// The user's file and the project's, where they are there: what counts more comes later.
+pub(super) fn read_all(
+    environment: &Environment,
+    limits: &Limits,
+    definitions: &[Definition],
+    problems: &mut Vec<Problem>,
+) -> Vec<TomlFile> {
+    let own = environment.config_file();
+    let project = trust::project_file(environment).filter(|path| Some(path) != own.as_ref());
+    let places = [(own, Whose::User), (project, Whose::Project)];
+    let there = places.into_iter().filter_map(|(path, whose)| Some((path?, whose)));
+    there
+        .filter(|(path, _)| path.symlink_metadata().is_ok())
+        .map(|(path, whose)| read(environment, limits, definitions, (path, whose), problems))
+        .collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    User,
+    Project,
+}
+
+fn read(
+    environment: &Environment,
+    limits: &Limits,
+    definitions: &[Definition],
+    (path, whose): (PathBuf, Whose),
+    problems: &mut Vec<Problem>,
+) -> TomlFile {
+    let mut standing = match whose {
+        Whose::User => Standing::User,
+        Whose::Project => Standing::Project(Trust::Unknown),
+    };
+    let read = file::read(&path, environment.uid, limits).and_then(|bytes| {
+        if whose == Whose::Project {
+            standing = Standing::Project(trust::trust_of(environment, limits, &path, &bytes));
+        }
+        // An empty file sets nothing, which is no problem here.
+        if bytes.trim_ascii().is_empty() { Ok(String::new()) } else { file::text(&path, bytes) }
+    });
+    let mut file = TomlFile { path, standing, written: BTreeMap::new(), unreadable: None };
+    match read {
+        Ok(text) => Reading { definitions, text: &text, file: &mut file, problems }.document(),
+        Err(problem) => {
+            file.unreadable = Some((*problem).clone());
+            problems.push(*problem);
+        }
+    }
+    file
+}
+
+struct Reading<'r> {
+    definitions: &'r [Definition],
+    text: &'r str,
+    file: &'r mut TomlFile,
+    problems: &'r mut Vec<Problem>,
+}
+
+impl Reading<'_> {
+    fn document(&mut self) {
+        let text = self.text;
+        let (root, defects) = DeTable::parse_recoverable(text);
+        for defect in defects {
+            let at = defect.span().map_or(0, |span| span.start);
+            self.report(at, "", format!("is no TOML: {}", text::inert_excerpt(defect.message(), 120)), "");
+        }
+        for (section, value) in root.get_ref() {
+            self.section(section, value);
+        }
+    }
+
+    fn section(&mut self, name: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
+        let (at, section) = (name.span().start, name.get_ref().as_ref());
+        let sections = || self.definitions.iter().filter_map(Definition::section);
+        if !sections().any(|known| known == section) {
+            let keys = self.definitions.iter().filter_map(|row| row.key.as_deref());
+            // A key without its section is as usual a slip as a misspelt section.
+            let of_key = keys.clone().find(|key| key.split('.').next_back() == Some(section));
+            let hint = match of_key.or_else(|| nearest(section, sections())) {
+                Some(near) => format!("did you mean \"{near}\"?"),
+                None => String::new(),
+            };
+            return self.report(at, section, "is no section that hotcell knows", &hint);
+        }
+        let DeValue::Table(keys) = value.get_ref() else {
+            return self.report(at, section, "is a section: write its keys below a line in brackets", "");
+        };
+        for (key, value) in keys {
+            self.key(section, (key.span().start, key.get_ref()), value);
+        }
+    }
+
+    fn key(&mut self, section: &str, (at, key): (usize, &str), value: &Spanned<DeValue<'_>>) {
+        let full = format!("{section}.{key}");
+        let Some(row) = self.definitions.iter().find(|row| row.key.as_deref() == Some(&full)) else {
+            let known = self.definitions.iter().filter_map(|row| row.key.as_deref()?.split_once('.'));
+            let here = known.clone().filter(|(of, _)| *of == section).map(|(_, key)| key);
+            let elsewhere = known.clone().find(|(_, known)| *known == key);
+            let hint = match (nearest(key, here), elsewhere) {
+                (_, Some((of, key))) => format!("did you mean \"{of}.{key}\"?"),
+                (Some(near), None) => format!("did you mean \"{near}\"?"),
+                (None, None) => String::new(),
+            };
+            return self.report(at, &full, "is no key that hotcell knows", &hint);
+        };
+        match as_text(row.form, value) {
+            Ok(text) => {
+                let position = json::position(self.text, value.span().start);
+                self.file.written.insert(full, Written { text, position });
+            }
+            Err(wanted) => {
+                let message = format!("must be {wanted}, not {}", kind(value.get_ref()));
+                self.report(value.span().start, &full, message, "");
+            }
+        }
+    }
+
+    fn report(&mut self, at: usize, key: &str, message: impl Into<String>, hint: &str) {
+        let mut problem = Problem::new(Origin::File(self.file.path.clone()), message)
+            .severity(Severity::Error)
+            .at(json::position(self.text, at))
+            .hint(hint);
+        if !key.is_empty() {
+            problem = problem.key(text::bounded(key, 100));
+        }
+        // A limit may have stood in what is no TOML or no section as well.
+        if key.split_once('.').is_none_or(|(section, name)| section == "sandbox" || name == "servers") {
+            self.file.unreadable.get_or_insert_with(|| problem.clone());
+        }
+        self.problems.push(problem);
+    }
+}
+
+/// The value as a variable would hold it, or what it must be.
+fn as_text(form: Form, value: &Spanned<DeValue<'_>>) -> Result<String, &'static str> {
+    match (form, value.get_ref()) {
+        (Form::Text | Form::Size, DeValue::String(text)) => Ok(text.to_string()),
+        (Form::Integer | Form::Number | Form::Size, DeValue::Integer(number)) => {
+            i64::from_str_radix(number.as_str(), number.radix())
+                .map(|number| number.to_string())
+                .map_err(|_| "a number below 2^63")
+        }
+        (Form::Number, DeValue::Float(number)) => Ok(number.as_str().to_owned()),
+        (Form::Switch, DeValue::Boolean(on)) => Ok(if *on { "1" } else { "0" }.to_owned()),
+        (Form::List, DeValue::Array(items)) => {
+            let text = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
+                DeValue::String(text) if !text.contains(',') => Some(text.to_string()),
+                _ => None,
+            };
+            let texts: Option<Vec<String>> = items.iter().map(text).collect();
+            texts.map(|texts| texts.join(",")).ok_or("an array of strings without commas")
+        }
+        (Form::Text, _) => Err("a string"),
+        (Form::Integer, _) => Err("a whole number"),
+        (Form::Number, _) => Err("a number"),
+        (Form::Switch, _) => Err("true or false"),
+        (Form::Size, _) => Err("a string such as \"512m\", or a number of bytes"),
+        (Form::List, _) => Err("an array of strings"),
+    }
+}
+
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) | DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// The folder in which a project's file is trusted: the one that holds `.hotcell`.
+pub(super) fn project_folder(path: &Path) -> &Path {
+    path.parent().and_then(Path::parent).unwrap_or(path)
+}
