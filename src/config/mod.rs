@@ -1,13 +1,16 @@
 //! What the operator wrote, as one checked value; it starts nothing.
 
 mod defaults;
+mod endpoint;
 mod entry;
 mod environment;
 mod file;
 mod json;
+mod launch;
 mod load;
 mod locate;
 mod problem;
+mod reach;
 mod self_reference;
 mod server_files;
 mod servers;
@@ -22,5 +25,6 @@ pub use load::{
 };
 pub use locate::locate_program;
 pub use problem::{Origin, Position, Problem, Severity, report};
+pub use reach::{Endpoint, HttpTransport, Launch, NamedSecrets, Reach};
 pub use server_files::ServerFiles;
-pub use servers::{ServerConfig, ServerEnvironment, servers_of_file};
+pub use servers::{ServerConfig, servers_of_file};
