@@ -32,11 +32,12 @@ const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules with owners: nobody else names them.
-const OWNED: [(&str, &[&str]); 5] = [
+const OWNED: [(&str, &[&str]); 6] = [
     ("bollard", &["engine"]),
     ("jsonschema", &["catalog"]),
     ("rmcp", &["jsonrpc", "server", "upstream"]),
     ("clap", &["cli", "main"]),
+    ("url", &["config", "upstream"]),
     ("std::env", &["config"]),
 ];
 
