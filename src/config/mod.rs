@@ -12,6 +12,7 @@ mod locate;
 mod nearest;
 mod problem;
 mod reach;
+mod schema;
 mod self_reference;
 mod server_files;
 mod servers;
@@ -29,6 +30,7 @@ pub use load::{
 pub use locate::locate_program;
 pub use problem::{Origin, Position, Problem, Severity, report};
 pub use reach::{Endpoint, HttpTransport, Launch, NamedSecrets, Reach};
+pub use schema::schema;
 pub use server_files::ServerFiles;
 pub use servers::{ServerConfig, servers_of_file};
 pub use settings::{Setting, Source};
