@@ -23,6 +23,8 @@ pub enum Command {
     Run(Run),
     /// Check the engine, the image, the limits that hold, and the configured servers.
     Doctor,
+    /// Show every setting as it counts, and where its value comes from.
+    Config(Config),
     /// Show what was called and run, and what was not let pass.
     Log(Log),
     /// Accept what a server's tools are now, after it has changed them.
@@ -33,6 +35,29 @@ pub enum Command {
     /// Remove what a bridge leaves when it is killed: the bridge starts this itself.
     #[command(hide = true)]
     Guardian(Guardian),
+}
+
+/// Arguments of `config`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Config {
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// What to do instead.
+    #[command(subcommand)]
+    pub command: Option<ConfigCommand>,
+}
+
+/// What `config` can do beside showing the settings.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the JSON schema of a config.toml, for editors.
+    Schema,
+    /// Print the .hotcell/config.toml of the working folder, and let it count in full until it changes.
+    Trust,
+    /// Let the .hotcell/config.toml of the working folder only narrow again.
+    Untrust,
 }
 
 /// Arguments of `keep`.

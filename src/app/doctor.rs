@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::wiring;
-use crate::config::{Config, locate_program};
+use crate::config::{Config, Launch, Reach, locate_program};
 use crate::engine::{About, find};
 use crate::guard::Mark;
 use crate::protocol::{Posture, PostureField};
@@ -78,10 +78,14 @@ fn servers(config: &Config) {
     }
     for server in &config.servers {
         let path = config.engine_addresses.path.as_deref();
-        let cwd = server.cwd.as_deref().unwrap_or(Path::new("."));
-        let found = match locate_program(&server.program, path, cwd) {
-            Some(file) => format!("found at {}", file.display()),
-            None => format!("NOT FOUND: command {}", server.program.display()),
+        let found = match &server.reach {
+            Reach::Launch(Launch { program, cwd, .. }) => {
+                match locate_program(program, path, cwd.as_deref().unwrap_or(Path::new("."))) {
+                    Some(file) => format!("found at {}", file.display()),
+                    None => format!("NOT FOUND: command {}", program.display()),
+                }
+            }
+            Reach::Endpoint(endpoint) => format!("at {}, not asked", endpoint.origin()),
         };
         line("server", &format!("{}: {found} ({})", server.name, server.source.display()));
     }

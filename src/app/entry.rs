@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use super::{doctor, guardian, log, logging, run, serve, trust};
-use crate::cli::{Arguments, Command};
+use super::{config, doctor, guardian, log, logging, run, serve, trust};
+use crate::cli::{self, Arguments, Command};
 use crate::config::{Environment, ServerFiles};
 
 /// Does what the command line asks for.
@@ -19,7 +19,14 @@ pub fn main(arguments: Arguments) -> ExitCode {
 }
 
 fn bridge(command: Option<Command>) -> ExitCode {
-    let (config, files) = ServerFiles::load(Environment::capture());
+    let environment = Environment::capture();
+    if let Some(Command::Config(cli::Config { command: Some(command), .. })) = &command {
+        return config::command(command, &environment);
+    }
+    let (config, files) = ServerFiles::load(environment);
+    if let Some(Command::Config(arguments)) = &command {
+        return config::show(&config, arguments.json);
+    }
     logging::start(config.log_level);
     // One thread: what the bridge does is short, and handing it to another thread would cost each call more than that.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -37,7 +44,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Log(arguments)) => log::log(&config, arguments),
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
             Some(Command::Doctor) => doctor::doctor(config).await,
-            Some(Command::Keep(_) | Command::Guardian(_)) => ExitCode::from(70),
+            Some(Command::Config(_) | Command::Keep(_) | Command::Guardian(_)) => ExitCode::from(70),
         }
     });
     // A reader of stdin may be stuck in its thread for ever.

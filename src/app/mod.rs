@@ -1,5 +1,6 @@
 //! Wires the rooms together: start-up, shutdown order, exit codes. It decides nothing about runs or calls.
 
+mod config;
 mod doctor;
 mod entry;
 mod guardian;

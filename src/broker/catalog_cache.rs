@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::answer::redact;
-use crate::config::ServerConfig;
+use crate::config::{Endpoint, Launch, Reach, ServerConfig};
 use crate::limits::Limits;
 
 /// Raised when the form of the files changes; others are ignored.
@@ -33,7 +33,8 @@ const MEMBERS: [&str; 8] = [
 ];
 const EXTENSION: &str = "json";
 
-/// How a server is configured, as a hash: its command, arguments, variables and folder. Its name is no part of it.
+/// How a server is configured, as a hash: its command, arguments, variables and folder, or its address and headers. Its
+/// name is no part of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CacheKey(String);
 
@@ -49,7 +50,7 @@ pub(super) struct CatalogCache {
 /// Why a listing is not kept.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotKept {
-    #[error("it holds a value of the server's configured variables")]
+    #[error("it holds a value of the server's configured variables, headers or address")]
     Secret,
     #[error("it has {bytes} bytes, at most {bytes_max} are kept")]
     TooLarge { bytes: usize, bytes_max: usize },
@@ -74,18 +75,27 @@ impl CacheKey {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
         };
-        part(server.program.as_os_str().as_encoded_bytes());
-        part(&(server.args.len() as u64).to_le_bytes());
-        for argument in &server.args {
-            part(argument.as_bytes());
-        }
-        match &server.cwd {
-            Some(cwd) => part(cwd.as_os_str().as_encoded_bytes()),
-            None => part(b""),
-        }
-        let mut variables: Vec<(&str, &str)> = server.env.iter().collect();
-        variables.sort_unstable();
-        for (name, value) in variables {
+        let named = match &server.reach {
+            Reach::Launch(Launch { program, args, env, cwd }) => {
+                part(program.as_os_str().as_encoded_bytes());
+                part(&(args.len() as u64).to_le_bytes());
+                for argument in args {
+                    part(argument.as_bytes());
+                }
+                match cwd {
+                    Some(cwd) => part(cwd.as_os_str().as_encoded_bytes()),
+                    None => part(b""),
+                }
+                env
+            }
+            Reach::Endpoint(Endpoint { url, headers, .. }) => {
+                part(url.as_str().as_bytes());
+                headers
+            }
+        };
+        let mut named: Vec<(&str, &str)> = named.iter().collect();
+        named.sort_unstable();
+        for (name, value) in named {
             part(name.as_bytes());
             part(value.as_bytes());
         }

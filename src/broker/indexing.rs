@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use crate::broker::catalog_cache::tests::key;
     use crate::catalog::{Catalog, Tools};
-    use crate::upstream::ServerSpec;
+    use crate::upstream::{ProcessSpec, ServerSpec, Way};
 
     /// Servers that say that they begin and end, and that are none: each ends when it is spoken to.
     fn indexing(log: &std::path::Path, names: &[ServerName], at_once: usize) -> Indexing {
@@ -220,11 +220,13 @@ mod tests {
         let script = r#"echo begins >> "$0"; read -r line; echo ends >> "$0"; exit 1"#;
         let spec = |name: &ServerName| ServerSpec {
             name: name.clone(),
-            program: "sh".into(),
-            args: vec!["-c".into(), script.into(), log.to_str().unwrap().into()],
-            env: vec![],
-            cwd: None,
-            keeper: None,
+            way: Way::Process(ProcessSpec {
+                program: "sh".into(),
+                args: vec!["-c".into(), script.into(), log.to_str().unwrap().into()],
+                env: vec![],
+                cwd: None,
+                keeper: None,
+            }),
         };
         let upstream = Arc::new(Upstream::new(names.iter().map(spec).collect(), &limits));
         let catalog = Catalog::new(names.iter().map(|name| (name.clone(), None, None)), &limits);

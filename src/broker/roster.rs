@@ -9,12 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::catalog_cache::CacheKey;
 use crate::catalog::Catalog;
-use crate::config::{ServerConfig, ServerFiles, report};
+use crate::config::{
+    Endpoint, HttpTransport, Launch, NamedSecrets, Reach, ServerConfig, ServerFiles, report,
+};
 use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::text;
-use crate::upstream::ServerSpec;
+use crate::upstream::{ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 
 /// Follows the configuration files.
 pub struct Roster {
@@ -67,7 +69,7 @@ impl Roster {
         Some(Change { said: said(&before, &servers), servers })
     }
 
-    /// How the servers in effect are started.
+    /// How the servers in effect are reached.
     #[must_use]
     pub fn specs(&self) -> Vec<ServerSpec> {
         self.now().in_effect.iter().map(|server| self.spec(server)).collect()
@@ -78,8 +80,13 @@ impl Roster {
     pub(super) fn catalog(&self, limits: &Limits) -> Catalog {
         let now = self.now();
         let servers = now.in_effect.iter();
-        let servers =
-            servers.map(|server| (server.name.clone(), server.description.clone(), server.cwd.clone()));
+        let servers = servers.map(|server| {
+            let cwd = match &server.reach {
+                Reach::Launch(launch) => launch.cwd.clone(),
+                Reach::Endpoint(_) => None,
+            };
+            (server.name.clone(), server.description.clone(), cwd)
+        });
         Catalog::new(servers, limits)
     }
 
@@ -89,17 +96,33 @@ impl Roster {
     }
 
     fn spec(&self, server: &ServerConfig) -> ServerSpec {
-        let own = server.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        // Last, so that no entry can take it away: a bridge inside a bridge must know where it is.
-        let parent = (PARENT_VARIABLE.to_owned(), self.mark.as_str().to_owned());
-        ServerSpec {
-            name: server.name.clone(),
-            program: server.program.clone(),
-            args: server.args.clone(),
-            env: own.chain([parent]).collect(),
-            cwd: server.cwd.clone(),
-            keeper: Keeper::new(self.program.clone()),
-        }
+        let owned = |pairs: &NamedSecrets| -> Vec<(String, String)> {
+            pairs.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        };
+        let way = match &server.reach {
+            Reach::Launch(Launch { program, args, env, cwd }) => {
+                let mut env = owned(env);
+                // Last, so that no entry can take it away: a bridge inside a bridge must know where it is.
+                env.push((PARENT_VARIABLE.to_owned(), self.mark.as_str().to_owned()));
+                Way::Process(ProcessSpec {
+                    program: program.clone(),
+                    args: args.clone(),
+                    env,
+                    cwd: cwd.clone(),
+                    keeper: Keeper::new(self.program.clone()),
+                })
+            }
+            Reach::Endpoint(Endpoint { url, transport, headers }) => Way::Remote(RemoteSpec {
+                url: url.clone(),
+                transport: match transport {
+                    HttpTransport::Detected => None,
+                    HttpTransport::Streamable => Some(RemoteTransport::Streamable),
+                    HttpTransport::Sse => Some(RemoteTransport::Sse),
+                },
+                headers: owned(headers),
+            }),
+        };
+        ServerSpec { name: server.name.clone(), way }
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {

@@ -1,13 +1,14 @@
 //! Checks one entry of `mcpServers`: every defect is named at its place, and a sound one becomes a `ServerConfig`.
 //!
-//! It sees one entry at a time, and neither starts nor looks for the command.
+//! It sees one entry at a time; `launch` and `endpoint` read what only one kind of server has.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::environment::Environment;
 use super::json::{self, Member, Node, Spanned};
 use super::problem::{Origin, Position, Problem, Severity};
-use super::servers::{ServerConfig, ServerEnvironment};
+use super::reach::{NamedSecrets, Reach};
+use super::servers::ServerConfig;
 use super::substitute::substitute;
 use crate::names::ServerName;
 
@@ -48,14 +49,15 @@ pub(super) struct Entry {
 
 /// The keys of one entry that count, each at most once.
 #[derive(Default)]
-struct Parts<'m> {
-    command: Option<&'m Spanned>,
-    args: Option<&'m Spanned>,
-    env: Option<&'m Spanned>,
-    cwd: Option<&'m Spanned>,
+pub(super) struct Parts<'m> {
+    pub(super) command: Option<&'m Spanned>,
+    pub(super) args: Option<&'m Spanned>,
+    pub(super) env: Option<&'m Spanned>,
+    pub(super) cwd: Option<&'m Spanned>,
+    pub(super) url: Option<&'m Member>,
+    pub(super) headers: Option<&'m Spanned>,
+    pub(super) transport: Option<&'m Spanned>,
     description: Option<&'m Spanned>,
-    transport: Option<&'m Spanned>,
-    url: Option<&'m Member>,
     disabled: bool,
 }
 
@@ -66,6 +68,10 @@ impl Reading<'_> {
 
     pub(super) fn report(&mut self, at: usize, key: &str, message: impl Into<String>) {
         self.push(Severity::Error, (at, key), message, "");
+    }
+
+    pub(super) fn warn(&mut self, at: usize, key: &str, message: impl Into<String>) {
+        self.push(Severity::Warning, (at, key), message, "");
     }
 
     pub(super) fn push(
@@ -103,10 +109,9 @@ impl Reading<'_> {
             self.push(Severity::Note, (member.key_at, &key), "is switched off in its entry", "");
             return None;
         }
-        if !self.is_local(&key, member, &parts) {
-            return None;
-        }
-        let server = self.server(&key, name, member, &parts)?;
+        let reach = self.reach(&key, member, &parts)?;
+        let description = self.description(&key, parts.description);
+        let server = ServerConfig { name, description, reach, source: self.path.to_owned() };
         (self.errors() == errors_before).then(|| Entry { server, position: self.position(member.key_at) })
     }
 
@@ -131,7 +136,7 @@ impl Reading<'_> {
                 "cwd" => parts.cwd = Some(&member.value),
                 "description" => parts.description = Some(&member.value),
                 "type" | "transport" => parts.transport = Some(&member.value),
-                "headers" => {}
+                "headers" => parts.headers = Some(&member.value),
                 "disabled" | "enabled" => match member.value.node {
                     Node::Bool(value) => parts.disabled |= value == (member.key == "disabled"),
                     ref other => {
@@ -139,133 +144,82 @@ impl Reading<'_> {
                         self.report(member.value.at, &at, message);
                     }
                 },
-                url if URL_KEYS.contains(&url) => parts.url = Some(member),
+                url if URL_KEYS.contains(&url) => match parts.url {
+                    None => parts.url = Some(member),
+                    Some(first) => {
+                        let message = format!("means the same as {:?}, which is there too", first.key);
+                        self.report(member.key_at, &at, message);
+                    }
+                },
                 known if CLIENT_KEYS.contains(&known) => {}
-                _ => {
-                    self.push(
-                        Severity::Warning,
-                        (member.key_at, &at),
-                        "is no key that hotcell knows; it has no effect",
-                        "",
-                    );
-                }
+                _ => self.warn(member.key_at, &at, "is no key that hotcell knows; it has no effect"),
             }
         }
         parts
     }
 
-    /// Whether the entry names a command to start; if not, that was reported.
-    fn is_local(&mut self, key: &str, member: &Member, parts: &Parts<'_>) -> bool {
-        let remote_hint = "start it through a local command such as: npx -y mcp-remote URL";
-        match (parts.command, parts.url) {
-            (Some(_), Some(url)) => {
-                let message = "has both a command and a url, so it is unclear which is meant";
-                self.push(Severity::Error, (url.key_at, key), message, "remove one of them");
-                return false;
-            }
-            (None, Some(url)) => {
-                let message = "is a remote server (url), which this version of hotcell cannot reach";
-                self.push(Severity::Error, (url.key_at, key), message, remote_hint);
-                return false;
-            }
-            _ => {}
+    /// The way to the server, unless something about it was reported.
+    fn reach(&mut self, key: &str, member: &Member, parts: &Parts<'_>) -> Option<Reach> {
+        if let (Some(_), Some(url)) = (parts.command, parts.url) {
+            let message = "has both a command and a url, so it is unclear which is meant";
+            self.push(Severity::Error, (url.key_at, key), message, "remove one of them");
+            return None;
         }
-        match parts.transport.map(|transport| (transport.at, &transport.node)) {
-            None => {}
-            Some((_, Node::String(kind))) if matches!(kind.as_str(), "stdio" | "local") => {}
-            Some((at, Node::String(kind))) => {
-                let message = format!("has the type {kind:?}, which this version of hotcell cannot reach");
-                self.push(Severity::Error, (at, key), message, remote_hint);
-                return false;
+        if let Some(other) = parts.transport.filter(|value| !matches!(value.node, Node::String(_))) {
+            let message = format!("must be a string, not {}", other.node.kind());
+            self.report(other.at, &format!("{key}.type"), message);
+            return None;
+        }
+        if parts.url.is_some() {
+            return self.endpoint(key, parts).map(Reach::Endpoint);
+        }
+        if let Some(Spanned { at, node: Node::String(kind) }) = parts.transport
+            && !matches!(kind.as_str(), "stdio" | "local")
+        {
+            if matches!(
+                kind.as_str(),
+                "http" | "streamable-http" | "streamable_http" | "streamableHttp" | "sse"
+            ) {
+                let message = format!("is {kind:?}, but the entry has no url");
+                self.report(*at, &format!("{key}.type"), message);
+            } else {
+                self.unknown_type(*at, key, kind);
             }
-            Some((at, other)) => {
-                let message = format!("must be a string, not {}", other.kind());
-                self.report(at, &format!("{key}.type"), message);
-                return false;
-            }
+            return None;
         }
         if parts.command.is_none() {
-            self.report(member.key_at, key, "has no command");
-            return false;
+            self.report(member.key_at, key, "has neither a command nor a url");
+            return None;
         }
-        true
+        self.launch(key, member.value.at, parts).map(Reach::Launch)
     }
 
-    fn server(
-        &mut self,
-        key: &str,
-        name: ServerName,
-        member: &Member,
-        parts: &Parts<'_>,
-    ) -> Option<ServerConfig> {
-        let program = self.value(&format!("{key}.command"), parts.command?);
-        let args = self.args(&format!("{key}.args"), parts.args);
-        let env = self.env(&format!("{key}.env"), parts.env);
-        let cwd = match parts.cwd {
-            Some(cwd) => Some(self.value(&format!("{key}.cwd"), cwd)?),
-            None => None,
-        };
-        let description = match parts.description.map(|value| (value.at, &value.node)) {
+    pub(super) fn unknown_type(&mut self, at: usize, key: &str, kind: &str) {
+        let message = format!("has the type {kind:?}, which hotcell does not know");
+        self.push(Severity::Error, (at, key), message, "known are stdio, http (or streamable-http) and sse");
+    }
+
+    fn description(&mut self, key: &str, description: Option<&Spanned>) -> Option<String> {
+        match description.map(|value| (value.at, &value.node)) {
             None | Some((_, Node::Null)) => None,
             Some((_, Node::String(text))) => Some(text.clone()),
             Some((at, other)) => {
                 let message = format!("must be a string, not {}; it is left out", other.kind());
-                self.push(Severity::Warning, (at, &format!("{key}.description")), message, "");
-                None
-            }
-        };
-        let program = program?;
-        for (part, value) in [("command", Some(&program)), ("cwd", cwd.as_ref())] {
-            if value.is_some_and(|value| value.trim().is_empty()) {
-                self.report(member.value.at, &format!("{key}.{part}"), "is empty");
-                return None;
-            }
-        }
-        let folder = self.path.parent();
-        let cwd = cwd.map(|cwd| self.environment.resolve(&cwd, folder));
-        let program = self.program(&program, cwd.as_deref());
-        Some(ServerConfig {
-            name,
-            description,
-            program,
-            args: args?,
-            env: env?,
-            cwd,
-            source: self.path.to_owned(),
-        })
-    }
-
-    /// A command with a slash is taken from the server's working folder, or else from the file's; others stay names.
-    fn program(&self, program: &str, cwd: Option<&Path>) -> PathBuf {
-        if program.contains('/') {
-            self.environment.resolve(program, cwd.or(self.path.parent()))
-        } else {
-            self.environment.expand_home(program)
-        }
-    }
-
-    fn args(&mut self, key: &str, args: Option<&Spanned>) -> Option<Vec<String>> {
-        match args.map(|args| (args.at, &args.node)) {
-            None | Some((_, Node::Null)) => Some(Vec::new()),
-            Some((_, Node::Array(items))) => {
-                let values: Vec<Option<String>> = items
-                    .iter()
-                    .enumerate()
-                    .map(|(index, item)| self.value(&format!("{key}[{index}]"), item))
-                    .collect();
-                values.into_iter().collect()
-            }
-            Some((at, other)) => {
-                let message = format!("must be an array of strings, not {}", other.kind());
-                self.report(at, key, message);
+                self.warn(at, &format!("{key}.description"), message);
                 None
             }
         }
     }
 
-    fn env(&mut self, key: &str, env: Option<&Spanned>) -> Option<ServerEnvironment> {
-        let members = match env.map(|env| (env.at, &env.node)) {
-            None | Some((_, Node::Null)) => return Some(ServerEnvironment::default()),
+    /// An object of strings with their references replaced; `wrong` says what is wrong with a name.
+    pub(super) fn named(
+        &mut self,
+        key: &str,
+        value: Option<&Spanned>,
+        wrong: impl Fn(&str) -> Option<String>,
+    ) -> Option<NamedSecrets> {
+        let members = match value.map(|value| (value.at, &value.node)) {
+            None | Some((_, Node::Null)) => return Some(NamedSecrets::default()),
             Some((_, Node::Object(members))) => members,
             Some((at, other)) => {
                 let message = format!("must be an object of strings, not {}", other.kind());
@@ -277,12 +231,8 @@ impl Reading<'_> {
         let mut sound = true;
         for (index, member) in members.iter().enumerate() {
             let at = format!("{key}.{}", member.key);
-            if member.key.is_empty() || member.key.contains(['=', '\0', '\r', '\n']) {
-                self.report(
-                    member.key_at,
-                    key,
-                    "has a variable whose name is empty or holds '=', NUL or a line break",
-                );
+            if let Some(message) = wrong(&member.key) {
+                self.report(member.key_at, key, message);
                 sound = false;
             } else if let Some(first) = members[..index].iter().find(|other| other.key == member.key) {
                 let message =
@@ -295,11 +245,11 @@ impl Reading<'_> {
                 sound = false;
             }
         }
-        sound.then(|| ServerEnvironment::new(pairs))
+        sound.then(|| NamedSecrets::new(pairs))
     }
 
     /// A string with its references replaced. What is wrong with it is said without repeating it.
-    fn value(&mut self, key: &str, value: &Spanned) -> Option<String> {
+    pub(super) fn value(&mut self, key: &str, value: &Spanned) -> Option<String> {
         let Node::String(text) = &value.node else {
             let message = format!("must be a string, not {}", value.node.kind());
             let hint = match value.node {
@@ -321,7 +271,7 @@ impl Reading<'_> {
                 self.report(
                     value.at,
                     key,
-                    format!("holds a {name} character, which no command line or variable may"),
+                    format!("holds a {name} character, which no configured value may"),
                 );
                 return None;
             }

@@ -216,7 +216,7 @@ impl Config {
         let state_dir = settings.required("MCP_BRIDGE_STATE_DIR", read::text);
         if environment.home.is_none() {
             let message = "is not set and no home folder is known, so \"~\" leads nowhere";
-            settings.problem(Problem::new(Origin::Variable("HOME".into()), message));
+            settings.problem(Problem::new(Origin::Variable("HOME".to_owned()), message));
         }
         let config = Self {
             engine: settings.required("MCP_BRIDGE_RUNTIME", read::engine),

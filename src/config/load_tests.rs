@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
+use super::super::reach::{HttpTransport, Launch, Reach};
 use super::*;
 
 struct Home {
@@ -170,6 +171,8 @@ fn valid_examples_load_without_a_problem() {
     + bom
     + filesystem
     + github
+    + issues
+    + legacy
     + notes
     + time
     note ~/MCPs/local-script.json:10:5: mcpServers.parked: is switched off in its entry
@@ -191,16 +194,97 @@ fn an_entry_is_read_whole_and_its_paths_are_resolved() {
         )
         .variable("A", "from outside");
     let servers = home.load().servers;
-    let x = &servers[0];
+    let launches: Vec<&Launch> = servers
+        .iter()
+        .filter_map(|server| match &server.reach {
+            Reach::Launch(launch) => Some(launch),
+            Reach::Endpoint(_) => None,
+        })
+        .collect();
+    let x = launches[0];
     assert_eq!(x.args, ["a", "from outside"]);
     assert_eq!(x.env.iter().collect::<Vec<_>>(), [("Z", "1"), ("B", "from outside")]);
     assert_eq!(format!("{:?}", x.env), r#"{"Z": …, "B": …}"#);
     assert_eq!(x.cwd, Some(home.path("sub")));
     assert_eq!(x.program, home.path("sub").join("./run"));
-    assert_eq!(x.description.as_deref(), Some("d"));
-    assert_eq!(x.source, home.path("a.json"));
-    assert_eq!(servers[1].program, home.folder.path().join("bin/y"));
-    assert_eq!(servers[2].program, home.path("bin/z"));
+    assert_eq!(servers[0].description.as_deref(), Some("d"));
+    assert_eq!(servers[0].source, home.path("a.json"));
+    assert_eq!(launches[1].program, home.folder.path().join("bin/y"));
+    assert_eq!(launches[2].program, home.path("bin/z"));
+}
+
+#[test]
+fn a_remote_entry_is_read_whole_under_every_name_of_its_parts() {
+    let endpoint = |entry: &str| {
+        let home = Home::new().file("a.json", format!("{{\"mcpServers\": {{\"x\": {entry}}}}}"));
+        let config = home.variable("TOKEN", "t0ken").variable("HOST", "example.com").load();
+        assert_eq!(config.problems, vec![], "{entry}");
+        match config.servers[0].reach.clone() {
+            Reach::Endpoint(endpoint) => endpoint,
+            Reach::Launch(launch) => panic!("{launch:?}"),
+        }
+    };
+    let read = endpoint(
+        r#"{"url": "https://${HOST}/mcp?a=b", "headers": {"Authorization": "Bearer ${TOKEN}", "X-Team": "a b"}}"#,
+    );
+    assert_eq!(read.url.as_str(), "https://example.com/mcp?a=b");
+    assert_eq!(
+        read.headers.iter().collect::<Vec<_>>(),
+        [("Authorization", "Bearer t0ken"), ("X-Team", "a b")]
+    );
+    assert_eq!(read.transport, HttpTransport::Detected);
+    for (kind, transport) in [
+        ("http", HttpTransport::Streamable),
+        ("streamable-http", HttpTransport::Streamable),
+        ("streamableHttp", HttpTransport::Streamable),
+        ("sse", HttpTransport::Sse),
+    ] {
+        let read = endpoint(&format!(r#"{{"type": "{kind}", "serverUrl": "http://127.0.0.1:1/"}}"#));
+        assert_eq!(read.transport, transport, "{kind}");
+    }
+}
+
+#[test]
+fn what_a_remote_entry_sends_in_the_clear_beyond_this_machine_is_warned_about() {
+    let warns = |entry: &str| one(entry).contains("whoever is on the way can read");
+    assert!(warns(r#"{"url": "http://example.com/", "headers": {"A": "b"}}"#));
+    assert!(warns(r#"{"url": "http://10.0.0.1/?key=b"}"#));
+    assert!(!warns(r#"{"url": "http://example.com/"}"#));
+    for host in ["127.0.0.1", "[::1]", "localhost:3000"] {
+        assert!(!warns(&format!(r#"{{"url": "http://{host}/", "headers": {{"A": "b"}}}}"#)), "{host}");
+    }
+}
+
+#[test]
+fn each_defect_of_a_remote_entry_is_named_and_none_repeats_a_value() {
+    insta::assert_snapshot!(
+        [
+            r#"{"url": 1}"#,
+            r#"{"url": "s3cret"}"#,
+            r#"{"url": "ftp://s3cret/"}"#,
+            r#"{"url": "https://user:s3cret@example.com/"}"#,
+            r#"{"url": "https://example.com/#s3cret"}"#,
+            r#"{"url": "https://example.com/${NONE}"}"#,
+            r#"{"url": "https://example.com/", "serverUrl": "https://example.com/"}"#,
+            r#"{"url": "https://example.com/", "type": "stdio"}"#,
+            r#"{"url": "https://example.com/", "type": "carrier-pigeon"}"#,
+            r#"{"url": "https://example.com/", "headers": ["s3cret"]}"#,
+            r#"{"url": "https://example.com/", "headers": {"a b": "s3cret"}}"#,
+            r#"{"url": "https://example.com/", "headers": {"A": "s3cret\nB: c"}}"#,
+            r#"{"url": "https://example.com/", "headers": {"A": "s3cret", "a": "s3cret"}}"#,
+            r#"{"url": "https://example.com/", "headers": {"MCP-Session-Id": "s3cret"}}"#,
+            r#"{"url": "https://example.com/", "args": [], "env": {}, "cwd": "/"}"#,
+            r#"{"command": "c", "headers": {}}"#,
+            r#"{"type": "sse"}"#,
+            r#"{"type": "http", "command": "c"}"#,
+        ]
+        .map(|entry| {
+            let seen = one(entry);
+            assert!(!seen.contains("s3cret"), "{seen}");
+            seen.replace("~/MCPs/a.json:1:", "")
+        })
+        .join("\n")
+    );
 }
 
 #[test]

@@ -112,9 +112,9 @@ const KINDS: [Kind; 34] = [
         &["beside"],
     ),
     (
-        "15 url only",
-        Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {^"url": "http://127.0.0.1:1"}}}"#),
-        "mcpServers.bad: is a remote server (url)",
+        "15 url without a scheme",
+        Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"url": ^"example.com/mcp"}}}"#),
+        "mcpServers.bad.url: is no address",
         &["beside"],
     ),
     (

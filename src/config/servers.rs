@@ -1,9 +1,8 @@
 //! Gathers the servers of all configuration files, in an order that no file name or clock decides for a repeated name.
 //!
-//! It starts nothing: a server's command is data until its first use.
+//! It starts nothing and connects to nothing: a server is data until its first use.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::entry::{Entry, Reading};
@@ -12,56 +11,23 @@ use super::file;
 use super::json::{self, Member, Node};
 use super::load::SelfServers;
 use super::problem::{Origin, Position, Problem, Severity};
+use super::reach::{Launch, Reach};
 use super::self_reference;
 use crate::guard::PARENT_VARIABLE;
 use crate::limits::Limits;
 use crate::names::ServerName;
 
-/// A server that may be started.
+/// A server that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Its name, unique among all files.
     pub name: ServerName,
     /// What the operator says it is for.
     pub description: Option<String>,
-    /// A name to be looked for on PATH, or an absolute path. A relative path of the file was taken from `cwd`, or
-    /// without one from the file's folder.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Variables on top of the bridge's own.
-    pub env: ServerEnvironment,
-    /// Its working folder, absolute: a relative one of the file was taken from the file's folder. `None`: the bridge's.
-    pub cwd: Option<PathBuf>,
+    /// How it is reached.
+    pub reach: Reach,
     /// The file that it stands in.
     pub source: PathBuf,
-}
-
-/// A server's variables in the file's order, each name once. `Debug` shows names only.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct ServerEnvironment(Vec<(String, String)>);
-
-impl ServerEnvironment {
-    pub(super) fn new(pairs: Vec<(String, String)>) -> Self {
-        Self(pairs)
-    }
-
-    /// Names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl fmt::Debug for ServerEnvironment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.0.iter().map(|(name, _)| (name, format_args!("…")))).finish()
-    }
 }
 
 /// What the bytes of one configuration file say: its sound servers in the file's order, each name once, and all that is
@@ -227,8 +193,9 @@ fn sound_entries(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
 
 fn is_own(environment: &Environment, entry: &Entry, problems: &mut Vec<Problem>) -> bool {
     let server = &entry.server;
-    let cwd = server.cwd.as_deref().or(environment.cwd.as_deref()).unwrap_or(Path::new("/"));
-    let is_own = self_reference::is_own(&server.program.to_string_lossy(), &server.args, cwd, environment);
+    let Reach::Launch(Launch { program, args, cwd, .. }) = &server.reach else { return false };
+    let cwd = cwd.as_deref().or(environment.cwd.as_deref()).unwrap_or(Path::new("/"));
+    let is_own = self_reference::is_own(&program.to_string_lossy(), args, cwd, environment);
     if is_own {
         problems.push(
             Problem::new(

@@ -102,7 +102,7 @@ impl<'s> Settings<'s> {
                     }
                 }
                 Ok(value) => match self.allowed(&row, file, written, &counting) {
-                    Err(problem) => self.problems.push(problem),
+                    Err(problem) => self.problems.push(*problem),
                     Ok(text) => {
                         let source = Source::File { path: file.path.clone(), position: written.position };
                         // What was narrowed is read again: the value is no longer the one that was written.
@@ -183,7 +183,7 @@ impl<'s> Settings<'s> {
         file: &TomlFile,
         written: &Written,
         counting: &Counting<T>,
-    ) -> Result<String, Problem> {
+    ) -> Result<String, Box<Problem>> {
         let Standing::Project(trust @ (Trust::Unknown | Trust::Changed)) = file.standing else {
             return Ok(written.text.clone());
         };
@@ -212,11 +212,12 @@ impl<'s> Settings<'s> {
             Trust::Unknown | Trust::Trusted => "that is not trusted",
         };
         let folder = project_folder(&file.path).display();
-        Err(Problem::new(Origin::File(file.path.clone()), format!("{refusal} {because}"))
+        let problem = Problem::new(Origin::File(file.path.clone()), format!("{refusal} {because}"))
             .severity(Severity::Warning)
             .at(written.position)
             .key(row.name())
-            .hint(format!("read the file, then run `hotcell config trust` in {folder}")))
+            .hint(format!("read the file, then run `hotcell config trust` in {folder}"));
+        Err(Box::new(problem))
     }
 }
 

@@ -102,9 +102,11 @@ structured = true
 learn_shapes = false
 [log]
 level = "debug"
+audit = "off"
 [state]
 dir = "~/state"
 [policy]
+profile = "careful"
 allow_self_server = true
 "#;
 

@@ -20,10 +20,10 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ServerSpec;
 use super::answers::{Answer, Answers};
 use super::error::UpstreamError;
 use super::process::{Process, StderrTail};
+use super::{ProcessSpec, ServerSpec, Way};
 use crate::jsonrpc::{LineTransport, Unreadable};
 use crate::limits::Limits;
 use crate::names::ServerName;
@@ -93,6 +93,13 @@ impl Connection {
         limits: &Arc<Limits>,
     ) -> Result<(Self, Running), UpstreamError> {
         let server = spec.name.clone();
+        let spec = match &spec.way {
+            Way::Process(spec) => spec,
+            Way::Remote(_) => {
+                let reason = "this version of hotcell cannot reach remote servers".to_owned();
+                return Err(UpstreamError::Handshake { server, reason, stderr: String::new() });
+            }
+        };
         let (process, pipes) = Process::start(spec, limits.server_stderr_bytes_max).map_err(|error| {
             UpstreamError::Spawn { server: server.clone(), reason: spawn_reason(spec, &error) }
         })?;
@@ -360,7 +367,7 @@ fn start_reason(error: &ClientInitializeError) -> String {
     }
 }
 
-fn spawn_reason(spec: &ServerSpec, error: &std::io::Error) -> String {
+fn spawn_reason(spec: &ProcessSpec, error: &std::io::Error) -> String {
     let missing = error.kind() == std::io::ErrorKind::NotFound;
     match &spec.cwd {
         Some(cwd) if missing && !cwd.is_dir() => format!("its folder {} does not exist", cwd.display()),

@@ -15,4 +15,4 @@ pub use answers::{Answer, Answers, Awaited};
 pub use connection::Connection;
 pub use error::UpstreamError;
 pub use registry::Upstream;
-pub use spec::ServerSpec;
+pub use spec::{ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};

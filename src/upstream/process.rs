@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
-use super::ServerSpec;
+use super::ProcessSpec;
 use crate::guard::Keeper;
 
 /// How long a server gets after each step of its ending.
@@ -52,7 +52,7 @@ pub(super) struct Ended {
 pub(super) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
 
 impl Process {
-    pub(super) fn start(spec: &ServerSpec, stderr_bytes_max: usize) -> std::io::Result<(Self, Pipes)> {
+    pub(super) fn start(spec: &ProcessSpec, stderr_bytes_max: usize) -> std::io::Result<(Self, Pipes)> {
         let mut command = match &spec.keeper {
             Some(keeper) => Command::from(keeper.command(&spec.program)),
             None => Command::new(&spec.program),

@@ -22,7 +22,12 @@ fn the_version_is_the_packages() {
 fn help_names_every_command() {
     let help = Home::new().run(&["--help"]);
     assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
-    for line in ["Usage: hotcell [COMMAND]", "  run     Run Python", "  doctor  Check the engine"] {
+    for line in [
+        "Usage: hotcell [COMMAND]",
+        "  run     Run Python",
+        "  doctor  Check the engine",
+        "  config  Show every",
+    ] {
         assert!(help.stdout.contains(line), "{}", help.stdout);
     }
 }
@@ -127,4 +132,68 @@ fn a_file_that_is_no_text_or_too_large_is_refused() {
         home.run(&["run", "binary.py"]),
         failed(2, "hotcell: cannot read binary.py: stream did not contain valid UTF-8\n")
     );
+}
+
+#[test]
+fn config_shows_each_value_and_where_it_comes_from_without_passwords() {
+    let home = Home::new()
+        .env("MCP_BRIDGE_RUNTIME", "ssh://me:s3cret@box")
+        .file(".config/hotcell/config.toml", "[run]\ntimeout = 20\n")
+        .file(".hotcell/config.toml", "[sandbox]\nimage = \"evil\"\n");
+    let shown = home.run(&["config"]);
+    assert_eq!((shown.code, shown.stderr.as_str()), (Some(0), ""));
+    let lines: Vec<String> =
+        shown.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let place = home.path().display();
+    for line in [
+        "sandbox.runtime \"ssh://me:…@box\" MCP_BRIDGE_RUNTIME".to_owned(),
+        format!("run.timeout 20 {place}/.config/hotcell/config.toml:2:11"),
+        "sandbox.memory \"512m\" default".to_owned(),
+        "sandbox.image - default".to_owned(),
+        format!(
+            "warning: {place}/.hotcell/config.toml:2:9: sandbox.image: is not taken from a project that is not \
+             trusted; read the file, then run `hotcell config trust` in {place}"
+        ),
+    ] {
+        assert!(lines.contains(&line), "{line}: {}", shown.stdout);
+    }
+    let as_json: serde_json::Value = serde_json::from_str(&home.run(&["config", "--json"]).stdout).unwrap();
+    let timeout = json!({"name": "run.timeout", "value": 20, "source": {"kind": "file",
+        "path": home.path().join(".config/hotcell/config.toml"), "line": 2, "column": 11}});
+    assert!(as_json["settings"].as_array().unwrap().contains(&timeout), "{as_json:#}");
+}
+
+#[test]
+fn a_project_is_trusted_by_its_bytes_and_can_be_distrusted() {
+    let path = ".hotcell/config.toml";
+    let home = Home::new().file(path, "[sandbox]\nmemory = \"2g\"\n");
+    let memory = |home: &Home| {
+        let shown = home.run(&["config"]).stdout;
+        shown.lines().find(|line| line.starts_with("sandbox.memory ")).unwrap().contains("2g")
+    };
+    assert!(!memory(&home));
+    let place = home.path().join(path).display().to_string();
+    let trusted = home.run(&["config", "trust"]);
+    assert_eq!(
+        (trusted.code, trusted.stdout),
+        (Some(0), format!("[sandbox]\nmemory = \"2g\"\nhotcell: trusted until it changes: {place}\n"))
+    );
+    assert!(memory(&home));
+    let home = home.file(path, "# other bytes\n[sandbox]\nmemory = \"2g\"\n");
+    assert!(!memory(&home));
+    assert_eq!(home.run(&["config", "trust"]).code, Some(0));
+    let gone = home.run(&["config", "untrust"]);
+    assert_eq!((gone.code, gone.stdout), (Some(0), format!("hotcell: not trusted: {place}\n")));
+    assert!(!memory(&home));
+    std::fs::remove_file(home.path().join(path)).unwrap();
+    assert_eq!(home.run(&["config", "trust"]), failed(1, &format!("hotcell: {place}: does not exist\n")));
+}
+
+#[test]
+fn a_limit_that_a_file_misspells_starts_no_sandbox() {
+    let home = Home::new().file(".config/hotcell/config.toml", "[sandbox]\nmemroy = \"64m\"\n");
+    let output = home.run(&["run", "-c", "1"]);
+    assert_eq!(output.code, Some(125));
+    assert!(output.stderr.contains("did you mean \"memory\"?"), "{}", output.stderr);
+    assert_eq!(home.run(&["config"]).code, Some(1));
 }

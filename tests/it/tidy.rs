@@ -34,11 +34,13 @@ const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules with owners: nobody else names them.
-const OWNED: [(&str, &[&str]); 5] = [
+const OWNED: [(&str, &[&str]); 7] = [
     ("bollard", &["engine"]),
     ("jsonschema", &["catalog"]),
+    ("toml", &["config"]),
     ("rmcp", &["jsonrpc", "server", "upstream"]),
     ("clap", &["cli", "main"]),
+    ("url", &["config", "upstream"]),
     ("std::env", &["config"]),
 ];
 

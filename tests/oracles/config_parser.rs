@@ -3,14 +3,16 @@
 //! - It does not panic, opens nothing, and says the same again when it is asked again.
 //! - What is no JSON, by another parser, gives no server and one error; what is JSON with `mcpServers` gives each entry
 //!   as a server or names it in a problem: nothing is lost in silence.
-//! - A server that is given out can be started: names once, no NUL in any part, variables with names.
+//! - A server that is given out can be started or asked: names once, no NUL in any part, variables and headers with names.
 //! - A problem is one harmless line, and its place is in the file.
-//! - No value of `env` or `args` is repeated in a problem, since it may be a secret.
+//! - No value of `env`, `args` or `headers` is repeated in a problem, since it may be a secret.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use hotcell::config::{Environment, Position, Problem, ServerConfig, Severity, servers_of_file};
+use hotcell::config::{
+    Endpoint, Environment, Launch, Position, Problem, Reach, ServerConfig, Severity, servers_of_file,
+};
 use hotcell::limits::Limits;
 use serde_json::{Map, Value};
 
@@ -72,7 +74,7 @@ fn check_entries(bytes: &[u8], file: &Map<String, Value>, names: &BTreeSet<&str>
         let is_told = of_all || told.iter().any(|told| told.starts_with(&key));
         let of_file = problems.iter().any(|problem| problem.key.is_none());
         assert!(names.contains(name.as_str()) || is_told || of_file, "{name:?} is lost: {problems:?}");
-        let parts = ["args", "env"].into_iter().filter_map(|part| entry.get(part));
+        let parts = ["args", "env", "headers"].into_iter().filter_map(|part| entry.get(part));
         for secret in parts.flat_map(strings).filter(|secret| is_only_a_value(secret, bytes)) {
             let is_told_in = |problems: &[Problem]| {
                 problems
@@ -113,16 +115,38 @@ fn is_only_a_value(value: &str, bytes: &[u8]) -> bool {
 
 fn check_server(server: &ServerConfig) {
     assert_eq!(server.source, Path::new(FILE));
-    let program = server.program.to_str().expect("it was text");
+    match &server.reach {
+        Reach::Launch(launch) => check_launch(launch),
+        Reach::Endpoint(endpoint) => check_endpoint(endpoint),
+    }
+}
+
+fn check_launch(launch: &Launch) {
+    let program = launch.program.to_str().expect("it was text");
     assert!(!program.trim().is_empty() && !program.contains('\0'), "{program:?}");
-    assert!(server.args.iter().all(|argument| !argument.contains(['\0', '\r'])), "{:?}", server.args);
+    assert!(launch.args.iter().all(|argument| !argument.contains(['\0', '\r'])), "{:?}", launch.args);
     let mut names = BTreeSet::new();
-    for (name, value) in server.env.iter() {
+    for (name, value) in launch.env.iter() {
         assert!(!name.is_empty() && !name.contains(['=', '\0', '\n', '\r']), "{name:?}");
         assert!(!value.contains(['\0', '\r']), "{value:?}");
         assert!(names.insert(name), "{name:?} twice");
     }
-    assert!(server.cwd.as_ref().is_none_or(|cwd| cwd.is_absolute()), "{:?}", server.cwd);
+    assert!(launch.cwd.as_ref().is_none_or(|cwd| cwd.is_absolute()), "{:?}", launch.cwd);
+}
+
+fn check_endpoint(endpoint: &Endpoint) {
+    let url = &endpoint.url;
+    assert!(matches!(url.scheme(), "http" | "https") && url.host().is_some(), "{url}");
+    assert!(url.username().is_empty() && url.password().is_none() && url.fragment().is_none(), "{url}");
+    let mut names = BTreeSet::new();
+    for (name, value) in endpoint.headers.iter() {
+        assert!(
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':'),
+            "{name:?}"
+        );
+        assert!(value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)), "{value:?}");
+        assert!(names.insert(name.to_ascii_lowercase()), "{name:?} twice");
+    }
 }
 
 fn check_problem(problem: &Problem, text: &str) {

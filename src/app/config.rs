@@ -1,0 +1,93 @@
+//! `hotcell config`: every setting as it counts and where it comes from, the schema for editors, and trust in projects.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::cli::ConfigCommand;
+use crate::config::{
+    Config, Environment, Severity, Source, TrustError, distrust_project, schema, trust_project,
+};
+use crate::text;
+
+/// Prints the settings, the servers and every problem; the exit code is 1 when one of these is an error.
+pub(super) fn show(config: &Config, as_json: bool) -> ExitCode {
+    if as_json {
+        println!("{:#}", as_value(config))
+    } else {
+        print(config)
+    }
+    let is_wrong = config.problems.iter().any(|problem| problem.severity == Severity::Error);
+    ExitCode::from(u8::from(is_wrong))
+}
+
+/// Does what needs no configuration.
+pub(super) fn command(command: &ConfigCommand, environment: &Environment) -> ExitCode {
+    let limits = crate::limits::Limits::default();
+    let done: Result<(), TrustError> = match command {
+        ConfigCommand::Schema => {
+            println!("{:#}", schema());
+            Ok(())
+        }
+        ConfigCommand::Trust => trust_project(environment, &limits).map(|(path, content)| {
+            print!("{}", text::inert(&content));
+            println!("hotcell: trusted until it changes: {}", path.display());
+        }),
+        ConfigCommand::Untrust => distrust_project(environment, &limits)
+            .map(|path| println!("hotcell: not trusted: {}", path.display())),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hotcell: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(config: &Config) {
+    for setting in &config.settings {
+        let value = setting.value.as_ref().map_or_else(|| "-".into(), ToString::to_string);
+        println!("{:26} {:16} {}", setting.name, text::inert_line(&value), from(&setting.source));
+    }
+    for server in &config.servers {
+        println!("{:26} {:16} {}", "server", server.name, server.source.display());
+    }
+    for problem in &config.problems {
+        println!("{}: {problem}", problem.severity);
+    }
+}
+
+fn from(source: &Source) -> String {
+    match source {
+        Source::Default => "default".into(),
+        Source::File { path, position } => {
+            format!("{}:{}:{}", path.display(), position.line, position.column)
+        }
+        Source::Variable(name) => name.clone(),
+    }
+}
+
+fn as_value(config: &Config) -> Value {
+    let source = |source: &Source| match source {
+        Source::Default => json!({"kind": "default"}),
+        Source::File { path, position } => {
+            json!({"kind": "file", "path": path, "line": position.line, "column": position.column})
+        }
+        Source::Variable(name) => json!({"kind": "variable", "name": name}),
+    };
+    let settings = config.settings.iter().map(
+        |setting| json!({"name": setting.name, "value": setting.value, "source": source(&setting.source)}),
+    );
+    let servers =
+        config.servers.iter().map(|server| json!({"name": server.name.as_str(), "path": server.source}));
+    let problems = config
+        .problems
+        .iter()
+        .map(|problem| json!({"severity": problem.severity.to_string(), "message": problem.to_string()}));
+    json!({
+        "settings": settings.collect::<Vec<_>>(),
+        "servers": servers.collect::<Vec<_>>(),
+        "problems": problems.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,69 @@
+//! Reads how an entry's local server is started; it neither starts nor looks for the command.
+
+use std::path::{Path, PathBuf};
+
+use super::entry::{Parts, Reading};
+use super::json::{Node, Spanned};
+use super::reach::{Launch, NamedSecrets};
+
+impl Reading<'_> {
+    /// The command of an entry and what belongs to it, unless something about it was reported.
+    pub(super) fn launch(&mut self, key: &str, entry_at: usize, parts: &Parts<'_>) -> Option<Launch> {
+        if let Some(headers) = parts.headers {
+            let message = "is for remote servers; it has no effect beside a command";
+            self.warn(headers.at, &format!("{key}.headers"), message);
+        }
+        let program = self.value(&format!("{key}.command"), parts.command?);
+        let args = self.args(&format!("{key}.args"), parts.args);
+        let env = self.env(&format!("{key}.env"), parts.env);
+        let cwd = match parts.cwd {
+            Some(cwd) => Some(self.value(&format!("{key}.cwd"), cwd)?),
+            None => None,
+        };
+        let program = program?;
+        for (part, value) in [("command", Some(&program)), ("cwd", cwd.as_ref())] {
+            if value.is_some_and(|value| value.trim().is_empty()) {
+                self.report(entry_at, &format!("{key}.{part}"), "is empty");
+                return None;
+            }
+        }
+        let cwd = cwd.map(|cwd| self.environment.resolve(&cwd, self.path.parent()));
+        let program = self.program(&program, cwd.as_deref());
+        Some(Launch { program, args: args?, env: env?, cwd })
+    }
+
+    /// A command with a slash is taken from the server's working folder, or else from the file's; others stay names.
+    fn program(&self, program: &str, cwd: Option<&Path>) -> PathBuf {
+        if program.contains('/') {
+            self.environment.resolve(program, cwd.or(self.path.parent()))
+        } else {
+            self.environment.expand_home(program)
+        }
+    }
+
+    fn args(&mut self, key: &str, args: Option<&Spanned>) -> Option<Vec<String>> {
+        match args.map(|args| (args.at, &args.node)) {
+            None | Some((_, Node::Null)) => Some(Vec::new()),
+            Some((_, Node::Array(items))) => {
+                let values: Vec<Option<String>> = items
+                    .iter()
+                    .enumerate()
+                    .map(|(index, item)| self.value(&format!("{key}[{index}]"), item))
+                    .collect();
+                values.into_iter().collect()
+            }
+            Some((at, other)) => {
+                let message = format!("must be an array of strings, not {}", other.kind());
+                self.report(at, key, message);
+                None
+            }
+        }
+    }
+
+    fn env(&mut self, key: &str, env: Option<&Spanned>) -> Option<NamedSecrets> {
+        self.named(key, env, |name| {
+            (name.is_empty() || name.contains(['=', '\0', '\r', '\n']))
+                .then(|| "has a variable whose name is empty or holds '=', NUL or a line break".to_owned())
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! Claims about the schema for editors: it is the committed one, and judges as the reader does.
+
+use super::*;
+
+fn accepts(file: &Value) -> bool {
+    jsonschema::validator_for(&schema()).unwrap().is_valid(file)
+}
+
+#[test]
+fn the_committed_schema_is_the_current_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/config/schema.json");
+    assert_eq!(std::fs::read_to_string(path).unwrap(), format!("{:#}\n", schema()));
+}
+
+#[test]
+fn what_the_reader_takes_is_valid_and_what_it_refuses_is_not() {
+    let good = json!({
+        "sandbox": {"runtime": "podman", "memory": "1g", "pids": 16, "cpus": 0.5, "allow_weak": ["memory"],
+                    "prewarm": false},
+        "run": {"timeout": 1, "max_timeout": 86_400, "servers": ["files"]},
+        "output": {"mode": "toon"},
+        "log": {"level": "debug"},
+    });
+    assert!(accepts(&good) && accepts(&json!({})) && accepts(&json!({"sandbox": {"memory": 67_108_864}})));
+    for bad in [
+        json!({"sandbx": {}}),
+        json!({"timeout": 3}),
+        json!({"sandbox": {"memroy": "64m"}}),
+        json!({"sandbox": {"pids": "64"}}),
+        json!({"sandbox": {"pids": 15}}),
+        json!({"sandbox": {"cpus": 2000}}),
+        json!({"sandbox": {"prewarm": 1}}),
+        json!({"sandbox": {"allow_weak": "memory"}}),
+        json!({"run": {"servers": ["a,b"]}}),
+        json!({"run": {"timeout": 0}}),
+        json!({"output": {"mode": "xml"}}),
+        json!({"log": {"level": "loud"}}),
+    ] {
+        assert!(!accepts(&bad), "{bad}");
+    }
+}
+
+#[test]
+fn every_default_is_valid() {
+    for section in schema()["properties"].as_object().unwrap().values() {
+        for (key, of) in section["properties"].as_object().unwrap() {
+            let default = of.get("default");
+            let is_valid = default.is_none_or(|value| jsonschema::validator_for(of).unwrap().is_valid(value));
+            assert!(is_valid, "{key}");
+        }
+    }
+}
