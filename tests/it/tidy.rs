@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms and floors: a room uses rooms on lower floors only.
-const FLOORS: [(&str, u8); 18] = [
+const FLOORS: [(&str, u8); 19] = [
     ("names", 0),
     ("limits", 0),
     ("text", 0),
@@ -16,6 +16,7 @@ const FLOORS: [(&str, u8); 18] = [
     ("upstream", 2),
     ("catalog", 2),
     ("config", 2),
+    ("encoder", 2),
     ("render", 2),
     ("broker", 3),
     ("session", 4),
@@ -32,8 +33,13 @@ const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules with owners: nobody else names them.
-const OWNED: [(&str, &[&str]); 5] = [
+const OWNED: [(&str, &[&str]); 10] = [
     ("bollard", &["engine"]),
+    ("candle_core", &["encoder"]),
+    ("candle_nn", &["encoder"]),
+    ("rayon", &["encoder"]),
+    ("tokenizers", &["encoder"]),
+    ("zip", &["encoder"]),
     ("jsonschema", &["catalog"]),
     ("rmcp", &["jsonrpc", "server", "upstream"]),
     ("clap", &["cli", "main"]),
