@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::broker::{Broker, Folders, Roster};
-use crate::config::{Config, EngineChoice, LearnShapes, Rollback, ServerFiles};
+use crate::config::{Config, EngineChoice, LearnShapes, Rollback, Semantic, ServerFiles};
 use crate::engine::{Choice, Places};
 use crate::guard::{Guardian, Mark};
 use crate::session::{SandboxSettings, Session};
@@ -37,6 +37,8 @@ impl Rooms {
             saved_tools: config.state_dir.join("tools"),
             learned: (config.learn_shapes == LearnShapes::On).then(|| config.state_dir.join("learned")),
             catalog: config.cache_dir.as_ref().map(|dir| dir.join("catalog")),
+            model: config.model_dir.clone().filter(|_| config.semantic == Semantic::Auto),
+            vectors: config.cache_dir.as_ref().map(|dir| dir.join("vectors")),
         };
         let broker = Arc::new(Broker::new(roster, Arc::clone(&upstream), folders, Arc::clone(&limits)));
         let settings = sandbox_settings(config, mark);

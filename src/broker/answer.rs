@@ -16,6 +16,7 @@ use super::knowledge::{Knowledge, Taken};
 use super::learned::Learned;
 use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
+use super::semantics::Semantics;
 use crate::catalog::{self, Answered, Catalog, Tool};
 use crate::limits::Limits;
 use crate::names::ServerName;
@@ -56,6 +57,10 @@ pub struct Folders {
     pub learned: Option<PathBuf>,
     /// What servers have listed; nothing: it is not kept.
     pub catalog: Option<PathBuf>,
+    /// The sentence encoder's model, which may be put there at any time; nothing: search by meaning is off.
+    pub model: Option<PathBuf>,
+    /// Vectors of tools; nothing: they are not kept.
+    pub vectors: Option<PathBuf>,
 }
 
 /// Decides on calls.
@@ -66,6 +71,7 @@ pub struct Broker {
     pub(super) learned: Learned,
     pub(super) limits: Arc<Limits>,
     pub(super) indexing: Indexing,
+    pub(super) semantics: Semantics,
     knowledge: Arc<Knowledge>,
     /// Over which the servers' lists of tools came that the catalog holds.
     connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
@@ -84,13 +90,14 @@ impl Broker {
         let knowledge =
             Arc::new(Knowledge::new(roster.catalog(&limits), roster.keys(), cache, Arc::clone(&limits)));
         let indexing = Indexing::new(Arc::clone(&knowledge), Arc::clone(&upstream), &limits);
+        let semantics = Semantics::new(folders.model, folders.vectors, Arc::clone(&knowledge), &limits);
         let connections = Mutex::default();
-        Self { roster, upstream, saved, learned, limits, indexing, knowledge, connections }
+        Self { roster, upstream, saved, learned, limits, indexing, semantics, knowledge, connections }
     }
 
     /// Ends what goes on in the background.
     pub async fn close(&self) {
-        self.indexing.close().await;
+        tokio::join!(self.indexing.close(), self.semantics.close());
     }
 
     /// The names of the servers that are configured now.

@@ -7,12 +7,15 @@ mod arguments;
 mod catalog_cache;
 mod helpers;
 mod indexing;
+mod kept_folder;
 mod knowledge;
 mod learned;
 mod literal_calls;
 mod roster;
 mod saved_tools;
 mod search;
+mod semantics;
+mod vector_cache;
 
 pub use answer::{Answer, Broker, Call, Folders};
 pub use roster::Roster;

@@ -66,6 +66,7 @@ mod tests {
                 "MCP_BRIDGE_ROLLBACK=1",
                 "MCP_BRIDGE_STRUCTURED=0",
                 "MCP_BRIDGE_LEARN_SHAPES=1",
+                "MCP_BRIDGE_SEMANTIC=auto",
                 "MCP_SERVERS_CONFIG=-",
             ]
         );

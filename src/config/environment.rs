@@ -75,8 +75,19 @@ impl Environment {
     /// A folder for what can be made again: in XDG_CACHE_HOME, else where the system keeps such things of the user.
     pub(super) fn cache_dir(&self) -> Option<PathBuf> {
         let usual = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
+        self.base_dir("XDG_CACHE_HOME", usual)
+    }
+
+    /// A folder for what the user has installed: in XDG_DATA_HOME, else where the system keeps such things of the user.
+    pub(super) fn data_dir(&self) -> Option<PathBuf> {
+        let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
+        self.base_dir("XDG_DATA_HOME", usual)
+    }
+
+    /// The program's folder in that of a variable, else in the usual one of the home.
+    fn base_dir(&self, variable: &str, usual: &str) -> Option<PathBuf> {
         // The base directory specification has relative ones ignored.
-        let given = self.variable("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let given = self.variable(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
         let dir = given.or_else(|| self.home.as_ref().map(|home| home.join(usual)));
         dir.map(|dir| dir.join("hotcell"))
     }
@@ -153,6 +164,9 @@ mod tests {
         };
         assert_eq!((of(&[]), of(&[("XDG_CACHE_HOME", "c")])), (Some(usual.into()), Some(usual.into())));
         assert_eq!(Environment { home: None, ..environment(&[]) }.cache_dir(), None);
+        let data = |variables: &[(&str, &str)]| environment(variables).data_dir();
+        assert_eq!(data(&[("XDG_DATA_HOME", "/var/d")]), Some("/var/d/hotcell".into()));
+        assert!(data(&[]).unwrap().starts_with("/home/ada"));
     }
 
     #[test]

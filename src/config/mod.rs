@@ -18,7 +18,7 @@ pub use defaults::{Variable, variables};
 pub use environment::{Environment, Nesting};
 pub use load::{
     Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm, Rollback, SelfServers,
-    StructuredContent,
+    Semantic, StructuredContent,
 };
 pub use locate::locate_program;
 pub use problem::{Origin, Position, Problem, Severity, report};

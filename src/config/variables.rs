@@ -8,7 +8,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::defaults::{Variable, variables};
 use super::environment::Environment;
-use super::load::{ContainerUser, EngineChoice};
+use super::load::{ContainerUser, EngineChoice, Semantic};
 use super::problem::{Origin, Problem};
 use crate::protocol::PostureField;
 use crate::run::OutputMode;
@@ -88,6 +88,14 @@ pub(super) fn switch(value: &str) -> Result<bool, String> {
         "1" | "true" | "yes" | "on" => Ok(true),
         "0" | "false" | "no" | "off" => Ok(false),
         _ => Err(format!("is {}, neither on nor off", quoted(value))),
+    }
+}
+
+pub(super) fn semantic(value: &str) -> Result<Semantic, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "auto" => Ok(Semantic::Auto),
+        "off" => Ok(Semantic::Off),
+        _ => Err(format!("is {}, neither auto nor off", quoted(value))),
     }
 }
 
