@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{doctor, guardian, logging, run, serve};
+use super::{doctor, guardian, logging, run, search_model, serve};
 use crate::cli::{Arguments, Command};
 use crate::config::{Environment, ServerFiles};
 
@@ -35,6 +35,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
             None => serve::serve(config, files).await,
             Some(Command::Run(run)) => run::run(config, files, run).await,
             Some(Command::Doctor) => doctor::doctor(config).await,
+            Some(Command::Search(search)) => search_model::search(&config, search).await,
             Some(Command::Keep(_) | Command::Guardian(_)) => ExitCode::from(70),
         }
     });

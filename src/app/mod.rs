@@ -5,6 +5,7 @@ mod entry;
 mod guardian;
 mod logging;
 mod run;
+mod search_model;
 mod serve;
 mod signals;
 mod wiring;
