@@ -28,7 +28,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Reads the model: 0.2 s for one of 90 MB that the system has in memory.
+    /// Reads the model: half a second for one of 90 MB that the system has in memory.
     ///
     /// # Errors
     /// [`EncoderError`] when the folder holds no model of a kind that is supported.

@@ -14,9 +14,9 @@ const RECALL_AT_5: f64 = 0.800;
 const RECALL_AT_10: f64 = 0.833;
 const MRR_AT_10: f64 = 0.670;
 const NOISE: f64 = 0.01;
-/// The same with the sentence encoder.
+/// The same in their order, with the sentence encoder.
 #[cfg(feature = "semantic")]
-const FUSED: [f64; 4] = [0.0, 0.0, 0.0, 0.0];
+const FUSED: [f64; 4] = [0.685, 0.852, 0.893, 0.760];
 
 #[test]
 fn the_search_by_words_is_as_good_as_it_was() {
