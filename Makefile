@@ -9,6 +9,8 @@ ENGINE ?=
 # Files that `make search-bench` and `make stubs-check` measure, in the form of those in tests/search; those when empty.
 TOOLS ?=
 QUERIES ?=
+# The folder of the sentence encoder that `make search-bench` measures; that of the tests when empty.
+MODEL ?=
 # How often `make chaos` kills a bridge, and how long `make soak` goes on.
 ROUNDS ?= 20
 MINUTES ?= 5
@@ -62,8 +64,8 @@ bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; J
 	cargo build --release --locked --bin hotcell --example fixture_server
 	HOTCELL_BENCH_ENGINES='$(ENGINE)' cargo bench --locked --bench bridge
 
-search-bench: ## measure the search on the committed tools and queries, or on TOOLS=file QUERIES=file
-	TOOLS='$(TOOLS)' QUERIES='$(QUERIES)' cargo bench --locked --bench search
+search-bench: ## measure the search on the committed tools and queries, or on TOOLS=file QUERIES=file; MODEL=folder for another encoder
+	TOOLS='$(TOOLS)' QUERIES='$(QUERIES)' MODEL='$(MODEL)' cargo bench --locked --bench search
 
 tokens: ## count what a model reads of all servers' tools, and of hotcell; TOOLS=file counts others besides
 	TOOLS='$(TOOLS)' cargo bench --locked --bench tokens

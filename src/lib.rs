@@ -8,7 +8,7 @@
 //! | F5 | [`server`] |
 //! | F4 | [`session`] |
 //! | F3 | [`broker`] |
-//! | F2 | [`engine`], [`upstream`], [`catalog`], [`config`], [`render`] |
+//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`render`] |
 //! | F1 | [`protocol`], [`jsonrpc`], [`run`], [`guard`] |
 //! | F0 | [`names`], [`limits`], [`text`] |
 
@@ -18,6 +18,7 @@ pub mod broker;
 pub mod catalog;
 pub mod cli;
 pub mod config;
+pub mod encoder;
 pub mod engine;
 pub mod guard;
 pub mod jsonrpc;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::wiring;
+use super::{search_model, wiring};
 use crate::config::{Config, Launch, Reach, locate_program};
 use crate::engine::{About, find};
 use crate::guard::Mark;
@@ -24,6 +24,7 @@ pub(super) async fn doctor(config: Config) -> ExitCode {
             no_sandbox(fault);
         }
     }
+    line("search", &search_model::state(&config));
     servers(&config);
     problems(&config);
     ExitCode::from(u8::from(probed.is_err()))

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{config, doctor, guardian, log, logging, run, serve, trust};
+use super::{config, doctor, guardian, log, logging, run, search_model, serve, trust};
 use crate::cli::{self, Arguments, Command};
 use crate::config::{Environment, ServerFiles};
 
@@ -44,6 +44,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Log(arguments)) => log::log(&config, arguments),
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
             Some(Command::Doctor) => doctor::doctor(config).await,
+            Some(Command::Search(search)) => search_model::search(&config, search).await,
             Some(Command::Config(_) | Command::Keep(_) | Command::Guardian(_)) => ExitCode::from(70),
         }
     });

@@ -7,6 +7,7 @@ mod guardian;
 mod log;
 mod logging;
 mod run;
+mod search_model;
 mod serve;
 mod signals;
 mod trust;

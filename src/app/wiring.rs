@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::audit::Log;
 use crate::broker::{Broker, Folders, LoggedArguments, Oversight, Roster};
-use crate::config::{Audit, Config, EngineChoice, LearnShapes, Rollback, ServerFiles};
+use crate::config::{Audit, Config, EngineChoice, LearnShapes, Rollback, Semantic, ServerFiles};
 use crate::engine::{Choice, Places};
 use crate::guard::{Guardian, Mark};
 use crate::session::{SandboxSettings, Session};
@@ -39,6 +39,8 @@ impl Rooms {
             learned: (config.learn_shapes == LearnShapes::On).then(|| config.state_dir.join("learned")),
             pins: config.own_state_dir.as_ref().map(|dir| dir.join("pins")),
             catalog: config.cache_dir.as_ref().map(|dir| dir.join("catalog")),
+            model: config.model_dir.clone().filter(|_| config.semantic == Semantic::Auto),
+            vectors: config.cache_dir.as_ref().map(|dir| dir.join("vectors")),
         };
         let dir = config.own_state_dir.clone().filter(|_| config.audit != Audit::Off);
         let oversight = Oversight {

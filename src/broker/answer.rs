@@ -20,6 +20,7 @@ use super::oversight::{LoggedArguments, Oversight, Record};
 use super::pins::Pins;
 use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
+use super::semantics::Semantics;
 use crate::audit::{Event, Log};
 use crate::catalog::{self, Answered, Catalog, Tool};
 use crate::limits::Limits;
@@ -68,6 +69,10 @@ pub struct Folders {
     pub catalog: Option<PathBuf>,
     /// What tools were when they were first used; nothing: that is not remembered.
     pub pins: Option<PathBuf>,
+    /// The sentence encoder's model, which may be put there at any time; nothing: search by meaning is off.
+    pub model: Option<PathBuf>,
+    /// Vectors of tools; nothing: they are not kept.
+    pub vectors: Option<PathBuf>,
 }
 
 /// Decides on calls.
@@ -78,6 +83,7 @@ pub struct Broker {
     pub(super) learned: Learned,
     pub(super) limits: Arc<Limits>,
     pub(super) indexing: Indexing,
+    pub(super) semantics: Semantics,
     knowledge: Arc<Knowledge>,
     admission: Admission,
     pins: Pins,
@@ -109,6 +115,7 @@ impl Broker {
         let knowledge =
             Arc::new(Knowledge::new(roster.catalog(&limits), roster.keys(), cache, Arc::clone(&limits)));
         let indexing = Indexing::new(Arc::clone(&knowledge), Arc::clone(&upstream), &limits);
+        let semantics = Semantics::new(folders.model, folders.vectors, Arc::clone(&knowledge), &limits);
         let connections = Mutex::default();
         Self {
             roster,
@@ -117,6 +124,7 @@ impl Broker {
             learned,
             limits,
             indexing,
+            semantics,
             knowledge,
             admission,
             pins,
@@ -128,7 +136,7 @@ impl Broker {
 
     /// Ends what goes on in the background.
     pub async fn close(&self) {
-        self.indexing.close().await;
+        tokio::join!(self.indexing.close(), self.semantics.close());
         self.log.close().await;
     }
 

@@ -3,18 +3,15 @@
 //!
 //! It starts no server and holds no secret: the configuration is only in the file's name, as a hash.
 
-use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 
-use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::answer::redact;
+use super::kept_folder::KeptFolder;
 use crate::config::{Endpoint, Launch, Reach, ServerConfig};
 use crate::limits::Limits;
 
@@ -40,12 +37,7 @@ pub(super) struct CacheKey(String);
 
 /// The folder of kept listings.
 #[derive(Debug)]
-pub(super) struct CatalogCache {
-    dir: PathBuf,
-    entry_bytes_max: usize,
-    entries_max: usize,
-    bytes_max: u64,
-}
+pub(super) struct CatalogCache(KeptFolder);
 
 /// Why a listing is not kept.
 #[derive(Debug, thiserror::Error)]
@@ -101,26 +93,35 @@ impl CacheKey {
         }
         Self(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
+
+    /// What stands for the configuration in names of files.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn file(&self) -> String {
+        format!("{}.{EXTENSION}", self.0)
+    }
 }
 
 impl CatalogCache {
     pub(super) fn new(dir: PathBuf, limits: &Limits) -> Self {
-        Self {
+        Self(KeptFolder {
             dir,
             entry_bytes_max: limits.catalog_entry_bytes_max,
             entries_max: limits.catalog_entries_max,
             bytes_max: limits.catalog_bytes_max,
-        }
+        })
     }
 
     /// The tools that are kept for this configuration; nothing when there are none, or when the file cannot be trusted
     /// or read, which is logged.
     pub(super) fn read(&self, key: &CacheKey) -> Option<Vec<Value>> {
-        let path = self.path(key);
-        match self.entry(&path) {
+        match self.entry(key) {
             Ok(entry) => Some(entry.tools),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => {
+                let path = self.0.path(&key.file());
                 tracing::warn!(%error, path = %path.display(), "a kept list of tools is ignored");
                 None
             }
@@ -141,91 +142,23 @@ impl CatalogCache {
             tools: listing.iter().filter_map(|tool| kept(tool, redacted)).collect(),
         };
         let content = serde_json::to_string(&entry)?;
-        if content.len() > self.entry_bytes_max {
-            return Err(NotKept::TooLarge { bytes: content.len(), bytes_max: self.entry_bytes_max });
+        if content.len() > self.0.entry_bytes_max {
+            return Err(NotKept::TooLarge { bytes: content.len(), bytes_max: self.0.entry_bytes_max });
         }
         // What is no text of its own, as a key or a number.
         if redacted(content.clone()) != content {
             return Err(NotKept::Secret);
         }
-        self.make_folder()?;
-        let path = self.path(key);
-        if fs::read(&path).is_ok_and(|kept| kept == content.as_bytes()) {
-            return Ok(());
-        }
-        // tempfile makes files of mode 0600.
-        let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
-        file.write_all(content.as_bytes())?;
-        file.persist(&path).map_err(|error| error.error)?;
-        self.remove_oldest(current)?;
-        Ok(())
+        let current = current.iter().map(CacheKey::file).collect();
+        Ok(self.0.write(&key.file(), content.as_bytes(), &current)?)
     }
 
-    fn entry(&self, path: &Path) -> std::io::Result<Entry> {
-        // Neither a link nor a pipe is followed or waited for.
-        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        check_ours(&file.metadata()?, fs::Metadata::is_file)?;
-        check_ours(&fs::symlink_metadata(&self.dir)?, fs::Metadata::is_dir)?;
-        let content = self.bounded(file)?;
-        let entry: Entry = serde_json::from_slice(&content)?;
+    fn entry(&self, key: &CacheKey) -> std::io::Result<Entry> {
+        let entry: Entry = serde_json::from_slice(&self.0.read(&key.file())?)?;
         if entry.version != VERSION {
             return Err(std::io::Error::other(format!("its version is {}, not {VERSION}", entry.version)));
         }
         Ok(entry)
-    }
-
-    fn bounded(&self, file: File) -> std::io::Result<Vec<u8>> {
-        let mut content = Vec::new();
-        file.take(self.entry_bytes_max as u64 + 1).read_to_end(&mut content)?;
-        if content.len() > self.entry_bytes_max {
-            return Err(std::io::Error::other("it is too large"));
-        }
-        Ok(content)
-    }
-
-    fn make_folder(&self) -> std::io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-        let metadata = fs::symlink_metadata(&self.dir)?;
-        check_ours(&metadata, fs::Metadata::is_dir)?;
-        if metadata.mode() & 0o077 != 0 {
-            fs::set_permissions(&self.dir, Permissions::from_mode(0o700))?;
-        }
-        Ok(())
-    }
-
-    /// Beyond the bounds the oldest files go, those among them that were begun and never finished; none of `current`.
-    fn remove_oldest(&self, current: &[CacheKey]) -> std::io::Result<()> {
-        let current: BTreeSet<PathBuf> = current.iter().map(|key| self.path(key)).collect();
-        let (mut entries, mut bytes) = (0, 0);
-        let mut others = Vec::new();
-        for entry in fs::read_dir(&self.dir)? {
-            let path = entry?.path();
-            // Another bridge may have removed it meanwhile.
-            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-            if current.contains(&path) {
-                entries += 1;
-                bytes += metadata.len();
-            } else if metadata.is_file() {
-                others.push(((metadata.mtime(), metadata.mtime_nsec()), metadata.len(), path));
-            }
-        }
-        others.sort();
-        for (_, len, path) in others.into_iter().rev() {
-            entries += 1;
-            bytes += len;
-            if entries > self.entries_max || bytes > self.bytes_max {
-                match fs::remove_file(path) {
-                    Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn path(&self, key: &CacheKey) -> PathBuf {
-        self.dir.join(&key.0).with_extension(EXTENSION)
     }
 }
 
@@ -237,17 +170,6 @@ fn kept(item: &Value, redacted: &dyn Fn(String) -> String) -> Option<Value> {
         Value::Object(members.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>());
     redact(&mut kept, redacted);
     Some(kept)
-}
-
-/// Refuses what others could have written.
-fn check_ours(metadata: &fs::Metadata, is_kind: fn(&fs::Metadata) -> bool) -> std::io::Result<()> {
-    let ours = metadata.uid() == nix::unistd::geteuid().as_raw();
-    if !is_kind(metadata) || !ours || metadata.mode() & 0o022 != 0 {
-        return Err(std::io::Error::other(
-            "it must be a plain file of yours, in a folder of yours, that only you can write",
-        ));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Tests of the kept listings: what is kept and what is not, and what a file must be like to be believed.
 
-use std::os::unix::fs::symlink;
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
 
 use nix::sys::stat::utimes;
 use nix::sys::time::TimeVal;
@@ -30,7 +32,8 @@ pub(in crate::broker) fn key(word: &str) -> CacheKey {
 }
 
 fn cache(dir: &Path) -> CatalogCache {
-    CatalogCache { dir: dir.join("hotcell/catalog"), entry_bytes_max: 500, entries_max: 3, bytes_max: 1_000 }
+    let dir = dir.join("hotcell/catalog");
+    CatalogCache(KeptFolder { dir, entry_bytes_max: 500, entries_max: 3, bytes_max: 1_000 })
 }
 
 pub(in crate::broker) fn unchanged(text: String) -> String {
@@ -82,7 +85,7 @@ fn what_is_kept_is_read_again_and_is_for_the_user_alone() {
     assert_eq!(cache.read(&one), Some(listing("u")));
     assert_eq!(cache.read(&key("other")), None);
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-    assert_eq!((mode(&cache.dir), mode(&cache.path(&one))), (0o700, 0o600));
+    assert_eq!((mode(&cache.0.dir), mode(&cache.0.path(&one.file()))), (0o700, 0o600));
 }
 
 #[test]
@@ -113,7 +116,7 @@ fn large_listings_are_not_kept_and_of_many_the_oldest_unused_go() {
         for ((second, word), listing) in (1..).zip(words).zip(listings) {
             cache.write(&key(word), &listing, &unchanged, &[key("first"), key(word)]).unwrap();
             let at = TimeVal::new(second, 0);
-            utimes(&cache.path(&key(word)), &at, &at).unwrap();
+            utimes(&cache.0.path(&key(word).file()), &at, &at).unwrap();
         }
         words.into_iter().filter(|word| cache.read(&key(word)).is_some()).collect::<Vec<_>>()
     };
@@ -129,7 +132,7 @@ fn files_that_are_broken_or_that_others_could_have_written_are_ignored() {
     let cache = cache(dir.path());
     let one = key("one");
     cache.write(&one, &listing("t"), &unchanged, &[]).unwrap();
-    let path = cache.path(&one);
+    let path = cache.0.path(&one.file());
     let good = fs::read(&path).unwrap();
     let ignored = |what: &str| assert_eq!(cache.read(&one), None, "{what}");
     let replaced = |content: &[u8]| {
@@ -152,9 +155,9 @@ fn files_that_are_broken_or_that_others_could_have_written_are_ignored() {
     ignored("writable by others");
     replaced(&good);
     assert!(cache.read(&one).is_some());
-    fs::set_permissions(&cache.dir, Permissions::from_mode(0o770)).unwrap();
+    fs::set_permissions(&cache.0.dir, Permissions::from_mode(0o770)).unwrap();
     ignored("in a folder that others can write");
-    fs::set_permissions(&cache.dir, Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(&cache.0.dir, Permissions::from_mode(0o700)).unwrap();
     let elsewhere = dir.path().join("elsewhere");
     fs::rename(&path, &elsewhere).unwrap();
     symlink(&elsewhere, &path).unwrap();
@@ -172,10 +175,10 @@ fn a_folder_that_others_may_read_is_closed_and_one_that_they_may_write_is_not_us
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(dir.path());
     let one = key("one");
-    DirBuilder::new().recursive(true).mode(0o755).create(&cache.dir).unwrap();
+    DirBuilder::new().recursive(true).mode(0o755).create(&cache.0.dir).unwrap();
     cache.write(&one, &listing("t"), &unchanged, &[]).unwrap();
-    assert_eq!(fs::metadata(&cache.dir).unwrap().mode() & 0o777, 0o700);
-    fs::set_permissions(&cache.dir, Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(fs::metadata(&cache.0.dir).unwrap().mode() & 0o777, 0o700);
+    fs::set_permissions(&cache.0.dir, Permissions::from_mode(0o777)).unwrap();
     let refused = cache.write(&one, &listing("u"), &unchanged, &[]);
     assert!(matches!(refused, Err(NotKept::Folder(_))), "{refused:?}");
 }

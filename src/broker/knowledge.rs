@@ -62,6 +62,11 @@ impl Knowledge {
         self.read().keys.get(server).cloned()
     }
 
+    /// How the servers are configured now.
+    pub(super) fn keys(&self) -> Vec<CacheKey> {
+        self.read().keys.values().cloned().collect()
+    }
+
     /// Those of the servers of which nothing is known, with their configurations.
     pub(super) fn unasked(&self, servers: &[ServerName]) -> Vec<(ServerName, CacheKey)> {
         self.those(servers, |tools| matches!(tools, Tools::Unasked))
@@ -144,8 +149,7 @@ impl Knowledge {
         redacted: &dyn Fn(String) -> String,
     ) {
         let Some(cache) = &self.cache else { return };
-        let current: Vec<CacheKey> = self.read().keys.values().cloned().collect();
-        if let Err(error) = cache.write(key, listing, redacted, &current) {
+        if let Err(error) = cache.write(key, listing, redacted, &self.keys()) {
             tracing::warn!(%server, %error, "a list of tools is not kept for later");
         }
     }

@@ -9,6 +9,7 @@ mod catalog_cache;
 mod helpers;
 mod human;
 mod indexing;
+mod kept_folder;
 mod knowledge;
 mod learned;
 mod literal_calls;
@@ -18,6 +19,8 @@ mod pins;
 mod roster;
 mod saved_tools;
 mod search;
+mod semantics;
+mod vector_cache;
 
 pub use answer::{Answer, Broker, Call, Folders};
 pub use human::{Approval, Human, Question};

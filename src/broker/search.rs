@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{Broker, Call};
-use crate::catalog::{Catalog, Detail, SearchHit, Shapes, Tools, grouped, search};
+use crate::catalog::{Catalog, Detail, Query, SearchHit, Shapes, Tools, grouped, search};
 use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::text;
@@ -71,10 +71,12 @@ impl Broker {
         // Before the catalog: what ends in between is found.
         let under_way = self.indexing.under_way(&names);
         let catalog = self.catalog().scoped(&scope);
+        let vector = self.semantics.vector(&catalog, &query).await;
         let searched = catalog.clone();
         // A first search of many tools counts their words.
         let searching = tokio::task::spawn_blocking(move || {
-            let (hits, total) = search(&searched, &query, limit.unwrap_or(HITS), offset);
+            let query = Query { text: &query, vector: vector.as_deref() };
+            let (hits, total) = search(&searched, query, limit.unwrap_or(HITS), offset);
             let hits = if is_grouped { grouped(hits) } else { hits };
             let tools = searched.servers().iter().map(|server| server.listed().len()).sum();
             Page { hits, total, tools }

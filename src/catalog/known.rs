@@ -12,6 +12,7 @@ use super::index::Index;
 use super::postings::Postings;
 use super::python::signature;
 use super::tool::{Tool, shown};
+use super::vectors::Vectors;
 use super::words::near;
 use crate::limits::Limits;
 use crate::names::ServerName;
@@ -44,6 +45,8 @@ pub struct ServerTools {
     pub tools: Tools,
     /// Counted by the first search; catalogs that share the server share them.
     pub(super) words: OnceLock<Postings>,
+    /// Handed in by whoever has an encoder; shared likewise.
+    pub(super) vectors: OnceLock<Vectors>,
 }
 
 /// What is known of a server's tools.
@@ -98,6 +101,7 @@ impl Catalog {
                     cwd: cwd.clone(),
                     tools: Tools::Unasked,
                     words: OnceLock::new(),
+                    vectors: OnceLock::new(),
                 })
             })
             .collect();
@@ -127,6 +131,7 @@ impl Catalog {
                 cwd: known.cwd.clone(),
                 tools,
                 words: OnceLock::new(),
+                vectors: OnceLock::new(),
             })
         });
         Self::of(servers.collect())

@@ -14,6 +14,7 @@ mod refs;
 mod search;
 mod synonyms;
 mod tool;
+mod vectors;
 mod words;
 
 pub use alias::{Naming, server_aliases, tool_aliases};
@@ -25,5 +26,6 @@ pub use docs::{
 pub use known::{Catalog, NearMisses, ServerTools, Tools, UnknownTool};
 pub use manual::capability_summary;
 pub use python::{Answered, Shapes, Sighting, signature};
-pub use search::{SearchHit, grouped, search};
+pub use search::{Query, SearchHit, grouped, search};
 pub use tool::{Tool, ToolRefusal};
+pub use vectors::{Vectors, respelt, tool_text};

@@ -13,6 +13,7 @@ use super::known::{Catalog, ServerTools};
 use super::python::Shapes;
 use super::synonyms::synonyms;
 use super::tool::Tool;
+use super::vectors::nearness;
 use super::words::{is_stop_word, stem, words};
 
 /// How much more a tool counts the more of the query's words it has: the power of their share.
@@ -26,10 +27,25 @@ const NAME_SCORE: f32 = 5_000.0;
 const TYPO_WEIGHT: f32 = 0.7;
 /// Unknown words of one query that are compared with every known one.
 const TYPO_WORDS_MAX: usize = 8;
-const QUERY_CHARS_MAX: usize = 1_000;
+/// Characters of a query that count.
+pub(super) const QUERY_CHARS_MAX: usize = 1_000;
 const QUERY_WORDS_MAX: usize = 32;
 /// Most hits of one search.
 const HITS_MAX: usize = 100;
+
+/// What the best of the words counts beside a vector's nearness of 1.
+const WORDS_SHARE: f32 = 0.3;
+/// How near a vector must come for a tool to be found that has none of the words.
+const NEARNESS_MIN: f32 = 0.3;
+
+/// What is searched for.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'q> {
+    /// As it was asked.
+    pub text: &'q str,
+    /// What an encoder made of it: a vector of length 1. Nothing, or any tool without a vector: the words alone count.
+    pub vector: Option<&'q [f32]>,
+}
 
 /// One tool that a search found.
 #[derive(Debug)]
@@ -70,10 +86,26 @@ impl SearchHit {
 /// The hits from `offset` on, best first, at most `limit` (1 to 100), and the number of all hits. An empty query
 /// browses: every tool in the order of server and name. Equal catalogs and queries give equal answers.
 #[must_use]
-pub fn search(catalog: &Catalog, query: &str, limit: usize, offset: usize) -> (Vec<SearchHit>, usize) {
-    let query: String = query.trim().chars().take(QUERY_CHARS_MAX).collect();
+pub fn search<'q>(
+    catalog: &Catalog,
+    query: impl Into<Query<'q>>,
+    limit: usize,
+    offset: usize,
+) -> (Vec<SearchHit>, usize) {
+    let Query { text, vector } = query.into();
+    let text: String = text.trim().chars().take(QUERY_CHARS_MAX).collect();
     let limit = limit.clamp(1, HITS_MAX);
-    if query.is_empty() { browse(catalog, limit, offset) } else { ranked(catalog, &query, limit, offset) }
+    if text.is_empty() {
+        return browse(catalog, limit, offset);
+    }
+    let nearness = vector.and_then(|vector| nearness(catalog, vector));
+    ranked(catalog, scores(catalog.index(), &text, nearness), limit, offset)
+}
+
+impl<'q> From<&'q str> for Query<'q> {
+    fn from(text: &'q str) -> Self {
+        Self { text, vector: None }
+    }
 }
 
 /// The hits of one page with those of one server together: the servers in the order of their best hits.
@@ -97,9 +129,9 @@ fn browse(catalog: &Catalog, limit: usize, offset: usize) -> (Vec<SearchHit>, us
     (every.skip(offset).take(limit).collect(), total)
 }
 
-fn ranked(catalog: &Catalog, query: &str, limit: usize, offset: usize) -> (Vec<SearchHit>, usize) {
+/// The tools with the highest scores, and how many have one above 0.
+fn ranked(catalog: &Catalog, scores: Vec<f32>, limit: usize, offset: usize) -> (Vec<SearchHit>, usize) {
     let index = catalog.index();
-    let scores = scores(index, query);
     let mut found: Vec<(f32, u32)> = scores.into_iter().zip(0..).filter(|(score, _)| *score > 0.0).collect();
     let total = found.len();
     let mut of_servers = vec![0; catalog.servers().len()];
@@ -122,7 +154,26 @@ fn ranked(catalog: &Catalog, query: &str, limit: usize, offset: usize) -> (Vec<S
 }
 
 /// What the query is worth to each tool, by number; 0 to those that have nothing of it.
-fn scores(index: &Index, query: &str) -> Vec<f32> {
+fn scores(index: &Index, query: &str, nearness: Option<Vec<f32>>) -> Vec<f32> {
+    let mut scores = of_words(index, query);
+    if let Some(nearness) = nearness {
+        fuse(&mut scores, &nearness);
+    }
+    add_exact(index, query, &mut scores);
+    scores
+}
+
+/// From what the words are worth to what words and vectors together are: the words as a share of the best of them.
+fn fuse(scores: &mut [f32], nearness: &[f32]) {
+    let best = scores.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+    for (score, nearness) in scores.iter_mut().zip(nearness) {
+        let is_found = *score > 0.0 || *nearness >= NEARNESS_MIN;
+        *score = if is_found { (nearness + WORDS_SHARE * *score / best).max(f32::MIN_POSITIVE) } else { 0.0 };
+    }
+}
+
+/// What the query's words are worth to each tool.
+fn of_words(index: &Index, query: &str) -> Vec<f32> {
     let asked = asked(index, query);
     let tools = index.tools();
     let mut sums = vec![0.0_f32; tools];
@@ -153,7 +204,6 @@ fn scores(index: &Index, query: &str) -> Vec<f32> {
     for (sum, covered) in sums.iter_mut().zip(covered).filter(|(_, covered)| *covered > 0) {
         *sum *= shares[covered];
     }
-    add_exact(index, query, &mut sums);
     sums
 }
 
@@ -274,7 +324,7 @@ mod tests {
     fn nothing_like_it_finds_nothing_and_hostile_queries_are_answered() {
         assert_eq!(found("zzzzqqqq"), Vec::<String>::new());
         assert_eq!(found("the of and"), Vec::<String>::new());
-        let (hits, total) = search(&some(), &"read file ".repeat(1_000_000), usize::MAX, usize::MAX);
+        let (hits, total) = search(&some(), &*"read file ".repeat(1_000_000), usize::MAX, usize::MAX);
         assert_eq!((hits.len(), total > 0), (0, true));
     }
 

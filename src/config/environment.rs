@@ -78,6 +78,12 @@ impl Environment {
         self.base_dir("XDG_CACHE_HOME", usual).map(|dir| dir.join("hotcell"))
     }
 
+    /// A folder for what the user has installed: in XDG_DATA_HOME, else where the system keeps such things of the user.
+    pub(super) fn data_dir(&self) -> Option<PathBuf> {
+        let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
+        self.base_dir("XDG_DATA_HOME", usual).map(|dir| dir.join("hotcell"))
+    }
+
     /// The user's own config.toml: in XDG_CONFIG_HOME, else in `~/.config`, on every system.
     pub(super) fn config_file(&self) -> Option<PathBuf> {
         self.base_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("hotcell/config.toml"))
@@ -166,6 +172,9 @@ mod tests {
         };
         assert_eq!((of(&[]), of(&[("XDG_CACHE_HOME", "c")])), (Some(usual.into()), Some(usual.into())));
         assert_eq!(Environment { home: None, ..environment(&[]) }.cache_dir(), None);
+        let data = |variables: &[(&str, &str)]| environment(variables).data_dir();
+        assert_eq!(data(&[("XDG_DATA_HOME", "/var/d")]), Some("/var/d/hotcell".into()));
+        assert!(data(&[]).unwrap().starts_with("/home/ada"));
     }
 
     #[test]

@@ -55,6 +55,10 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// Where is kept what can be made again; `None`: nowhere, since the user has no home.
     pub cache_dir: Option<PathBuf>,
+    /// Where the sentence encoder's model is put; `None`: nowhere, since the user has no home.
+    pub model_dir: Option<PathBuf>,
+    /// Whether tools are searched by meaning.
+    pub semantic: Semantic,
     /// How replies are written.
     pub output_mode: OutputMode,
     /// What is logged.
@@ -188,6 +192,15 @@ pub enum Audit {
     Arguments,
 }
 
+/// Whether tools are searched by meaning beside words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Semantic {
+    /// When a model is installed.
+    Auto,
+    /// Never.
+    Off,
+}
+
 const DAY_S: u64 = 86_400;
 
 impl Config {
@@ -233,6 +246,8 @@ impl Config {
             lock_dir: environment.lock_dir(),
             state_dir: environment.resolve(&state_dir, environment.cwd.as_deref()),
             cache_dir: environment.cache_dir(),
+            model_dir: environment.data_dir().map(|dir| dir.join("model")),
+            semantic: settings.required("MCP_BRIDGE_SEMANTIC", read::semantic),
             output_mode: settings.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
             log_level: settings.required("MCP_BRIDGE_LOG_LEVEL", read::log_level),
             self_servers,

@@ -26,7 +26,7 @@ mod values;
 pub use environment::{Environment, Nesting};
 pub use load::{
     Audit, Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm, Rollback, SelfServers,
-    StructuredContent,
+    Semantic, StructuredContent,
 };
 pub use locate::locate_program;
 pub use problem::{Origin, Position, Problem, Severity, report};

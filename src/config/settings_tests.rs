@@ -103,6 +103,8 @@ learn_shapes = false
 [log]
 level = "debug"
 audit = "off"
+[search]
+semantic = "off"
 [state]
 dir = "~/state"
 [policy]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::load::{Audit, ContainerUser, EngineChoice};
+use super::load::{Audit, ContainerUser, EngineChoice, Semantic};
 use crate::policy::Profile;
 use crate::protocol::PostureField;
 use crate::run::OutputMode;
@@ -73,6 +73,14 @@ pub(super) fn switch(value: &str) -> Result<bool, String> {
         "1" | "true" | "yes" | "on" => Ok(true),
         "0" | "false" | "no" | "off" => Ok(false),
         _ => Err(format!("is {}, neither on nor off", quoted(value))),
+    }
+}
+
+pub(super) fn semantic(value: &str) -> Result<Semantic, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "auto" => Ok(Semantic::Auto),
+        "off" => Ok(Semantic::Off),
+        _ => Err(format!("is {}, neither auto nor off", quoted(value))),
     }
 }
 

@@ -24,6 +24,8 @@ mod configuration;
 mod conversation;
 mod requests;
 mod search;
+#[cfg(feature = "semantic")]
+mod search_model;
 mod soak_checks;
 mod start;
 mod tidy;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms and floors: a room uses rooms on lower floors only.
-const FLOORS: [(&str, u8); 20] = [
+const FLOORS: [(&str, u8); 21] = [
     ("names", 0),
     ("limits", 0),
     ("text", 0),
@@ -18,6 +18,7 @@ const FLOORS: [(&str, u8); 20] = [
     ("upstream", 2),
     ("catalog", 2),
     ("config", 2),
+    ("encoder", 2),
     ("render", 2),
     ("broker", 3),
     ("session", 4),
@@ -34,8 +35,13 @@ const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules with owners: nobody else names them.
-const OWNED: [(&str, &[&str]); 7] = [
+const OWNED: [(&str, &[&str]); 12] = [
     ("bollard", &["engine"]),
+    ("candle_core", &["encoder"]),
+    ("candle_nn", &["encoder"]),
+    ("rayon", &["encoder"]),
+    ("tokenizers", &["encoder"]),
+    ("zip", &["encoder"]),
     ("jsonschema", &["catalog"]),
     ("toml", &["config"]),
     ("rmcp", &["jsonrpc", "server", "upstream"]),

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+#[cfg(feature = "semantic")]
+use crate::model;
 use crate::on_every_engine;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
@@ -18,6 +20,9 @@ on_every_engine!(
     a_secret_that_a_server_lists_is_not_kept,
     without_a_place_to_keep_anything_tools_are_found_all_the_same,
 );
+
+#[cfg(feature = "semantic")]
+on_every_engine!(what_is_meant_is_found_once_the_tools_have_vectors_which_the_next_bridge_finds,);
 
 /// What a search prints once no server is being asked any more, however slow the machine is.
 fn found(bridge: &mut Bridge, query: &str) -> String {
@@ -189,4 +194,36 @@ fn without_a_place_to_keep_anything_tools_are_found_all_the_same(engine: &Engine
     assert!(found(&mut bridge, "'add'").contains("mcp_fixture.add("));
     bridge.says("a list of tools is not kept for later");
     assert_eq!(bridge.ok("await mcp_fixture.echo(text='hi')"), "'hi'");
+}
+
+/// Neither "wall" nor "clock" stands in any tool of the server.
+#[cfg(feature = "semantic")]
+fn what_is_meant_is_found_once_the_tools_have_vectors_which_the_next_bridge_finds(engine: &Engine) {
+    let fixture = Fixture::new(&["--publishes", "time"]);
+    let home = Home::on(engine).server("time", fixture.entry());
+    let place = home.path().join(".local/share/hotcell/model");
+    std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(model::installed(), &place).unwrap();
+    let first_hit = "\nmcp_time.get_current_time(";
+    let mut first = Bridge::start(&home).warm();
+    let text = first.ok("while not (r := runtime.search_tool_docs_sync('wall clock')): pass\nprint(r)");
+    assert!(text.contains(first_hit), "{text}");
+    first.hang_up();
+    first.wait(PATIENCE);
+    let vectors = || {
+        let folder = std::fs::read_dir(home.path().join(".cache/hotcell/vectors")).unwrap();
+        let files = folder.map(|file| file.unwrap().path());
+        files
+            .map(|file| (mode(&file), std::fs::metadata(&file).unwrap().modified().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    let kept = vectors();
+    assert_eq!((kept.len(), kept[0].0), (1, 0o600));
+    let mut second = Bridge::start(&home).warm();
+    let text = second.ok("print(runtime.search_tool_docs_sync('wall clock'))");
+    assert!(text.contains(first_hit), "{text}");
+    assert_eq!(vectors(), kept);
+    drop(second);
+    let mut off = Bridge::start(&home.env("MCP_BRIDGE_SEMANTIC", "off")).warm();
+    assert!(!found(&mut off, "'wall clock'").contains("mcp_time."));
 }

@@ -1,12 +1,16 @@
 //! How well the search finds what is meant: tools and queries in lines of JSON, and the share of queries whose tool stands among
 //! the first hits.
 
+#[path = "model.rs"]
+pub mod model;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hotcell::catalog::{Catalog, Tool, Tools, search};
+use hotcell::catalog::{Catalog, Query as Asked, Tool, Tools, Vectors, respelt, search, tool_text};
+use hotcell::encoder::Encoder;
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
 use serde_json::Value;
@@ -16,7 +20,6 @@ pub const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/search/tools
 /// See [`TOOLS`].
 pub const QUERIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/search/queries.jsonl");
 const HITS: usize = 10;
-const TRIES: usize = 3;
 
 /// Something that may be asked for, and the tools that answer it.
 pub struct Query {
@@ -47,7 +50,7 @@ pub struct Measured {
     pub index_build: Duration,
     /// Memory that is held for searches.
     pub index_bytes: usize,
-    /// Of single queries, the shortest of three tries each, sorted.
+    /// Of single queries, the shortest of the tries of each, sorted.
     pub took: Vec<Duration>,
 }
 
@@ -77,15 +80,21 @@ pub fn queries(file: &Path) -> Vec<Query> {
     lines(file).map(query).collect()
 }
 
-/// Asks all queries.
-pub fn measure(catalog: &Catalog, queries: &[Query]) -> Measured {
-    let index_build = shortest(|| anew(catalog), |fresh| fresh.prepare_search());
+/// Asks all queries, by words alone or also by meaning. For that, all tools must have vectors of the encoder. Each is timed
+/// so many times, of which the shortest counts: the others show what else the machine does.
+pub fn measure(catalog: &Catalog, queries: &[Query], encoder: Option<&Encoder>, tries: usize) -> Measured {
+    let index_build = (0..tries).map(|_| anew(catalog)).map(|fresh| timed(|| fresh.prepare_search()).1).min();
     catalog.prepare_search();
+    let ask = |query: &Query| {
+        let vector = encoder.map(|encoder| encoder.encode(&respelt(catalog, &query.text)).expect("a vector"));
+        search(catalog, Asked { text: &query.text, vector: vector.as_deref() }, HITS, 0).0
+    };
     let mut took = Vec::new();
     let mut places: BTreeMap<&str, Vec<Option<usize>>> = BTreeMap::new();
     for query in queries {
-        took.push(shortest(|| (), |_| drop(search(catalog, &query.text, HITS, 0))));
-        let (hits, _) = search(catalog, &query.text, HITS, 0);
+        let (hits, shortest) =
+            (0..tries).map(|_| timed(|| ask(query))).min_by_key(|(_, took)| *took).expect("a try");
+        took.push(shortest);
         let place = hits.iter().position(|hit| {
             let is_it = |(server, tool): &(String, String)| {
                 server == hit.server().name.as_str() && tool == hit.tool().name.as_str()
@@ -99,18 +108,50 @@ pub fn measure(catalog: &Catalog, queries: &[Query]) -> Measured {
     let by_kind = places.iter().map(|(kind, places)| ((*kind).to_owned(), Quality::of(places))).collect();
     let tools = catalog.servers().iter().map(|server| server.listed().len()).sum();
     let index_bytes = catalog.search_bytes();
+    let index_build = index_build.expect("a try");
     Measured { tools, by_kind, all: Quality::of(&all), index_build, index_bytes, took }
 }
 
-/// How long something takes: the shortest of some tries, since the others show what else the machine does.
-fn shortest<T>(ready: impl Fn() -> T, timed: impl Fn(&T)) -> Duration {
-    let once = |_| {
-        let with = ready();
-        let started = Instant::now();
-        timed(&with);
-        started.elapsed()
-    };
-    (0..TRIES).map(once).min().expect("it is tried")
+/// Gives all tools their vectors: those in the file, which an earlier call has written, or new ones. Returns how many are new.
+pub fn encode_tools(catalog: &Catalog, encoder: &Encoder, kept: &Path) -> usize {
+    let mut known = read_vectors(kept, encoder);
+    let mut new = 0;
+    for server in catalog.servers() {
+        let mut numbers = Vec::new();
+        for tool in server.listed() {
+            let text = tool_text(server, tool);
+            let vector = known.entry(text).or_insert_with_key(|text| {
+                new += 1;
+                encoder.encode(text).expect("a vector")
+            });
+            numbers.extend_from_slice(vector);
+        }
+        server.set_vectors(Vectors::new(encoder.dimensions(), numbers).expect("vectors"));
+    }
+    if new > 0 {
+        let content = serde_json::to_vec(&(encoder.model(), &known)).expect("JSON");
+        // Tests of one build may write it side by side.
+        let folder = kept.parent().expect("a folder");
+        std::fs::create_dir_all(folder).expect("a folder");
+        let mut file = tempfile::NamedTempFile::new_in(folder).expect("a file");
+        std::io::Write::write_all(&mut file, &content).expect("space");
+        file.persist(kept).expect("a file");
+    }
+    new
+}
+
+/// By text; nothing when there is no file, or one of another model.
+fn read_vectors(kept: &Path, encoder: &Encoder) -> BTreeMap<String, Vec<f32>> {
+    let read: Option<(String, BTreeMap<String, Vec<f32>>)> =
+        std::fs::read(kept).ok().and_then(|content| serde_json::from_slice(&content).ok());
+    read.filter(|(model, _)| model == encoder.model()).map(|(_, known)| known).unwrap_or_default()
+}
+
+/// What something gives, and how long it takes.
+fn timed<T>(what: impl FnOnce() -> T) -> (T, Duration) {
+    let started = Instant::now();
+    let given = what();
+    (given, started.elapsed())
 }
 
 /// The same tools, of which nothing has been counted.
