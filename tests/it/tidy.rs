@@ -32,12 +32,15 @@ const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules with owners: nobody else names them.
-const OWNED: [(&str, &[&str]); 6] = [
+const OWNED: [(&str, &[&str]); 9] = [
     ("bollard", &["engine"]),
     ("jsonschema", &["catalog"]),
     ("rmcp", &["jsonrpc", "server", "upstream"]),
     ("clap", &["cli", "main"]),
     ("url", &["config", "upstream"]),
+    ("reqwest", &["upstream"]),
+    ("rustls", &["upstream"]),
+    ("sse_stream", &["upstream"]),
     ("std::env", &["config"]),
 ];
 
