@@ -32,6 +32,15 @@ enum Beginning {
     Discover,
 }
 
+/// One attempt.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    beginning: Beginning,
+    server: &'a ServerName,
+    limits: &'a Arc<Limits>,
+    deadline: Instant,
+}
+
 /// Why a connection was not opened.
 enum NotOpened {
     /// The server answered, and does not want this beginning.
@@ -49,39 +58,34 @@ impl Connection {
         limits: &Arc<Limits>,
     ) -> Result<(Self, Running), UpstreamError> {
         let deadline = Instant::now() + limits.server_start;
-        let first = Self::open_by(Beginning::Initialize, spec, limits, deadline).await;
+        let attempt = Attempt { beginning: Beginning::Initialize, server: &spec.name, limits, deadline };
+        let first = attempt.open(spec).await;
         match first {
             // Whatever its words are: a server of the stateless era has no `initialize`.
             Err((_, true)) => {
-                let second = Self::open_by(Beginning::Discover, spec, limits, deadline).await;
-                second.or_else(|_| first).map_err(|(error, _)| error)
+                let second = Attempt { beginning: Beginning::Discover, ..attempt }.open(spec).await;
+                second.or(first).map_err(|(error, _)| error)
             }
             other => other.map_err(|(error, _)| error),
         }
     }
+}
 
+impl Attempt<'_> {
     /// The error says too whether the server declined this beginning.
-    async fn open_by(
-        beginning: Beginning,
-        spec: &ServerSpec,
-        limits: &Arc<Limits>,
-        deadline: Instant,
-    ) -> Result<(Self, Running), (UpstreamError, bool)> {
+    async fn open(self, spec: &ServerSpec) -> Result<(Connection, Running), (UpstreamError, bool)> {
         match &spec.way {
-            Way::Process(process) => started(beginning, &spec.name, process, limits, deadline).await,
-            Way::Remote(remote) => reached(beginning, &spec.name, remote, limits, deadline).await,
+            Way::Process(process) => started(self, process).await,
+            Way::Remote(remote) => reached(self, remote).await,
         }
     }
 }
 
 async fn started(
-    beginning: Beginning,
-    server: &ServerName,
+    attempt: Attempt<'_>,
     spec: &ProcessSpec,
-    limits: &Arc<Limits>,
-    deadline: Instant,
 ) -> Result<(Connection, Running), (UpstreamError, bool)> {
-    let server = server.clone();
+    let (server, limits) = (attempt.server.clone(), attempt.limits);
     let (process, pipes) = Process::start(spec, limits.server_stderr_bytes_max).map_err(|error| {
         (UpstreamError::Spawn { server: server.clone(), reason: spawn_reason(spec, &error) }, false)
     })?;
@@ -96,7 +100,7 @@ async fn started(
     );
     let face = Face { tools_changed: Arc::new(AtomicBool::new(false)) };
     let tools_changed = Arc::clone(&face.tools_changed);
-    match opened(beginning, face, transport, &answers, limits, deadline).await {
+    match opened(attempt, face, transport, &answers).await {
         Ok((service, peer, tools)) => {
             let permits = Arc::new(Semaphore::new(limits.calls_in_flight_per_server_max));
             let (limits, stderr) = (Arc::clone(limits), Some(stderr));
@@ -119,28 +123,24 @@ async fn started(
 
 /// Over the transport that the entry names; else over Streamable HTTP, and HTTP+SSE where the server refuses that.
 async fn reached(
-    beginning: Beginning,
-    server: &ServerName,
+    attempt: Attempt<'_>,
     spec: &RemoteSpec,
-    limits: &Arc<Limits>,
-    deadline: Instant,
 ) -> Result<(Connection, Running), (UpstreamError, bool)> {
     let first = spec.transport.unwrap_or(RemoteTransport::Streamable);
-    let (reason, lost, declined) = match reached_over(first, beginning, server, spec, limits, deadline).await
-    {
+    let (reason, lost, declined) = match reached_over(first, attempt, spec).await {
         Ok(opened) => return Ok(opened),
         Err(failed) => failed,
     };
     let is_older = matches!(lost, Some(Lost::Refused { status: 400 | 404 | 405, .. }));
     let reason = if spec.transport.is_none() && is_older {
-        match reached_over(RemoteTransport::Sse, beginning, server, spec, limits, deadline).await {
+        match reached_over(RemoteTransport::Sse, attempt, spec).await {
             Ok(opened) => return Ok(opened),
             Err((second, ..)) => format!("over Streamable HTTP: {reason}; over HTTP+SSE: {second}"),
         }
     } else {
         reason
     };
-    let server = server.clone();
+    let server = attempt.server.clone();
     Err(match lost {
         Some(Lost::NotAllowed(_)) => (UpstreamError::NotAllowed { server, reason }, false),
         _ => (UpstreamError::Handshake { server, reason, stderr: String::new() }, declined),
@@ -149,13 +149,10 @@ async fn reached(
 
 async fn reached_over(
     transport: RemoteTransport,
-    beginning: Beginning,
-    server: &ServerName,
+    attempt: Attempt<'_>,
     spec: &RemoteSpec,
-    limits: &Arc<Limits>,
-    deadline: Instant,
 ) -> Result<(Connection, Running), (String, Option<Lost>, bool)> {
-    let answers = Answers::default();
+    let (answers, limits) = (Answers::default(), attempt.limits);
     let (remote, received, sent) =
         Remote::open(spec, transport, answers.clone(), limits).map_err(|reason| (reason, None, false))?;
     let (lines, closed_its_end) = LineTransport::between(
@@ -167,10 +164,10 @@ async fn reached_over(
     );
     let face = Face { tools_changed: Arc::new(AtomicBool::new(false)) };
     let tools_changed = Arc::clone(&face.tools_changed);
-    match opened(beginning, face, lines, &answers, limits, deadline).await {
+    match opened(attempt, face, lines, &answers).await {
         Ok((service, peer, tools)) => {
             let permits = Arc::new(Semaphore::new(limits.calls_in_flight_per_server_max));
-            let (server, limits) = (server.clone(), Arc::clone(limits));
+            let (server, limits) = (attempt.server.clone(), Arc::clone(limits));
             let connection =
                 Connection { server, peer, stderr: None, permits, tools, tools_changed, answers, limits };
             Ok((connection, Running { service, far: Far::Remote(remote), closed_its_end }))
@@ -187,17 +184,16 @@ async fn reached_over(
 }
 
 async fn opened<T>(
-    beginning: Beginning,
+    attempt: Attempt<'_>,
     face: Face,
     transport: T,
     answers: &Answers,
-    limits: &Limits,
-    deadline: Instant,
 ) -> Result<Opened, NotOpened>
 where
     T: Transport<RoleClient> + Send + 'static,
 {
-    let mode = match beginning {
+    let limits = attempt.limits;
+    let mode = match attempt.beginning {
         Beginning::Initialize => ClientLifecycleMode::Initialize,
         Beginning::Discover => {
             ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
@@ -215,7 +211,7 @@ where
         };
         Ok((service, peer, tools))
     };
-    match tokio::time::timeout_at(deadline, opening).await {
+    match tokio::time::timeout_at(attempt.deadline, opening).await {
         Ok(opened) => opened,
         Err(_) => Err(NotOpened::Failed(format!("no answer within {} s", limits.server_start.as_secs()))),
     }

@@ -40,7 +40,7 @@ pub(super) fn client(spec: &RemoteSpec) -> Result<Client, String> {
         .redirect(Policy::custom(followed));
     // A proxy would be told the secrets of what runs on this machine, and could not reach it.
     let builder = if is_loopback(&spec.url) { builder.no_proxy() } else { builder };
-    builder.build().map_err(|error| said(error))
+    builder.build().map_err(said)
 }
 
 /// The methods and bodies stay only with 307 and 308; the headers are for the origin only.

@@ -71,8 +71,10 @@ impl Legacy {
                     })?;
                     self.address.send_replace(Some(Ok(address)));
                 }
-                None | Some("message") if !data.trim().is_empty() => {
-                    if !self.deliveries.deliver(Line::Whole(data.into_bytes())).await {
+                None | Some("message") => {
+                    let line = Line::Whole(data.into_bytes());
+                    // A blank one is no message, and is said to be unreadable as any other.
+                    if !self.deliveries.deliver(line).await {
                         return Ok(());
                     }
                 }

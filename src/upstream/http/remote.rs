@@ -30,7 +30,7 @@ pub(in crate::upstream) struct Remote {
 }
 
 enum Server {
-    Streamable(Streamable),
+    Streamable(Box<Streamable>),
     Legacy(Legacy),
 }
 
@@ -51,7 +51,7 @@ impl Remote {
         let deliveries = Deliveries { lines, answers };
         let server = match transport {
             RemoteTransport::Streamable => {
-                Server::Streamable(Streamable::new(client, url, bytes_max, deliveries))
+                Server::Streamable(Box::new(Streamable::new(client, url, bytes_max, deliveries)))
             }
             RemoteTransport::Sse => Server::Legacy(Legacy::new(client, url, bytes_max, deliveries)),
         };
