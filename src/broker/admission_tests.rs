@@ -1,3 +1,5 @@
+//! What passes, who is asked, and what is counted.
+
 use std::num::NonZeroU32;
 
 use serde_json::{Map, Value, json};

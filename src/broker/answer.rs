@@ -395,9 +395,12 @@ fn code(error: &UpstreamError) -> FaultCode {
     match error {
         UpstreamError::Unknown { .. } => FaultCode::ServerUnavailable,
         UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => FaultCode::ServerNotStarted,
-        UpstreamError::Died { .. } | UpstreamError::Overlong { .. } | UpstreamError::Nonsense { .. } => {
-            FaultCode::ServerFailed
-        }
+        UpstreamError::Died { .. }
+        | UpstreamError::NotReached { .. }
+        | UpstreamError::NotAllowed { .. }
+        | UpstreamError::Broken { .. }
+        | UpstreamError::Overlong { .. }
+        | UpstreamError::Nonsense { .. } => FaultCode::ServerFailed,
         UpstreamError::Refused { .. } => FaultCode::ToolError,
         UpstreamError::Deadline { .. } => FaultCode::Deadline,
         UpstreamError::Cancelled { .. } | UpstreamError::Closing => FaultCode::Cancelled,
@@ -407,8 +410,9 @@ fn code(error: &UpstreamError) -> FaultCode {
 fn hint(error: &UpstreamError) -> &'static str {
     match error {
         UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
-            "the user must fix it; `hotcell doctor` checks the configured commands"
+            "the user must fix it; `hotcell doctor` checks the configured commands and addresses"
         }
+        UpstreamError::NotAllowed { .. } => "the user must give it other headers in the configuration",
         UpstreamError::Died { .. } => "it is started again by the next call",
         UpstreamError::Overlong { .. } => "ask the tool for less: a page, a filter, fewer fields",
         UpstreamError::Deadline { .. } => "whether it took effect is unknown; give the run a larger timeout",

@@ -158,6 +158,7 @@ mod tests {
                 "output.mode",
                 "output.structured",
                 "output.learn_shapes",
+                "search.semantic",
             ]
         );
     }

@@ -54,6 +54,17 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// Which request a message answers, as JSON text, as far as it can be made out, however broken the rest is; nothing when
+/// it is a request or notification itself.
+#[must_use]
+pub fn answered_id(message: &[u8]) -> Option<String> {
+    match Envelope::read(message) {
+        Ok(envelope) if envelope.method.is_some() => None,
+        Ok(envelope) => envelope.id.map(|id| id.get().to_owned()),
+        Err(no_message) => no_message.id,
+    }
+}
+
 /// A field that is there, null included.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)

@@ -30,6 +30,27 @@ pub enum Line {
     Endless,
 }
 
+/// Where lines come from.
+pub trait Incoming: Send {
+    /// The next line; nothing when no more come. Cancel-safe.
+    ///
+    /// # Errors
+    /// As what the lines come over.
+    fn next(&mut self) -> impl Future<Output = std::io::Result<Option<Line>>> + Send;
+}
+
+/// Where lines go; a clone is the same end.
+pub trait Outgoing: Clone + Send + Sync + 'static {
+    /// Sends a line, line feed included.
+    ///
+    /// # Errors
+    /// As what the lines go over, and after [`Self::close`].
+    fn write(&self, line: Vec<u8>) -> impl Future<Output = std::io::Result<()>> + Send;
+
+    /// No more lines go.
+    fn close(&self) -> impl Future<Output = ()> + Send;
+}
+
 /// Reads lines within a bound; what is longer is dropped to its end.
 #[derive(Debug)]
 pub struct LineReader<R> {
@@ -59,11 +80,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     /// The next line that is not blank; nothing at the end of the stream, where an unfinished line counts as nothing.
-    /// Cancel-safe.
-    ///
-    /// # Errors
-    /// As the stream.
-    pub async fn next(&mut self) -> std::io::Result<Option<Line>> {
+    async fn next_line(&mut self) -> std::io::Result<Option<Line>> {
         loop {
             while let Some(line) = self.take_line() {
                 match line {
@@ -125,6 +142,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
+impl<R: AsyncRead + Send + Unpin> Incoming for LineReader<R> {
+    async fn next(&mut self) -> std::io::Result<Option<Line>> {
+        self.next_line().await
+    }
+}
+
 /// Writes whole lines, whoever sends them.
 #[derive(Debug)]
 pub struct LineWriter<W>(Arc<Mutex<Option<W>>>);
@@ -140,21 +163,19 @@ impl<W: AsyncWrite + Unpin> LineWriter<W> {
     pub fn new(inner: W) -> Self {
         Self(Arc::new(Mutex::new(Some(inner))))
     }
+}
 
-    /// Writes a line, line feed included, behind those that wait already. To give it up half-way would leave half a
-    /// line: after that only [`Self::close`] is left.
-    ///
-    /// # Errors
-    /// As the stream, and after [`Self::close`].
-    pub async fn write(&self, line: &[u8]) -> std::io::Result<()> {
+impl<W: AsyncWrite + Send + Unpin + 'static> Outgoing for LineWriter<W> {
+    /// Behind those that wait already. To give it up half-way would leave half a line: after that only [`Self::close`]
+    /// is left.
+    async fn write(&self, line: Vec<u8>) -> std::io::Result<()> {
         let mut inner = self.0.lock().await;
         let inner = inner.as_mut().ok_or(std::io::ErrorKind::NotConnected)?;
-        inner.write_all(line).await?;
+        inner.write_all(&line).await?;
         inner.flush().await
     }
 
-    /// Drops the stream.
-    pub async fn close(&self) {
+    async fn close(&self) {
         self.0.lock().await.take();
     }
 }

@@ -1,4 +1,4 @@
-//! JSON-RPC messages as lines on a byte stream, carried between rmcp and a peer.
+//! JSON-RPC messages as lines, carried between rmcp and a peer.
 //!
 //! Nothing is lost in silence: what cannot be read is answered or reported to whoever waits for it. It decides nothing
 //! about what messages mean; the rooms on both sides say how their bodies are read.
@@ -9,6 +9,6 @@ mod outline;
 mod requests;
 mod transport;
 
-pub use envelope::Envelope;
-pub use lines::ENDLESS_TIMES;
+pub use envelope::{Envelope, answered_id};
+pub use lines::{ENDLESS_TIMES, Incoming, Line, Outgoing};
 pub use transport::{Instead, LineTransport, Messages, Unreadable};

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::envelope::{Envelope, NoMessage};
-use super::lines::{Line, LineReader, LineWriter};
+use super::lines::{Incoming, Line, LineReader, LineWriter, Outgoing};
 use super::requests::Requests;
 
 /// Refusals that may be under way to a peer; while there are more, nothing is read from it.
@@ -67,10 +67,10 @@ pub enum Instead<Role: ServiceRole> {
 }
 
 /// Lines of JSON-RPC from and to a peer.
-pub struct LineTransport<M, R, W> {
-    lines: LineReader<R>,
+pub struct LineTransport<M, I, O> {
+    lines: I,
     line_bytes_max: usize,
-    writer: LineWriter<W>,
+    writer: O,
     messages: M,
     requests: Requests,
     /// For the next request.
@@ -79,14 +79,14 @@ pub struct LineTransport<M, R, W> {
     ended: CancellationToken,
 }
 
-impl<M, R, W> LineTransport<M, R, W>
+impl<M, R, W> LineTransport<M, LineReader<R>, LineWriter<W>>
 where
     M: Messages,
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    /// A transport; at most `requests_max` requests of the peer are worked on at once. The token is cancelled when the
-    /// peer closes its end.
+    /// A transport over byte streams; at most `requests_max` requests of the peer are worked on at once. The token is
+    /// cancelled when the peer closes its end.
     pub fn new(
         messages: M,
         read: R,
@@ -94,11 +94,25 @@ where
         line_bytes_max: usize,
         requests_max: usize,
     ) -> (Self, CancellationToken) {
+        let lines = LineReader::new(read, line_bytes_max);
+        Self::between(messages, lines, LineWriter::new(write), line_bytes_max, requests_max)
+    }
+}
+
+impl<M: Messages, I: Incoming, O: Outgoing> LineTransport<M, I, O> {
+    /// A transport over anything that carries lines, each of at most `line_bytes_max` bytes; otherwise as [`Self::new`].
+    pub fn between(
+        messages: M,
+        lines: I,
+        writer: O,
+        line_bytes_max: usize,
+        requests_max: usize,
+    ) -> (Self, CancellationToken) {
         let ended = CancellationToken::new();
         let transport = Self {
-            lines: LineReader::new(read, line_bytes_max),
+            lines,
             line_bytes_max,
-            writer: LineWriter::new(write),
+            writer,
             messages,
             requests: Requests::new(requests_max),
             permit: None,
@@ -193,21 +207,13 @@ where
     }
 }
 
-async fn write<W: AsyncWrite + Unpin>(
-    writer: &LineWriter<W>,
-    message: &impl serde::Serialize,
-) -> std::io::Result<()> {
+async fn write(writer: &impl Outgoing, message: &impl serde::Serialize) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
-    writer.write(&line).await
+    writer.write(line).await
 }
 
-impl<M, R, W> Transport<M::Role> for LineTransport<M, R, W>
-where
-    M: Messages,
-    R: AsyncRead + Send + Unpin,
-    W: AsyncWrite + Send + Unpin + 'static,
-{
+impl<M: Messages, I: Incoming, O: Outgoing> Transport<M::Role> for LineTransport<M, I, O> {
     type Error = std::io::Error;
 
     fn send(

@@ -134,8 +134,8 @@ impl Ledger {
 impl Plan {
     fn covers(&self, called: &Called<'_>) -> bool {
         let rule = Rule {
-            server: Pattern::new("*").expect("is a pattern"),
-            tool: Pattern::new("*").expect("is a pattern"),
+            server: Pattern::any(),
+            tool: Pattern::any(),
             read_only: None,
             destructive: None,
             arguments: self.arguments.iter().cloned().collect(),

@@ -27,6 +27,12 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), compiled: WildMatch::new(text) })
     }
 
+    /// The one that every text is like.
+    #[must_use]
+    pub fn any() -> Self {
+        Self { text: "*".into(), compiled: WildMatch::new("*") }
+    }
+
     /// Whether the text is like it; `None` where the text is too long to say.
     #[must_use]
     pub fn matches(&self, text: &str) -> Option<bool> {

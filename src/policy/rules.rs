@@ -46,10 +46,10 @@ pub enum Profile {
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Names of servers.
-    #[serde(default = "any")]
+    #[serde(default = "Pattern::any")]
     pub server: Pattern,
     /// Names of tools, as their servers call them.
-    #[serde(default = "any")]
+    #[serde(default = "Pattern::any")]
     pub tool: Pattern,
     /// What the tool's `readOnlyHint` must be; without one a tool does not only read.
     #[serde(default)]
@@ -66,10 +66,6 @@ pub struct Rule {
     /// Told with a denial or question.
     #[serde(default)]
     pub reason: String,
-}
-
-fn any() -> Pattern {
-    Pattern::new("*").expect("is a pattern")
 }
 
 /// What is said of servers, by patterns of their names.

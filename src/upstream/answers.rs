@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -13,6 +13,7 @@ use rmcp::model::{
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::http::Lost;
 use crate::jsonrpc::{Envelope, Instead, Messages, Unreadable};
 
 /// What came back for a request.
@@ -22,6 +23,8 @@ pub enum Answer {
     Result(Box<RawValue>),
     /// A line that could not be read.
     Unreadable(Unreadable),
+    /// None will come.
+    Lost(Lost),
 }
 
 /// The requests whose answers pass as text, and the answers that nobody has taken yet. A clone is the same table.
@@ -29,6 +32,7 @@ pub enum Answer {
 pub struct Answers {
     table: Arc<Mutex<HashMap<RequestId, Option<Answer>>>>,
     overlong: Arc<AtomicBool>,
+    not_opened: Arc<OnceLock<Lost>>,
 }
 
 /// A request that waits; once this is dropped, its answer is not kept.
@@ -48,6 +52,20 @@ impl Answers {
     /// Whether a line was too long that could be anybody's, which ended the connection.
     pub(super) fn were_cut_off(&self) -> bool {
         self.overlong.load(Ordering::Acquire)
+    }
+
+    /// No answer will come to this request.
+    pub(super) fn lose(&self, id: &RequestId, lost: Lost) {
+        match self.table().get_mut(id) {
+            Some(place) => *place = Some(Answer::Lost(lost)),
+            // Only the first counts: it is the one that opens the connection.
+            None => drop(self.not_opened.set(lost)),
+        }
+    }
+
+    /// Why the connection could not be opened, as far as that was a matter of HTTP.
+    pub(super) fn not_opened(&self) -> Option<Lost> {
+        self.not_opened.get().cloned()
     }
 
     /// Keeps an answer that is expected; rmcp gets an empty one in its place.

@@ -10,10 +10,9 @@ use rmcp::model::{
     ErrorData, ListToolsRequest, PaginatedRequestParams,
 };
 use rmcp::service::{
-    ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RequestContext, RunningService,
-    ServiceError,
+    NotificationContext, Peer, PeerRequestOptions, RequestContext, RunningService, ServiceError,
 };
-use rmcp::{ClientHandler, RoleClient, ServiceExt};
+use rmcp::{ClientHandler, RoleClient};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -22,35 +21,41 @@ use tokio_util::sync::CancellationToken;
 
 use super::answers::{Answer, Answers};
 use super::error::UpstreamError;
+use super::http::{Lost, Remote};
 use super::process::{Process, StderrTail};
-use super::{ProcessSpec, ServerSpec, Way};
-use crate::jsonrpc::{LineTransport, Unreadable};
+use crate::jsonrpc::Unreadable;
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::protocol::depth_exceeds;
 
 /// An initialized client to a running server; the server's task ends it.
 pub struct Connection {
-    server: ServerName,
-    peer: Peer<RoleClient>,
-    stderr: StderrTail,
-    permits: Arc<Semaphore>,
-    tools: Arc<[Value]>,
-    tools_changed: Arc<AtomicBool>,
-    answers: Answers,
-    limits: Arc<Limits>,
+    pub(super) server: ServerName,
+    pub(super) peer: Peer<RoleClient>,
+    pub(super) stderr: Option<StderrTail>,
+    pub(super) permits: Arc<Semaphore>,
+    pub(super) tools: Arc<[Value]>,
+    pub(super) tools_changed: Arc<AtomicBool>,
+    pub(super) answers: Answers,
+    pub(super) limits: Arc<Limits>,
 }
 
 /// What must be ended with the connection.
 pub(super) struct Running {
-    service: RunningService<RoleClient, Face>,
-    process: Process,
-    closed_its_end: CancellationToken,
+    pub(super) service: RunningService<RoleClient, Face>,
+    pub(super) far: Far,
+    pub(super) closed_its_end: CancellationToken,
+}
+
+/// The server's side of a connection.
+pub(super) enum Far {
+    Process(Process),
+    Remote(Remote),
 }
 
 /// What the servers see of us: no capabilities, so they ask for nothing.
-struct Face {
-    tools_changed: Arc<AtomicBool>,
+pub(super) struct Face {
+    pub(super) tools_changed: Arc<AtomicBool>,
 }
 
 impl ClientHandler for Face {
@@ -87,66 +92,6 @@ fn not_offered(method: &str) -> ErrorData {
 }
 
 impl Connection {
-    /// Starts the server, initializes it, reads all pages of its tools; all within `limits.server_start`.
-    pub(super) async fn open(
-        spec: &ServerSpec,
-        limits: &Arc<Limits>,
-    ) -> Result<(Self, Running), UpstreamError> {
-        let server = spec.name.clone();
-        let spec = match &spec.way {
-            Way::Process(spec) => spec,
-            Way::Remote(_) => {
-                let reason = "this version of hotcell cannot reach remote servers".to_owned();
-                return Err(UpstreamError::Handshake { server, reason, stderr: String::new() });
-            }
-        };
-        let (process, pipes) = Process::start(spec, limits.server_stderr_bytes_max).map_err(|error| {
-            UpstreamError::Spawn { server: server.clone(), reason: spawn_reason(spec, &error) }
-        })?;
-        let stderr = process.stderr();
-        let tools_changed = Arc::new(AtomicBool::new(false));
-        let face = Face { tools_changed: Arc::clone(&tools_changed) };
-        let answers = Answers::default();
-        let (transport, closed_its_end) = LineTransport::new(
-            answers.clone(),
-            pipes.stdout,
-            pipes.stdin,
-            limits.server_line_bytes_max,
-            limits.peer_requests_in_flight_max,
-        );
-        let opening = async {
-            let service = face.serve(transport).await.map_err(|error| start_reason(&error))?;
-            let peer = service.peer().clone();
-            let tools = if peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some()) {
-                list_tools(&peer, &answers, limits).await.map_err(|error| format!("tools/list: {error}"))?
-            } else {
-                Arc::from([])
-            };
-            Ok::<_, String>((service, peer, tools))
-        };
-        let opened = match tokio::time::timeout(limits.server_start, opening).await {
-            Ok(opened) => opened,
-            Err(_) => Err(format!("no answer within {} s", limits.server_start.as_secs())),
-        };
-        match opened {
-            Ok((service, peer, tools)) => {
-                let permits = Arc::new(Semaphore::new(limits.calls_in_flight_per_server_max));
-                let limits = Arc::clone(limits);
-                let connection =
-                    Self { server, peer, stderr, permits, tools, tools_changed, answers, limits };
-                Ok((connection, Running { service, process, closed_its_end }))
-            }
-            Err(reason) => {
-                // Its last words may come after its last breath.
-                let ended = process.end().await;
-                Err(match ended.not_started {
-                    Some(error) => UpstreamError::Spawn { server, reason: spawn_reason(spec, &error) },
-                    None => UpstreamError::Handshake { server, reason, stderr: ended.stderr.last_words() },
-                })
-            }
-        }
-    }
-
     /// Whether the server lives, and has not said that its tools have changed since they were read.
     #[must_use]
     pub fn is_current(&self) -> bool {
@@ -235,7 +180,12 @@ impl Connection {
         }
         match answer {
             Some(Ok(Ok(_))) => {}
-            Some(Ok(Err(error))) => return Err(self.failure(error)),
+            Some(Ok(Err(error))) => {
+                return Err(match awaited.take() {
+                    Some(Answer::Lost(lost)) => lost_error(self.server.clone(), lost),
+                    _ => self.failure(error),
+                });
+            }
             Some(Err(_)) | None => return Err(self.failure(ServiceError::TransportClosed)),
         }
         match awaited.take() {
@@ -246,6 +196,7 @@ impl Connection {
             Some(Answer::Unreadable(Unreadable::NotJson(reason) | Unreadable::Misshapen(reason))) => {
                 Err(self.nonsense(format!("its answer cannot be read: {reason}")))
             }
+            Some(Answer::Lost(lost)) => Err(lost_error(self.server.clone(), lost)),
             None => Err(self.nonsense("its answer has no result".into())),
         }
     }
@@ -275,9 +226,10 @@ impl Connection {
             ServiceError::TransportClosed | ServiceError::TransportSend(_) if self.answers.were_cut_off() => {
                 UpstreamError::Overlong { server, bytes_max: self.limits.server_line_bytes_max }
             }
-            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-                UpstreamError::Died { server, stderr: self.stderr.last_words() }
-            }
+            ServiceError::TransportClosed | ServiceError::TransportSend(_) => UpstreamError::Died {
+                server,
+                stderr: self.stderr.as_ref().map(StderrTail::last_words).unwrap_or_default(),
+            },
             other => UpstreamError::Nonsense { server, reason: other.to_string() },
         }
     }
@@ -295,7 +247,10 @@ impl Running {
         if let Err(error) = self.service.close_with_timeout(Duration::from_millis(200)).await {
             tracing::debug!(%error, "a client task broke");
         }
-        self.process.end().await;
+        match self.far {
+            Far::Process(process) => drop(process.end().await),
+            Far::Remote(remote) => remote.end().await,
+        }
     }
 }
 
@@ -309,7 +264,7 @@ struct Page<'a> {
     next_cursor: Option<Value>,
 }
 
-async fn list_tools(
+pub(super) async fn list_tools(
     peer: &Peer<RoleClient>,
     answers: &Answers,
     limits: &Limits,
@@ -357,21 +312,12 @@ async fn list_tools(
     Ok(tools.into())
 }
 
-/// Without the names of Rust types, which rmcp puts into the text of transport errors.
-fn start_reason(error: &ClientInitializeError) -> String {
-    match error {
-        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
-            "it ended, or closed its end, before it was initialized".into()
+fn lost_error(server: ServerName, lost: Lost) -> UpstreamError {
+    match lost {
+        Lost::NotReached(reason) | Lost::Refused { reason, .. } => {
+            UpstreamError::NotReached { server, reason }
         }
-        other => other.to_string(),
-    }
-}
-
-fn spawn_reason(spec: &ProcessSpec, error: &std::io::Error) -> String {
-    let missing = error.kind() == std::io::ErrorKind::NotFound;
-    match &spec.cwd {
-        Some(cwd) if missing && !cwd.is_dir() => format!("its folder {} does not exist", cwd.display()),
-        _ if missing => format!("its command {:?} was not found", spec.program),
-        _ => format!("its command {:?}: {error}", spec.program),
+        Lost::NotAllowed(reason) => UpstreamError::NotAllowed { server, reason },
+        Lost::Broken(reason) => UpstreamError::Broken { server, reason },
     }
 }

@@ -29,6 +29,30 @@ pub enum UpstreamError {
         /// Its last lines on stderr.
         stderr: String,
     },
+    /// The request did not get through to it, so that nothing was done.
+    #[error("server '{server}' could not be asked: {reason}; the call was not made")]
+    NotReached {
+        /// The server.
+        server: ServerName,
+        /// What happened.
+        reason: String,
+    },
+    /// It asks for credentials, or for others; nothing was done.
+    #[error("server '{server}' wants other credentials: {reason}; the call was not made")]
+    NotAllowed {
+        /// The server.
+        server: ServerName,
+        /// Its words.
+        reason: String,
+    },
+    /// The connection broke before the answer; whether the call took effect is not known.
+    #[error("server '{server}' gave no answer: {reason}; whether the call took effect is unknown")]
+    Broken {
+        /// The server.
+        server: ServerName,
+        /// What happened.
+        reason: String,
+    },
     /// It ended while it was asked; whether the call took effect is not known.
     #[error(
         "server '{server}' ended while it worked on this call; whether the call took effect is unknown{}",

@@ -5,6 +5,8 @@
 mod answers;
 mod connection;
 mod error;
+mod http;
+mod opening;
 mod process;
 mod registry;
 mod secrets;
@@ -14,5 +16,6 @@ mod spec;
 pub use answers::{Answer, Answers, Awaited};
 pub use connection::Connection;
 pub use error::UpstreamError;
+pub use http::Lost;
 pub use registry::Upstream;
 pub use spec::{ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};

@@ -22,6 +22,7 @@ mod arguments;
 mod commands;
 mod configuration;
 mod conversation;
+mod remote;
 mod requests;
 mod search;
 #[cfg(feature = "semantic")]

@@ -35,7 +35,7 @@ const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules with owners: nobody else names them.
-const OWNED: [(&str, &[&str]); 12] = [
+const OWNED: [(&str, &[&str]); 17] = [
     ("bollard", &["engine"]),
     ("candle_core", &["encoder"]),
     ("candle_nn", &["encoder"]),
@@ -47,6 +47,11 @@ const OWNED: [(&str, &[&str]); 12] = [
     ("rmcp", &["jsonrpc", "server", "upstream"]),
     ("clap", &["cli", "main"]),
     ("url", &["config", "upstream"]),
+    ("reqwest", &["upstream"]),
+    ("rustls", &["upstream"]),
+    ("sse_stream", &["upstream"]),
+    ("chrono", &["audit"]),
+    ("wildmatch", &["policy"]),
     ("std::env", &["config"]),
 ];
 
@@ -250,7 +255,10 @@ fn nothing_is_measured_by_a_clock_that_can_jump() {
     let of_rust = ["SystemTime", "UNIX_EPOCH", "chrono::", "CLOCK_REALTIME"];
     let of_python =
         ["time.time(", "from time import time", "datetime", "CLOCK_REALTIME", "gmtime", "localtime"];
-    let files = files_below("src", "rs").into_iter().map(|file| (file, of_rust.as_slice()));
+    // The log tells people when something was.
+    let is_measuring = |(file, _): &(String, String)| !file.starts_with("src/audit/");
+    let files = files_below("src", "rs").into_iter().filter(is_measuring);
+    let files = files.map(|file| (file, of_rust.as_slice()));
     let files =
         files.chain(files_below("entrypoint", "py").into_iter().map(|file| (file, of_python.as_slice())));
     let found: Vec<String> = files

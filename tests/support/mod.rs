@@ -12,6 +12,7 @@ pub mod engine_proxy;
 pub mod engines;
 pub mod fixture;
 pub mod home;
+pub mod http_fixture;
 pub mod processes;
 pub mod random;
 pub mod survivors;

@@ -1,0 +1,123 @@
+//! The HTTP client of one remote server, and what is read of its replies.
+
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::{Client, Response, StatusCode};
+use url::{Host, Url};
+
+use super::lines::Lost;
+use crate::text;
+use crate::upstream::RemoteSpec;
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Redirects that are followed, all within the origin.
+const REDIRECTS_MAX: usize = 3;
+/// Bytes of a refusal's body that are read.
+const REFUSAL_BYTES_MAX: usize = 8 * 1024;
+/// How long the body of a refusal is waited for.
+const REFUSAL: Duration = Duration::from_secs(5);
+
+/// A client that sends the configured headers to the configured origin, and to no other.
+pub(super) fn client(spec: &RemoteSpec) -> Result<Client, String> {
+    // Of two servers the second finds it installed.
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        tracing::trace!("the provider of cryptography is there");
+    }
+    let mut headers = HeaderMap::new();
+    for (name, value) in &spec.headers {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
+        let mut value = HeaderValue::from_str(value).map_err(|error| error.to_string())?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    let builder = Client::builder()
+        .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")))
+        .default_headers(headers)
+        .connect_timeout(CONNECT)
+        .redirect(Policy::custom(followed));
+    // A proxy would be told the secrets of what runs on this machine, and could not reach it.
+    let builder = if is_loopback(&spec.url) { builder.no_proxy() } else { builder };
+    builder.build().map_err(said)
+}
+
+/// The methods and bodies stay only with 307 and 308; the headers are for the origin only.
+fn followed(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let keeps_body =
+        matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let within = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+    if keeps_body && within && attempt.previous().len() <= REDIRECTS_MAX {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
+/// Why a request that was sent has no reply.
+pub(super) fn not_sent(error: reqwest::Error) -> Lost {
+    if error.is_connect() || error.is_builder() {
+        Lost::NotReached(said(error))
+    } else {
+        Lost::Broken(said(error))
+    }
+}
+
+/// The reply as a refusal, with what it says.
+pub(super) async fn refusal(response: Response) -> Lost {
+    let status = response.status();
+    if status.is_redirection() {
+        let to = response.headers().get(reqwest::header::LOCATION);
+        let to = to.and_then(|to| to.to_str().ok()).and_then(|to| response.url().join(to).ok());
+        let to = to.map_or_else(String::new, |to| format!(" to {}", to.origin().ascii_serialization()));
+        return Lost::NotReached(format!(
+            "it redirects{to} (HTTP {}), which is not followed; write its present address into the entry",
+            status.as_u16()
+        ));
+    }
+    let text = tokio::time::timeout(REFUSAL, beginning(response)).await.unwrap_or_default();
+    let said = match serde_json::from_str::<serde_json::Value>(&text) {
+        Ok(value) => value.pointer("/error/message").and_then(|message| message.as_str()).map(str::to_owned),
+        Err(_) => Some(text).filter(|text| !text.trim_start().starts_with('<')),
+    };
+    let said = said.map(|said| text::inert_line(&text::bounded(said.trim(), 300)));
+    let said = said.filter(|said| !said.is_empty()).map_or_else(String::new, |said| format!(": {said}"));
+    let reason = format!("HTTP {status}{said}");
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Lost::NotAllowed(reason),
+        status if status.is_client_error() => Lost::Refused { status: status.as_u16(), reason },
+        _ => Lost::Broken(reason),
+    }
+}
+
+async fn beginning(mut response: Response) -> String {
+    let mut body = Vec::new();
+    while body.len() < REFUSAL_BYTES_MAX
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        body.extend_from_slice(&chunk[..chunk.len().min(REFUSAL_BYTES_MAX)]);
+    }
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+/// Its words with those of its causes, without the address, which may hold a secret.
+pub(super) fn said(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut said = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        said = format!("{said}: {error}");
+        cause = error.source();
+    }
+    said
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}

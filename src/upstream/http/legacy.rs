@@ -1,0 +1,107 @@
+//! HTTP+SSE of protocol version 2024-11-05: one stream brings everything, and names where messages are posted to.
+
+use reqwest::Client;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use tokio::sync::watch;
+use url::Url;
+
+use super::client::{not_sent, refusal};
+use super::events::{BodyError, Events};
+use super::lines::{Deliveries, Lost, Sent};
+use crate::jsonrpc::Line;
+
+/// One server over HTTP+SSE. When its stream ends, so does the connection.
+pub(super) struct Legacy {
+    client: Client,
+    url: Url,
+    bytes_max: usize,
+    deliveries: Deliveries,
+    /// Where messages go, once the server has said it; or why it never will.
+    address: watch::Sender<Option<Result<Url, Lost>>>,
+}
+
+impl Legacy {
+    pub(super) fn new(client: Client, url: Url, bytes_max: usize, deliveries: Deliveries) -> Self {
+        Self { client, url, bytes_max, deliveries, address: watch::Sender::new(None) }
+    }
+
+    /// Reads the stream to its end.
+    pub(super) async fn listen(&self) {
+        let lost = match self.read().await {
+            Ok(()) => Lost::Broken("its stream of events ended".into()),
+            Err(lost) => lost,
+        };
+        tracing::debug!(?lost, "a stream of events is over");
+        self.address.send_replace(Some(Err(lost)));
+    }
+
+    async fn read(&self) -> Result<(), Lost> {
+        let request = self.client.get(self.url.clone()).header(ACCEPT, "text/event-stream");
+        let response = request.send().await.map_err(not_sent)?;
+        if !response.status().is_success() {
+            return Err(refusal(response).await);
+        }
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.starts_with("text/event-stream") {
+            return Err(Lost::NotReached(format!(
+                "its reply is no stream of events (content type {kind:?})"
+            )));
+        }
+        let mut events = Events::of(response, self.bytes_max);
+        loop {
+            let event = match events.next().await {
+                Ok(Some(event)) => event,
+                Ok(None) => return Ok(()),
+                Err(BodyError::Overlong) => {
+                    // Nobody knows whose it was.
+                    self.deliveries.deliver(Line::Endless).await;
+                    return Ok(());
+                }
+                Err(BodyError::Broken(reason)) => return Err(Lost::Broken(reason)),
+            };
+            let data = event.data.unwrap_or_default();
+            match event.event.as_deref() {
+                Some("endpoint") => {
+                    let address = self.url.join(data.trim()).ok();
+                    // The headers are for this origin only.
+                    let address = address.filter(|address| address.origin() == self.url.origin());
+                    let address = address.ok_or_else(|| {
+                        Lost::NotReached("it names another origin as the place for messages".into())
+                    })?;
+                    self.address.send_replace(Some(Ok(address)));
+                }
+                None | Some("message") => {
+                    let line = Line::Whole(data.into_bytes());
+                    // A blank one is no message, and is said to be unreadable as any other.
+                    if !self.deliveries.deliver(line).await {
+                        return Ok(());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends a message; the answer comes over the stream.
+    pub(super) async fn exchange(&self, sent: Sent) {
+        match (self.posted(&sent).await, &sent.id) {
+            (Ok(()), _) => {}
+            (Err(lost), Some(id)) => self.deliveries.lose(id, lost).await,
+            (Err(lost), None) => tracing::debug!(?lost, "a message did not reach the server"),
+        }
+    }
+
+    async fn posted(&self, sent: &Sent) -> Result<(), Lost> {
+        let mut told = self.address.subscribe();
+        let address = match told.wait_for(Option::is_some).await {
+            Ok(address) => address.clone(),
+            Err(_) => None,
+        };
+        let address = address.unwrap_or_else(|| Err(Lost::NotReached("it is being left".into())))?;
+        let request =
+            self.client.post(address).header(CONTENT_TYPE, "application/json").body(sent.line.to_vec());
+        let response = request.send().await.map_err(not_sent)?;
+        if response.status().is_success() { Ok(()) } else { Err(refusal(response).await) }
+    }
+}

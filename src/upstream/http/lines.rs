@@ -1,0 +1,159 @@
+//! The two ends between the line transport and HTTP.
+
+use std::io::{Error, ErrorKind};
+use std::sync::Arc;
+
+use rmcp::model::RequestId;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::jsonrpc::{Incoming, Line, Outgoing};
+use crate::upstream::answers::Answers;
+
+/// Why a request has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lost {
+    /// The server was not reached: nothing was done.
+    NotReached(String),
+    /// It asks for credentials, or for others: nothing was done.
+    NotAllowed(String),
+    /// It did not take the request: nothing was done.
+    Refused {
+        /// The status of HTTP.
+        status: u16,
+        /// What it said.
+        reason: String,
+    },
+    /// It may have worked on the request.
+    Broken(String),
+}
+
+impl Lost {
+    /// What happened.
+    pub(in crate::upstream) fn reason(&self) -> &str {
+        match self {
+            Self::NotReached(reason) | Self::NotAllowed(reason) | Self::Broken(reason) => reason,
+            Self::Refused { reason, .. } => reason,
+        }
+    }
+}
+
+/// What the server sends, whatever it comes over.
+pub(in crate::upstream) struct ReceivedLines(pub(super) mpsc::Receiver<Line>);
+
+impl Incoming for ReceivedLines {
+    async fn next(&mut self) -> std::io::Result<Option<Line>> {
+        Ok(self.0.recv().await)
+    }
+}
+
+/// What is sent to the server; it is taken over, one line at a time, by the task that owns the connection.
+#[derive(Clone)]
+pub(in crate::upstream) struct SentLines {
+    pub(super) sent: mpsc::Sender<Sent>,
+    pub(super) closing: CancellationToken,
+}
+
+impl Outgoing for SentLines {
+    async fn write(&self, line: Vec<u8>) -> std::io::Result<()> {
+        let sent = Sent::new(line)?;
+        if self.closing.is_cancelled() {
+            return Err(ErrorKind::NotConnected.into());
+        }
+        self.sent.send(sent).await.map_err(|_| ErrorKind::NotConnected.into())
+    }
+
+    async fn close(&self) {
+        self.closing.cancel();
+    }
+}
+
+/// A message of ours on its way.
+#[derive(Debug, Clone)]
+pub(super) struct Sent {
+    pub(super) line: Arc<[u8]>,
+    pub(super) method: Option<String>,
+    /// Of a request, as JSON.
+    pub(super) id: Option<String>,
+    /// Which request a cancellation is about, as JSON.
+    pub(super) cancels: Option<String>,
+    /// In the stateless era each request names its version.
+    pub(super) version: Option<String>,
+    /// What the request is about, for the headers of that era.
+    pub(super) name: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Outline<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    method: Option<String>,
+    params: Option<Params<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, rename = "requestId")]
+    request_id: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<Meta<'a>>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    uri: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<&'a RawValue>,
+}
+
+impl Sent {
+    pub(super) fn new(line: Vec<u8>) -> std::io::Result<Self> {
+        let outline: Outline<'_> = serde_json::from_slice(&line).map_err(Error::other)?;
+        let text =
+            |raw: Option<&RawValue>| raw.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        let id = outline.id.filter(|_| outline.method.is_some()).map(|id| id.get().to_owned());
+        let is_cancellation = outline.method.as_deref() == Some("notifications/cancelled");
+        let params = outline.params;
+        let cancels = params.as_ref().filter(|_| is_cancellation).and_then(|params| params.request_id);
+        let cancels = cancels.map(|id| id.get().to_owned());
+        let version = params.as_ref().and_then(|params| params.meta.as_ref()?.version);
+        let name = params.as_ref().and_then(|params| params.name.or(params.uri));
+        let (version, name, method) = (text(version), text(name), outline.method);
+        Ok(Self { line: line.into(), method, id, cancels, version, name })
+    }
+}
+
+/// Where lines of the server go, and what is said of requests that get none.
+#[derive(Clone)]
+pub(super) struct Deliveries {
+    pub(super) lines: mpsc::Sender<Line>,
+    pub(super) answers: Answers,
+}
+
+impl Deliveries {
+    /// Gives a line out; says whether anybody still takes it.
+    pub(super) async fn deliver(&self, line: Line) -> bool {
+        self.lines.send(line).await.is_ok()
+    }
+
+    /// Whoever waits for the request is told that no answer comes.
+    pub(super) async fn lose(&self, id: &str, lost: Lost) {
+        let answer = json!({
+            "jsonrpc": "2.0",
+            "id": serde_json::from_str::<serde_json::Value>(id).unwrap_or_default(),
+            "error": {"code": -32000, "message": lost.reason()},
+        });
+        if let Ok(id) = serde_json::from_str::<RequestId>(id) {
+            self.answers.lose(&id, lost);
+        }
+        if !self.deliver(Line::Whole(answer.to_string().into_bytes())).await {
+            tracing::trace!("nobody waits for the answer any more");
+        }
+    }
+}

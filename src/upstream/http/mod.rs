@@ -1,0 +1,13 @@
+//! MCP over HTTP: what goes and comes as lines for `jsonrpc`, so that the same bounds and guarantees hold as over stdio.
+//!
+//! It reads no bodies of messages: it finds out only which request an answer belongs to.
+
+mod client;
+mod events;
+mod legacy;
+mod lines;
+mod remote;
+mod streamable;
+
+pub use lines::Lost;
+pub(super) use remote::Remote;

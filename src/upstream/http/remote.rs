@@ -1,0 +1,142 @@
+//! The task that owns the connection to one remote server: every request of HTTP is made below it, and ends with it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::client::client;
+use super::legacy::Legacy;
+use super::lines::{Deliveries, ReceivedLines, Sent, SentLines};
+use super::streamable::Streamable;
+use crate::limits::Limits;
+use crate::upstream::answers::Answers;
+use crate::upstream::{RemoteSpec, RemoteTransport};
+
+/// Lines that may wait on either way.
+const LINES_QUEUED_MAX: usize = 4;
+/// Requests of HTTP that may be under way; while there are more, no message is sent.
+const EXCHANGES_MAX: usize = 128;
+/// How long the end of a session may take.
+const FAREWELL: Duration = Duration::from_millis(700);
+
+/// A connection to a remote server.
+pub(in crate::upstream) struct Remote {
+    closing: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+enum Server {
+    Streamable(Box<Streamable>),
+    Legacy(Legacy),
+}
+
+impl Remote {
+    /// Begins; nothing is sent before there is a message.
+    ///
+    /// # Errors
+    /// When no client of HTTP can be made, for example since the system has no certificates.
+    pub(in crate::upstream) fn open(
+        spec: &RemoteSpec,
+        transport: RemoteTransport,
+        answers: Answers,
+        limits: &Limits,
+    ) -> Result<(Self, ReceivedLines, SentLines), String> {
+        let (lines, received) = mpsc::channel(LINES_QUEUED_MAX);
+        let (sent, outbox) = mpsc::channel(LINES_QUEUED_MAX);
+        let (client, url, bytes_max) = (client(spec)?, spec.url.clone(), limits.server_line_bytes_max);
+        let deliveries = Deliveries { lines, answers };
+        let server = match transport {
+            RemoteTransport::Streamable => {
+                Server::Streamable(Box::new(Streamable::new(client, url, bytes_max, deliveries)))
+            }
+            RemoteTransport::Sse => Server::Legacy(Legacy::new(client, url, bytes_max, deliveries)),
+        };
+        let closing = CancellationToken::new();
+        let task = tokio::spawn(own(Arc::new(server), outbox, closing.clone()));
+        Ok((Self { closing: closing.clone(), task }, ReceivedLines(received), SentLines { sent, closing }))
+    }
+
+    /// Ends the session at the server, and everything under way.
+    pub(in crate::upstream) async fn end(mut self) {
+        self.closing.cancel();
+        if let Err(error) = (&mut self.task).await {
+            tracing::warn!(%error, "the task of a remote server broke");
+        }
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn own(server: Arc<Server>, mut outbox: mpsc::Receiver<Sent>, closing: CancellationToken) {
+    let mut exchanges = JoinSet::new();
+    let mut under_way: HashMap<String, AbortHandle> = HashMap::new();
+    let mut listening = JoinSet::new();
+    if let Server::Legacy(_) = &*server {
+        listening.spawn(listen(Arc::clone(&server)));
+    }
+    loop {
+        let sent = tokio::select! {
+            sent = outbox.recv(), if exchanges.len() < EXCHANGES_MAX => sent,
+            Some(_) = exchanges.join_next() => {
+                under_way.retain(|_, exchange| !exchange.is_finished());
+                continue;
+            }
+            Some(_) = listening.join_next() => match &*server {
+                Server::Streamable(_) => continue,
+                // Its stream was all that could bring an answer; those that were not sent yet are told why.
+                Server::Legacy(_) => {
+                    let told = async { while exchanges.join_next().await.is_some() {} };
+                    if tokio::time::timeout(FAREWELL, told).await.is_err() {
+                        tracing::debug!("a message was under way when the stream ended");
+                    }
+                    break;
+                }
+            },
+            () = closing.cancelled() => break,
+        };
+        let Some(sent) = sent else { break };
+        // Whoever has given a request up reads its answer no more.
+        if let Some(exchange) = sent.cancels.as_ref().and_then(|id| under_way.remove(id)) {
+            exchange.abort();
+        }
+        let is_initialized = sent.method.as_deref() == Some("notifications/initialized");
+        let id = sent.id.clone();
+        let exchange = exchanges.spawn(exchange(Arc::clone(&server), sent));
+        if let Some(id) = id {
+            under_way.insert(id, exchange);
+        }
+        if is_initialized && let Server::Streamable(_) = &*server {
+            listening.spawn(listen(Arc::clone(&server)));
+        }
+    }
+    listening.shutdown().await;
+    exchanges.shutdown().await;
+    if let Server::Streamable(streamable) = &*server
+        && tokio::time::timeout(FAREWELL, streamable.end()).await.is_err()
+    {
+        tracing::debug!("the server did not say that the session has ended");
+    }
+}
+
+async fn exchange(server: Arc<Server>, sent: Sent) {
+    match &*server {
+        Server::Streamable(streamable) => streamable.exchange(sent).await,
+        Server::Legacy(legacy) => legacy.exchange(sent).await,
+    }
+}
+
+async fn listen(server: Arc<Server>) {
+    match &*server {
+        Server::Streamable(streamable) if streamable.is_open().await => streamable.listen().await,
+        Server::Streamable(_) => {}
+        Server::Legacy(legacy) => legacy.listen().await,
+    }
+}

@@ -1,0 +1,325 @@
+//! Streamable HTTP: each message is a POST, whose reply is an answer or a stream; a GET is listened to between them.
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, Response, StatusCode};
+use tokio::sync::Mutex;
+use url::Url;
+
+use super::client::{not_sent, refusal};
+use super::events::{BodyError, Events, whole};
+use super::lines::{Deliveries, Lost, Sent};
+use crate::jsonrpc::{Line, answered_id};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+const BOTH: &str = "application/json, text/event-stream";
+const EVENTS: &str = "text/event-stream";
+
+/// First and longest pause before a stream that broke is asked for again.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+/// How often one broken answer is asked for again.
+const RESUMES_MAX: usize = 5;
+/// How long a message that wants no answer may take to be accepted, and the end of a session.
+const CONTROL: Duration = Duration::from_secs(10);
+
+/// One server over Streamable HTTP; the session is made again when the server has lost it.
+pub(super) struct Streamable {
+    client: Client,
+    url: Url,
+    bytes_max: usize,
+    deliveries: Deliveries,
+    session: Mutex<Session>,
+}
+
+/// What the server gave at `initialize`.
+#[derive(Clone, Default)]
+struct Session {
+    headers: HeaderMap,
+    /// How we asked for it.
+    asked: Option<Sent>,
+    /// How often it was made.
+    made: usize,
+}
+
+impl Streamable {
+    pub(super) fn new(client: Client, url: Url, bytes_max: usize, deliveries: Deliveries) -> Self {
+        Self { client, url, bytes_max, deliveries, session: Mutex::default() }
+    }
+
+    /// Sends a message, and delivers what is answered.
+    pub(super) async fn exchange(&self, sent: Sent) {
+        let exchanged = self.exchanged(&sent);
+        let exchanged = match &sent.id {
+            Some(_) => exchanged.await,
+            None => match tokio::time::timeout(CONTROL, exchanged).await {
+                Ok(exchanged) => exchanged,
+                Err(_) => Err(Lost::Broken("it did not take the message in time".into())),
+            },
+        };
+        match (exchanged, &sent.id) {
+            (Ok(()), _) => {}
+            (Err(lost), Some(id)) => self.deliveries.lose(id, lost).await,
+            (Err(lost), None) => tracing::debug!(?lost, "a message did not reach the server"),
+        }
+    }
+
+    async fn exchanged(&self, sent: &Sent) -> Result<(), Lost> {
+        let is_first = sent.method.as_deref() == Some("initialize");
+        let session = if is_first { Session::default() } else { self.session.lock().await.clone() };
+        let mut response = self.post(sent, &session).await?;
+        if let Some(lost) = session_lost(&session, &response) {
+            tracing::info!("the server has lost the session, which is made again");
+            let renewed = self.renewed(session.made).await.map_err(|_| lost)?;
+            // It did not know the session, so that it did not work on the message.
+            response = Ok(self.post(sent, &renewed).await??);
+        }
+        let response = response?;
+        if is_first {
+            *self.session.lock().await =
+                Session { headers: session_headers(&response), asked: Some(sent.clone()), made: 1 };
+        }
+        match &sent.id {
+            None => Ok(()),
+            Some(id) => self.answered(id, response, is_first).await,
+        }
+    }
+
+    /// The reply, or the refusal that it is.
+    async fn post(&self, sent: &Sent, session: &Session) -> Result<Result<Response, Lost>, Lost> {
+        let mut headers = session.headers.clone();
+        if let Some(version) = sent.version.as_deref().and_then(|version| HeaderValue::from_str(version).ok())
+        {
+            headers.insert(VERSION, version);
+            for (name, value) in [(METHOD, &sent.method), (NAME, &sent.name)] {
+                if let Some(value) = value {
+                    headers.insert(name, header_of(value));
+                }
+            }
+        }
+        let request = self.client.post(self.url.clone()).headers(headers).header(ACCEPT, BOTH);
+        let request = request.header(CONTENT_TYPE, "application/json").body(sent.line.to_vec());
+        let response = request.send().await.map_err(not_sent)?;
+        Ok(if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) })
+    }
+
+    async fn answered(&self, id: &str, response: Response, is_first: bool) -> Result<(), Lost> {
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if kind.starts_with(EVENTS) {
+            return self.streamed(id, response, is_first).await;
+        }
+        if !kind.starts_with("application/json") {
+            let status = response.status();
+            return Err(Lost::Broken(format!("HTTP {status} with no answer (content type {kind:?})")));
+        }
+        match whole(response, self.bytes_max).await {
+            Ok(body) => match self.delivered(id, body, is_first).await {
+                true => Ok(()),
+                false => Err(Lost::Broken("its reply is no answer to this request".into())),
+            },
+            Err(error) => self.unread(id, error).await,
+        }
+    }
+
+    /// A stream that ends before the answer is asked for again, from its last event on.
+    async fn streamed(&self, id: &str, response: Response, is_first: bool) -> Result<(), Lost> {
+        let mut events = Events::of(response, self.bytes_max);
+        let mut last: Option<String> = None;
+        let mut pause = BACK_OFF.0;
+        let mut resumes = 0;
+        loop {
+            let why = match events.next().await {
+                Ok(Some(event)) => {
+                    last = event.id.or(last);
+                    pause = event.retry.map_or(pause, Duration::from_millis).min(BACK_OFF.1);
+                    let data = event.data.filter(|data| !data.trim().is_empty());
+                    if let Some(data) = data
+                        && self.delivered(id, data.into_bytes(), is_first).await
+                    {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                Ok(None) => "its stream ended before the answer".to_owned(),
+                Err(BodyError::Broken(reason)) => reason,
+                Err(error @ BodyError::Overlong) => return self.unread(id, error).await,
+            };
+            let Some(from) = last.clone().filter(|_| resumes < RESUMES_MAX) else {
+                return Err(Lost::Broken(why));
+            };
+            resumes += 1;
+            tokio::time::sleep(pause).await;
+            match self.listened(Some(&from)).await {
+                Ok(response) => events = Events::of(response, self.bytes_max),
+                Err(_) => return Err(Lost::Broken(why)),
+            }
+        }
+    }
+
+    /// Gives a message out; says whether it is the answer to this request.
+    async fn delivered(&self, id: &str, message: Vec<u8>, is_first: bool) -> bool {
+        let is_answer = is_answer(&message, id);
+        if is_answer && is_first {
+            self.note_version(&message).await;
+        }
+        !self.deliveries.deliver(Line::Whole(message)).await || is_answer
+    }
+
+    async fn note_version(&self, answer: &[u8]) {
+        if let Some(version) = version_of(answer) {
+            self.session.lock().await.headers.insert(VERSION, version);
+        }
+    }
+
+    async fn unread(&self, id: &str, error: BodyError) -> Result<(), Lost> {
+        match error {
+            BodyError::Overlong => {
+                self.deliveries.deliver(Line::Overlong { id: Some(id.to_owned()) }).await;
+                Ok(())
+            }
+            BodyError::Broken(reason) => Err(Lost::Broken(reason)),
+        }
+    }
+
+    /// A session after the one that was made `made` times; one of several that ask makes it.
+    async fn renewed(&self, made: usize) -> Result<Session, Lost> {
+        let mut session = self.session.lock().await;
+        if session.made > made {
+            return Ok(session.clone());
+        }
+        let asked = session.asked.clone().ok_or_else(|| Lost::Broken("no session was made".into()))?;
+        let making = async {
+            let response = self.post(&asked, &Session::default()).await??;
+            let mut headers = session_headers(&response);
+            if let Some(version) =
+                first_message(response, self.bytes_max).await.and_then(|text| version_of(&text))
+            {
+                headers.insert(VERSION, version);
+            }
+            let renewed = Session { headers, asked: Some(asked.clone()), made: made + 1 };
+            let line = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec();
+            let initialized = Sent::new(line).map_err(|error| Lost::Broken(error.to_string()))?;
+            self.post(&initialized, &renewed).await??;
+            Ok(renewed)
+        };
+        let making = tokio::time::timeout(CONTROL, making).await;
+        *session = making.unwrap_or_else(|_| Err(Lost::Broken("no new session was made in time".into())))?;
+        // What it lists may be something else by now.
+        let line = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#.to_vec();
+        self.deliveries.deliver(Line::Whole(line)).await;
+        Ok(session.clone())
+    }
+
+    async fn listened(&self, from: Option<&str>) -> Result<Response, Lost> {
+        let session = self.session.lock().await.clone();
+        let mut request =
+            self.client.get(self.url.clone()).headers(session.headers.clone()).header(ACCEPT, EVENTS);
+        if let Some(from) = from.and_then(|from| HeaderValue::from_str(from).ok()) {
+            request = request.header(LAST_EVENT, from);
+        }
+        let response = request.send().await.map_err(not_sent)?;
+        let response =
+            if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) };
+        if let Some(lost) = session_lost(&session, &response) {
+            self.renewed(session.made).await.map_err(|_| lost)?;
+            return Err(Lost::Broken("the session was made again".into()));
+        }
+        response
+    }
+
+    /// Listens to what the server says by itself, until it offers no such stream. Cancel-safe.
+    pub(super) async fn listen(&self) {
+        let mut last: Option<String> = None;
+        let mut pause = BACK_OFF.0;
+        loop {
+            match self.listened(last.as_deref()).await {
+                Ok(response) => {
+                    let mut events = Events::of(response, self.bytes_max);
+                    while let Ok(Some(event)) = events.next().await {
+                        pause = event.retry.map_or(BACK_OFF.0, Duration::from_millis).min(BACK_OFF.1);
+                        last = event.id.or(last);
+                        let data = event.data.filter(|data| !data.trim().is_empty());
+                        if let Some(data) = data
+                            && !self.deliveries.deliver(Line::Whole(data.into_bytes())).await
+                        {
+                            return;
+                        }
+                    }
+                }
+                Err(Lost::Refused { .. } | Lost::NotAllowed(_)) => return,
+                Err(lost) => tracing::debug!(?lost, "the server's own messages cannot be listened to"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).clamp(BACK_OFF.0, BACK_OFF.1);
+        }
+    }
+
+    /// Whether `initialize` was answered with a session of the time before the stateless era.
+    pub(super) async fn is_open(&self) -> bool {
+        self.session.lock().await.headers.contains_key(VERSION)
+    }
+
+    /// Tells the server that the session is over.
+    pub(super) async fn end(&self) {
+        let session = self.session.lock().await.clone();
+        if session.headers.contains_key(SESSION) {
+            let request = self.client.request(Method::DELETE, self.url.clone()).headers(session.headers);
+            if let Err(error) = request.send().await {
+                tracing::debug!(error = %error.without_url(), "the session could not be ended");
+            }
+        }
+    }
+}
+
+fn session_headers(response: &Response) -> HeaderMap {
+    let session = response.headers().get(SESSION).map(|session| (SESSION, session.clone()));
+    session.into_iter().collect()
+}
+
+/// The refusal of a request in a session that the server does not know any more. Some servers say so with 400.
+fn session_lost(session: &Session, response: &Result<Response, Lost>) -> Option<Lost> {
+    let Err(Lost::Refused { status, reason }) = response else { return None };
+    let is_lost = *status == StatusCode::NOT_FOUND.as_u16()
+        || (*status == StatusCode::BAD_REQUEST.as_u16() && reason.to_ascii_lowercase().contains("session"));
+    (session.headers.contains_key(SESSION) && is_lost)
+        .then(|| Lost::Refused { status: *status, reason: reason.clone() })
+}
+
+fn is_answer(message: &[u8], id: &str) -> bool {
+    // A number may come back as a string.
+    answered_id(message).is_some_and(|found| found.trim_matches('"') == id.trim_matches('"'))
+}
+
+fn version_of(answer: &[u8]) -> Option<HeaderValue> {
+    let answer: serde_json::Value = serde_json::from_slice(answer).ok()?;
+    HeaderValue::from_str(answer.pointer("/result/protocolVersion")?.as_str()?).ok()
+}
+
+/// The answer to `initialize`, whichever way it comes.
+async fn first_message(response: Response, bytes_max: usize) -> Option<Vec<u8>> {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.starts_with(EVENTS) {
+        return whole(response, bytes_max).await.ok();
+    }
+    let mut events = Events::of(response, bytes_max);
+    while let Ok(Some(event)) = events.next().await {
+        if let Some(data) = event.data.filter(|data| version_of(data.as_bytes()).is_some()) {
+            return Some(data.into_bytes());
+        }
+    }
+    None
+}
+
+/// A text as a header, in the form for what a header cannot hold.
+fn header_of(text: &str) -> HeaderValue {
+    use base64::Engine;
+    let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && text.trim() == text;
+    let encoded = || format!("=?base64?{}?=", base64::engine::general_purpose::STANDARD.encode(text));
+    let text = if is_plain && !text.starts_with("=?base64?") { text.to_owned() } else { encoded() };
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
+}

@@ -1,0 +1,248 @@
+//! How a connection begins: the server is started or reached, initialized, and asked for its tools.
+//!
+//! It keeps nothing: what it opens belongs to the server's task.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rmcp::RoleClient;
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::answers::Answers;
+use super::connection::{Connection, Face, Far, Running, list_tools};
+use super::error::UpstreamError;
+use super::http::{Lost, Remote};
+use super::process::Process;
+use super::{ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
+use crate::jsonrpc::LineTransport;
+use crate::limits::Limits;
+use crate::names::ServerName;
+
+/// How the two sides begin to speak.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beginning {
+    /// With `initialize`, as all versions before 2026-07-28.
+    Initialize,
+    /// With `server/discover`, as the stateless ones.
+    Discover,
+}
+
+/// One attempt.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    beginning: Beginning,
+    server: &'a ServerName,
+    limits: &'a Arc<Limits>,
+    deadline: Instant,
+}
+
+/// Why a connection was not opened.
+enum NotOpened {
+    /// The server answered, and does not want this beginning.
+    Declined(String),
+    /// Anything else.
+    Failed(String),
+}
+
+type Opened = (RunningService<RoleClient, Face>, Peer<RoleClient>, Arc<[Value]>);
+
+impl Connection {
+    /// Starts or reaches the server, initializes it, reads all pages of its tools; all within `limits.server_start`.
+    pub(super) async fn open(
+        spec: &ServerSpec,
+        limits: &Arc<Limits>,
+    ) -> Result<(Self, Running), UpstreamError> {
+        let deadline = Instant::now() + limits.server_start;
+        let attempt = Attempt { beginning: Beginning::Initialize, server: &spec.name, limits, deadline };
+        let first = attempt.open(spec).await;
+        match first {
+            // Whatever its words are: a server of the stateless era has no `initialize`.
+            Err((_, true)) => {
+                let second = Attempt { beginning: Beginning::Discover, ..attempt }.open(spec).await;
+                second.or(first).map_err(|(error, _)| error)
+            }
+            other => other.map_err(|(error, _)| error),
+        }
+    }
+}
+
+impl Attempt<'_> {
+    /// The error says too whether the server declined this beginning.
+    async fn open(self, spec: &ServerSpec) -> Result<(Connection, Running), (UpstreamError, bool)> {
+        match &spec.way {
+            Way::Process(process) => started(self, process).await,
+            Way::Remote(remote) => reached(self, remote).await,
+        }
+    }
+}
+
+async fn started(
+    attempt: Attempt<'_>,
+    spec: &ProcessSpec,
+) -> Result<(Connection, Running), (UpstreamError, bool)> {
+    let (server, limits) = (attempt.server.clone(), attempt.limits);
+    let (process, pipes) = Process::start(spec, limits.server_stderr_bytes_max).map_err(|error| {
+        (UpstreamError::Spawn { server: server.clone(), reason: spawn_reason(spec, &error) }, false)
+    })?;
+    let stderr = process.stderr();
+    let answers = Answers::default();
+    let (transport, closed_its_end) = LineTransport::new(
+        answers.clone(),
+        pipes.stdout,
+        pipes.stdin,
+        limits.server_line_bytes_max,
+        limits.peer_requests_in_flight_max,
+    );
+    let face = Face { tools_changed: Arc::new(AtomicBool::new(false)) };
+    let tools_changed = Arc::clone(&face.tools_changed);
+    match opened(attempt, face, transport, &answers).await {
+        Ok((service, peer, tools)) => {
+            let permits = Arc::new(Semaphore::new(limits.calls_in_flight_per_server_max));
+            let (limits, stderr) = (Arc::clone(limits), Some(stderr));
+            let connection =
+                Connection { server, peer, stderr, permits, tools, tools_changed, answers, limits };
+            Ok((connection, Running { service, far: Far::Process(process), closed_its_end }))
+        }
+        Err(not_opened) => {
+            // Its last words may come after its last breath.
+            let ended = process.end().await;
+            let (reason, declined) = not_opened.parts();
+            let error = match ended.not_started {
+                Some(error) => UpstreamError::Spawn { server, reason: spawn_reason(spec, &error) },
+                None => UpstreamError::Handshake { server, reason, stderr: ended.stderr.last_words() },
+            };
+            Err((error, declined))
+        }
+    }
+}
+
+/// Over the transport that the entry names; else over Streamable HTTP, and HTTP+SSE where the server refuses that.
+async fn reached(
+    attempt: Attempt<'_>,
+    spec: &RemoteSpec,
+) -> Result<(Connection, Running), (UpstreamError, bool)> {
+    let first = spec.transport.unwrap_or(RemoteTransport::Streamable);
+    let (reason, lost, declined) = match reached_over(first, attempt, spec).await {
+        Ok(opened) => return Ok(opened),
+        Err(failed) => failed,
+    };
+    let is_older = matches!(lost, Some(Lost::Refused { status: 400 | 404 | 405, .. }));
+    let reason = if spec.transport.is_none() && is_older {
+        match reached_over(RemoteTransport::Sse, attempt, spec).await {
+            Ok(opened) => return Ok(opened),
+            Err((second, ..)) => format!("over Streamable HTTP: {reason}; over HTTP+SSE: {second}"),
+        }
+    } else {
+        reason
+    };
+    let server = attempt.server.clone();
+    Err(match lost {
+        Some(Lost::NotAllowed(_)) => (UpstreamError::NotAllowed { server, reason }, false),
+        _ => (UpstreamError::Handshake { server, reason, stderr: String::new() }, declined),
+    })
+}
+
+async fn reached_over(
+    transport: RemoteTransport,
+    attempt: Attempt<'_>,
+    spec: &RemoteSpec,
+) -> Result<(Connection, Running), (String, Option<Lost>, bool)> {
+    let (answers, limits) = (Answers::default(), attempt.limits);
+    let (remote, received, sent) =
+        Remote::open(spec, transport, answers.clone(), limits).map_err(|reason| (reason, None, false))?;
+    let (lines, closed_its_end) = LineTransport::between(
+        answers.clone(),
+        received,
+        sent,
+        limits.server_line_bytes_max,
+        limits.peer_requests_in_flight_max,
+    );
+    let face = Face { tools_changed: Arc::new(AtomicBool::new(false)) };
+    let tools_changed = Arc::clone(&face.tools_changed);
+    match opened(attempt, face, lines, &answers).await {
+        Ok((service, peer, tools)) => {
+            let permits = Arc::new(Semaphore::new(limits.calls_in_flight_per_server_max));
+            let (server, limits) = (attempt.server.clone(), Arc::clone(limits));
+            let connection =
+                Connection { server, peer, stderr: None, permits, tools, tools_changed, answers, limits };
+            Ok((connection, Running { service, far: Far::Remote(remote), closed_its_end }))
+        }
+        Err(not_opened) => {
+            remote.end().await;
+            let (reason, declined) = not_opened.parts();
+            match answers.not_opened() {
+                Some(lost) => Err((lost.reason().to_owned(), Some(lost), false)),
+                None => Err((reason, None, declined)),
+            }
+        }
+    }
+}
+
+async fn opened<T>(
+    attempt: Attempt<'_>,
+    face: Face,
+    transport: T,
+    answers: &Answers,
+) -> Result<Opened, NotOpened>
+where
+    T: Transport<RoleClient> + Send + 'static,
+{
+    let limits = attempt.limits;
+    let mode = match attempt.beginning {
+        Beginning::Initialize => ClientLifecycleMode::Initialize,
+        Beginning::Discover => {
+            ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
+        }
+    };
+    let opening = async {
+        let service =
+            face.serve_with_lifecycle(transport, mode).await.map_err(|error| start_reason(&error))?;
+        let peer = service.peer().clone();
+        let tools = if peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some()) {
+            let tools = list_tools(&peer, answers, limits).await;
+            tools.map_err(|error| NotOpened::Failed(format!("tools/list: {error}")))?
+        } else {
+            Arc::from([])
+        };
+        Ok((service, peer, tools))
+    };
+    match tokio::time::timeout_at(attempt.deadline, opening).await {
+        Ok(opened) => opened,
+        Err(_) => Err(NotOpened::Failed(format!("no answer within {} s", limits.server_start.as_secs()))),
+    }
+}
+
+impl NotOpened {
+    /// What happened, and whether the server declined the beginning.
+    fn parts(self) -> (String, bool) {
+        match self {
+            Self::Declined(reason) => (reason, true),
+            Self::Failed(reason) => (reason, false),
+        }
+    }
+}
+
+/// Without the names of Rust types, which rmcp puts into the text of transport errors.
+fn start_reason(error: &ClientInitializeError) -> NotOpened {
+    match error {
+        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
+            NotOpened::Failed("it ended, or closed its end, before it was initialized".into())
+        }
+        ClientInitializeError::JsonRpcError(error) => NotOpened::Declined(format!("JSON-RPC error: {error}")),
+        other => NotOpened::Failed(other.to_string()),
+    }
+}
+
+fn spawn_reason(spec: &ProcessSpec, error: &std::io::Error) -> String {
+    let missing = error.kind() == std::io::ErrorKind::NotFound;
+    match &spec.cwd {
+        Some(cwd) if missing && !cwd.is_dir() => format!("its folder {} does not exist", cwd.display()),
+        _ if missing => format!("its command {:?} was not found", spec.program),
+        _ => format!("its command {:?}: {error}", spec.program),
+    }
+}

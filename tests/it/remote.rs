@@ -1,0 +1,322 @@
+//! Remote servers, through the room that reaches them: real ones, and one that does whatever a hostile one may.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hotcell::limits::Limits;
+use hotcell::names::ServerName;
+use hotcell::upstream::{RemoteSpec, RemoteTransport, ServerSpec, Upstream, UpstreamError, Way};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::PATIENCE;
+use crate::support::engines::cache;
+use crate::support::http_fixture::{HttpFixture, Request, events, reply, usual_answer};
+
+fn name() -> ServerName {
+    ServerName::new("far").unwrap()
+}
+
+fn upstream(url: &str, transport: Option<RemoteTransport>, limits: Limits) -> Upstream {
+    let headers = vec![("Authorization".to_owned(), "Bearer s3cret-token".to_owned())];
+    let way = Way::Remote(RemoteSpec { url: url.parse().unwrap(), transport, headers });
+    Upstream::new(vec![ServerSpec { name: name(), way }], &Arc::new(limits))
+}
+
+async fn call(upstream: &Upstream, tool: &str, arguments: Value) -> Result<String, UpstreamError> {
+    call_within(upstream, tool, arguments, PATIENCE).await
+}
+
+async fn call_within(
+    upstream: &Upstream,
+    tool: &str,
+    arguments: Value,
+    limit: Duration,
+) -> Result<String, UpstreamError> {
+    let (deadline, cancel) = (Instant::now() + limit, CancellationToken::new());
+    let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await?;
+    let arguments: Map<String, Value> = arguments.as_object().unwrap().clone();
+    let result = connection.call(tool.to_owned(), arguments, deadline, &cancel).await?;
+    Ok(result.get().to_owned())
+}
+
+/// What becomes of a call of a server that answers it so.
+async fn called(
+    limits: Limits,
+    script: impl Fn(&Request, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+) -> String {
+    let fixture = HttpFixture::usual(move |request, stream| {
+        if request.is("tools/call") { script(request, stream) } else { reply(stream, "405 No", &[], "") }
+    });
+    let upstream = upstream(&fixture.url, None, limits);
+    let result = call(&upstream, "t", json!({})).await;
+    assert_eq!(fixture.count("tools/call"), 1, "nothing is sent twice");
+    upstream.close().await;
+    match result {
+        Ok(result) => result,
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The reference server, in one of its modes.
+struct Everything {
+    child: Child,
+    url: String,
+}
+
+impl Everything {
+    fn start(mode: &str, path: &str) -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let program = cache().join("servers/node/node_modules/.bin/mcp-server-everything");
+        let mut command = Command::new(program);
+        command.arg(mode).env("PORT", port.to_string()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("scripts/setup.sh has installed the servers");
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains(&port.to_string()) {
+            line.clear();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "it has ended");
+        }
+        // Nothing that it says later may stop it.
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        Self { child, url: format!("http://127.0.0.1:{port}/{path}") }
+    }
+}
+
+impl Drop for Everything {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_reference_server_is_used_over_both_transports_named_or_found_out() {
+    for (mode, path, transport) in
+        [("streamableHttp", "mcp", RemoteTransport::Streamable), ("sse", "sse", RemoteTransport::Sse)]
+    {
+        let server = Everything::start(mode, path);
+        for transport in [Some(transport), None] {
+            let upstream = upstream(&server.url, transport, Limits::default());
+            let result = call(&upstream, "get-sum", json!({"a": 2, "b": 40})).await.unwrap();
+            assert!(result.contains("42"), "{mode}: {result}");
+            let calls =
+                (0..20).map(|number| call(&upstream, "echo", json!({"message": format!("m{number}.")})));
+            for (number, result) in futures_util::future::join_all(calls).await.into_iter().enumerate() {
+                assert!(result.unwrap().contains(&format!("m{number}.")), "{mode}");
+            }
+            upstream.close().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_pass_as_they_are_as_one_body_or_as_an_event() {
+    const RESULT: &str = r#"{"content": [], "n": 12345678901234567890123, "s": "\ud800", "later": 1e999}"#;
+    let answer =
+        |request: &Request| format!(r#"{{"jsonrpc":"2.0","id":{},"result":{RESULT}}}"#, request.body["id"]);
+    let body =
+        called(Limits::default(), move |request, stream| reply(stream, "200 OK", &[], &answer(request)));
+    assert_eq!(body.await, RESULT);
+    let event = called(Limits::default(), move |request, stream| {
+        events(stream, &format!(": hello\n\nevent: message\ndata: {}\n\n", answer(request)))
+    });
+    assert_eq!(event.await, RESULT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_request_carries_the_headers_the_session_and_the_version_and_the_session_is_ended() {
+    let fixture = HttpFixture::usual(|request, stream| match request.method.as_str() {
+        "POST" => reply(stream, "200 OK", &[], &request.answer(json!({"content": []}))),
+        _ => reply(stream, "405 No", &[], ""),
+    });
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    call(&upstream, "t", json!({})).await.unwrap();
+    upstream.close().await;
+    let requests = fixture.requests();
+    assert_eq!(requests.last().unwrap().method, "DELETE");
+    for (index, request) in requests.iter().enumerate() {
+        assert_eq!(request.header("authorization"), Some("Bearer s3cret-token"), "{request:?}");
+        let expected = (index > 0).then_some("s1");
+        assert_eq!(request.header("mcp-session-id"), expected, "{request:?}");
+        assert_eq!(request.header("mcp-protocol-version").is_some(), index > 0, "{request:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_answer_is_an_error_that_says_so_and_whether_the_call_took_effect() {
+    let limits = || Limits { server_line_bytes_max: 100_000, ..Limits::default() };
+    let unknown = "; whether the call took effect is unknown";
+    let said = called(limits(), |request, stream| {
+        reply(
+            stream,
+            "200 OK",
+            &[],
+            &format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"x":NaN}}}}"#, request.body["id"]),
+        )
+    });
+    let said = said.await;
+    assert!(said.contains("its answer cannot be read"), "{said}");
+    let said = called(limits(), |_, stream| reply(stream, "200 OK", &[], "hello")).await;
+    assert_eq!(said, format!("server 'far' gave no answer: its reply is no answer to this request{unknown}"));
+    let said = called(limits(), |_, stream| reply(stream, "202 Accepted", &[], "")).await;
+    assert!(said.ends_with(unknown), "{said}");
+    let said = called(limits(), |_, stream| reply(stream, "500 Oops", &[], "a \x1b[2Jbug")).await;
+    assert!(said.contains("500") && said.ends_with(unknown) && !said.contains('\x1b'), "{said}");
+    let said = called(limits(), |_, stream| reply(stream, "429 Slow down", &[], "")).await;
+    assert!(said.contains("429") && said.ends_with("the call was not made"), "{said}");
+    let said = called(limits(), |_, stream| reply(stream, "401 Who", &[], "")).await;
+    assert!(said.starts_with("server 'far' wants other credentials: HTTP 401"), "{said}");
+    let said = called(limits(), |_, stream| {
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{{\"id\""
+        )
+    })
+    .await;
+    assert!(said.ends_with(unknown), "dies in the middle: {said}");
+    let said = called(limits(), |_, stream| events(stream, "data: {}\n\n")).await;
+    assert!(said.contains("its stream ended before the answer"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_and_an_event_without_end_are_cut_off_at_the_bound() {
+    let limits = || Limits { server_line_bytes_max: 100_000, ..Limits::default() };
+    fn endless(stream: &mut TcpStream) -> std::io::Result<()> {
+        loop {
+            stream.write_all(&[b'x'; 4096])?;
+        }
+    }
+    let expected =
+        "server 'far' answered with more than 100000 bytes; whether the call took effect is unknown";
+    let body = called(limits(), |_, stream| {
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")?;
+        endless(stream)
+    });
+    assert_eq!(body.await, expected);
+    let event = called(limits(), |_, stream| {
+        events(stream, "data: ")?;
+        endless(stream)
+    });
+    assert_eq!(event.await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_to_another_origin_is_refused_and_gets_no_header() {
+    let other = HttpFixture::start(|_, stream| reply(stream, "200 OK", &[], "{}"));
+    for status in ["302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
+        let to = other.url.clone();
+        let fixture = HttpFixture::start(move |_, stream| reply(stream, status, &[("Location", &to)], ""));
+        let upstream = upstream(&fixture.url, None, Limits::default());
+        let error = call(&upstream, "t", json!({})).await.unwrap_err().to_string();
+        assert!(error.contains("it redirects to http://127.0.0.1:"), "{error}");
+        upstream.close().await;
+    }
+    assert_eq!(other.requests().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_session_is_made_again_and_only_what_never_reached_the_tool_is_sent_again() {
+    let sessions = Arc::new(AtomicUsize::new(0));
+    let made = Arc::clone(&sessions);
+    let fixture = HttpFixture::start(move |request, stream| {
+        if request.is("initialize") {
+            let session = format!("s{}", made.fetch_add(1, Ordering::SeqCst));
+            let answer = usual_answer(request).unwrap().to_string();
+            return reply(stream, "200 OK", &[("Mcp-Session-Id", &session)], &answer);
+        }
+        match request.header("mcp-session-id") {
+            _ if request.method == "GET" => reply(stream, "405 No", &[], ""),
+            Some("s0") if request.is("tools/call") => reply(stream, "404 Not Found", &[], ""),
+            Some("s1") if request.is("tools/call") => {
+                reply(stream, "200 OK", &[], &request.answer(json!({"content": []})))
+            }
+            _ => match usual_answer(request) {
+                Some(answer) => reply(stream, "200 OK", &[], &answer.to_string()),
+                None => reply(stream, "202 Accepted", &[], ""),
+            },
+        }
+    });
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    assert_eq!(call(&upstream, "t", json!({})).await.unwrap(), r#"{"content":[]}"#);
+    assert_eq!((sessions.load(Ordering::SeqCst), fixture.count("tools/call")), (2, 2));
+    // The server is another one: what it lists is read again.
+    call(&upstream, "t", json!({})).await.unwrap();
+    assert_eq!(fixture.count("tools/list"), 2);
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_tools_are_heard_of_over_the_stream_between_requests() {
+    let fixture = HttpFixture::usual(|request, stream| match request.method.as_str() {
+        "GET" => {
+            events(
+                stream,
+                "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n",
+            )?;
+            std::thread::park_timeout(PATIENCE);
+            Ok(())
+        }
+        _ => reply(stream, "200 OK", &[], &request.answer(json!({"content": []}))),
+    });
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    let cancel = CancellationToken::new();
+    let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
+    tokio::time::timeout(PATIENCE, async {
+        while connection.is_current() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("the change is heard of");
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_never_answers_costs_the_call_its_time_and_not_the_other_calls() {
+    let fixture = HttpFixture::usual(|request, stream| match request.method.as_str() {
+        "POST" if request.body["params"]["arguments"]["slow"] == true => {
+            std::thread::park_timeout(PATIENCE);
+            Ok(())
+        }
+        "POST" => reply(stream, "200 OK", &[], &request.answer(json!({"content": []}))),
+        _ => reply(stream, "405 No", &[], ""),
+    });
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    let slow = call_within(&upstream, "t", json!({"slow": true}), Duration::from_millis(300));
+    let (slow, quick) = tokio::join!(slow, call(&upstream, "t", json!({})));
+    assert!(matches!(slow, Err(UpstreamError::Deadline { .. })), "{slow:?}");
+    assert_eq!(quick.unwrap(), r#"{"content":[]}"#);
+    upstream.close().await;
+    assert_eq!(fixture.count("notifications/cancelled"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_server_that_names_another_origin_gets_nothing_there() {
+    let other = HttpFixture::start(|_, stream| reply(stream, "202 Accepted", &[], ""));
+    let to = other.url.clone();
+    let fixture = HttpFixture::start(move |request, stream| match request.method.as_str() {
+        "GET" => events(stream, &format!("event: endpoint\ndata: {to}\n\n")),
+        _ => reply(stream, "405 No", &[], ""),
+    });
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    let error = call(&upstream, "t", json!({})).await.unwrap_err().to_string();
+    assert!(error.contains("it names another origin"), "{error}");
+    assert_eq!(other.requests().len(), 0);
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_there_is_said_without_the_secrets_of_the_address() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}/?key=s3cret-key");
+    let upstream = upstream(&url, None, Limits::default());
+    let error = call(&upstream, "t", json!({})).await.unwrap_err().to_string();
+    assert!(error.starts_with("server 'far' did not start: ") && !error.contains("s3cret"), "{error}");
+    upstream.close().await;
+}
