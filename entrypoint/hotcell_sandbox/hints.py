@@ -36,7 +36,10 @@ NO_NETWORK = (
     'print(runtime.search_tool_docs_sync("what you need")) finds one'
 )
 NO_INSTALL = "packages cannot be installed, there is no network in here"
-AWAIT = "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...)"
+AWAIT = (
+    "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...) of a tool, "
+    "and of runtime the function whose name ends in _sync"
+)
 NO_AWAIT = "this is no coroutine: leave out `await`, which .sync(...) and plain functions do not need"
 NO_FILES = (
     "files of the host are not in here: read them with a tool of a server; /workspace and /tmp are this sandbox's own"
@@ -115,6 +118,10 @@ def _of_attribute(error: AttributeError) -> str:
     name, thing = error.name, error.obj
     if not isinstance(name, str):
         return ""
+    if isinstance(thing, dict) and name in thing:
+        return f"it is a dict: [{name!r}]"
+    if "has no attribute" not in str(error):  # another one's words, on something else
+        return ""
     if isinstance(thing, ModuleType) and hasattr(thing, "__path__") and _is_there(f"{thing.__name__}.{name}"):
         return f"`import {thing.__name__}.{name}` is missing"
     return _near(name, dir(thing))
@@ -123,6 +130,8 @@ def _of_attribute(error: AttributeError) -> str:
 def _of_import(error: ImportError) -> str:
     name = error.name or ""
     if isinstance(error, ModuleNotFoundError):
+        if str(error).startswith("Server "):  # ours, which names the nearest
+            return ""
         top = name.partition(".")[0]
         if not top or top in sys.modules:
             return ""

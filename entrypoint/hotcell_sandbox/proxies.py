@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PACKAGE = "mcp.servers."
+_NAMES_MAX = 20
 _UNKNOWN = "async def tool(**arguments: Any) -> Any: ..."
 
 
@@ -119,7 +120,7 @@ class ServerTable(dict[str, ServerModule]):
     """`mcp_servers`."""
 
     def __missing__(self, name: str) -> ServerModule:
-        raise MCPError(f"Server {name!r} is not available", code="server_unavailable", hint=_available(self))
+        raise MCPError(f"Server {name!r} is not available", code="server_unavailable", hint=_available(self, name))
 
 
 class Proxies:
@@ -171,7 +172,9 @@ class Proxies:
         alias = name.removeprefix(_PACKAGE)
         if alias not in self._offered:
             # Under its whole name, `from mcp.servers import x` would put an error of its own in the place of this one.
-            raise ModuleNotFoundError(f"Server {alias!r} is not available. {_available(self._offered)}", name=alias)
+            raise ModuleNotFoundError(
+                f"Server {alias!r} is not available. {_available(self._offered, alias)}", name=alias
+            )
         return ModuleSpec(name, self, origin="hotcell")  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -193,5 +196,11 @@ def _tool_name(name: str) -> str:
     return name
 
 
-def _available(servers: Iterable[str]) -> str:
-    return f"In this run: {', '.join(sorted(servers)) or 'none'}."
+def _available(servers: Iterable[str], wanted: str) -> str:
+    from difflib import get_close_matches  # 4 ms, and rarely needed
+
+    names = sorted(servers)
+    near = get_close_matches(str(wanted), names, 1)
+    meant = f"Did you mean {near[0]!r}? " if near else ""
+    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+    return f"{meant}In this run: {', '.join(names[:_NAMES_MAX]) or 'none'}{more}."

@@ -198,7 +198,9 @@ def _own_text(value: object) -> str:
             if isinstance(source, str):
                 from .html_text import text_of
 
-                return f"{type(value).__name__}: {text_of(source)}"
+                text = text_of(source)
+                if text:
+                    return f"{type(value).__name__}: {text}"
         return repr(value)
     except Exception as error:
         return f"<{type(value).__name__} object, whose repr raises {type(error).__name__}>"

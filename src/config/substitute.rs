@@ -4,6 +4,9 @@
 
 use super::environment::Environment;
 
+/// What other programs' references begin with.
+const KINDS: [&str; 6] = ["input:", "file:", "cmd:", "command:", "workspaceFolder", "userHome"];
+
 /// The value with every reference replaced, or what is wrong with one; no value is repeated in the fragment.
 pub(super) fn substitute(value: &str, environment: &Environment) -> Result<String, String> {
     let mut replaced = String::with_capacity(value.len());
@@ -31,18 +34,32 @@ fn looked_up(reference: &str, environment: &Environment) -> Result<String, Strin
         Some((name, default)) => (name, Some(default)),
         None => (reference, None),
     };
-    let name = name.strip_prefix("env:").unwrap_or(name);
+    let bare = name.strip_prefix("env:");
+    // A password may look like a reference: what may be one is not repeated.
+    let shown = match bare {
+        Some(bare) => format!("${{env:{bare}}}"),
+        None if is_usual_name(name) => format!("${{{name}}}"),
+        None => "a ${…}".to_owned(),
+    };
+    let name = bare.unwrap_or(name);
     if !is_variable_name(name) {
-        return Err(format!("refers to ${{{reference}}}, which is no environment variable"));
+        let kind = KINDS.iter().find(|kind| reference.starts_with(**kind));
+        let shown = kind.map_or_else(|| "a ${…}".to_owned(), |kind| format!("${{{kind}…}}"));
+        return Err(format!("refers to {shown}, which is no environment variable"));
     }
     match (environment.variable(name), default) {
         (Some(found), _) => found
             .to_str()
             .map(str::to_owned)
-            .ok_or_else(|| format!("refers to ${{{name}}}, whose value is not UTF-8")),
+            .ok_or_else(|| format!("refers to {shown}, whose value is not UTF-8")),
         (None, Some(default)) => Ok(default.to_owned()),
-        (None, None) => Err(format!("refers to ${{{name}}}, which is not set")),
+        (None, None) => Err(format!("refers to {shown}, which is not set")),
     }
+}
+
+/// As variables are mostly called; passwords are not.
+fn is_usual_name(name: &str) -> bool {
+    is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())
 }
 
 fn is_variable_name(name: &str) -> bool {
@@ -79,8 +96,13 @@ mod tests {
         assert_eq!(substituted("${NONE}").unwrap_err(), "refers to ${NONE}, which is not set");
         assert_eq!(
             substituted("${input:token}").unwrap_err(),
-            "refers to ${input:token}, which is no environment variable"
+            "refers to ${input:…}, which is no environment variable"
         );
+        assert_eq!(substituted("${env:none}").unwrap_err(), "refers to ${env:none}, which is not set");
+        for password in ["${hunter2}", "x${Pa55word}", "${p@ss word}"] {
+            let refusal = substituted(password).unwrap_err();
+            assert!(refusal.starts_with("refers to a ${…}, which is "), "{refusal}");
+        }
         assert_eq!(substituted("${KEY").unwrap_err(), "has \"${\" without its \"}\"");
     }
 }

@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::run::{OutputStream, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault};
 use crate::text::{bounded, inert};
 
-/// Longest error in one line, in characters: the traceback has the whole.
+/// Longest error in one line, in characters, where the traceback has the whole; and longest summary.
 const ERROR_LINE_CHARS_MAX: usize = 300;
 /// Names of servers that are listed.
 const SERVERS_MAX: usize = 50;
@@ -90,14 +90,21 @@ fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize
     }
     insert_lines(&mut fields, "bound", within_room(&report.bound, room));
     if let Some(error) = error_line(&report.outcome) {
-        fields.insert("error".into(), json!(bounded(&inert(&error), ERROR_LINE_CHARS_MAX)));
+        let error = inert(&error);
+        let error = match has_traceback(report) {
+            true => bounded(&error, ERROR_LINE_CHARS_MAX).into_owned(),
+            false => fitted(&error, limits.error_chars_max),
+        };
+        fields.insert("error".into(), json!(error));
     }
     match &report.outcome {
         RunOutcome::Raised(raised) => {
             let hint = hint(&raised.hint);
             let traceback =
                 limits.error_chars_max.saturating_sub(ERROR_LINE_CHARS_MAX + hint.chars().count());
-            fields.insert("traceback".into(), json!(fitted(&inert(&raised.traceback), traceback)));
+            if has_traceback(report) {
+                fields.insert("traceback".into(), json!(fitted(&inert(&raised.traceback), traceback)));
+            }
             if !hint.is_empty() {
                 fields.insert("hint".into(), json!(hint));
             }
@@ -134,6 +141,10 @@ fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize
     notes.extend(report.notes.iter().cloned());
     insert_lines(&mut fields, "notes", within_room(&notes, room / 2));
     fields.into()
+}
+
+fn has_traceback(report: &RunReport) -> bool {
+    matches!(&report.outcome, RunOutcome::Raised(raised) if !raised.traceback.trim().is_empty())
 }
 
 /// Refused arguments as data.
@@ -218,7 +229,10 @@ fn summary(report: &RunReport) -> String {
             format!("Timeout: execution exceeded {}s", after.as_secs_f64())
         }
         outcome => error_line(outcome)
-            .map(|line| bounded(&inert(&line), ERROR_LINE_CHARS_MAX).into_owned())
+            .map(|error| {
+                let first = error.lines().next().unwrap_or_default();
+                bounded(&inert(first), ERROR_LINE_CHARS_MAX).into_owned()
+            })
             .unwrap_or_default(),
     }
 }

@@ -81,6 +81,16 @@ def image(data: bytes, mime_type: str = "image/png") -> Frame:
     return {"content": [block]}
 
 
+def test_server_that_is_not_there_is_told_with_the_nearest_and_bounded(sandbox: Sandbox) -> None:
+    names = ("github", *(f"s{number}" for number in range(50)))
+    for code in ("from mcp.servers.gihub import x", "mcp_servers['gihub']"):
+        error = sandbox.run(f"n = 'x'\ntry:\n  {code}\nexcept Exception as e:\n  n = str(e)\nprint(n)", names)["stdout"]
+        assert "Server 'gihub' is not available" in error and "Did you mean 'github'? In this run: github" in error
+        assert "and 31 more." in error
+    failed = sandbox.run("from mcp.servers.gihub import x", names)
+    assert failed["error"]["hint"] == ""
+
+
 def test_binary_result_goes_on_as_an_argument_without_being_seen(sandbox: Sandbox) -> None:
     calls: list[Frame] = []
 

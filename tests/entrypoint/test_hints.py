@@ -191,3 +191,11 @@ def test_hostile_error_has_no_hint_and_is_reported(sandbox: Sandbox, code: str) 
     done: Frame = sandbox.run(code)
     assert (done["outcome"], done["error"]["hint"]) == ("raised", "")
     assert sandbox.run("1")["value"] == "1"
+
+
+def test_attribute_that_is_a_key_is_said_and_other_words_get_no_guess(sandbox: Sandbox) -> None:
+    assert hint(sandbox, "{'args': 1}.args") == "it is a dict: ['args']"
+    code = (
+        "class T:\n  append = 1\n  @property\n  def style(self): raise AttributeError('style needs jinja2')\nT().style"
+    )
+    assert hint(sandbox, code) == ""

@@ -1,8 +1,7 @@
 //! Remote servers, through the room that reaches them: real ones, and one that does whatever a hostile one may.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::PATIENCE;
-use crate::support::engines::cache;
+use crate::support::everything::Everything;
 use crate::support::http_fixture::{HttpFixture, Request, events, reply, usual_answer};
 
 fn name() -> ServerName {
@@ -60,38 +59,6 @@ async fn called(
     match result {
         Ok(result) => result,
         Err(error) => error.to_string(),
-    }
-}
-
-/// The reference server, in one of its modes.
-struct Everything {
-    child: Child,
-    url: String,
-}
-
-impl Everything {
-    fn start(mode: &str, path: &str) -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let program = cache().join("servers/node/node_modules/.bin/mcp-server-everything");
-        let mut command = Command::new(program);
-        command.arg(mode).env("PORT", port.to_string()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("scripts/setup.sh has installed the servers");
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.contains(&port.to_string()) {
-            line.clear();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "it has ended");
-        }
-        // Nothing that it says later may stop it.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        Self { child, url: format!("http://127.0.0.1:{port}/{path}") }
-    }
-}
-
-impl Drop for Everything {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 
@@ -292,6 +259,13 @@ async fn a_server_that_never_answers_costs_the_call_its_time_and_not_the_other_c
     let (slow, quick) = tokio::join!(slow, call(&upstream, "t", json!({})));
     assert!(matches!(slow, Err(UpstreamError::Deadline { .. })), "{slow:?}");
     assert_eq!(quick.unwrap(), r#"{"content":[]}"#);
+    // A message of its own, which nobody waits for.
+    let told = async {
+        while fixture.count("notifications/cancelled") == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.expect("the server is told that nobody waits");
     upstream.close().await;
     assert_eq!(fixture.count("notifications/cancelled"), 1);
 }

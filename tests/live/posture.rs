@@ -137,10 +137,13 @@ fn a_field_that_nobody_knows_allows_nothing_and_is_said(engine: &Engine) {
         .env("MCP_BRIDGE_RUNTIME", &proxy.address())
         .env("MCP_BRIDGE_ALLOW_WEAK", "root,everything");
     let mut bridge = Bridge::start(&home);
-    is_refused(&bridge.run("1").text, "root", "writable");
-    bridge.says(
-        "MCP_BRIDGE_ALLOW_WEAK: has \"everything\", no field that is known; known are uid, gid, groups,",
-    );
+    let said =
+        "MCP_BRIDGE_ALLOW_WEAK: has \"everything\", no field that is known; known are uid, gid, groups,";
+    let refused =
+        format!("status: error\nerror: no sandbox is started with a setting that cannot be read: {said}");
+    let reply = bridge.run("1");
+    assert!(reply.is_error && reply.text.starts_with(&refused), "{}", reply.text);
+    bridge.says(said);
 }
 
 fn a_worker_whose_calls_cannot_be_filtered_is_refused(engine: &Engine) {

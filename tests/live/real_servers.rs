@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::on_every_engine;
 use crate::support::engines::cache;
+use crate::support::everything::Everything;
 use crate::support::{Bridge, Engine, Home};
 
 on_every_engine!(
@@ -15,6 +16,7 @@ on_every_engine!(
     time_zones_are_converted_through_the_time_server,
     the_reference_server_is_usable,
     tools_of_all_servers_are_found_by_what_they_do,
+    a_remote_server_is_like_any_other,
 );
 
 fn node(name: &str) -> String {
@@ -100,4 +102,23 @@ fn tools_of_all_servers_are_found_by_what_they_do(engine: &Engine) {
         let found = bridge.ok(&format!("[hit['tool'] for hit in runtime.search_tool_docs_sync('{query}')]"));
         assert!(found.contains(tool), "{query}: {found}");
     }
+}
+
+fn a_remote_server_is_like_any_other(engine: &Engine) {
+    let [http, sse] =
+        [("streamableHttp", "mcp"), ("sse", "sse")].map(|(mode, path)| Everything::start(mode, path));
+    let entry = |server: &Everything| json!({"url": server.url, "headers": {"X-Token": "${TOKEN}"}});
+    let home = Home::on(engine).env("TOKEN", "s3cret-token").server("http", entry(&http));
+    let mut bridge = Bridge::start(&home.server("sse", entry(&sse))).warm();
+    let code = "import asyncio\nsums = await asyncio.gather(*(s.get_sum(a=n, b=1) for n in range(5) for s in (mcp_http, mcp_sse)))\n\
+                [''.join(filter(str.isdigit, text.rpartition('is')[2])) for text in sums]";
+    assert_eq!(bridge.ok(code), "['1', '1', '2', '2', '3', '3', '4', '4', '5', '5']");
+    assert_eq!(bridge.ok("[len(await s.get_tiny_image()) for s in (mcp_http, mcp_sse)]"), "[3, 3]");
+    let refused = bridge.run("await mcp_http.get_sum(a='x')");
+    assert!(refused.text.contains("missing parameter 'b'"), "{}", refused.text);
+    // What has gone is said, and costs the other nothing.
+    drop(sse);
+    let code = "try:\n  await mcp_sse.echo(message='x')\nexcept Exception as error:\n  print(error)\nawait mcp_http.echo(message='on')";
+    let reply = bridge.ok(code);
+    assert!(reply.ends_with("'Echo: on'") && !reply.contains("s3cret"), "{reply}");
 }

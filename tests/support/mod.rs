@@ -10,6 +10,7 @@ pub mod bridge;
 pub mod engine_gate;
 pub mod engine_proxy;
 pub mod engines;
+pub mod everything;
 pub mod fixture;
 pub mod home;
 pub mod http_fixture;

@@ -81,7 +81,10 @@ fn written(reply: Reply) -> String {
 fn without_this_machine(reply: &str, home: &Home) -> String {
     let home = home.path().to_str().expect("a path of ours");
     let notice = |line: &&str| {
-        !line.starts_with("note: the container engine is") && !line.starts_with("note: the engine does not")
+        !(line.starts_with("note: ")
+            && ["the container engine is", "is not enforced by this engine"]
+                .iter()
+                .any(|said| line.contains(said)))
     };
     let lines: Vec<&str> = reply.split('\n').filter(notice).collect();
     let mut text = lines.join("\n").replace(home, "<home>");
