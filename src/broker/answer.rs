@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -95,6 +95,8 @@ pub struct Broker {
 
 /// Longest text of a server's failure that the model reads, in characters.
 const FAILURE_CHARS_MAX: usize = 2_000;
+/// Longest list of arguments in a note, in characters.
+const UNDECLARED_CHARS_MAX: usize = 200;
 
 impl Broker {
     /// A broker for the servers of the roster.
@@ -293,6 +295,17 @@ impl Broker {
         }
     }
 
+    /// Most servers ignore what they have not declared, and say nothing.
+    fn note_undeclared(&self, server: &ServerName, tool: &Tool, arguments: &Map<String, Value>) {
+        let undeclared = catalog::undeclared(tool, arguments);
+        if undeclared.is_empty() {
+            return;
+        }
+        let names = text::inert_excerpt(&undeclared.join(", "), UNDECLARED_CHARS_MAX);
+        let tool = text::inert_excerpt(&format!("{server}.{}", tool.name), UNDECLARED_CHARS_MAX);
+        self.admission.note(format!("{tool} does not declare what it was given and may ignore it: {names}"));
+    }
+
     fn compare_with_pins(&self, server: &ServerName) {
         let catalog = self.catalog();
         let tools = catalog.server(server.as_str()).map(|known| known.listed()).unwrap_or_default();
@@ -330,6 +343,7 @@ impl Broker {
         let bytes = call.arguments.get().len() as u64;
         let admitted = self.admission.admit(&called, bytes, call.human, cancel).await?;
         record.decision = admitted.decision;
+        self.note_undeclared(&server, tool, &arguments);
         let deadline = call.deadline + admitted.waited;
         let name = tool.name.as_str().to_owned();
         let result = connection.call(name, arguments, deadline, cancel).await;

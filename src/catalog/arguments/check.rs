@@ -55,6 +55,15 @@ pub fn checked(
     }
 }
 
+/// Arguments that are sent though the tool does not declare them: it may take them, or ignore them in silence.
+#[must_use]
+pub fn undeclared<'a>(tool: &Tool, arguments: &'a Map<String, Value>) -> Vec<&'a str> {
+    let names = Names::of(&tool.input_schema);
+    // Without any schema nothing is declared.
+    let has_schema = !tool.input_schema.is_empty();
+    arguments.keys().map(String::as_str).filter(|name| has_schema && names.leaves_open(name)).collect()
+}
+
 /// Whether a call that stands in code could succeed, by the names of its arguments.
 ///
 /// # Errors

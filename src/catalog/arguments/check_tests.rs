@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::known::tests::{catalog, name};
+use crate::limits::Limits;
 
 /// What a call with these arguments is told, without the signature.
 fn told(schema: &Value, arguments: &Value) -> String {
@@ -30,6 +31,28 @@ fn check(schema: &Value, arguments: &Value) -> Result<Map<String, Value>, ToolFa
 fn told_of(schema: Value, value: Value) -> String {
     let line = told(&json!({"type": "object", "properties": {"p": schema}}), &json!({ "p": value }));
     line.strip_prefix(": p: ").unwrap_or(&line).to_owned()
+}
+
+#[test]
+fn what_is_sent_undeclared_is_known_and_nothing_else() {
+    let of = |schema: Value, arguments: Value| {
+        let item = json!({"name": "t", "inputSchema": schema});
+        let tool = Tool::from_json(&item, &Limits::default()).unwrap();
+        undeclared(&tool, arguments.as_object().unwrap()).join(",")
+    };
+    let declared = json!({"type": "object", "properties": {"a": {}}});
+    assert_eq!(of(declared.clone(), json!({"a": 1, "x": 2, "y": 3})), "x,y");
+    assert_eq!(of(json!({"type": "object", "properties": {}}), json!({"x": 1})), "x");
+    assert_eq!(of(declared, json!({"a": 1})), "");
+    for allows in [
+        json!({}),
+        json!({"additionalProperties": true}),
+        json!({"additionalProperties": {"type": "string"}}),
+        json!({"$ref": "#/$defs/x"}),
+        json!({"anyOf": [{"properties": {"x": {}}}]}),
+    ] {
+        assert_eq!(of(allows.clone(), json!({"x": 1})), "", "{allows}");
+    }
 }
 
 #[test]

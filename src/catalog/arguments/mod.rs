@@ -9,5 +9,5 @@ mod names;
 mod wording;
 mod work;
 
-pub use check::{Given, check_names, checked};
+pub use check::{Given, check_names, checked, undeclared};
 pub(super) use checkable::Checker;

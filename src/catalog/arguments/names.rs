@@ -71,6 +71,11 @@ impl<'s> Names<'s> {
         self.known.is_some_and(|known| known.contains_key(name))
     }
 
+    /// Whether a name is not declared, and the schema does not say what such a one means.
+    pub(super) fn leaves_open(&self, name: &str) -> bool {
+        self.others == Others::Unsaid && !self.declares(name) && !self.required.contains(&name)
+    }
+
     /// Names that were given and are not known, each with the one that was meant; those that the schema allows are left out,
     /// unless they are taken for a known one, or for what is missing.
     pub(super) fn unknown<'g>(&self, given: &[&'g str]) -> Vec<(&'g str, Option<&'s str>)> {
