@@ -14,6 +14,8 @@ use crate::run::{
 use crate::text::inert;
 
 const SILENT: &str = "(no output)";
+/// What a traceback has in any case, in characters: its first lines, and the exception.
+const TRACEBACK_CHARS_MIN: usize = 300;
 
 /// The report as text: status lines unless it succeeded, output, value, error, then what is to be known besides.
 pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
@@ -24,9 +26,15 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
             above.push(format!("exit: {exit_code}"));
         }
     }
+    // What became of the variables and of calls that cannot be taken back comes before the middle of a traceback.
+    let facts: Vec<String> = change(report)
+        .into_iter()
+        .chain(calls_made(report))
+        .chain(calls_with_unknown_outcome(report))
+        .collect();
     let mut below: Vec<String> = Vec::new();
     match &report.outcome {
-        RunOutcome::Raised(raised) => below.push(raised_part(raised, limits)),
+        RunOutcome::Raised(raised) => below.push(raised_part(raised, &facts, limits)),
         outcome => below.extend(error_line(outcome).map(|line| format!("error: {line}"))),
     }
     if let RunOutcome::NotStarted(fault) = &report.outcome
@@ -34,9 +42,7 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
     {
         below.push(format!("hint: {}", hint(&fault.hint)));
     }
-    below.extend(change(report));
-    below.extend(calls_made(report));
-    below.extend(calls_with_unknown_outcome(report));
+    below.extend(facts);
     below.extend(report.notes.iter().map(|note| format!("note: {note}")));
     assembled(&above.join("\n"), report, &below.join("\n"), limits)
 }
@@ -140,13 +146,15 @@ fn assembled(above: &str, report: &RunReport, below: &str, limits: &Limits) -> S
     if parts.is_empty() { SILENT.to_owned() } else { parts.join("\n") }
 }
 
-/// The traceback and the hint of an exception, together within their bound.
-fn raised_part(raised: &PythonError, limits: &Limits) -> String {
+/// The traceback and the hint of an exception, within their bound together with the facts below them.
+fn raised_part(raised: &PythonError, facts: &[String], limits: &Limits) -> String {
     let hint = if raised.hint.is_empty() { String::new() } else { format!("\nhint: {}", hint(&raised.hint)) };
     let traceback = match raised.traceback.trim_end() {
         "" => format!("{}: {}", raised.class, raised.message),
         traceback => traceback.to_owned(),
     };
-    let room = limits.error_chars_max.saturating_sub(hint.chars().count());
+    let taken: usize =
+        facts.iter().map(|fact| fact.chars().count() + 1).sum::<usize>() + hint.chars().count();
+    let room = limits.error_chars_max.saturating_sub(taken).max(TRACEBACK_CHARS_MIN);
     fitted(&inert(&traceback), room) + &hint
 }

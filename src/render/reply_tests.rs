@@ -199,10 +199,16 @@ fn an_errors_part_of_the_reply_keeps_its_bound() {
     let report = report(RunOutcome::Raised(raised));
     let shown = compact(&report);
     let part = shown.strip_prefix("status: error\nexit: 1\n").unwrap();
-    let part = part.strip_suffix("\nstate: variables kept").unwrap();
     assert!(part.starts_with("Traceback (most recent call last):\n  line\n"), "{part}");
-    assert!(part.ends_with("mmm\nhint: this is what helps"), "{part}");
+    assert!(part.ends_with("mmm\nhint: this is what helps\nstate: variables kept"), "{part}");
     assert!(part.chars().count() <= 1_500, "{}", part.chars().count());
+    // With the calls that it made.
+    let names: Vec<String> = (0..15).map(|number| format!("{number}{}", "a_long_name".repeat(7))).collect();
+    let calls =
+        names.iter().map(|name| (name.as_str(), ToolEffect::MayWrite, [1, 0, 0, 0])).collect::<Vec<_>>();
+    let many = compact(&RunReport { calls: called(&calls), ..report.clone() });
+    assert!(many.contains("mmm\nhint: this is what helps\nstate: variables kept\ncalls made: "), "{many}");
+    assert!(many.chars().count() <= 1_540, "{}", many.chars().count());
     let structured = render(&report, OutputMode::Json, &Limits::default()).structured;
     let chars = |key: &str| structured[key].as_str().unwrap().chars().count();
     assert!(chars("error") + chars("traceback") + chars("hint") <= 1_500);
