@@ -34,13 +34,14 @@ impl Rooms {
         let mark = Mark::new();
         let roster = Roster::new(files, mark.clone(), OWN_PROGRAM.into());
         let upstream = Arc::new(Upstream::new(roster.specs(), &limits));
+        let cached = |name: &str| config.cache_dir.as_ref().map(|dir| dir.join(name));
         let folders = Folders {
             saved_tools: config.state_dir.join("tools"),
-            learned: (config.learn_shapes == LearnShapes::On).then(|| config.state_dir.join("learned")),
+            learned: cached("learned").filter(|_| config.learn_shapes == LearnShapes::On),
             pins: config.own_state_dir.as_ref().map(|dir| dir.join("pins")),
-            catalog: config.cache_dir.as_ref().map(|dir| dir.join("catalog")),
+            catalog: cached("catalog"),
             model: config.model_dir.clone().filter(|_| config.semantic == Semantic::Auto),
-            vectors: config.cache_dir.as_ref().map(|dir| dir.join("vectors")),
+            vectors: cached("vectors"),
         };
         let dir = config.own_state_dir.clone().filter(|_| config.audit != Audit::Off);
         let oversight = Oversight {
