@@ -126,6 +126,8 @@ fn a_call_that_nobody_waits_for_any_longer_is_cancelled_at_the_server(engine: &E
 fn a_run_over_its_time_cancels_its_calls_at_the_server(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let mut bridge = bridge(engine, &fixture);
+    // The server's start is not to take the time.
+    bridge.ok("await mcp_fixture.peak()");
     for call in ["await mcp_fixture.hang()", "mcp_fixture.hang.sync()"] {
         let reply = bridge.run_with(json!({"code": call, "timeout": 0.5}));
         assert!(reply.text.starts_with("status: timeout\n"), "{}", reply.text);
