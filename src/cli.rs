@@ -113,6 +113,9 @@ pub struct Run {
     /// Seconds until the code is interrupted.
     #[arg(long, value_name = "SECONDS")]
     pub timeout: Option<f64>,
+    /// Make only calls whose tool says that it only reads; list the others with their arguments.
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Arguments of `trust`.

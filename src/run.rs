@@ -19,6 +19,8 @@ pub struct RunRequest {
     pub timeout: Duration,
     /// Whether the interpreter is replaced first.
     pub reset: bool,
+    /// Whether only calls are made that read; the others are listed.
+    pub dry_run: bool,
 }
 
 /// The servers of one run.
@@ -242,6 +244,30 @@ pub struct Calls {
     pub of_tools: Vec<ToolCalls>,
     /// Those of further tools, when there are too many to name.
     pub others: CallCounts,
+    /// Those that were listed instead of being made, in their order.
+    pub planned: Planned,
+}
+
+/// The calls that a dry run has not made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Planned {
+    /// The first of them.
+    pub calls: Vec<PlannedCall>,
+    /// How many more there were.
+    pub further: u64,
+}
+
+/// A call that was not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedCall {
+    /// The server.
+    pub server: ServerName,
+    /// The tool's own name.
+    pub tool: String,
+    /// Its arguments, as JSON; bounded.
+    pub arguments: String,
+    /// Whether the user would be asked first.
+    pub asks: bool,
 }
 
 /// The calls of one tool.
@@ -286,7 +312,7 @@ pub enum CallOutcome {
     Answered,
     /// The tool answered with an error.
     Failed,
-    /// It was answered with a fault before it reached the server.
+    /// It never reached the server: it was answered with a fault before, or only planned.
     Refused,
     /// It failed, and whether it took effect is known only to the server.
     Unknown,

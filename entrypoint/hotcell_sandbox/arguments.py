@@ -10,6 +10,7 @@ from binascii import b2a_base64
 from json.encoder import JSONEncoder
 
 from .frames import DEPTH_MAX, deeper_than
+from .placeholder import Placeholder
 from .results import Blob
 
 ARGUMENTS_BYTES_MAX = 8 << 20
@@ -35,6 +36,8 @@ def _plain(value: object) -> object:
     """What a result held goes on as MCP has it, base64; numpy's scalars are no Python numbers but hold one."""
     if isinstance(value, Blob):
         return b2a_base64(value.data, newline=False).decode()
+    if isinstance(value, Placeholder):
+        return repr(value)
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         return value.item()  # type: ignore[attr-defined]
     raise TypeError(f"{type(value).__name__} has no JSON form")
@@ -65,7 +68,7 @@ def _explain(value: object, path: str, depth: int, parents: dict[int, str]) -> N
             raise ValueError(f"{path} is {value}, which JSON cannot hold; send None or a string")
     elif isinstance(value, str):
         _check_text(value, path)
-    elif value is not None and not isinstance(value, int | Blob):
+    elif value is not None and not isinstance(value, int | Blob | Placeholder):
         if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
             return
         raise TypeError(f"{path} is {type(value).__name__}, which JSON cannot hold{_remedy(value)}")

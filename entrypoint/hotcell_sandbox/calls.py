@@ -15,12 +15,15 @@ from .arguments import encode_arguments
 from .channel import Channel
 from .frames import Frame, encode
 from .interrupts import Interrupts
+from .placeholder import Placeholder
 from .results import MCPError, answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
     from typing import Any
+
+    from .plan import Plan, PlannedCall
 
 _MAIN_THREAD = _get_ident()
 _CALLS_PER_WORKER_BITS = 32
@@ -77,6 +80,8 @@ class Calls:
         self._in_flight = 0
         self._pending: dict[int, _Waiter] = {}
         self._queue: deque[tuple[int, bytes]] = deque()
+        # What lists the calls that are made now, if anything does.
+        self.plan: Plan | None = None
         # How often a tool was called in this run without `await`, so far: such a call is never sent.
         self.unsent: dict[str, int] = {}
         # The main thread reads: for its own synchronous call, or in the event loop that it runs.
@@ -109,6 +114,7 @@ class Calls:
             self._stop_loop_reading()
             with self._lock:
                 run, self._run = self._run, None
+                self.plan = None
                 unsent, self.unsent = self.unsent, {}
                 waiters = list(self._pending.items())
                 self._pending.clear()
@@ -148,16 +154,20 @@ class Calls:
         waiter = _Waiter(get_running_loop())
         future = waiter.future
         assert future is not None
+        listed = self._listed(server, tool, arguments)
         call = self._submit(server, tool, arguments, waiter)
         try:
             frame = await future
         except BaseException:
             self._abandon(call)
             raise
+        if listed is not None:
+            listed.ended(frame)
         return answer(frame, server, tool)
 
     def call_sync(self, server: str | None, tool: str, arguments: object) -> Any:
         waiter = _Waiter(None)
+        listed = self._listed(server, tool, arguments)
         call = self._submit(server, tool, arguments, waiter)
         try:
             if waiter.leads:
@@ -167,7 +177,13 @@ class Calls:
         except BaseException:
             self._abandon(call)
             raise
+        if listed is not None:
+            listed.ended(waiter.frame)
         return answer(waiter.frame, server, tool)
+
+    def _listed(self, server: str | None, tool: str, arguments: object) -> PlannedCall | None:
+        plan = self.plan
+        return None if plan is None or server is None else plan.begin(server, tool, arguments)
 
     def _lead(self, waiter: _Waiter) -> None:
         """Reads until the waiter's result is there; others get theirs on the way."""
@@ -219,6 +235,10 @@ class Calls:
             )
         names_json = encode({"server": server, "tool": tool})[1:-2]
         body = encode_arguments(arguments)
+        if Placeholder.made and Placeholder.is_in(arguments):
+            body += b',"placeholders":true'
+        if self.plan is not None and self.plan.dry_run:
+            body += b',"dry_run":true'
         self._flush_output()
         with self._interrupts:
             with self._lock:

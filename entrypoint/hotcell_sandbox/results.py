@@ -10,6 +10,7 @@ from json.decoder import JSONDecoder
 
 from .frames import DEPTH_MAX, Frame, deeper_than
 from .images import IMAGES
+from .placeholder import Placeholder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,6 +108,9 @@ def answer(frame: Frame, server: str | None, tool: str) -> Any:
         if code == INVALID:
             raise InvalidCallError(str(message), hint=hint)
         raise MCPError(str(message), code=str(code), hint=hint)
+    planned = frame.get("planned")
+    if isinstance(planned, dict):
+        return Placeholder(f"result of {planned.get('server')}.{planned.get('tool')}")
     value = frame.get("value")
     return value if server is None else unwrap(value, server, tool)
 

@@ -2,7 +2,7 @@
 
 Each asks the bridge; nothing is cached here. The plain names without `_sync` are to be awaited, except those that
 return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool,
-last_output, show. Their _sync twins are the same, so that no caller needs to know which is which.
+last_output, show, plan. Their _sync twins are the same, so that no caller needs to know which is which.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from hotcell_sandbox.plan import Plan
     from hotcell_sandbox.search_results import SearchResults
 
 __all__ = [
@@ -41,6 +42,8 @@ __all__ = [
     "list_servers_sync",
     "list_tools",
     "list_tools_sync",
+    "plan",
+    "plan_sync",
     "query_tool_docs",
     "query_tool_docs_sync",
     "save_tool",
@@ -80,6 +83,17 @@ async def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = Non
 def call_tool_sync(server: str, tool: str, args: Mapping[str, Any] | None = None) -> Any:
     """call_tool without await."""
     return _calls.call_sync(server, tool, dict(args or {}))
+
+
+def plan(dry_run: bool = True) -> Plan:
+    """`with runtime.plan() as plan:` lists the calls of the block: print(plan).
+
+    With dry_run, which is the default, only calls of tools that say that they only read are made; the others return
+    placeholders. It holds for all calls of the interpreter while the block is open.
+    """
+    from hotcell_sandbox.plan import Plan  # at need: a first run waits for what is imported above
+
+    return Plan(_calls, dry_run)
 
 
 def discovered_servers(detailed: bool = False) -> tuple[Any, ...]:
@@ -183,6 +197,7 @@ discovered_servers_sync = discovered_servers
 describe_server_sync = describe_server
 last_output_sync = last_output
 show_sync = show
+plan_sync = plan
 list_loaded_server_metadata_sync = list_loaded_server_metadata
 capability_summary_sync = capability_summary
 save_tool_sync = save_tool

@@ -14,9 +14,11 @@ use crate::cli;
 use crate::config::{Config, ServerFiles, report};
 use crate::names::ServerName;
 use crate::run::{
-    OutputStream, PythonError, RunOutcome, RunReport, RunRequest, SandboxLoss, ServerScope, StateNote,
+    OutputStream, Planned, PlannedCall, PythonError, RunOutcome, RunReport, RunRequest, SandboxLoss,
+    ServerScope, StateNote,
 };
 use crate::session::RunAsked;
+use crate::text;
 
 /// Bad usage, as clap's own.
 const USAGE: u8 = 2;
@@ -84,7 +86,7 @@ fn request(config: &Config, arguments: cli::Run) -> Result<RunRequest, String> {
         servers.push(known.map(|server| server.name.clone()).ok_or_else(|| unknown(name, config))?);
     }
     let servers = if servers.is_empty() { ServerScope::All } else { ServerScope::Only(servers) };
-    Ok(RunRequest { code, servers, timeout, reset: false })
+    Ok(RunRequest { code, servers, timeout, reset: false, dry_run: arguments.dry_run })
 }
 
 fn source(file: &Path, bytes_max: u64) -> Result<String, String> {
@@ -139,6 +141,9 @@ fn print(report: &RunReport) -> u8 {
             put(OutputStream::Stderr, &format!("hotcell: {bytes} bytes of {stream} left out\n"));
         }
     }
+    for line in planned(&report.calls.planned) {
+        put(OutputStream::Stderr, &line);
+    }
     for note in &report.notes {
         put(OutputStream::Stderr, &format!("hotcell: {note}\n"));
     }
@@ -147,6 +152,24 @@ fn print(report: &RunReport) -> u8 {
         put(OutputStream::Stderr, &message);
     }
     code
+}
+
+/// A line for each call that a dry run has not made.
+fn planned(planned: &Planned) -> Vec<String> {
+    let count = planned.calls.len() as u64 + planned.further;
+    if count == 0 {
+        return vec![];
+    }
+    let mut lines = vec![format!("hotcell: dry run, calls that were not made: {count}\n")];
+    lines.extend(planned.calls.iter().map(|PlannedCall { server, tool, arguments, asks }| {
+        let tool = text::inert_line(&format!("{server}.{tool}"));
+        let asks = if *asks { " (the user would be asked)" } else { "" };
+        format!("  {tool} {arguments}{asks}\n")
+    }));
+    if planned.further > 0 {
+        lines.push(format!("  and {} more\n", planned.further));
+    }
+    lines
 }
 
 fn ending(report: &RunReport) -> (u8, Option<String>) {

@@ -2,15 +2,16 @@
 //!
 //! It decides on the host from what the host knows; what code says of a call decides nothing.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::human::{Approval, Human};
+use crate::config::{PolicyFile, report};
 use crate::limits::Limits;
-use crate::policy::{Called, Ledger, Plan, Policy, Verdict};
+use crate::policy::{Called, Decision, Ledger, Plan, Policy, Verdict};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
@@ -32,7 +33,7 @@ pub(super) struct Admitted {
 
 /// The gate that every call of a tool goes through.
 pub(super) struct Admission {
-    policy: Policy,
+    policy: Mutex<PolicyFile>,
     ledger: Mutex<Ledger>,
     /// One question at a time: an answer may cover the calls that wait behind it.
     asking: tokio::sync::Mutex<()>,
@@ -41,9 +42,9 @@ pub(super) struct Admission {
 }
 
 impl Admission {
-    pub(super) fn new(policy: Policy, limits: &Limits) -> Self {
+    pub(super) fn new(policy: PolicyFile, limits: &Limits) -> Self {
         Self {
-            policy,
+            policy: Mutex::new(policy),
             ledger: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             approval_max: limits.approval,
@@ -51,8 +52,17 @@ impl Admission {
         }
     }
 
+    /// A run begins: it has its budgets, and the policy as it stands now.
     pub(super) fn begin_run(&self) {
-        self.ledger().begin_run();
+        let changed = self.policy.lock().unwrap_or_else(PoisonError::into_inner).look();
+        let mut ledger = self.ledger();
+        ledger.begin_run();
+        if let Some(problems) = changed {
+            report(&problems);
+            // They were given under another one.
+            ledger.forget_approvals();
+            self.note("the user has changed the policy".into());
+        }
     }
 
     /// What the reader of the run's reply should know.
@@ -72,10 +82,11 @@ impl Admission {
         cancel: &CancellationToken,
     ) -> Result<Admitted, ToolFault> {
         let used_up = |reason: String| denied(called, &reason).hint("the user sets budgets in policy.toml");
+        let policy = self.policy();
         let decision = {
             let ledger = self.ledger();
-            ledger.covers(&self.policy, bytes).map_err(used_up)?;
-            self.policy.decide(called, ledger.is_mixed())
+            ledger.covers(&policy, bytes).map_err(used_up)?;
+            policy.decide(called, ledger.is_mixed())
         };
         let mut waited = Duration::ZERO;
         match decision.verdict {
@@ -83,13 +94,11 @@ impl Admission {
             Verdict::Warn => {
                 self.note(format!("{} was called: {}", shown(called), bounded(&decision.because)));
             }
-            Verdict::Deny => {
-                return Err(denied(called, &decision.because).hint("the user decides that in policy.toml"));
-            }
+            Verdict::Deny => return Err(denied_by_policy(called, &decision)),
             Verdict::Ask => waited = self.ask(called, &decision.because, human, cancel).await?,
         }
         // Again: others may have been counted while the human was asked.
-        self.ledger().charge(&self.policy, bytes).map_err(used_up)?;
+        self.ledger().charge(&policy, bytes).map_err(used_up)?;
         let word = match decision.verdict {
             Verdict::Allow => "allow",
             Verdict::Warn => "warn",
@@ -98,9 +107,22 @@ impl Admission {
         Ok(Admitted { waited, decision: format!("{word}: {}", decision.because) })
     }
 
+    /// Whether the human would be asked about a call that is only planned, and which is not counted.
+    ///
+    /// # Errors
+    /// `denied`, as [`Self::admit`].
+    pub(super) fn would_ask(&self, called: &Called<'_>) -> Result<bool, ToolFault> {
+        let decision = self.policy().decide(called, self.ledger().is_mixed());
+        match decision.verdict {
+            Verdict::Allow | Verdict::Warn => Ok(false),
+            Verdict::Ask => Ok(true),
+            Verdict::Deny => Err(denied_by_policy(called, &decision)),
+        }
+    }
+
     /// An answer of the server has come.
     pub(super) fn answered(&self, server: &str, bytes: u64) {
-        self.ledger().answered(&self.policy, server, bytes);
+        self.ledger().answered(&self.policy(), server, bytes);
     }
 
     /// How long the human was waited for.
@@ -166,9 +188,17 @@ impl Admission {
         }
     }
 
+    fn policy(&self) -> Arc<Policy> {
+        self.policy.lock().unwrap_or_else(PoisonError::into_inner).policy()
+    }
+
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn denied_by_policy(called: &Called<'_>, decision: &Decision) -> ToolFault {
+    denied(called, &decision.because).hint("the user decides that in policy.toml")
 }
 
 fn denied(called: &Called<'_>, because: &str) -> ToolFault {

@@ -13,7 +13,7 @@ fn admission(mut policy: Value) -> Admission {
     let is_careful = policy.as_object_mut().unwrap().remove("profile").is_some();
     let profile = if is_careful { Profile::Careful } else { Profile::Open };
     let policy = Policy { profile, ..serde_json::from_value(policy).unwrap() };
-    Admission::new(policy, &Limits::default())
+    Admission::new(PolicyFile::fixed(policy), &Limits::default())
 }
 
 /// A human who answers what is given, one after the other, and then no more; and what they were asked.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::admission::Admission;
 use super::arguments;
 use super::catalog_cache::CatalogCache;
+use super::dry_run::DryRun;
 use super::human::Human;
 use super::indexing::Indexing;
 use super::knowledge::{Knowledge, Taken};
@@ -27,7 +28,7 @@ use crate::limits::Limits;
 use crate::names::{RunId, ServerName};
 use crate::policy::Called;
 use crate::protocol::RunServer;
-use crate::run::{Calls, FaultCode, ServerScope, ToolEffect, ToolFault};
+use crate::run::{Calls, FaultCode, Planned, ServerScope, ToolEffect, ToolFault};
 use crate::text;
 use crate::upstream::{Connection, Upstream, UpstreamError};
 
@@ -43,10 +44,35 @@ pub struct Call<'a> {
     pub tool: String,
     /// A JSON object, not yet read.
     pub arguments: Box<RawValue>,
+    /// Whether it is made.
+    pub making: Making,
     /// When the run's time is over.
     pub deadline: Instant,
     /// Who is asked where the policy says so.
     pub human: &'a Human,
+}
+
+/// When a call is made; one that is not made is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Making {
+    /// If it may.
+    Always,
+    /// If its tool only reads, by its server's word.
+    IfItReads,
+    /// Not at all: its arguments are not those that it would have.
+    Never,
+}
+
+impl Making {
+    /// As the call's frame has it, or the run.
+    #[must_use]
+    pub fn of(dry_run: bool, placeholders: bool) -> Self {
+        match (dry_run, placeholders) {
+            (false, false) => Self::Always,
+            (true, false) => Self::IfItReads,
+            (_, true) => Self::Never,
+        }
+    }
 }
 
 /// What is sent back to the code.
@@ -56,6 +82,13 @@ pub enum Answer {
     Value(Box<RawValue>),
     /// An MCP result by which the tool reports an error.
     ToolError(Box<RawValue>),
+    /// Nothing: the call was listed instead of being made.
+    Planned {
+        /// The server's name.
+        server: String,
+        /// The tool's own name.
+        tool: String,
+    },
 }
 
 /// Where the broker keeps what outlives the bridge; each folder is made when something is first kept.
@@ -86,6 +119,7 @@ pub struct Broker {
     pub(super) semantics: Semantics,
     knowledge: Arc<Knowledge>,
     admission: Admission,
+    dry_run: DryRun,
     pins: Pins,
     log: Log,
     logged: LoggedArguments,
@@ -109,7 +143,7 @@ impl Broker {
         limits: Arc<Limits>,
     ) -> Self {
         let Oversight { policy, log, arguments: logged } = oversight;
-        let pins = Pins::new(folders.pins, policy.profile);
+        let pins = Pins::new(folders.pins, policy.policy().profile);
         let admission = Admission::new(policy, &limits);
         let saved = SavedTools::new(folders.saved_tools, &limits);
         let learned = Learned::new(folders.learned, &limits);
@@ -129,6 +163,7 @@ impl Broker {
             semantics,
             knowledge,
             admission,
+            dry_run: DryRun::default(),
             pins,
             log,
             logged,
@@ -157,6 +192,7 @@ impl Broker {
     /// since the last one. Must be called inside a tokio runtime.
     pub fn begin_run(&self) -> Option<String> {
         self.admission.begin_run();
+        self.dry_run.begin_run();
         let Change { servers, said } = self.roster.change()?;
         tracing::info!(servers = servers.len(), "the configured servers have changed");
         self.upstream.replace(self.roster.specs());
@@ -216,6 +252,11 @@ impl Broker {
     /// What the reader of the reply of the run that ends should know.
     pub fn run_notes(&self) -> Vec<String> {
         self.admission.take_notes()
+    }
+
+    /// The calls that the run that ends has planned and not made.
+    pub fn take_planned(&self) -> Planned {
+        self.dry_run.take()
     }
 
     /// Says of each tool that was called whether it only reads, as its server tells it.
@@ -332,7 +373,11 @@ impl Broker {
         })?;
         let tool = known.resolve(&call.tool)?;
         record.tool = tool.name.as_str().to_owned();
-        let arguments = catalog::checked(&server, tool, arguments)?;
+        // A placeholder may stand for anything.
+        let arguments = match call.making {
+            Making::Never => arguments,
+            Making::Always | Making::IfItReads => catalog::checked(&server, tool, arguments)?,
+        };
         let called = Called {
             server: server.as_str(),
             tool: tool.name.as_str(),
@@ -340,6 +385,17 @@ impl Broker {
             arguments: &arguments,
         };
         self.pins.admit(&server, tool)?;
+        let is_made = match call.making {
+            Making::Always => true,
+            Making::IfItReads => called.only_reads(),
+            Making::Never => false,
+        };
+        if !is_made {
+            record.decision = "not made: dry run".into();
+            let asks = self.admission.would_ask(&called)?;
+            let redacted = |text| self.upstream.redacted(&server, text);
+            return Ok(self.dry_run.list(&server, &called, asks, &redacted));
+        }
         let bytes = call.arguments.get().len() as u64;
         let admitted = self.admission.admit(&called, bytes, call.human, cancel).await?;
         record.decision = admitted.decision;

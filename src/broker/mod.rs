@@ -6,6 +6,7 @@ mod admission;
 mod answer;
 mod arguments;
 mod catalog_cache;
+mod dry_run;
 mod helpers;
 mod human;
 mod indexing;
@@ -22,7 +23,7 @@ mod search;
 mod semantics;
 mod vector_cache;
 
-pub use answer::{Answer, Broker, Call, Folders};
+pub use answer::{Answer, Broker, Call, Folders, Making};
 pub use human::{Approval, Human, Question};
 pub use oversight::{LoggedArguments, Oversight};
 pub use pins::trust;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::answer::{Answer, Call, redact};
 use crate::audit::{CallEvent, Event, Log};
-use crate::policy::Policy;
+use crate::config::PolicyFile;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
@@ -19,7 +19,7 @@ const NAME_CHARS_MAX: usize = 200;
 /// The user's hold on calls.
 pub struct Oversight {
     /// Which calls pass.
-    pub policy: Policy,
+    pub policy: PolicyFile,
     /// Where they are written down.
     pub log: Log,
     /// How much of their arguments is.
@@ -55,6 +55,7 @@ impl Record {
         let (outcome, bytes_in) = match answer {
             Ok(Answer::Value(value)) => ("answered".to_owned(), value.get().len()),
             Ok(Answer::ToolError(value)) => ("tool_error".to_owned(), value.get().len()),
+            Ok(Answer::Planned { .. }) => ("planned".to_owned(), 0),
             Err(fault) => (word(fault.code), 0),
         };
         let decision = match answer {

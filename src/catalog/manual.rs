@@ -25,6 +25,7 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   query_tool_docs(server, tool=None, detail=\"summary\"|\"full\"|\"stub\")   \"full\" adds the schema
   list_tools(server)  list_servers()  discovered_servers(detailed=False)  describe_server(name)
   list_loaded_server_metadata()  capability_summary()
+  plan(dry_run=True)                     for `with ... as p`: makes only calls that read, and p shows them and the others
   save_tool(func)                        keeps a function for later sessions
 
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and

@@ -48,6 +48,18 @@ pub(super) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Box
     Ok(paths)
 }
 
+/// What tells a file from what it was.
+pub(super) type Look = [i64; 7];
+
+/// Looks at a file without reading it; nothing while it is not there.
+pub(super) fn look(path: &Path) -> Option<Look> {
+    let metadata = path.metadata().ok()?;
+    let (mtime, ctime) =
+        ((metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()));
+    let [device, inode, bytes] = [metadata.dev(), metadata.ino(), metadata.size()].map(u64::cast_signed);
+    Some([device, inode, bytes, mtime.0, mtime.1, ctime.0, ctime.1])
+}
+
 /// A file's bytes.
 pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;

@@ -12,7 +12,7 @@ use tracing::level_filters::LevelFilter;
 use super::environment::Environment;
 use super::locate::locate_program;
 use super::nearest::nearest;
-use super::policy_file;
+use super::policy_file::PolicyFile;
 use super::problem::{Origin, Problem};
 use super::servers::{self, ServerConfig};
 use super::settings::{Setting, Settings, Source};
@@ -82,7 +82,7 @@ pub struct Config {
     /// The servers, sorted by name, each name once.
     pub servers: Vec<ServerConfig>,
     /// Which calls pass.
-    pub policy: Policy,
+    pub policy: PolicyFile,
     /// What is written down of calls and runs.
     pub audit: Audit,
     /// Where that is kept, and what tools were when they were first used; `None`: nowhere, since the user has no home.
@@ -259,7 +259,7 @@ impl Config {
             settings: Vec::new(),
             sandbox_problem: None,
             servers: Vec::new(),
-            policy: Policy::default(),
+            policy: PolicyFile::fixed(Policy::default()),
             audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
             own_state_dir: environment.state_dir(),
             limits: Limits::default(),
@@ -272,12 +272,9 @@ impl Config {
         let servers = servers::load(environment, &limits, self_servers, &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &servers));
         let servers = chosen(servers, config.chosen_servers.as_deref());
-        let mut policy = Policy { profile, ..policy_file::read(environment, &limits, &mut problems) };
-        if is_profile_misread.get() {
-            policy
-                .defect
-                .get_or_insert_with(|| "policy.profile cannot be read; `hotcell doctor` says why".into());
-        }
+        let defect = "policy.profile cannot be read; `hotcell doctor` says why".to_owned();
+        let defect = is_profile_misread.get().then_some(defect);
+        let policy = PolicyFile::open(environment, &limits, (profile, defect), &mut problems);
         Self { settings, sandbox_problem, servers, policy, limits, problems, ..config }
     }
 }

@@ -29,6 +29,7 @@ pub use load::{
     Semantic, StructuredContent,
 };
 pub use locate::locate_program;
+pub use policy_file::PolicyFile;
 pub use problem::{Origin, Position, Problem, Severity, report};
 pub use reach::{Endpoint, HttpTransport, Launch, NamedSecrets, Reach};
 pub use schema::schema;

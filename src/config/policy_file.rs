@@ -2,6 +2,9 @@
 //!
 //! What cannot be read lets no call pass: half of a policy could be the looser half.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use toml::de::Error;
 
 use super::environment::Environment;
@@ -9,22 +12,90 @@ use super::file;
 use super::json;
 use super::problem::{Origin, Problem};
 use crate::limits::Limits;
-use crate::policy::Policy;
+use crate::policy::{Policy, Profile};
 use crate::text;
 
 /// Longest message of the parser that is repeated, in characters.
 const MESSAGE_CHARS_MAX: usize = 300;
 
+/// The user's policy, which may be edited while the bridge runs.
+#[derive(Debug, Clone)]
+pub struct PolicyFile {
+    /// Nothing where the user has no home.
+    path: Option<PathBuf>,
+    uid: u32,
+    limits: Limits,
+    profile: Profile,
+    /// What is wrong beside the file: then no call passes, whatever it says.
+    defect: Option<String>,
+    seen: Option<file::Look>,
+    policy: Arc<Policy>,
+}
+
+impl PolicyFile {
+    /// Reads it for the first time.
+    pub(super) fn open(
+        environment: &Environment,
+        limits: &Limits,
+        (profile, defect): (Profile, Option<String>),
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        let path = environment.config_file().map(|file| file.with_file_name("policy.toml"));
+        let (uid, limits, policy) = (environment.uid, limits.clone(), Arc::default());
+        let mut file = Self { path, uid, limits, profile, defect, seen: None, policy };
+        file.seen = file.look_of();
+        file.read(problems);
+        file
+    }
+
+    /// One that no file changes.
+    #[must_use]
+    pub fn fixed(policy: Policy) -> Self {
+        let (profile, defect) = (policy.profile, policy.defect.clone());
+        let (limits, policy) = (Limits::default(), Arc::new(policy));
+        Self { path: None, uid: 0, limits, profile, defect, seen: None, policy }
+    }
+
+    /// The policy as it was read.
+    #[must_use]
+    pub fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.policy)
+    }
+
+    /// Looks at the file; when it is not what it was, it is read again, and its problems are returned.
+    pub fn look(&mut self) -> Option<Vec<Problem>> {
+        let seen = self.look_of();
+        if seen == self.seen {
+            return None;
+        }
+        self.seen = seen;
+        let mut problems = Vec::new();
+        self.read(&mut problems);
+        Some(problems)
+    }
+
+    fn look_of(&self) -> Option<file::Look> {
+        self.path.as_deref().and_then(file::look)
+    }
+
+    fn read(&mut self, problems: &mut Vec<Problem>) {
+        let path = self.path.as_deref().filter(|path| path.symlink_metadata().is_ok());
+        let mut policy =
+            path.map_or_else(Policy::default, |path| read(path, self.uid, &self.limits, problems));
+        policy.profile = self.profile;
+        policy.defect = self.defect.clone().or(policy.defect);
+        self.policy = Arc::new(policy);
+    }
+}
+
 /// The policy, without its profile.
-pub(super) fn read(environment: &Environment, limits: &Limits, problems: &mut Vec<Problem>) -> Policy {
-    let path = environment.config_file().map(|file| file.with_file_name("policy.toml"));
-    let Some(path) = path.filter(|path| path.symlink_metadata().is_ok()) else { return Policy::default() };
-    let read = file::read(&path, environment.uid, limits).and_then(|bytes| {
+fn read(path: &Path, uid: u32, limits: &Limits, problems: &mut Vec<Problem>) -> Policy {
+    let read = file::read(path, uid, limits).and_then(|bytes| {
         // An empty file decides nothing, which is no problem here.
-        if bytes.trim_ascii().is_empty() { Ok(String::new()) } else { file::text(&path, bytes) }
+        if bytes.trim_ascii().is_empty() { Ok(String::new()) } else { file::text(path, bytes) }
     });
     let parsed = read.and_then(|text| {
-        toml::from_str::<Policy>(&text).map_err(|error| Box::new(problem(&path, &text, &error)))
+        toml::from_str::<Policy>(&text).map_err(|error| Box::new(problem(path, &text, &error)))
     });
     parsed.unwrap_or_else(|problem| {
         let problem = problem.hint("no call of a tool passes until that is right");
@@ -33,7 +104,7 @@ pub(super) fn read(environment: &Environment, limits: &Limits, problems: &mut Ve
     })
 }
 
-fn problem(path: &std::path::Path, text: &str, error: &Error) -> Problem {
+fn problem(path: &Path, text: &str, error: &Error) -> Problem {
     let message = text::inert_excerpt(error.message(), MESSAGE_CHARS_MAX);
     let problem = Problem::new(Origin::File(path.to_owned()), format!("is no policy: {message}"));
     match error.span() {
@@ -62,7 +133,8 @@ mod tests {
             executable: None,
         };
         let mut problems = Vec::new();
-        let policy = read(&environment, &Limits::default(), &mut problems);
+        let file = PolicyFile::open(&environment, &Limits::default(), (Profile::Open, None), &mut problems);
+        let policy = Policy::clone(&file.policy());
         let said = problems.iter().map(|problem| problem.to_string());
         (policy, said.map(|said| said.replace(home.path().to_str().unwrap(), "~")).collect())
     }

@@ -2,8 +2,7 @@
 //!
 //! It watches nothing by itself: whoever needs to know asks, which costs a look at each file and reads none.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::environment::Environment;
 use super::file;
@@ -24,7 +23,7 @@ pub struct ServerFiles {
 }
 
 /// A file, and what tells that it is not what it was: nothing while it is not there.
-type Seen = (PathBuf, Option<[i64; 7]>);
+type Seen = (PathBuf, Option<file::Look>);
 
 impl ServerFiles {
     /// The configuration as it is now, and the files whose later changes count.
@@ -70,16 +69,8 @@ fn seen(environment: &Environment, limits: &Limits) -> Vec<Seen> {
         }
     }
     let with_look = |path: PathBuf| {
-        let look = look_of(&path);
+        let look = file::look(&path);
         (path, look)
     };
     paths.into_iter().map(with_look).collect()
-}
-
-fn look_of(path: &Path) -> Option<[i64; 7]> {
-    let metadata = path.metadata().ok()?;
-    let (mtime, ctime) =
-        ((metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()));
-    let [device, inode, bytes] = [metadata.dev(), metadata.ino(), metadata.size()].map(u64::cast_signed);
-    Some([device, inode, bytes, mtime.0, mtime.1, ctime.0, ctime.1])
 }

@@ -107,6 +107,11 @@ impl Ledger {
         self.plans.push(plan);
     }
 
+    /// What has been approved so far has to be asked for again.
+    pub fn forget_approvals(&mut self) {
+        self.plans.clear();
+    }
+
     /// Whether a call has been approved before; that uses up one call of the plan.
     pub fn take_approved(&mut self, called: &Called<'_>) -> bool {
         let Some(at) = self.plans.iter().position(|plan| plan.covers(called)) else { return false };

@@ -76,9 +76,12 @@ fn to_sandbox(frame: &Value) -> Vec<u8> {
             ToWorker::Run { run, worker, code, servers: servers.collect() }.to_line()
         }
         "result" => {
-            let result = match frame.get("fault") {
-                Some(fault) => CallResult::Fault(serde_json::from_value(fault.clone()).unwrap()),
-                None => CallResult::Value(to_raw_value(&frame["value"]).unwrap()),
+            let result = match (frame.get("fault"), frame.get("planned")) {
+                (Some(fault), _) => CallResult::Fault(serde_json::from_value(fault.clone()).unwrap()),
+                (None, Some(planned)) => {
+                    CallResult::Planned { server: text(&planned["server"]), tool: text(&planned["tool"]) }
+                }
+                (None, None) => CallResult::Value(to_raw_value(&frame["value"]).unwrap()),
             };
             ToWorker::Result { call: CallId(number("call")), result }.to_line()
         }
@@ -91,15 +94,21 @@ fn from_sandbox(frame: FromSandbox) -> (char, Value) {
     let raw = |raw: &RawValue| serde_json::from_str::<Value>(raw.get());
     match frame {
         FromSandbox::Supervisor(frame) => ('S', serde_json::to_value(frame).unwrap()),
-        FromSandbox::Worker(FromWorker::Call(CallFrame { run, call, server, tool, arguments })) => {
+        FromSandbox::Worker(FromWorker::Call(frame)) => {
+            let CallFrame { run, call, server, tool, arguments, dry_run, placeholders } = frame;
             let arguments = raw(&arguments).unwrap_or_else(|_| {
                 let mut parser = serde_json::Deserializer::from_str(arguments.get());
                 parser.disable_recursion_limit();
                 Value::deserialize(&mut parser).unwrap()
             });
-            let frame = json!({
+            let mut frame = json!({
                 "type": "call", "run": run, "call": call, "server": server, "tool": tool, "arguments": arguments,
             });
+            for (key, is_set) in [("dry_run", dry_run), ("placeholders", placeholders)] {
+                if is_set {
+                    frame[key] = json!(true);
+                }
+            }
             ('W', frame)
         }
         FromSandbox::Worker(FromWorker::Cancel { run, call }) => {

@@ -130,6 +130,12 @@ pub struct CallFrame {
     pub tool: String,
     /// A JSON object, not yet parsed.
     pub arguments: Box<RawValue>,
+    /// Whether it is only to be made when it only reads.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Whether its arguments hold results of calls that were not made.
+    #[serde(default)]
+    pub placeholders: bool,
 }
 
 /// The end of a run.

@@ -132,6 +132,13 @@ pub enum Result {
     Value(Box<RawValue>),
     /// Why there is none.
     Fault(ToolFault),
+    /// There is none, as the call was not made: a dry run has listed it.
+    Planned {
+        /// The server.
+        server: String,
+        /// The tool's own name.
+        tool: String,
+    },
 }
 
 /// A server as a run sees it.

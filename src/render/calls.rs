@@ -63,6 +63,13 @@ pub(super) fn calls_with_unknown_outcome(report: &RunReport) -> Option<String> {
     Some(format!("calls with unknown outcome (they may have taken effect): {}{more}", shown.join(", ")))
 }
 
+/// How many calls a dry run has left out.
+pub(super) fn calls_not_made(report: &RunReport) -> Option<String> {
+    let planned = &report.calls.planned;
+    let count = planned.calls.len() as u64 + planned.further;
+    (count > 0).then(|| format!("dry run, calls that were not made: {}", grouped(count)))
+}
+
 /// What is shown of a failed run's calls.
 struct Made<'a> {
     first: &'a [ToolCalls],

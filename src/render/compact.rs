@@ -2,7 +2,7 @@
 //!
 //! It never decides what a fact means; status and state come from the report.
 
-use super::calls::{calls_made, calls_with_unknown_outcome};
+use super::calls::{calls_made, calls_not_made, calls_with_unknown_outcome};
 use super::fitting::{fitted, hint};
 use super::output::{Written, cuts};
 use super::reply::Verdict;
@@ -31,6 +31,7 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
         .into_iter()
         .chain(calls_made(report))
         .chain(calls_with_unknown_outcome(report))
+        .chain(calls_not_made(report))
         .collect();
     let mut below: Vec<String> = Vec::new();
     match &report.outcome {

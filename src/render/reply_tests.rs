@@ -63,7 +63,7 @@ fn called(tools: &[(&str, ToolEffect, [u64; 4])]) -> Calls {
         effect: *effect,
         counts: CallCounts { answered: *answered, failed: *failed, refused: *refused, unknown: *unknown },
     });
-    Calls { of_tools: of_tools.collect(), others: CallCounts::default() }
+    Calls { of_tools: of_tools.collect(), ..Calls::default() }
 }
 
 fn raised() -> RunOutcome {

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::calls::{calls_with_unknown_outcome, insert_calls_made};
+use super::calls::{calls_not_made, calls_with_unknown_outcome, insert_calls_made};
 use super::compact::{change, error_line};
 use super::fitting::{fitted, hint};
 use super::output::Written;
@@ -138,6 +138,7 @@ fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize
     let is_told = report.state == StateNote::Kept;
     let mut notes: Vec<String> = change(report).into_iter().filter(|_| !is_told).collect();
     notes.extend(calls_with_unknown_outcome(report));
+    notes.extend(calls_not_made(report));
     notes.extend(report.notes.iter().cloned());
     insert_lines(&mut fields, "notes", within_room(&notes, room / 2));
     fields.into()

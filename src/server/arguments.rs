@@ -45,6 +45,7 @@ pub(super) fn run_request(
             Some(Value::Bool(reset)) => *reset,
             Some(other) => return Err(mistyped("reset", other, "true or false")),
         },
+        dry_run: false,
     })
 }
 
@@ -171,7 +172,8 @@ mod tests {
                 code: "1".into(),
                 servers: ServerScope::All,
                 timeout: Duration::from_secs(30),
-                reset: false
+                reset: false,
+                dry_run: false,
             }
         );
     }
@@ -185,7 +187,8 @@ mod tests {
                 code: "1".into(),
                 servers: ServerScope::Only(vec![ServerName::new("time").unwrap()]),
                 timeout: Duration::from_millis(500),
-                reset: true
+                reset: true,
+                dry_run: false,
             }
         );
     }

@@ -18,7 +18,7 @@ use super::outgoing::ResultLine;
 use super::queue::Taker;
 use super::sandbox::{Maker, Sandbox, SandboxSettings};
 use super::watchdog::Watchdog;
-use crate::broker::{Answer, Broker, Call, Human};
+use crate::broker::{Answer, Broker, Call, Human, Making};
 use crate::engine::EngineError;
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
@@ -320,6 +320,7 @@ impl Actor {
                         watchdog.set_running(false);
                     }
                     self.broker.tell_effects(&mut report.calls);
+                    report.calls.planned = self.broker.take_planned();
                     report.notes.extend(self.broker.run_notes());
                     if let Some(current) = self.current.take()
                         && current.reply.send((current.id, *report)).is_err()
@@ -376,9 +377,10 @@ impl Actor {
         let run = current.id;
         self.calls.spawn(async move {
             let counted_tool = tool;
-            let CallFrame { server, tool, arguments, .. } = frame;
+            let CallFrame { server, tool, arguments, dry_run, placeholders, .. } = frame;
+            let making = Making::of(dry_run, placeholders);
             let call_of_broker =
-                Call { run, scope: &scope, server, tool, arguments, deadline, human: &human };
+                Call { run, scope: &scope, server, tool, arguments, making, deadline, human: &human };
             let answer = whole(broker.answer(call_of_broker, &cancel)).await;
             let outcome = outcome(&answer);
             let line = result_line(call, answer, line_bytes_max);
@@ -460,6 +462,7 @@ fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
     match answer {
         Ok(Answer::Value(_)) => CallOutcome::Answered,
         Ok(Answer::ToolError(_)) => CallOutcome::Failed,
+        Ok(Answer::Planned { .. }) => CallOutcome::Refused,
         Err(fault) => match fault.code {
             FaultCode::Deadline | FaultCode::Cancelled | FaultCode::ServerFailed | FaultCode::Internal => {
                 CallOutcome::Unknown
@@ -473,6 +476,7 @@ fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
 fn result_line(call: CallId, answer: Result<Answer, ToolFault>, bytes_max: usize) -> Vec<u8> {
     let result = match answer {
         Ok(Answer::Value(value) | Answer::ToolError(value)) => CallResult::Value(value),
+        Ok(Answer::Planned { server, tool }) => CallResult::Planned { server, tool },
         Err(fault) => CallResult::Fault(fault),
     };
     let line = ToWorker::Result { call, result }.to_line();

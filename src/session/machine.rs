@@ -363,7 +363,7 @@ impl Machine {
         }
     }
 
-    fn call(&mut self, call: CallFrame) -> Vec<Effect> {
+    fn call(&mut self, mut call: CallFrame) -> Vec<Effect> {
         let Phase::Running { run, until } = &mut self.phase else {
             let fault =
                 ToolFault::new(FaultCode::NotRunning, "no run is under way, so no tool can be called");
@@ -375,6 +375,7 @@ impl Machine {
                 .hint("await or join what calls tools before the code ends");
             return vec![Effect::Refuse { call: call.call, fault }];
         }
+        call.dry_run |= run.request.dry_run;
         let server = call.server.as_deref().and_then(|name| ServerName::new(name).ok());
         let counted = server.map_or(Counted::Nowhere, |server| {
             run.calls.begin(server, text::bounded(&call.tool, TOOL_CHARS_MAX).into_owned())

@@ -65,7 +65,13 @@ impl Bench {
 
     fn ask(&mut self, reset: bool) {
         assert!(self.machine.takes_runs());
-        let request = RunRequest { code: "1".into(), servers: ServerScope::All, timeout: TIMEOUT, reset };
+        let request = RunRequest {
+            code: "1".into(),
+            servers: ServerScope::All,
+            timeout: TIMEOUT,
+            reset,
+            dry_run: false,
+        };
         let (id, effects) = self.machine.ask(request, vec![], self.now);
         self.asked = Some(id);
         self.take(effects);
@@ -119,6 +125,8 @@ impl Bench {
             server,
             tool,
             arguments,
+            dry_run: false,
+            placeholders: false,
         })));
     }
 
@@ -692,7 +700,8 @@ fn a_helper_that_ends_says_nothing_of_the_tool_that_was_called_after_it() {
     let mut begin = |server: Option<&str>| {
         let arguments = serde_json::value::RawValue::from_string("{}".into()).unwrap();
         let (server, tool) = (server.map(str::to_owned), "t".to_owned());
-        let call = CallFrame { run, call: CallId(1), server, tool, arguments };
+        let (dry_run, placeholders) = (false, false);
+        let call = CallFrame { run, call: CallId(1), server, tool, arguments, dry_run, placeholders };
         let effects = bench.machine.frame(FromSandbox::Worker(FromWorker::Call(call)), bench.now);
         let [Effect::StartCall { counted, .. }] = effects.as_slice() else { panic!("{effects:?}") };
         *counted

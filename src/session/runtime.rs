@@ -46,6 +46,8 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/output_record.py",
         "hotcell_sandbox/patience.py",
         "hotcell_sandbox/pictures.py",
+        "hotcell_sandbox/placeholder.py",
+        "hotcell_sandbox/plan.py",
         "hotcell_sandbox/posture.py",
         "hotcell_sandbox/processes.py",
         "hotcell_sandbox/proxies.py",

@@ -116,6 +116,10 @@ class Sandbox:
     def answer(self, call: Frame, value: object) -> None:
         self.tell({"type": "result", "call": call["call"], "value": value})
 
+    def plan(self, call: Frame) -> None:
+        planned = {"server": call["server"], "tool": call["tool"]}
+        self.tell({"type": "result", "call": call["call"], "planned": planned})
+
     def fail(self, call: Frame, code: str, message: str, hint: str | None = None) -> None:
         fault = {"code": code, "message": message, "hint": hint}
         self.tell({"type": "result", "call": call["call"], "fault": fault})
@@ -143,8 +147,8 @@ class Sandbox:
                 case {"type": "call"}:
                     if frame["server"] is None and on_call is None:
                         self.answer(frame, [])
-                    elif on_call is not None:
-                        self.answer(frame, on_call(frame))
+                    elif on_call is not None and (answer := on_call(frame)) is not ...:
+                        self.answer(frame, answer)
                 case {"type": "done", "run": done} if done == run:
                     return {**frame, **{name: data.decode(errors="replace") for name, data in written.items()}}
                 case {"type": "worker_exited"}:

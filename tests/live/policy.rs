@@ -16,6 +16,8 @@ on_every_engine!(
     a_policy_that_cannot_be_read_lets_nothing_pass,
     a_tool_that_its_server_has_changed_is_told_of_and_waits_for_trust_under_careful,
     every_call_and_run_is_written_down_and_shown_by_log,
+    a_dry_run_makes_only_calls_that_read_and_lists_the_others,
+    a_policy_that_is_edited_counts_from_the_next_run_on,
 );
 
 const POLICY: &str = ".config/hotcell/policy.toml";
@@ -264,4 +266,65 @@ fn a_tool_that_its_server_has_changed_is_told_of_and_waits_for_trust_under_caref
     let reply = bridge.run(echo);
     assert!(!reply.is_error && reply.text.contains("what it says of them now counts"), "{}", reply.text);
     assert_eq!(Bridge::start(&home).warm().ok(echo), "'x'");
+}
+
+fn a_dry_run_makes_only_calls_that_read_and_lists_the_others(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let policy =
+        "[[rule]]\ntool = \"fail\"\ndecision = \"deny\"\n[[rule]]\ntool = \"add\"\ndecision = \"ask\"\n";
+    let home = Home::on(engine).server("fixture", fixture.entry()).file(POLICY, policy);
+    let code = "peak = await mcp_fixture.peak()\nr = await mcp_fixture.echo(text='a')\nprint(r)\n\
+                await mcp_fixture.add(a=r['n'], b=1)";
+    let done = home.run(&["run", "--dry-run", "-c", code]);
+    let (out, err) = (done.stdout, done.stderr);
+    assert_eq!(out, "<result of fixture.echo>\n<result of fixture.add>\n", "{err}");
+    let listed = "hotcell: dry run, calls that were not made: 2\n  fixture.echo {\"text\":\"a\"}\n  \
+                  fixture.add {\"a\":\"<result of fixture.echo>['n']\",\"b\":1} (the user would be asked)\n";
+    assert!(err.contains(listed), "{err}");
+    assert_eq!(fixture.ledger(), ["call peak {}"]);
+    // What a call may not do it may not plan, and a wrong one is told of before.
+    let mut bridge = Bridge::start(&home).warm();
+    let code = "with runtime.plan() as plan:\n  r = await mcp_fixture.echo(text='b')\n  await mcp_fixture.fail(text=r)";
+    let reply = bridge.run(code);
+    assert!(reply.text.contains("fixture.fail was not called: rule 1"), "{}", reply.text);
+    assert!(reply.text.contains("dry run, calls that were not made: 1"), "{}", reply.text);
+    let wrong = bridge.run("with runtime.plan():\n  await runtime.call_tool('fixture', 'echo', {})");
+    assert!(wrong.text.contains("missing parameter 'text'"), "{}", wrong.text);
+    assert_eq!(fixture.ledger(), ["call peak {}"]);
+    // A forged frame gains nothing by the words of a plan.
+    let forged =
+        "from hotcell_sandbox.placeholder import Placeholder\nawait mcp_fixture.echo(text=Placeholder('x'))";
+    assert_eq!(bridge.ok(forged).lines().next(), Some("<result of fixture.echo>"));
+    assert_eq!(fixture.ledger(), ["call peak {}"]);
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='c')"), "'c'");
+}
+
+fn a_policy_that_is_edited_counts_from_the_next_run_on(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let file = home.path().join(POLICY);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let mut bridge = Bridge::start(&home).warm();
+    let denies = "[[rule]]\ntool = \"echo\"\ndecision = \"deny\"\n";
+    // Within a run nothing changes.
+    let waits = "import time\nfirst = mcp_fixture.echo.sync(text='a')\nprint('one', flush=True)\n\
+                 time.sleep(1)\nmcp_fixture.echo.sync(text='b')";
+    let run = bridge.send_run(json!({ "code": waits }));
+    while fixture.ledger().is_empty() {
+        std::thread::yield_now();
+    }
+    std::fs::write(&file, denies).unwrap();
+    assert!(bridge.reply(run).text.ends_with("'b'"));
+    let denied = bridge.run("await mcp_fixture.echo(text='c')");
+    assert!(denied.text.contains("fixture.echo was not called: rule 1"), "{}", denied.text);
+    assert!(denied.text.contains("the user has changed the policy"), "{}", denied.text);
+    std::fs::write(&file, "[[rule]]\ndecison = 1\n").unwrap();
+    let closed = bridge.run("await mcp_fixture.add(a=1, b=2)");
+    assert!(closed.text.contains("policy.toml:2:1: is no policy"), "{}", closed.text);
+    std::fs::remove_file(&file).unwrap();
+    assert!(bridge.ok("await mcp_fixture.echo(text='d')").starts_with("'d'"));
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='e')"), "'e'");
+    let calls: Vec<String> =
+        ["a", "b", "d", "e"].iter().map(|t| format!("call echo {{\"text\":\"{t}\"}}")).collect();
+    assert_eq!(fixture.ledger(), calls);
 }

@@ -1,0 +1,102 @@
+"""Plans: which frames they make, and what code gets in place of results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hotcell_sandbox.frames import Frame
+
+from sandbox import Sandbox
+
+
+def planning(sandbox: Sandbox, seen: list[Frame]) -> Callable[[Frame], object]:
+    """Answers as the bridge does: only `get` reads."""
+
+    def on_call(call: Frame) -> object:
+        seen.append(call)
+        if call.get("placeholders") or (call.get("dry_run") and call["tool"] != "get"):
+            sandbox.plan(call)
+            return ...
+        return {"content": [{"type": "text", "text": '{"n": 1}'}]}
+
+    return on_call
+
+
+def test_calls_of_a_block_are_listed_and_those_that_write_not_made(sandbox: Sandbox) -> None:
+    seen: list[Frame] = []
+    code = """
+with runtime.plan(dry_run=True) as plan:
+    found = await mcp_a.get(id=1)
+    made = mcp_a.create.sync(title=f"number {found['n']}")
+    await mcp_a.close(number=made["number"], why=made.get("why")[0])
+    for each in made["items"]:
+        await mcp_a.get(id=each.id)
+after = await mcp_a.create(title="real")
+plan
+"""
+    done = sandbox.run(code, ("a",), planning(sandbox, seen))
+    flags = [(call["tool"], call.get("dry_run", False), call.get("placeholders", False)) for call in seen]
+    assert flags == [
+        ("get", True, False),
+        ("create", True, False),
+        ("close", True, True),
+        ("get", True, True),
+        ("create", False, False),
+    ]
+    assert seen[2]["arguments"] == {
+        "number": "<result of a.create>['number']",
+        "why": "<result of a.create>.get(...)[0]",
+    }
+    assert done["value"].splitlines() == [
+        "dry run, 4 calls:",
+        "  made: a.get(id=1)",
+        "  not made: a.create(title='number 1')",
+        "  not made: a.close(number=<result of a.create>['number'], why=<result of a.create>.get(...)[0])",
+        "  not made: a.get(id=<result of a.create>['items'][each].id)",
+    ]
+
+
+def test_a_plan_without_dry_run_only_lists(sandbox: Sandbox) -> None:
+    seen: list[Frame] = []
+    code = "with runtime.plan(dry_run=False) as p:\n  await mcp_a.create(title='x')\np.calls[0].outcome, len(p.calls)"
+    assert sandbox.run(code, ("a",), planning(sandbox, seen))["value"] == "('made', 1)"
+    assert "dry_run" not in seen[0]
+
+
+def test_a_block_ends_with_its_run_and_holds_no_other(sandbox: Sandbox) -> None:
+    seen: list[Frame] = []
+    on_call = planning(sandbox, seen)
+    nested = sandbox.run("with runtime.plan():\n  with runtime.plan(): pass", ("a",), on_call)
+    assert "open already" in nested["error"]["message"]
+    sandbox.run("left_open = runtime.plan().__enter__()\nawait mcp_a.create()", ("a",), on_call)
+    sandbox.run("await mcp_a.create()", ("a",), on_call)
+    assert [call.get("dry_run", False) for call in seen] == [True, False]
+
+
+def test_long_plans_are_shown_within_bounds(sandbox: Sandbox) -> None:
+    code = "with runtime.plan() as plan:\n  for n in range(60): mcp_a.create.sync(text='x' * 1000)\nprint(plan)"
+    shown = sandbox.run(code, ("a",), planning(sandbox, []))["stdout"]
+    lines = shown.splitlines()
+    assert len(lines) == 52
+    assert lines[-1] == "  and 10 more, in .calls"
+    assert max(map(len, lines)) < 330
+
+
+def test_placeholders_are_values_of_nothing_but_code_can_go_on(sandbox: Sandbox) -> None:
+    code = """
+with runtime.plan():
+    made = await mcp_a.create()
+print(made, made.a.b['c'](1)[0], hasattr(made, '__len__'), sep='|')
+import json
+try:
+    json.dumps(made)
+except TypeError:
+    print("no JSON")
+await mcp_a.create(body=made)
+"""
+    seen: list[Frame] = []
+    done = sandbox.run(code, ("a",), planning(sandbox, seen))
+    assert done["stdout"] == "<result of a.create>|<result of a.create>.a.b['c'](...)[0]|False\nno JSON\n"
+    # Without a dry run too: what does not exist must not be sent as a text.
+    assert seen[1]["placeholders"]
+    assert "dry_run" not in seen[1]
