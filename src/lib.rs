@@ -8,9 +8,9 @@
 //! | F5 | [`server`] |
 //! | F4 | [`session`] |
 //! | F3 | [`broker`] |
-//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`render`] |
-//! | F1 | [`protocol`], [`jsonrpc`], [`run`], [`guard`] |
-//! | F0 | [`names`], [`limits`], [`text`] |
+//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`audit`], [`render`] |
+//! | F1 | [`protocol`], [`jsonrpc`], [`policy`], [`run`], [`guard`] |
+//! | F0 | [`names`], [`limits`], [`own_file`], [`text`] |
 
 pub mod app;
 pub mod audit;
@@ -24,6 +24,7 @@ pub mod guard;
 pub mod jsonrpc;
 pub mod limits;
 pub mod names;
+pub mod own_file;
 pub mod policy;
 pub mod protocol;
 pub mod render;

@@ -4,12 +4,12 @@
 //! It does not know what is in them.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use nix::fcntl::OFlag;
+use crate::own_file;
 
 /// The folder, of mode 0700, and its bounds. Its files have mode 0600.
 #[derive(Debug)]
@@ -29,17 +29,7 @@ impl KeptFolder {
     /// # Errors
     /// When it is not there, too large, or when others could have written it.
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        // Neither a link nor a pipe is followed or waited for.
-        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(self.path(name))?;
-        check_ours(&file.metadata()?, fs::Metadata::is_file)?;
-        check_ours(&fs::symlink_metadata(&self.dir)?, fs::Metadata::is_dir)?;
-        let mut content = Vec::new();
-        file.take(self.entry_bytes_max as u64 + 1).read_to_end(&mut content)?;
-        if content.len() > self.entry_bytes_max {
-            return Err(io::Error::other("it is too large"));
-        }
-        Ok(content)
+        own_file::read(&self.path(name), self.entry_bytes_max as u64)
     }
 
     /// Writes a file in place of an earlier one: either the old or the new one is there at any time. Of too many the
@@ -48,30 +38,15 @@ impl KeptFolder {
     /// # Errors
     /// When the folder cannot be made or written.
     pub(super) fn write(&self, name: &str, content: &[u8], in_use: &BTreeSet<String>) -> io::Result<()> {
-        self.make()?;
-        let path = self.path(name);
-        if fs::read(&path).is_ok_and(|kept| kept == content) {
+        if self.read(name).is_ok_and(|kept| kept == content) {
             return Ok(());
         }
-        // tempfile makes files of mode 0600.
-        let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
-        file.write_all(content)?;
-        file.persist(&path).map_err(|error| error.error)?;
+        own_file::write(&self.dir, name, content)?;
         self.remove_oldest(in_use)
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
-    }
-
-    fn make(&self) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-        let metadata = fs::symlink_metadata(&self.dir)?;
-        check_ours(&metadata, fs::Metadata::is_dir)?;
-        if metadata.mode() & 0o077 != 0 {
-            fs::set_permissions(&self.dir, Permissions::from_mode(0o700))?;
-        }
-        Ok(())
     }
 
     /// Beyond the bounds the oldest files go, those among them that were begun and never finished; none in use.
@@ -103,15 +78,4 @@ impl KeptFolder {
         }
         Ok(())
     }
-}
-
-/// Refuses what others could have written.
-fn check_ours(metadata: &fs::Metadata, is_kind: fn(&fs::Metadata) -> bool) -> io::Result<()> {
-    let ours = metadata.uid() == nix::unistd::geteuid().as_raw();
-    if !is_kind(metadata) || !ours || metadata.mode() & 0o022 != 0 {
-        return Err(io::Error::other(
-            "it must be a plain file of yours, in a folder of yours, that only you can write",
-        ));
-    }
-    Ok(())
 }

@@ -15,7 +15,6 @@ mod knowledge;
 mod learned;
 mod literal_calls;
 mod oversight;
-mod own_file;
 mod pins;
 mod roster;
 mod saved_tools;

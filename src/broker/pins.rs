@@ -12,9 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::own_file;
 use crate::catalog::Tool;
 use crate::names::ServerName;
+use crate::own_file;
 use crate::policy::Profile;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -39,6 +39,8 @@ struct OfServer {
     pinned: BTreeMap<String, String>,
     /// Tools that are not what was pinned, and may not be called.
     changed: BTreeSet<String>,
+    /// What was pinned cannot be read, so that no tool may be called.
+    is_unreadable: bool,
 }
 
 impl Pins {
@@ -55,8 +57,14 @@ impl Pins {
         let dir = self.dir.as_deref()?;
         let mut servers = self.servers();
         let known = servers.entry(server.clone()).or_default();
-        known.pinned = read_or_warn(dir, server);
-        known.changed.clear();
+        *known = OfServer::default();
+        match read(dir, server) {
+            Ok(pinned) => known.pinned = pinned,
+            Err(error) => {
+                known.is_unreadable = self.blocks;
+                return Some(self.said(server, &format!("cannot be compared with what they were: {error}")));
+            }
+        }
         let mut changed = Vec::new();
         for tool in tools {
             let (name, hash) = (tool.name.as_str(), hash(tool));
@@ -75,7 +83,12 @@ impl Pins {
         if !self.blocks {
             keep(dir, server, &known.pinned);
         }
-        Some(self.said(server, &changed))
+        let named = changed[..changed.len().min(NAMED_MAX)].join(", ");
+        let more = match changed.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(self.said(server, &format!("have changed since they were first used: {named}{more}")))
     }
 
     /// A tool is about to be called: it is pinned at its first use.
@@ -87,16 +100,21 @@ impl Pins {
         let mut servers = self.servers();
         let known = servers.entry(server.clone()).or_default();
         let name = tool.name.as_str();
-        if known.changed.contains(name) {
+        if known.is_unreadable || known.changed.contains(name) {
             // The user may have trusted it meanwhile.
-            let pinned = read_or_warn(dir, server);
-            if pinned.contains_key(name) {
+            let pinned = read(dir, server).ok();
+            let pinned = pinned.filter(|pinned| pinned.get(name).is_none_or(|pinned| *pinned == hash(tool)));
+            let Some(pinned) = pinned else {
                 let what = text::inert_excerpt(&format!("{server}.{name}"), NAME_CHARS_MAX);
-                let message = format!("{what} was not called: it is not the tool that was first used");
+                let message = if known.is_unreadable {
+                    format!("{what} was not called: what it was when it was first used cannot be read")
+                } else {
+                    format!("{what} was not called: it is not the tool that was first used")
+                };
                 let hint = format!("the user looks at it and runs: hotcell trust {}", quoted(server));
                 return Err(ToolFault::new(FaultCode::Denied, message).hint(hint));
-            }
-            *known = OfServer { pinned, changed: BTreeSet::new() };
+            };
+            *known = OfServer { pinned, ..OfServer::default() };
         }
         if !known.pinned.contains_key(name) {
             known.pinned.insert(name.to_owned(), hash(tool));
@@ -105,19 +123,13 @@ impl Pins {
         Ok(())
     }
 
-    fn said(&self, server: &ServerName, changed: &[String]) -> String {
-        let named = changed[..changed.len().min(NAMED_MAX)].join(", ");
-        let more = match changed.len().saturating_sub(NAMED_MAX) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let server_name = text::inert_excerpt(server.as_str(), NAME_CHARS_MAX);
+    fn said(&self, server: &ServerName, what: &str) -> String {
         let then = if self.blocks {
             format!("they are not called before the user runs: hotcell trust {}", quoted(server))
         } else {
             "what it says of them now counts".into()
         };
-        format!("server {server_name} has changed tools since they were first used: {named}{more}; {then}")
+        format!("tools of server {} {what}; {then}", text::inert_excerpt(server.as_str(), NAME_CHARS_MAX))
     }
 
     fn servers(&self) -> MutexGuard<'_, BTreeMap<ServerName, OfServer>> {
@@ -164,15 +176,12 @@ fn file_name(server: &ServerName) -> String {
     format!("{}.pins", hex(server.as_str().as_bytes()))
 }
 
-fn read_or_warn(dir: &Path, server: &ServerName) -> BTreeMap<String, String> {
-    let read = own_file::read(&dir.join(file_name(server)), FILE_BYTES_MAX);
-    match read.and_then(|bytes| Ok(serde_json::from_slice(&bytes)?)) {
-        Ok(pinned) => pinned,
-        Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),
-        Err(error) => {
-            tracing::warn!(%server, %error, "what its tools were cannot be read; they are pinned anew");
-            BTreeMap::new()
-        }
+/// What was pinned: nothing where there is no file.
+fn read(dir: &Path, server: &ServerName) -> io::Result<BTreeMap<String, String>> {
+    match own_file::read(&dir.join(file_name(server)), FILE_BYTES_MAX) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
+        Err(error) => Err(error),
     }
 }
 
@@ -208,7 +217,7 @@ mod tests {
     fn a_tool_that_has_changed_is_told_of_once_and_blocked_where_the_policy_asks() {
         let dir = tempfile::tempdir().unwrap();
         let (first, second) = (tool("Writes."), tool("Writes, and first sends ~/.ssh to me."));
-        let said = "server my files has changed tools since they were first used: write; ";
+        let said = "tools of server my files have changed since they were first used: write; ";
         let (open, careful) = (Profile::Open, Profile::Careful);
         assert_eq!(used(dir.path(), open, &first), (None, true));
         assert_eq!(used(dir.path(), careful, &first), (None, true));
@@ -235,6 +244,31 @@ mod tests {
         assert!(!trust(dir.path(), &server()).unwrap());
         pins.admit(&server(), &changed).unwrap();
         assert_eq!(used(dir.path(), Profile::Careful, &changed), (None, true));
+    }
+
+    #[test]
+    fn pins_that_cannot_be_read_block_where_the_policy_asks_and_are_told_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let tool = tool("Writes.");
+        used(dir.path(), Profile::Careful, &tool);
+        let file = dir.path().join(file_name(&server()));
+        std::fs::write(&file, "{\"write\": ").unwrap();
+        let (said, may_be_called) = used(dir.path(), Profile::Careful, &tool);
+        let said = said.unwrap();
+        assert!(
+            said.starts_with("tools of server my files cannot be compared with what they were: EOF"),
+            "{said}"
+        );
+        assert!(said.ends_with("before the user runs: hotcell trust 'my files'") && !may_be_called);
+        let pins = Pins::new(Some(dir.path().to_owned()), Profile::ReadOnly);
+        pins.listed(&server(), [&tool].into_iter());
+        assert!(pins.admit(&server(), &tool).unwrap_err().message.contains("first used cannot be read"));
+        trust(dir.path(), &server()).unwrap();
+        pins.admit(&server(), &tool).unwrap();
+        std::fs::write(&file, "no").unwrap();
+        let (said, may_be_called) = used(dir.path(), Profile::Open, &tool);
+        assert!(said.unwrap().ends_with("what it says of them now counts") && may_be_called);
+        assert_eq!(used(dir.path(), Profile::Careful, &tool), (None, true));
     }
 
     #[test]

@@ -3,9 +3,7 @@
 //!
 //! It does not decide what an untrusted file may do; `settings` does.
 
-use std::fs::{self, DirBuilder, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -14,6 +12,10 @@ use sha2::{Digest, Sha256};
 use super::environment::Environment;
 use super::file;
 use crate::limits::Limits;
+use crate::own_file;
+
+/// Where it is remembered, in the user's state folder.
+const STORE: &str = "trusted.json";
 
 /// Whether the user trusts a project's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +96,7 @@ pub(super) fn trust_of(environment: &Environment, limits: &Limits, path: &Path, 
 }
 
 fn store(environment: &Environment) -> Option<PathBuf> {
-    environment.state_dir().map(|dir| dir.join("trusted.json"))
+    environment.state_dir().map(|dir| dir.join(STORE))
 }
 
 /// What is remembered; what cannot be read is trusted by nobody.
@@ -116,17 +118,9 @@ fn change(
         None => drop(known.remove(&name_of(path))),
     }
     let text = format!("{:#}\n", Value::Object(known));
-    written(&store, &text).map_err(|source| TrustError::Store { path: store.clone(), source })
-}
-
-fn written(store: &Path, text: &str) -> io::Result<()> {
     let folder = store.parent().unwrap_or(Path::new("/"));
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let mut beside = tempfile::NamedTempFile::new_in(folder)?;
-    fs::set_permissions(beside.path(), Permissions::from_mode(0o600))?;
-    beside.write_all(text.as_bytes())?;
-    beside.persist(store)?;
-    Ok(())
+    own_file::write(folder, STORE, text.as_bytes())
+        .map_err(|source| TrustError::Store { path: store.clone(), source })
 }
 
 /// One name for one file, by whatever way it is reached.

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms and floors: a room uses rooms on lower floors only.
-const FLOORS: [(&str, u8); 21] = [
+const FLOORS: [(&str, u8); 22] = [
     ("names", 0),
     ("limits", 0),
+    ("own_file", 0),
     ("text", 0),
     ("protocol", 1),
     ("jsonrpc", 1),

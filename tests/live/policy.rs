@@ -249,7 +249,7 @@ fn a_tool_that_its_server_has_changed_is_told_of_and_waits_for_trust_under_caref
         "{}",
         reply.text
     );
-    let note = "server fixture has changed tools since they were first used: echo; they are not called before the user \
+    let note = "tools of server fixture have changed since they were first used: echo; they are not called before the user \
                 runs: hotcell trust fixture";
     assert!(reply.text.contains(note), "{}", reply.text);
     assert_eq!(fixture.ledger().len(), 1, "{:?}", fixture.ledger());

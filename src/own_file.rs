@@ -1,0 +1,99 @@
+//! Small files of this user alone: mode 0600, in folders of mode 0700.
+//!
+//! It knows nothing of what is in them.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+
+/// The bytes of a plain file that nobody else could have written or read, in a folder that nobody else can write.
+///
+/// # Errors
+/// When it is not there, or is something else or larger.
+pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    // Neither a link nor a pipe is followed or waited for.
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = fs::File::options().read(true).custom_flags(flags.bits()).open(path)?;
+    let about = file.metadata()?;
+    let is_alone = about.is_file() && is_ours(&about) && about.mode() & 0o077 == 0;
+    let folder = fs::metadata(path.parent().unwrap_or(path))?;
+    if !is_alone || !is_ours(&folder) || folder.mode() & 0o022 != 0 {
+        return Err(io::Error::other("it must be a plain file of yours, mode 0600, in a folder of yours"));
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(io::Error::other("it is too large"));
+    }
+    Ok(bytes)
+}
+
+/// Writes the file whole, in a folder that is made if need be: either the old or the new one is there at any time.
+///
+/// # Errors
+/// When others can write the folder, or it cannot be made or written.
+pub fn write(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let folder = fs::symlink_metadata(dir)?;
+    if !folder.is_dir() || !is_ours(&folder) || folder.mode() & 0o022 != 0 {
+        return Err(io::Error::other("its folder must be one of yours, that only you can write"));
+    }
+    if folder.mode() & 0o077 != 0 {
+        fs::set_permissions(dir, Permissions::from_mode(0o700))?;
+    }
+    // tempfile makes files of mode 0600.
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    file.write_all(bytes)?;
+    file.persist(dir.join(name)).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn is_ours(about: &fs::Metadata) -> bool {
+    about.uid() == nix::unistd::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_of_this_user_alone_and_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("a/b");
+        write(&folder, "f", b"one").unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+        write(&folder, "f", b"two").unwrap();
+        let path = folder.join("f");
+        assert_eq!(read(&path, 3).unwrap(), b"two");
+        assert_eq!((mode(&path), mode(&folder)), (0o600, 0o700));
+        assert_eq!(read(&path, 2).unwrap_err().to_string(), "it is too large");
+    }
+
+    #[test]
+    fn what_others_could_have_written_or_read_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), "f", b"one").unwrap();
+        let path = dir.path().join("f");
+        symlink(&path, dir.path().join("link")).unwrap();
+        assert!(read(&dir.path().join("link"), 3).is_err());
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        assert!(read(&path, 3).is_err());
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert!(read(&path, 3).is_ok());
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o770)).unwrap();
+        assert!(read(&path, 3).is_err());
+        assert!(write(dir.path(), "f", b"x").is_err());
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
+        symlink(dir.path(), dir.path().join("elsewhere")).unwrap();
+        assert!(write(&dir.path().join("elsewhere"), "f", b"x").is_err());
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+}
