@@ -22,6 +22,7 @@ use super::pins::Pins;
 use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
 use super::semantics::Semantics;
+use super::sending::Sending;
 use crate::audit::{Event, Log};
 use crate::catalog::{self, Answered, Catalog, Tool};
 use crate::limits::Limits;
@@ -50,6 +51,8 @@ pub struct Call<'a> {
     pub deadline: Instant,
     /// Who is asked where the policy says so.
     pub human: &'a Human,
+    /// Whether it is sent.
+    pub sending: &'a Sending,
 }
 
 /// When a call is made; one that is not made is listed.
@@ -366,7 +369,7 @@ impl Broker {
         record.server = server.as_str().to_owned();
         let arguments = arguments::object(&call.arguments, &self.limits)?;
         let connection = self.connected(&server, call.deadline, cancel).await;
-        let connection = connection.map_err(|error| self.fault(&server, &error))?;
+        let connection = connection.map_err(|error| self.not_connected(&server, &error))?;
         let catalog = self.catalog();
         let known = catalog.server(server.as_str()).ok_or_else(|| {
             ToolFault::new(FaultCode::Internal, format!("server '{server}' has left the catalog"))
@@ -402,6 +405,10 @@ impl Broker {
         self.note_undeclared(&server, tool, &arguments);
         let deadline = call.deadline + admitted.waited;
         let name = tool.name.as_str().to_owned();
+        if !call.sending.begin() {
+            let given_up = UpstreamError::Cancelled { server: server.clone() };
+            return Err(self.not_connected(&server, &given_up));
+        }
         let result = connection.call(name, arguments, deadline, cancel).await;
         result
             .inspect(|result| self.admission.answered(server.as_str(), result.get().len() as u64))
@@ -416,6 +423,18 @@ impl Broker {
             let is_secret = |text: &str| self.upstream.redacted(server, text.to_owned()) != text;
             self.learned.learn(&Answered { server, tool, result: result.get() }, &is_secret);
         }
+    }
+
+    /// The same of a server that could not be reached: whatever was to be sent was not.
+    pub(super) fn not_connected(&self, server: &ServerName, error: &UpstreamError) -> ToolFault {
+        let mut fault = self.fault(server, error);
+        if fault.code != FaultCode::ServerUnavailable {
+            fault.code = FaultCode::ServerNotStarted;
+        }
+        if matches!(error, UpstreamError::Deadline { .. }) {
+            fault.hint = "it had not started yet, and nothing was sent; give the run a larger timeout".into();
+        }
+        fault
     }
 
     /// A server's failure as the model reads it.

@@ -115,7 +115,7 @@ impl Broker {
     ) -> Result<(Catalog, String), ToolFault> {
         let server = self.admitted(server, call.scope)?;
         let connected = self.connected(&server, call.deadline, cancel).await;
-        connected.map_err(|error| self.fault(&server, &error))?;
+        connected.map_err(|error| self.not_connected(&server, &error))?;
         Ok((self.catalog(), server.as_str().to_owned()))
     }
 

@@ -20,6 +20,7 @@ mod roster;
 mod saved_tools;
 mod search;
 mod semantics;
+mod sending;
 mod vector_cache;
 
 pub use answer::{Answer, Broker, Call, Folders, Making};
@@ -27,3 +28,4 @@ pub use human::{Approval, Human, Question};
 pub use oversight::{LoggedArguments, Oversight};
 pub use pins::trust;
 pub use roster::Roster;
+pub use sending::Sending;

@@ -1,6 +1,5 @@
 //! The task that owns the session: it feeds the machine with events and carries out its effects.
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::asked::{Ask, Progress, RunAsked};
-use super::calls::Counted;
+use super::calls::{self, Counted};
+use super::in_flight::InFlight;
 use super::machine::{Effect, Machine};
 use super::outgoing::ResultLine;
 use super::queue::Taker;
@@ -74,7 +74,9 @@ pub(super) struct Actor {
     /// Whether a container may be left: then what marks this bridge as its owner stays.
     container_stays: bool,
     calls: JoinSet<CallEnded>,
-    in_flight: HashMap<CallId, CancellationToken>,
+    in_flight: InFlight,
+    /// Calls of the run that ended last which were never sent.
+    never_sent: Vec<Counted>,
     current: Option<Current>,
     /// How many of its calls wait for the human.
     waiting: Option<watch::Receiver<usize>>,
@@ -113,7 +115,8 @@ impl Actor {
             closings: JoinSet::new(),
             container_stays: false,
             calls: JoinSet::new(),
-            in_flight: HashMap::new(),
+            in_flight: InFlight::default(),
+            never_sent: Vec::new(),
             current: None,
             waiting: None,
             notices_given: false,
@@ -254,7 +257,7 @@ impl Actor {
         match ended {
             Ok(CallEnded { run, tool, call, counted, outcome }) => {
                 if let Some(current) = self.current.as_mut().filter(|current| current.id == run) {
-                    self.in_flight.remove(&call);
+                    self.in_flight.remove(call);
                     if let Some(tool) = tool {
                         current.calls_answered += 1;
                         current.tell_call(tool);
@@ -299,12 +302,12 @@ impl Actor {
                 Effect::StartCall { call, counted, deadline } => self.start_call(call, counted, deadline),
                 Effect::Refuse { call, fault } => self.refuse(call, fault),
                 Effect::CancelCall(call) => {
-                    if let Some(cancel) = self.in_flight.remove(&call) {
-                        cancel.cancel();
-                    }
+                    let never_sent = self.in_flight.cancel(call);
+                    self.count_never_sent(never_sent);
                 }
                 Effect::EndCalls => {
-                    self.in_flight.clear();
+                    let never_sent = self.in_flight.cancel_all();
+                    self.count_never_sent(never_sent);
                     if let Some(current) = &self.current {
                         current.calls.cancel();
                     }
@@ -320,6 +323,9 @@ impl Actor {
                         watchdog.set_running(false);
                     }
                     self.broker.tell_effects(&mut report.calls);
+                    for place in self.never_sent.drain(..) {
+                        calls::end(&mut report.calls, place, CallOutcome::Refused);
+                    }
                     report.calls.planned = self.broker.take_planned();
                     report.notes.extend(self.broker.run_notes());
                     if let Some(current) = self.current.take()
@@ -353,7 +359,7 @@ impl Actor {
     fn start_call(&mut self, frame: CallFrame, counted: Counted, deadline: Instant) {
         let (Some(sandbox), Some(current)) = (&self.sandbox, &mut self.current) else { return };
         let call = frame.call;
-        if self.in_flight.len() >= self.limits.calls_in_flight_max || self.in_flight.contains_key(&call) {
+        if self.in_flight.len() >= self.limits.calls_in_flight_max || self.in_flight.contains(call) {
             let fault =
                 ToolFault::new(FaultCode::Busy, "too many calls are under way, or two with one number");
             self.machine.call_ended(current.id, counted, CallOutcome::Refused);
@@ -368,7 +374,7 @@ impl Actor {
             current.tell_call(tool.clone());
         }
         let cancel = current.calls.child_token();
-        self.in_flight.insert(call, cancel.clone());
+        let sending = self.in_flight.insert(call, cancel.clone(), counted);
         let data = sandbox.data();
         let broker = Arc::clone(&self.broker);
         let line_bytes_max = self.limits.frame_to_sandbox_bytes_max;
@@ -379,8 +385,17 @@ impl Actor {
             let counted_tool = tool;
             let CallFrame { server, tool, arguments, dry_run, placeholders, .. } = frame;
             let making = Making::of(dry_run, placeholders);
-            let call_of_broker =
-                Call { run, scope: &scope, server, tool, arguments, making, deadline, human: &human };
+            let call_of_broker = Call {
+                run,
+                scope: &scope,
+                server,
+                tool,
+                arguments,
+                making,
+                deadline,
+                human: &human,
+                sending: &sending,
+            };
             let answer = whole(broker.answer(call_of_broker, &cancel)).await;
             let outcome = outcome(&answer);
             let line = result_line(call, answer, line_bytes_max);
@@ -392,8 +407,20 @@ impl Actor {
                     tracing::debug!("the sandbox went before the call's result");
                 },
             }
+            let counted = if sending.end() { counted } else { Counted::Nowhere };
             CallEnded { run, tool: counted_tool, call, counted, outcome }
         });
+    }
+
+    /// Calls that were given up before their servers had been told of them.
+    fn count_never_sent(&mut self, places: impl IntoIterator<Item = Counted>) {
+        let Some(run) = self.current.as_ref().map(|current| current.id) else { return };
+        for place in places {
+            // After the end of the run its report is what counts them.
+            if !self.machine.call_ended(run, place, CallOutcome::Refused) {
+                self.never_sent.push(place);
+            }
+        }
     }
 
     /// Answers a call with a fault, unless the queue is full: a sandbox that keeps to its window of calls does not fill

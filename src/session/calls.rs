@@ -42,7 +42,7 @@ impl CallLog {
             }
             None => Counted::Others,
         };
-        if let Some(counts) = self.counts(place) {
+        if let Some(counts) = counts(&mut self.calls, place) {
             counts.unknown += 1;
         }
         place
@@ -50,25 +50,30 @@ impl CallLog {
 
     /// A call that began has ended.
     pub(super) fn end(&mut self, place: Counted, outcome: CallOutcome) {
-        if let Some(counts) = self.counts(place)
-            && let Some(unknown) = counts.unknown.checked_sub(1)
-        {
-            counts.unknown = unknown;
-            *counts.of(outcome) += 1;
-        }
+        end(&mut self.calls, place, outcome);
     }
 
     /// What has been counted.
     pub(super) fn finish(self) -> Calls {
         self.calls
     }
+}
 
-    fn counts(&mut self, place: Counted) -> Option<&mut CallCounts> {
-        match place {
-            Counted::Tool(at) => self.calls.of_tools.get_mut(at).map(|tool| &mut tool.counts),
-            Counted::Others => Some(&mut self.calls.others),
-            Counted::Nowhere => None,
-        }
+/// One of the calls, which began, has ended.
+pub(super) fn end(calls: &mut Calls, place: Counted, outcome: CallOutcome) {
+    if let Some(counts) = counts(calls, place)
+        && let Some(unknown) = counts.unknown.checked_sub(1)
+    {
+        counts.unknown = unknown;
+        *counts.of(outcome) += 1;
+    }
+}
+
+fn counts(calls: &mut Calls, place: Counted) -> Option<&mut CallCounts> {
+    match place {
+        Counted::Tool(at) => calls.of_tools.get_mut(at).map(|tool| &mut tool.counts),
+        Counted::Others => Some(&mut calls.others),
+        Counted::Nowhere => None,
     }
 }
 

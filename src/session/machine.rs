@@ -321,15 +321,19 @@ impl Machine {
         self.note(format!("the sandbox sent {dropped}; it was dropped"));
     }
 
-    /// A call that was started has ended.
-    pub(super) fn call_ended(&mut self, run: RunId, counted: Counted, outcome: CallOutcome) {
+    /// A call that was started has ended. Whether its run is still one that counts it.
+    pub(super) fn call_ended(&mut self, run: RunId, counted: Counted, outcome: CallOutcome) -> bool {
         let of_phase = match &mut self.phase {
             // Its calls are being ended with the interpreter, and are told one by one.
             Phase::Recovering { run, .. } => Some(&mut **run),
             _ => self.phase.current(),
         };
-        if let Some(of_phase) = of_phase.filter(|current| current.id == run) {
-            of_phase.calls.end(counted, outcome);
+        match of_phase.filter(|current| current.id == run) {
+            Some(of_phase) => {
+                of_phase.calls.end(counted, outcome);
+                true
+            }
+            None => false,
         }
     }
 

@@ -7,6 +7,7 @@ mod asked;
 mod calls;
 mod ending;
 mod handle;
+mod in_flight;
 mod machine;
 mod notes;
 mod outgoing;

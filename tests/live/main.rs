@@ -34,3 +34,4 @@ mod search;
 mod secrets;
 mod server_faults;
 mod state;
+mod ten_servers;

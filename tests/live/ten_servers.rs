@@ -1,0 +1,150 @@
+//! Ten servers, most of them broken, each in its own way: those that work answer as if they were alone.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::on_every_engine;
+use crate::support::http_fixture::{HttpFixture, reply};
+use crate::support::{Bridge, Engine, Fixture, Home};
+
+on_every_engine!(
+    a_first_reply_waits_for_no_server_that_it_does_not_need,
+    calls_at_once_of_all_cost_those_that_work_nothing,
+    a_first_search_waits_for_no_server_that_does_not_answer,
+);
+
+/// What a broken server may cost beyond what the healthy ones take alone.
+const DELAY_MAX: Duration = Duration::from_millis(300);
+const HEALTHY: [&str; 3] = ["one", "two", "remote"];
+const BROKEN: [&str; 7] = ["missing", "crashing", "silent", "refusing", "locked", "stuck", "garbled"];
+
+/// Their entries, and what must live as long as they are used.
+struct Servers {
+    entries: Vec<(&'static str, Value)>,
+    _fixtures: Vec<Fixture>,
+    _remotes: Vec<HttpFixture>,
+}
+
+impl Servers {
+    fn new() -> Self {
+        let local = |flags: &[&str]| Fixture::new(flags);
+        let fixtures = vec![local(&[]), local(&[]), local(&["--crash-at-start"]), local(&["--never-answer"])];
+        let remotes = vec![
+            HttpFixture::usual(|request, stream| {
+                let result = json!({"content": [{"type": "text", "text": "far"}]});
+                if request.is("tools/call") {
+                    reply(stream, "200 OK", &[], &request.answer(result))
+                } else {
+                    reply(stream, "405 Method Not Allowed", &[], "")
+                }
+            }),
+            HttpFixture::start(|_, stream| reply(stream, "401 Unauthorized", &[], "{}")),
+            // It takes the request and never says a word.
+            HttpFixture::start(|_, _| {
+                loop {
+                    std::thread::park();
+                }
+            }),
+            HttpFixture::start(|_, stream| reply(stream, "200 OK", &[], "<html>not found</html>")),
+        ];
+        let far = |at: usize| json!({"url": remotes[at].url});
+        let entries = vec![
+            ("one", fixtures[0].entry()),
+            ("two", fixtures[1].entry()),
+            ("remote", far(0)),
+            ("missing", json!({"command": "/nowhere/at-all"})),
+            ("crashing", fixtures[2].entry()),
+            ("silent", fixtures[3].entry()),
+            ("refusing", json!({"url": "http://127.0.0.1:1/mcp"})),
+            ("locked", far(1)),
+            ("stuck", far(2)),
+            ("garbled", far(3)),
+        ];
+        Self { entries, _fixtures: fixtures, _remotes: remotes }
+    }
+
+    fn home(&self, engine: &Engine, names: &[&str]) -> Home {
+        let wanted = self.entries.iter().filter(|(name, _)| names.contains(name));
+        wanted.fold(Home::on(engine), |home, (name, entry)| home.server(name, entry.clone()))
+    }
+}
+
+/// The shortest time of three until the first reply of a warm bridge with these servers, and that reply.
+fn first_reply(engine: &Engine, servers: &Servers, names: &[&str], code: &str) -> (Duration, String) {
+    let once = || {
+        let mut bridge = Bridge::start(&servers.home(engine, names)).warm();
+        let began = Instant::now();
+        let reply = bridge.ok(code);
+        (began.elapsed(), reply)
+    };
+    (0..3).map(|_| once()).min().unwrap()
+}
+
+/// On a machine that is busy everything takes longer, also the start of those that fail.
+fn assert_undelayed(alone: Duration, among_ten: Duration) {
+    let delay_max = DELAY_MAX.max(alone * 2);
+    assert!(among_ten <= alone + delay_max, "alone {alone:?}, among ten {among_ten:?}");
+}
+
+fn all() -> Vec<&'static str> {
+    HEALTHY.into_iter().chain(BROKEN).collect()
+}
+
+fn a_first_reply_waits_for_no_server_that_it_does_not_need(engine: &Engine) {
+    let servers = Servers::new();
+    let code = "print(await mcp_one.echo(text='1'), await mcp_two.echo(text='2'), await mcp_remote.t())";
+    let (alone, reply) = first_reply(engine, &servers, &HEALTHY, code);
+    assert_eq!(reply, "1 2 far");
+    let (among_ten, reply) = first_reply(engine, &servers, &all(), code);
+    assert_eq!(reply, "1 2 far");
+    assert_undelayed(alone, among_ten);
+}
+
+fn calls_at_once_of_all_cost_those_that_work_nothing(engine: &Engine) {
+    let servers = Servers::new();
+    // Until all that work have answered; the others are given up then.
+    let code = "import asyncio\nasync def ask(name):\n  try:\n    \
+                return await runtime.call_tool(name, *(('t', {}) if name == 'remote' else ('echo', {'text': name})))\n  \
+                except runtime.MCPError as error:\n    return error.code\n\
+                tasks = {name: asyncio.create_task(ask(name)) for name in runtime.list_servers_sync()}\n\
+                await asyncio.wait([tasks[name] for name in ('one', 'two', 'remote')])\n\
+                answers = {name: task.result() for name, task in tasks.items() if task.done()}\n\
+                for task in tasks.values(): task.cancel()\n\
+                print(*(answers[name] for name in ('one', 'two', 'remote')))";
+    let (alone, reply) = first_reply(engine, &servers, &HEALTHY, code);
+    assert_eq!(reply, "one two far");
+    let (among_ten, reply) = first_reply(engine, &servers, &all(), code);
+    assert_eq!(reply, "one two far");
+    assert_undelayed(alone, among_ten);
+    // Each broken one says what is wrong with it, and costs the session nothing more.
+    let mut bridge = Bridge::start(&servers.home(engine, &all())).warm();
+    for (name, says) in [
+        ("missing", "/nowhere/at-all"),
+        ("crashing", "crash"),
+        ("refusing", "Connection refused"),
+        ("locked", "401"),
+        ("garbled", "garbled"),
+    ] {
+        let reply = bridge.run(&format!("await runtime.call_tool('{name}', 'echo', {{}})"));
+        assert!(reply.is_error && reply.text.contains(says), "{name}: {}", reply.text);
+    }
+    for name in ["silent", "stuck"] {
+        let reply = bridge.run_with(
+            json!({"code": format!("await runtime.call_tool('{name}', 'echo', {{}})"), "timeout": 1}),
+        );
+        assert!(reply.text.starts_with("status: timeout"), "{name}: {}", reply.text);
+    }
+    assert_eq!(bridge.ok("await mcp_one.echo(text='on')"), "'on'");
+}
+
+fn a_first_search_waits_for_no_server_that_does_not_answer(engine: &Engine) {
+    let servers = Servers::new();
+    let code =
+        "found = await runtime.search_tool_docs('echo text')\nsorted({hit['server'] for hit in found})";
+    let (alone, reply) = first_reply(engine, &servers, &HEALTHY, code);
+    assert!(reply.contains("'one'") && reply.contains("'two'"), "{reply}");
+    let (among_ten, reply) = first_reply(engine, &servers, &all(), code);
+    assert!(reply.contains("'one'") && reply.contains("'two'"), "{reply}");
+    assert_undelayed(alone, among_ten);
+}
