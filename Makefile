@@ -21,7 +21,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test probes ux-transcripts chaos soak fuzz bench search-bench tokens stubs-check image engines-up engines-down
+.PHONY: help demo test probes ux-transcripts interop chaos soak fuzz bench search-bench tokens stubs-check image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -58,6 +58,11 @@ ux-transcripts: ## replay situations as a model meets them, and compare each rep
 	scripts/setup.sh engines-up
 	cargo build --locked --bin hotcell --example fixture_server
 	cargo test --locked --test ux -- --nocapture
+
+interop: ## call real servers of others over every transport, and write the README's table of them
+	scripts/setup.sh engines-up
+	cargo build --locked --bin hotcell --example fixture_server
+	BLESS=1 cargo test --locked --test interop -- --nocapture
 
 bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; JSON in target/bench.json
 	scripts/setup.sh engines-up

