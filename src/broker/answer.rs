@@ -196,6 +196,12 @@ impl Broker {
     pub fn begin_run(&self) -> Option<String> {
         self.admission.begin_run();
         self.dry_run.begin_run();
+        // What has said that its tools are others is asked now, beside the run.
+        let stale = |(server, connection): (&ServerName, &Weak<Connection>)| {
+            connection.upgrade().is_some_and(|connection| connection.has_news()).then(|| server.clone())
+        };
+        let stale: Vec<ServerName> = self.connections().iter().filter_map(stale).collect();
+        self.indexing.refresh(&stale);
         let Change { servers, said } = self.roster.change()?;
         tracing::info!(servers = servers.len(), "the configured servers have changed");
         self.upstream.replace(self.roster.specs());
@@ -254,7 +260,9 @@ impl Broker {
 
     /// What the reader of the reply of the run that ends should know.
     pub fn run_notes(&self) -> Vec<String> {
-        self.admission.take_notes()
+        let mut notes = self.knowledge.take_news();
+        notes.extend(self.admission.take_notes());
+        notes
     }
 
     /// The calls that the run that ends has planned and not made.
@@ -314,7 +322,8 @@ impl Broker {
         match self.upstream.connect(server, deadline, cancel).await {
             Ok(connection) => {
                 let (key, listing) = (self.knowledge.key(server), connection.tools());
-                let is_new = self.connections().get(server).and_then(Weak::upgrade).is_none();
+                let before = self.connections().get(server).map(Weak::as_ptr);
+                let is_new = before != Some(Arc::as_ptr(&connection));
                 if let Some(key) = key {
                     let taken = self.knowledge.learn(server, &key, &listing);
                     if taken == Taken::New {

@@ -61,6 +61,15 @@ impl Indexing {
         }
     }
 
+    /// Asks servers again that were asked before. Must be called inside a tokio runtime.
+    pub(super) fn refresh(&self, servers: &[ServerName]) {
+        for server in servers {
+            if let Some(key) = self.knowledge.key(server) {
+                self.ask(server.clone(), key);
+            }
+        }
+    }
+
     /// Those of the servers that are being asked now.
     pub(super) fn under_way(&self, servers: &[ServerName]) -> Vec<ServerName> {
         let under_way = self.under_way.borrow();

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use serde_json::Value;
 
 use super::catalog_cache::{CacheKey, CatalogCache};
+use super::listing_news;
 use crate::catalog::{Catalog, Tool, Tools};
 use crate::limits::Limits;
 use crate::names::ServerName;
@@ -25,7 +26,12 @@ struct Known {
     listings: BTreeMap<ServerName, Arc<[Value]>>,
     /// The configurations of the catalog's servers.
     keys: BTreeMap<ServerName, CacheKey>,
+    /// Changes of lists that nobody has been told of.
+    news: Vec<String>,
 }
+
+/// Changes that are told of at once.
+const NEWS_MAX: usize = 10;
 
 /// Whether a listing that was taken in was news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,18 +49,26 @@ impl Knowledge {
         cache: Option<CatalogCache>,
         limits: Arc<Limits>,
     ) -> Self {
-        Self { known: RwLock::new(Known { catalog, listings: BTreeMap::new(), keys }), cache, limits }
+        let known = Known { catalog, listings: BTreeMap::new(), keys, news: Vec::new() };
+        Self { known: RwLock::new(known), cache, limits }
     }
 
     /// From now on these are the servers. What those that stay have listed is learned again from their connections or
     /// from the disk.
     pub(super) fn replace(&self, catalog: Catalog, keys: BTreeMap<ServerName, CacheKey>) {
-        *self.write() = Known { catalog, listings: BTreeMap::new(), keys };
+        let mut known = self.write();
+        let news = std::mem::take(&mut known.news);
+        *known = Known { catalog, listings: BTreeMap::new(), keys, news };
     }
 
     /// What is known now; a snapshot.
     pub(super) fn catalog(&self) -> Catalog {
         self.read().catalog.clone()
+    }
+
+    /// Which servers' tools have been found to be others than before, since this was last asked.
+    pub(super) fn take_news(&self) -> Vec<String> {
+        std::mem::take(&mut self.write().news)
     }
 
     /// How a server is configured now.
@@ -121,6 +135,14 @@ impl Knowledge {
         let mut known = self.write();
         if !is_news(&known) {
             return Taken::Nothing;
+        }
+        let is_old = !known.listings.contains_key(server);
+        if let Some(before) = known.catalog.server(server.as_str())
+            && let (Tools::Listed(before), Tools::Listed(after)) = (&before.tools, &tools)
+            && let Some(said) = listing_news::said(server, before, after, is_old)
+            && known.news.len() < NEWS_MAX
+        {
+            known.news.push(said);
         }
         known.catalog = known.catalog.with(BTreeMap::from([(server.clone(), tools)]));
         known.listings.insert(server.clone(), Arc::clone(listing));

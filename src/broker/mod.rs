@@ -13,6 +13,7 @@ mod indexing;
 mod kept_folder;
 mod knowledge;
 mod learned;
+mod listing_news;
 mod literal_calls;
 mod oversight;
 mod pins;

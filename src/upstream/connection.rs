@@ -98,6 +98,12 @@ impl Connection {
         !self.is_dead() && !self.tools_are_stale()
     }
 
+    /// Whether the server lives, and has said that its tools have changed since they were read.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        !self.is_dead() && self.tools_are_stale()
+    }
+
     pub(super) fn is_dead(&self) -> bool {
         self.peer.is_transport_closed()
     }

@@ -246,7 +246,14 @@ fn a_changed_list_of_tools_is_read_again(engine: &Engine) {
     let reply = bridge.run("await mcp_fixture.late()");
     assert!(reply.is_error && reply.text.contains("late"), "{}", reply.text);
     bridge.ok("await mcp_fixture.change_list()");
+    let told = "server fixture has changed its tools (added: late)";
+    assert_eq!(bridge.ok("await mcp_fixture.late()"), format!("'late was called'\nnote: {told}"));
     assert_eq!(bridge.ok("await mcp_fixture.late()"), "'late was called'");
+    // Without a call of it too: it is asked beside the next run, and that run's reply or the one after it says so.
+    let other = Fixture::new(&[]);
+    let mut bridge = self::bridge(engine, &other);
+    bridge.ok("await mcp_fixture.change_list()");
+    eventually("it is told of", PATIENCE, || bridge.ok("1").contains(told));
     assert_eq!(bridge.ok("'late' in [tool['name'] for tool in runtime.list_tools_sync('fixture')]"), "True");
 }
 
