@@ -34,10 +34,9 @@ pub(super) fn import(environment: &Environment, arguments: &cli::Import) -> Exit
         let (of_client, said) = read_client(client, files, &surroundings, &limits, &is_own);
         if !of_client.read.is_empty() {
             let (title, count) = (client.title, of_client.servers.len());
-            for path in &of_client.read {
-                println!("read {title}: {}", text::inert_line(&path.display().to_string()));
-            }
-            println!("     {title}: {count} {}", if count == 1 { "server" } else { "servers" });
+            let paths: Vec<String> = of_client.read.iter().map(|path| path.display().to_string()).collect();
+            let servers = if count == 1 { "server" } else { "servers" };
+            println!("{title}: {count} {servers} in {}", text::inert_line(&paths.join(" and ")));
         } else if !arguments.clients.is_empty() && said.is_empty() {
             println!("{}: nothing is there", client.title);
         }

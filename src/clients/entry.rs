@@ -7,13 +7,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
-use super::dialect::{Dialect, Http, Meaning, References};
-use super::references::{self, Context};
-use super::secrets;
+use super::dialect::{Dialect, Meaning, References};
+use super::entry_values::{Values, boolean, left_out, scalar, variable};
+use super::references::Context;
 use super::tree::{Node, Value};
-
-/// hotcell takes no longer one.
-const SECONDS_MAX: f64 = 3600.0;
 
 /// What an entry is translated with.
 pub(super) struct Surrounded<'s> {
@@ -86,10 +83,10 @@ fn own_variables(value: &Value, dialect: &Dialect) -> BTreeMap<String, String> {
     env.iter().filter_map(|member| Some((member.key.clone(), scalar(&member.value)?))).collect()
 }
 
-struct Translator<'t> {
-    surrounded: &'t Surrounded<'t>,
-    context: Context<'t>,
-    done: Translation,
+pub(super) struct Translator<'t> {
+    pub(super) surrounded: &'t Surrounded<'t>,
+    pub(super) context: Context<'t>,
+    pub(super) done: Translation,
 }
 
 impl Translator<'_> {
@@ -112,7 +109,7 @@ impl Translator<'_> {
                 let arguments = self.texts(key, value)?;
                 self.put("args", arguments);
             }
-            Meaning::Env => self.named("env", key, value, false)?,
+            Meaning::Env => self.named("env", key, value, Values::Texts)?,
             Meaning::EnvNames => self.env_names(key, value)?,
             Meaning::Cwd => {
                 let cwd = self.text(key, value)?;
@@ -123,8 +120,8 @@ impl Translator<'_> {
                 self.url(key, value)?;
                 self.put("type", "http");
             }
-            Meaning::Headers => self.named("headers", key, value, false)?,
-            Meaning::HeaderVariables => self.named("headers", key, value, true)?,
+            Meaning::Headers => self.named("headers", key, value, Values::Texts)?,
+            Meaning::HeaderVariables => self.named("headers", key, value, Values::Variables)?,
             Meaning::BearerVariable => {
                 let variable = variable(key, value)?;
                 self.done.needs.push((variable.clone(), "the bearer token".into()));
@@ -148,7 +145,7 @@ impl Translator<'_> {
             Meaning::Milliseconds => self.timeout(key, value, 1000.0)?,
             Meaning::Description => {
                 if let Some(text) = value.text().filter(|text| !text.trim().is_empty()) {
-                    self.put("description", text);
+                    self.put("description", text.trim());
                 }
             }
             Meaning::Foreign(_) => {}
@@ -156,203 +153,14 @@ impl Translator<'_> {
         Ok(())
     }
 
-    fn put(&mut self, key: &str, value: impl Into<Json>) {
-        self.done.entry.insert(key.to_owned(), value.into());
-    }
-
-    /// Puts pairs into a table of the entry, beside those that are there.
-    fn merge(&mut self, key: &str, pairs: impl IntoIterator<Item = (String, String)>) {
-        let table = self.done.entry.entry(key).or_insert_with(|| Json::Object(Map::new()));
-        if let Json::Object(table) = table {
-            table.extend(pairs.into_iter().map(|(name, value)| (name, Json::String(value))));
-        }
-    }
-
-    /// A string of the client's as hotcell writes it.
-    fn text(&mut self, key: &str, value: &Value) -> Result<String, LeftOut> {
-        let Some(text) = scalar(value) else {
-            return Err(left_out(value, key, format!("must be a string, not {}", value.kind())));
-        };
-        self.translated(&text).map_err(|message| left_out(value, key, message))
-    }
-
-    fn translated(&mut self, text: &str) -> Result<String, String> {
-        let translated = references::translate(text, &self.context)?;
-        self.done.needs.extend(translated.needs);
-        Ok(translated.text)
-    }
-
-    fn texts(&mut self, key: &str, value: &Value) -> Result<Vec<String>, LeftOut> {
-        let Node::List(items) = &value.node else {
-            return Err(left_out(value, key, format!("must be a list of strings, not {}", value.kind())));
-        };
-        // Goose replaces nothing in a command line.
-        let style = self.context.style;
-        if style == References::OwnVariables {
-            self.context.style = References::None;
-        }
-        let texts: Result<Vec<String>, LeftOut> = items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| self.text(&format!("{key}[{index}]"), item))
-            .collect();
-        self.context.style = style;
-        let texts = texts?;
-        for (index, text) in texts.iter().enumerate() {
-            let before = index.checked_sub(1).map(|before| texts[before].as_str());
-            if references::is_literal(text) && secrets::is_secret_argument(before, text) {
-                self.done.literal_secrets.push(format!("{key}[{index}]"));
+    /// What is for a command has no effect beside an address, but for variables that it was made of.
+    fn without_parts_of_commands(&mut self) {
+        for key in ["args", "env", "cwd"] {
+            let is_gone = self.done.entry.shift_remove(key).is_some();
+            if is_gone && self.context.style != References::OwnVariables {
+                self.done.notes.push((key.into(), "has no effect beside a url, and is left out".into()));
             }
         }
-        Ok(texts)
-    }
-
-    fn command(&mut self, key: &str, value: &Value) -> Result<(), LeftOut> {
-        match &value.node {
-            Node::List(_) => {
-                let mut words = self.texts(key, value)?.into_iter();
-                let Some(program) = words.next() else {
-                    return Err(left_out(value, key, "is empty".into()));
-                };
-                self.put("command", program);
-                self.put("args", words.collect::<Vec<_>>());
-            }
-            Node::Table(_) => {
-                for (inner, meaning) in
-                    [("path", Meaning::Command), ("args", Meaning::Args), ("env", Meaning::Env)]
-                {
-                    let Some(value) = value.get(inner).filter(|value| value.node != Node::Null) else {
-                        continue;
-                    };
-                    let key = format!("{key}.{inner}");
-                    match meaning {
-                        Meaning::Command => {
-                            let program = self.text(&key, value)?;
-                            self.put("command", program);
-                        }
-                        Meaning::Args => {
-                            let arguments = self.texts(&key, value)?;
-                            self.put("args", arguments);
-                        }
-                        _ => self.named("env", &key, value, false)?,
-                    }
-                }
-            }
-            _ => {
-                let program = self.text(key, value)?;
-                self.put("command", program);
-            }
-        }
-        Ok(())
-    }
-
-    fn url(&mut self, key: &str, value: &Value) -> Result<(), LeftOut> {
-        let url = self.text(key, value)?;
-        if references::is_literal(&url) && secrets::shown_url(&url) != url {
-            self.done.literal_secrets.push(key.to_owned());
-        }
-        self.put("url", url);
-        Ok(())
-    }
-
-    /// A table of strings; or of names of variables.
-    fn named(&mut self, into: &str, key: &str, value: &Value, are_variables: bool) -> Result<(), LeftOut> {
-        let Node::Table(members) = &value.node else {
-            return Err(left_out(value, key, format!("must be a table of strings, not {}", value.kind())));
-        };
-        let style = self.context.style;
-        if style == References::OwnVariables && into == "env" {
-            self.context.style = References::None;
-        }
-        for member in members {
-            let key = format!("{key}.{}", member.key);
-            if member.value.node == Node::Null {
-                self.done.notes.push((key, "is null, and left out".into()));
-                continue;
-            }
-            let text = if are_variables {
-                let variable = variable(&key, &member.value)?;
-                self.done.needs.push((variable.clone(), format!("the header {}", member.key)));
-                format!("${{{variable}}}")
-            } else {
-                self.text(&key, &member.value)?
-            };
-            if secrets::names_secret(&member.key) && references::is_literal(&text) && !text.is_empty() {
-                self.done.literal_secrets.push(key);
-            }
-            self.merge(into, [(member.key.clone(), text)]);
-        }
-        self.context.style = style;
-        Ok(())
-    }
-
-    /// Variables by their names: strings, or tables with a `name`.
-    fn env_names(&mut self, key: &str, value: &Value) -> Result<(), LeftOut> {
-        let Node::List(items) = &value.node else {
-            return Err(left_out(value, key, format!("must be a list of names, not {}", value.kind())));
-        };
-        for (index, item) in items.iter().enumerate() {
-            let named = item.get("name").unwrap_or(item);
-            let variable = variable(&format!("{key}[{index}]"), named)?;
-            let what_for = format!("what {} passes on under that name", self.surrounded.title);
-            self.done.needs.push((variable.clone(), what_for));
-            self.merge("env", [(variable.clone(), format!("${{{variable}}}"))]);
-        }
-        Ok(())
-    }
-
-    fn kind(&mut self, key: &str, value: &Value) -> Result<(), LeftOut> {
-        let Some(kind) = value.text() else {
-            return Err(left_out(value, key, format!("must be a string, not {}", value.kind())));
-        };
-        match kind {
-            "stdio" | "local" | "custom" | "remote" => {}
-            "sse" => self.put("type", "sse"),
-            "http" | "streamable-http" | "streamable_http" | "streamableHttp" => {
-                if self.surrounded.dialect.http == Http::Streamable {
-                    self.put("type", "http");
-                }
-            }
-            "builtin" | "platform" | "frontend" | "inline_python" | "extension" | "sdk" => {
-                let message = format!("is {kind:?}: a part of {} itself", self.surrounded.title);
-                return Err(left_out(value, key, message));
-            }
-            _ => {
-                return Err(left_out(value, key, "is a transport that hotcell does not speak".into()));
-            }
-        }
-        Ok(())
-    }
-
-    fn tools(&mut self, into: &str, key: &str, value: &Value) -> Result<(), LeftOut> {
-        let Node::List(items) = &value.node else {
-            return Err(left_out(value, key, format!("must be a list of names, not {}", value.kind())));
-        };
-        let mut names: Vec<String> = Vec::with_capacity(items.len());
-        for (index, item) in items.iter().enumerate() {
-            let Some(name) = item.text() else {
-                let key = format!("{key}[{index}]");
-                return Err(left_out(item, &key, format!("must be a string, not {}", item.kind())));
-            };
-            names.push(name.to_owned());
-        }
-        self.put(into, names);
-        Ok(())
-    }
-
-    fn timeout(&mut self, key: &str, value: &Value, per_second: f64) -> Result<(), LeftOut> {
-        let Node::Number(number) = &value.node else {
-            return Err(left_out(value, key, format!("must be a number, not {}", value.kind())));
-        };
-        let seconds = number.as_f64().unwrap_or(0.0) / per_second;
-        if seconds > 0.0 && seconds <= SECONDS_MAX {
-            let whole = seconds.ceil();
-            self.put("timeout", whole as u64);
-        } else {
-            let message = "is outside of what hotcell takes, above 0 s and up to an hour, and left out";
-            self.done.notes.push((key.to_owned(), message.into()));
-        }
-        Ok(())
     }
 
     /// What is left to be checked when all keys are known, and the keys in one order.
@@ -387,6 +195,9 @@ impl Translator<'_> {
                 _ => {}
             }
         }
+        if !is_local {
+            self.without_parts_of_commands();
+        }
         let order = [
             "type",
             "command",
@@ -416,33 +227,4 @@ fn relative(title: &str) -> String {
     format!(
         "is taken from the folder that {title} is started in, which hotcell does not know; make it absolute"
     )
-}
-
-fn variable(key: &str, value: &Value) -> Result<String, LeftOut> {
-    match value.text() {
-        Some(name) if references::is_variable(name) => Ok(name.to_owned()),
-        // A token by mistake is not repeated.
-        _ => Err(left_out(value, key, "must be the name of a variable".into())),
-    }
-}
-
-fn boolean(key: &str, value: &Value) -> Result<bool, LeftOut> {
-    match value.node {
-        Node::Bool(value) => Ok(value),
-        _ => Err(left_out(value, key, format!("must be true or false, not {}", value.kind()))),
-    }
-}
-
-/// A string, or a number or boolean as clients hand it to a process.
-fn scalar(value: &Value) -> Option<String> {
-    match &value.node {
-        Node::Text(text) => Some(text.clone()),
-        Node::Number(number) => Some(number.to_string()),
-        Node::Bool(value) => Some(value.to_string()),
-        _ => None,
-    }
-}
-
-fn left_out(value: &Value, key: &str, message: String) -> LeftOut {
-    LeftOut { at: value.range.start, key: key.to_owned(), message }
 }

@@ -28,7 +28,8 @@ const OPTIONS: ParseOptions = ParseOptions {
 pub(super) fn read(text: &str, depth_max: usize) -> Result<Value, Defect> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS).map_err(|error| {
         let message = lowercase(&error.kind().to_string());
-        Defect { at: error.range().start, message, hint: hint(&text[error.range().start..]) }
+        let hint = hint(&text[error.range().start..], &message);
+        Defect { at: error.range().start, message, hint }
     })?;
     match parsed.value {
         Some(value) => value_of(value, depth_max, depth_max),
@@ -110,7 +111,10 @@ fn input(value: &serde_json::Value) -> CstInputValue {
     }
 }
 
-fn hint(rest: &str) -> &'static str {
+fn hint(rest: &str, message: &str) -> &'static str {
+    if message.starts_with("unterminated") {
+        return "the file may have been cut off";
+    }
     match rest.trim_start().chars().next() {
         None => "the file may have been cut off",
         Some('\'') => "use \"double quotes\"",

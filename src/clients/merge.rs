@@ -100,6 +100,11 @@ pub fn merge(found: Vec<Found>, folder: &Path, uid: u32, limits: &Limits) -> (Ve
                 servers.insert(name, entry);
             }
         }
+        if !target.kept.is_empty() {
+            let names: Vec<&str> = target.kept.keys().map(String::as_str).collect();
+            let message = format!("keeps what {} does not have: {}", found.client.title, names.join(", "));
+            remarks.push(Remark::new(Weight::Note, &target.path, message));
+        }
         servers.extend(target.kept.iter().map(|(name, entry)| (name.clone(), entry.clone())));
         changes.extend(change(target, servers));
     }

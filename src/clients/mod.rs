@@ -6,6 +6,7 @@ mod backup;
 mod dialect;
 mod diff;
 mod entry;
+mod entry_values;
 mod error;
 mod file;
 mod format;

@@ -18,8 +18,10 @@ pub(super) fn names_secret(name: &str) -> bool {
 
 /// Whether an argument holds a secret itself: behind such an option, or by its looks.
 pub(super) fn is_secret_argument(before: Option<&str>, argument: &str) -> bool {
-    let is_value = before.is_some_and(|before| is_secret_option(before) && !before.contains('='));
-    (is_value && !argument.starts_with('-')) || shown_argument(argument) != argument
+    let is_option =
+        |before: &str| before.starts_with('-') && !before.contains('=') && is_secret_option(before);
+    let is_value = before.is_some_and(is_option) && !argument.starts_with('-');
+    is_value || shown_argument(argument) != argument
 }
 
 /// A file of servers as it may be shown, beside what it was before.
@@ -172,7 +174,7 @@ mod tests {
         let entry = json!({"mcpServers": {
             "a": {
                 "command": "npx",
-                "args": ["-y", "@scope/server@1.2.3", "--api-key", "hunter2", "--token=hunter2", "--verbose",
+                "args": ["-e", "API_TOKEN", "image/server", "@scope/server@1.2.3", "--api-key", "hunter2", "--token=hunter2", "--verbose",
                     "Authorization: Bearer hunter2", "postgres://ada:hunter2@db/x", "sk-hunter2hunter2hunter2"],
                 "env": {"REGION": "hunter2"},
                 "oauth": {"clientSecret": "hunter2"}
@@ -184,7 +186,9 @@ mod tests {
         assert_eq!(
             shown["mcpServers"]["a"]["args"],
             json!([
-                "-y",
+                "-e",
+                "API_TOKEN",
+                "image/server",
                 "@scope/server@1.2.3",
                 "--api-key",
                 "…",
