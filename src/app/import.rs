@@ -23,7 +23,9 @@ pub(super) fn import(environment: &Environment, arguments: &cli::Import) -> Exit
     let Some(surroundings) = surroundings(environment) else {
         return refused("no home folder is known, so there is nowhere to look");
     };
-    let (chosen, files) = match chosen(arguments) {
+    // A file of a project tells by its whole path whose it is.
+    let given = arguments.file.as_ref().map(|path| environment.cwd.clone().unwrap_or_default().join(path));
+    let (chosen, files) = match chosen(arguments, given.as_deref()) {
         Ok(chosen) => chosen,
         Err(refusal) => return usage(&refusal),
     };
@@ -100,9 +102,12 @@ fn usage(reason: &str) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-fn chosen(arguments: &cli::Import) -> Result<(Vec<&'static Client>, Files<'_>), String> {
+fn chosen<'f>(
+    arguments: &cli::Import,
+    given: Option<&'f Path>,
+) -> Result<(Vec<&'static Client>, Files<'f>), String> {
     let named: Vec<&'static Client> = arguments.clients.iter().filter_map(|name| client(name)).collect();
-    match (&arguments.file, &named[..]) {
+    match (given, &named[..]) {
         (Some(path), [one]) => Ok((vec![one], Files::One(path))),
         (Some(path), []) if !path.exists() => Err(format!("there is no file {}", path.display())),
         (Some(path), []) => match client_of_file(path) {

@@ -64,6 +64,21 @@ pub(super) enum References {
     OwnVariables,
 }
 
+impl References {
+    /// How a user keeps a secret out of the client's file.
+    pub(super) fn advice(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Shell | Self::Dollar => "the client takes ${VAR} there too, which is copied as a reference",
+            Self::Editor | Self::EnvAndFile => {
+                "the client takes ${env:VAR} there too, which is copied as a reference"
+            }
+            Self::Braces => "the client takes {env:VAR} there too, which is copied as a reference",
+            Self::OwnVariables => "the client takes names of variables as env_keys, which are copied as such",
+        }
+    }
+}
+
 /// What a client speaks where the type is `http`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Http {

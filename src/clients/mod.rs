@@ -10,7 +10,11 @@ mod entry_values;
 mod error;
 mod file;
 mod format;
+#[cfg(test)]
+mod format_tests;
 mod install;
+#[cfg(test)]
+mod install_tests;
 mod json_text;
 mod masked;
 mod merge;

@@ -79,20 +79,21 @@ impl Client {
         self.written_file(surroundings, Scope::User).map(|file| file.path)
     }
 
-    /// A file that the user names, if it is called as one of the client's is.
-    pub(super) fn file_called(&'static self, path: &Path) -> Option<ClientFile> {
-        let is_called = |place: &&'static Place| path.ends_with(place.path);
-        // One that is in the project's place as well as in the user's is taken as the user's.
-        let place = self.places.iter().find(is_called)?;
-        Some(self.file_as(path, place))
+    /// Whether one of its files is called like this.
+    pub(super) fn has_file_called(&'static self, path: &Path) -> bool {
+        self.places.iter().any(|place| path.ends_with(place.path))
     }
 
-    /// A file that the user names and says to be the client's.
-    pub(super) fn file_given(&'static self, path: &Path) -> ClientFile {
-        self.file_called(path).unwrap_or_else(|| self.file_as(path, &self.places[0]))
-    }
-
-    fn file_as(&'static self, path: &Path, place: &'static Place) -> ClientFile {
+    /// A file that the user names and says to be the client's: one of its own, by its name, or like the first.
+    pub(super) fn file_given(&'static self, path: &Path, surroundings: &Surroundings) -> ClientFile {
+        let mut of_user = self.files(surroundings, Scope::User);
+        of_user.retain(|file| file.path == path);
+        if let Some(file) = of_user.pop() {
+            return file;
+        }
+        let mut called = self.places.iter().filter(|place| path.ends_with(place.path));
+        let of_project = called.clone().find(|place| place.base == Base::Project);
+        let place = of_project.or_else(|| called.next()).unwrap_or(&self.places[0]);
         let depth = Path::new(place.path).components().count();
         let project = path.ancestors().nth(depth).filter(|_| place.base == Base::Project);
         ClientFile { path: path.to_owned(), place, project: project.map(Path::to_owned) }

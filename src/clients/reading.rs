@@ -65,10 +65,14 @@ pub fn read_client(
         Files::OfUser => client.files(surroundings, Scope::User),
         Files::WithProject => {
             let mut files = client.files(surroundings, Scope::User);
-            files.extend(client.files(surroundings, Scope::Project));
+            let of_project = client.files(surroundings, Scope::Project);
+            // In the home folder they may be the same.
+            let is_new = |file: &ClientFile| files.iter().all(|other| other.path != file.path);
+            let of_project: Vec<ClientFile> = of_project.into_iter().filter(is_new).collect();
+            files.extend(of_project);
             files
         }
-        Files::One(path) => vec![client.file_given(path)],
+        Files::One(path) => vec![client.file_given(path, surroundings)],
     };
     let mut found = Found { client, servers: Vec::new(), read: Vec::new() };
     let mut remarks = Vec::new();
@@ -95,16 +99,16 @@ pub fn servers_of_client_file(
     limits: &Limits,
 ) -> (Vec<FoundServer>, Vec<Remark>) {
     let (mut servers, mut remarks) = (Vec::new(), Vec::new());
-    let file = client.file_given(path);
+    let file = client.file_given(path, surroundings);
     let reading = Reading { client, file: &file, text, surroundings, is_own: &|_, _| false };
     reading.read(limits, &mut servers, &mut remarks);
     (servers, remarks)
 }
 
-/// Whose client a file is by its name, and the project's folder if it is one's.
+/// Whose file it is by its name.
 #[must_use]
 pub fn client_of_file(path: &Path) -> Option<&'static Client> {
-    super::table::clients().iter().find(|client| client.file_called(path).is_some())
+    super::table::clients().iter().find(|client| client.has_file_called(path))
 }
 
 /// Those files of the working folder's project that are there and were not asked for.
@@ -301,8 +305,8 @@ impl Reading<'_> {
         if !translation.literal_secrets.is_empty() {
             let keys = translation.literal_secrets.join(", ");
             let message = format!("has what look like secrets, which are copied as they are: {keys}");
-            let hint = "write ${VAR} there instead, and they stay out of the file";
-            remarks.push(remark(Weight::Note, message).hint(hint));
+            let advice = self.client.dialect.references.advice();
+            remarks.push(remark(Weight::Note, message).hint(advice));
         }
         let has_marks = |text: &str| is_literal(text) && text.contains("$${");
         if any_text(&Json::Object(translation.entry.clone()), &has_marks) {

@@ -188,7 +188,12 @@ fn a_broken_file_costs_no_other_client_and_is_never_written() {
     let output = home.run(&["import", "--yes"]);
     let said = said(&home, &output);
     assert_eq!(output.code, Some(1), "{said}");
-    assert!(said.contains("error: ~/.cursor/mcp.json:1:16: unterminated object; the file may"), "{said}");
+    assert!(
+        said.contains(
+            "error: ~/.cursor/mcp.json:1:22: expected value after colon in object property; the file may"
+        ),
+        "{said}"
+    );
     assert!(said.contains("error: ~/MCPs/zed.json:1:17: "), "{said}");
     let read = |name: &str| fs::read_to_string(home.path().join("MCPs").join(name)).unwrap();
     assert_eq!(read("zed.json"), "{\"mcpServers\": {,}}");
@@ -273,11 +278,26 @@ fn on_a_terminal_the_answer_decides() {
 }
 
 #[test]
+fn a_named_file_is_read_as_what_its_place_says() {
+    let home = Home::new().file(
+        "p/.cursor/mcp.json",
+        "{\"mcpServers\": {\"a\": {\"command\": \"a\", \"args\": [\"${workspaceFolder}/x\"]}}}",
+    );
+    let output = home.run(&["import", "--file", "p/.cursor/mcp.json", "--yes"]);
+    assert_eq!(output.code, Some(0), "{}", said(&home, &output));
+    let written = fs::read_to_string(home.path().join("MCPs/cursor.json")).unwrap();
+    let written: Value = serde_json::from_str(&written).unwrap();
+    let project = home.path().join("p").to_str().unwrap().to_owned();
+    let expected = json!({"command": "a", "args": [format!("{project}/x")], "cwd": project});
+    assert_eq!(written["mcpServers"]["a"], expected);
+}
+
+#[test]
 fn a_file_that_is_none_is_refused_and_an_unknown_one_needs_its_client() {
     let home = Home::new().file("some.json", "{}");
     let cases: [(&[&str], &str); 3] = [
         (&["import", "--file", "some.json"], "hotcell: --file: the name does not tell whose file it is"),
-        (&["import", "--file", "gone.json"], "hotcell: there is no file gone.json"),
+        (&["import", "--file", "gone.json"], "hotcell: there is no file /"),
         (
             &["import", "--file", "some.json", "--client", "zed", "--client", "cursor"],
             "hotcell: --file is one",
@@ -290,7 +310,7 @@ fn a_file_that_is_none_is_refused_and_an_unknown_one_needs_its_client() {
     }
     nix::unistd::mkfifo(&home.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     let output = home.run(&["import", "--client", "zed", "--file", "pipe"]);
-    assert!(output.stdout.contains("error: pipe: is no ordinary file"), "{}", output.stdout);
+    assert!(output.stdout.contains("/pipe: is no ordinary file"), "{}", output.stdout);
     let home = home.file(".cursor/mcp.json", "{\"mcpServers\": {}}");
     fs::set_permissions(home.path().join(".cursor/mcp.json"), fs::Permissions::from_mode(0o666)).unwrap();
     let output = home.run(&["import"]);

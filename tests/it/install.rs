@@ -49,8 +49,8 @@ fn home_file(home: &Home, path: &str, content: &str) {
 fn home() -> Home {
     let home = home_with_clients();
     let path = ".config/Claude/claude_desktop_config.json";
-    let content = read(&home, path).replace("\"hotcell\": { \"command\": \"/usr/local/bin/hotcell\" }", "");
-    let content = content.replace("\"args\": [\"${HOME}\"] },", "\"args\": [\"${HOME}\"] }");
+    let own = ",\n    \"hotcell\": { \"command\": \"/usr/local/bin/hotcell\" }";
+    let content = read(&home, path).replace(own, "");
     home.file(path, &content)
 }
 
