@@ -33,8 +33,10 @@ pub(super) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
     let longest_reply = config.timeout_max + limits.approval + limits.sandbox_start;
     let starting = Starting { program, longest_reply, start: limits.sandbox_start };
     let replacing = if arguments.force { Replacing::Allowed } else { Replacing::Refused };
-    let named = Named { clients: &arguments.clients, name: &arguments.name, project: arguments.project };
-    named.each(&config, &surroundings, &limits, arguments.dry_run, |registration, workshop| {
+    let scope = if arguments.project { Scope::Project } else { Scope::User };
+    let named =
+        Named { clients: &arguments.clients, name: &arguments.name, scope, is_dry_run: arguments.dry_run };
+    named.each(&config, &surroundings, &limits, |registration, workshop| {
         if registration.scope == Scope::User && !registration.client.is_there(workshop.surroundings) {
             println!("{} was not found here; its file is made all the same", registration.client.title);
         }
@@ -60,8 +62,10 @@ pub(super) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -
     let config = Config::load(environment);
     let limits = Limits::default();
     let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
-    let named = Named { clients: &arguments.clients, name: &arguments.name, project: arguments.project };
-    named.each(&config, &surroundings, &limits, arguments.dry_run, |registration, workshop| {
+    let scope = if arguments.project { Scope::Project } else { Scope::User };
+    let named =
+        Named { clients: &arguments.clients, name: &arguments.name, scope, is_dry_run: arguments.dry_run };
+    named.each(&config, &surroundings, &limits, |registration, workshop| {
         Ok(match clients::uninstall(registration, &is_own, workshop)? {
             Plan::Nothing(path) => (None, format!("{} is not in {}", registration.name, shown(&path))),
             Plan::Edit(edit) => {
@@ -80,7 +84,8 @@ pub(super) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -
 struct Named<'n> {
     clients: &'n [String],
     name: &'n str,
-    project: bool,
+    scope: Scope,
+    is_dry_run: bool,
 }
 
 type Planned = Result<(Option<Edit>, String), InstallError>;
@@ -92,7 +97,6 @@ impl Named<'_> {
         config: &Config,
         surroundings: &Surroundings,
         limits: &Limits,
-        is_dry_run: bool,
         plan: impl Fn(&Registration<'_>, &Workshop<'_>) -> Planned,
     ) -> ExitCode {
         if let Err(error) = ServerName::new(self.name) {
@@ -103,11 +107,10 @@ impl Named<'_> {
             return refused("no home folder is known, so there is no place for the backup");
         };
         let workshop = Workshop { surroundings, state, limits };
-        let scope = if self.project { Scope::Project } else { Scope::User };
         let mut code = ExitCode::SUCCESS;
         for client in self.clients.iter().filter_map(|name| client(name)) {
-            let registration = Registration { client, name: self.name, scope };
-            if let Err(error) = one(&registration, &workshop, is_dry_run, &plan) {
+            let registration = Registration { client, name: self.name, scope: self.scope };
+            if let Err(error) = one(&registration, &workshop, self.is_dry_run, &plan) {
                 eprintln!("hotcell: {}", text::inert(&error.to_string()));
                 code = ExitCode::FAILURE;
             }

@@ -67,7 +67,12 @@ fn the_seeds_themselves_are_read_and_edited() {
         check(format, text, path);
         let edited = format.put(text, (path, "new"), &json!({"command": "x"}), &limits).unwrap();
         let back = format.take_out(&edited, (path, "new"), &limits).unwrap();
-        assert_eq!(back, text, "{format:?}");
+        // A table on one line of JSON is given more lines, and nothing else.
+        let words = |text: &str| text.split_whitespace().collect::<String>();
+        assert_eq!(words(&back), words(text), "{format:?}");
+        if format != Format::Json {
+            assert_eq!(back, text, "{format:?}");
+        }
     }
 }
 
@@ -77,19 +82,24 @@ fn no_value_but_one_s_own_is_shown_in_a_masked_file() {
     for (format, text, path) in [
         (
             Format::Json,
-            "{\"k\": \"hunter2\", \"s\": {\"own\": {\"a\": \"shown\"}, \"b\": [\"hunter2\", 4711]}}",
+            "// hunter2\n{\"k\": \"hunter2\", /* hunter2\n */ \"a//b\": 1, \"s\": {\"own\": {\"a\": \"shown\"}, \"b\": [\"hunter2\", 4711]}}",
             "s",
         ),
-        (Format::Toml, "k = 'hunter2'\n[s]\nb = [\"hunter2\", 4711]\n[s.own]\na = \"shown\"\n", "s"),
+        (
+            Format::Toml,
+            "k = 'hunter2' # hunter2\n[s]\nb = [\"hunter2\", 4711]\n[s.own]\na = \"shown\"\n",
+            "s",
+        ),
         (
             Format::Yaml,
-            "k: hunter2\ns:\n  own: {a: shown}\n  b:\n  - |\n    hunter2\n    hunter2\n  - 4711\n",
+            "k: hunter2 # hunter2\ns:\n  own: {a: shown}\n  b:\n  - |\n    hunter2\n    hunter2\n  - 4711\n",
             "s",
         ),
     ] {
         let shown = masked(format, text, Some((&[path], "own")), &limits);
         assert!(shown.contains("shown") && !shown.contains("hunter2") && !shown.contains("4711"), "{shown}");
         assert_eq!(shown.lines().count(), text.lines().count(), "{shown}");
+        assert_eq!(shown.contains("\"a//b\": "), format == Format::Json, "{shown}");
     }
 }
 

@@ -163,7 +163,7 @@ pub fn install(
         true => Keeps::Former,
         false => Keeps::Before,
     };
-    Ok(Plan::Edit(seen.edit(registration, Some(after), keeps, backup, there.is_some(), workshop.limits)))
+    Ok(Plan::Edit(seen.edit(Some(after), (keeps, backup), there.is_some())))
 }
 
 /// What has to be done to have hotcell out of the client's file: the former file where nothing else has changed in it.
@@ -195,11 +195,13 @@ pub fn uninstall(
             Some(edited.ok_or_else(|| InstallError::Stuck { key, path: seen.file.path.clone() })?)
         }
     };
-    Ok(Plan::Edit(seen.edit(registration, after, Keeps::Nothing, backup, false, workshop.limits)))
+    Ok(Plan::Edit(seen.edit(after, (Keeps::Nothing, backup), false)))
 }
 
 /// A client's file as it is.
-struct Seen {
+struct Seen<'s> {
+    name: &'s str,
+    limits: &'s Limits,
     file: ClientFile,
     text: Option<String>,
     root: Value,
@@ -207,8 +209,8 @@ struct Seen {
     is_deeper: bool,
 }
 
-impl Seen {
-    fn read(registration: &Registration<'_>, workshop: &Workshop<'_>) -> Result<Self, InstallError> {
+impl<'s> Seen<'s> {
+    fn read(registration: &Registration<'s>, workshop: &Workshop<'s>) -> Result<Self, InstallError> {
         let client = registration.client;
         let file = client
             .written_file(workshop.surroundings, registration.scope)
@@ -222,7 +224,7 @@ impl Seen {
         })?;
         let table = root.at_path(file.place.servers[0]);
         let is_deeper = table.is_some_and(|table| client.has_deeper_servers(table));
-        Ok(Self { file, text, root, is_deeper })
+        Ok(Self { name: registration.name, limits: workshop.limits, file, text, root, is_deeper })
     }
 
     fn format(&self) -> Format {
@@ -245,23 +247,15 @@ impl Seen {
         Backup::of(workshop.state, registration.client.name, registration.name, &file::real(&self.file.path))
     }
 
-    fn edit(
-        self,
-        registration: &Registration<'_>,
-        after: Option<String>,
-        keeps: Keeps,
-        backup: Backup,
-        replaces: bool,
-        limits: &Limits,
-    ) -> Edit {
+    fn edit(self, after: Option<String>, (keeps, backup): (Keeps, Backup), replaces: bool) -> Edit {
         let keys = self.keys();
-        let format = self.format();
-        // Of an entry that is replaced nothing is known.
-        let own_before = (!replaces).then_some((&keys[..], registration.name));
-        let before = masked(format, self.text.as_deref().unwrap_or_default(), own_before, limits);
-        let own_after = Some((&keys[..], registration.name));
-        let shown_after = masked(format, after.as_deref().unwrap_or_default(), own_after, limits);
-        let shown = diff(&before, &shown_after, 0);
+        let masked = |text: Option<&str>, is_own: bool| {
+            let own = is_own.then_some((&keys[..], self.name));
+            masked(self.format(), text.unwrap_or_default(), own, self.limits)
+        };
+        // An entry that is replaced, or comes back, is not hotcell's.
+        let before = masked(self.text.as_deref(), !replaces);
+        let shown = diff(&before, &masked(after.as_deref(), keeps != Keeps::Nothing), 0);
         Edit { path: self.file.path, replaces, before: self.text, after, shown, backup, keeps }
     }
 }

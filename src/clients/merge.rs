@@ -113,25 +113,29 @@ pub fn merge(found: Vec<Found>, folder: &Path, uid: u32, limits: &Limits) -> (Ve
 
 type Taken = BTreeMap<String, (Json, PathBuf)>;
 
-fn target(found: &Found, folder: &Path, uid: u32, limits: &Limits) -> Result<Target, Remark> {
+fn target(found: &Found, folder: &Path, uid: u32, limits: &Limits) -> Result<Target, Box<Remark>> {
     let path = folder.join(format!("{}.json", found.client.name));
-    let text = file::read(&path, uid, limits).map_err(|remark| *remark)?;
+    let text = file::read(&path, uid, limits)?;
     let mut file = Map::new();
     if let Some(text) = text.as_deref() {
         let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let read = Format::Json
-            .read(bare, limits)
-            .map_err(|defect| Remark::new(Weight::Broken, &path, defect.message).at(bare, defect.at))?;
+        let read = Format::Json.read(bare, limits).map_err(|defect| {
+            Box::new(Remark::new(Weight::Broken, &path, defect.message).at(bare, defect.at))
+        })?;
         match read.to_json() {
             Json::Object(members) => file = members,
-            _ => return Err(Remark::new(Weight::Broken, &path, "must be an object with \"mcpServers\"")),
+            _ => {
+                let message = "must be an object with \"mcpServers\"";
+                return Err(Box::new(Remark::new(Weight::Broken, &path, message)));
+            }
         }
     }
     let servers = match file.get("mcpServers") {
         None => Map::new(),
         Some(Json::Object(servers)) => servers.clone(),
         Some(_) => {
-            return Err(Remark::new(Weight::Broken, &path, "must be an object").key("mcpServers"));
+            let remark = Remark::new(Weight::Broken, &path, "must be an object").key("mcpServers");
+            return Err(Box::new(remark));
         }
     };
     let is_the_client_s = |name: &str, entry: &Json| {

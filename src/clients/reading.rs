@@ -127,6 +127,16 @@ struct Reading<'r> {
     is_own: IsOwn<'r>,
 }
 
+/// A table of servers in it.
+struct Table<'t> {
+    /// The keys that lead there.
+    path: String,
+    table: &'t Value,
+    inputs: &'t BTreeMap<String, String>,
+    /// Names of servers that are switched off elsewhere in the file.
+    switched_off: &'t [&'t str],
+}
+
 impl Reading<'_> {
     fn read(&self, limits: &Limits, servers: &mut Vec<FoundServer>, remarks: &mut Vec<Remark>) {
         // Offsets are those of the text without its byte order mark, which takes up no column.
@@ -158,7 +168,8 @@ impl Reading<'_> {
         for path in self.file.place.servers {
             let Some(table) = root.at_path(path) else { continue };
             let (path, table) = self.nested(path, table);
-            self.table(&path, table, &inputs, &switched_off, servers, remarks);
+            let table = Table { path, table, inputs: &inputs, switched_off: &switched_off };
+            self.table(&table, servers, remarks);
         }
         if self.client.layout == Layout::ClaudeCode {
             self.projects_of_claude(root, servers, remarks);
@@ -187,7 +198,8 @@ impl Reading<'_> {
                 let reading = Reading { file: &file, ..*self };
                 let switched_off = names_at(value, &["disabledMcpServers"]);
                 let path = format!("projects.{key}.mcpServers");
-                reading.table(&path, table, &BTreeMap::new(), &switched_off, servers, remarks);
+                let table = Table { path, table, inputs: &BTreeMap::new(), switched_off: &switched_off };
+                reading.table(&table, servers, remarks);
             } else {
                 others.push((key.as_str(), *at));
             }
@@ -200,15 +212,8 @@ impl Reading<'_> {
         }
     }
 
-    fn table(
-        &self,
-        path: &str,
-        table: &Value,
-        inputs: &BTreeMap<String, String>,
-        switched_off: &[&str],
-        servers: &mut Vec<FoundServer>,
-        remarks: &mut Vec<Remark>,
-    ) {
+    fn table(&self, read: &Table<'_>, servers: &mut Vec<FoundServer>, remarks: &mut Vec<Remark>) {
+        let Table { path, table, inputs, switched_off } = read;
         let Node::Table(members) = &table.node else {
             if table.node != Node::Null {
                 let message = format!("must be a table of servers, not {}", table.kind());
