@@ -135,6 +135,8 @@ struct Table<'t> {
     inputs: &'t BTreeMap<String, String>,
     /// Names of servers that are switched off elsewhere in the file.
     switched_off: &'t [&'t str],
+    /// Names of those that alone are on; empty where all are.
+    switched_on: &'t [&'t str],
 }
 
 impl Reading<'_> {
@@ -165,10 +167,17 @@ impl Reading<'_> {
         }
         let inputs = inputs(root, self.file);
         let switched_off = names_at(root, self.file.place.switched_off);
+        let switched_on = names_at(root, self.file.place.switched_on);
         for path in self.file.place.servers {
             let Some(table) = root.at_path(path) else { continue };
             let (path, table) = self.nested(path, table);
-            let table = Table { path, table, inputs: &inputs, switched_off: &switched_off };
+            let table = Table {
+                path,
+                table,
+                inputs: &inputs,
+                switched_off: &switched_off,
+                switched_on: &switched_on,
+            };
             self.table(&table, servers, remarks);
         }
         if self.client.layout == Layout::ClaudeCode {
@@ -198,7 +207,8 @@ impl Reading<'_> {
                 let reading = Reading { file: &file, ..*self };
                 let switched_off = names_at(value, &["disabledMcpServers"]);
                 let path = format!("projects.{key}.mcpServers");
-                let table = Table { path, table, inputs: &BTreeMap::new(), switched_off: &switched_off };
+                let inputs = &BTreeMap::new();
+                let table = Table { path, table, inputs, switched_off: &switched_off, switched_on: &[] };
                 reading.table(&table, servers, remarks);
             } else {
                 others.push((key.as_str(), *at));
@@ -213,7 +223,7 @@ impl Reading<'_> {
     }
 
     fn table(&self, read: &Table<'_>, servers: &mut Vec<FoundServer>, remarks: &mut Vec<Remark>) {
-        let Table { path, table, inputs, switched_off } = read;
+        let Table { path, table, inputs, switched_off, switched_on } = read;
         let Node::Table(members) = &table.node else {
             if table.node != Node::Null {
                 let message = format!("must be a table of servers, not {}", table.kind());
@@ -229,7 +239,9 @@ impl Reading<'_> {
                 continue;
             }
             if let Some(mut server) = self.server(&key, member, inputs, remarks) {
-                if switched_off.contains(&member.key.as_str()) {
+                let name = member.key.as_str();
+                let is_chosen = switched_on.is_empty() || switched_on.contains(&name);
+                if switched_off.contains(&name) || !is_chosen {
                     server.entry.insert("disabled".into(), true.into());
                 }
                 servers.push(server);

@@ -10,7 +10,7 @@
 //!   variables, and that `http` falls back to SSE. The older `mcp.servers` in settings.json is read only.
 //! - Windsurf: docs.windsurf.com/windsurf/cascade/mcp: the file, `serverUrl`, `disabledTools`, `${env:NAME}`, `${file:PATH}`.
 //! - Gemini CLI: geminicli.com/docs/tools/mcp-server and its configuration page: `httpUrl`, `url`, `timeout` in
-//!   milliseconds, `includeTools`, `excludeTools`, `mcp.excluded`, `$VAR` and `${VAR}` in any string.
+//!   milliseconds, `includeTools`, `excludeTools`, `mcp.excluded`, `mcp.allowed`, `$VAR` and `${VAR}` in any string.
 //! - Codex: developers.openai.com/codex/mcp and `codex-rs/config/src/mcp_types.rs`: every key of `[mcp_servers.NAME]`.
 //!   `CODEX_HOME` moves the folder.
 //! - OpenCode: opencode.ai/v1/docs/mcp-servers (`mcp.NAME`, `enabled`) and opencode.ai/v2/docs/mcp-servers
@@ -62,6 +62,8 @@ pub(super) struct Place {
     pub(super) servers: &'static [&'static [&'static str]],
     /// Under which keys a list of names stands that are switched off.
     pub(super) switched_off: &'static [&'static str],
+    /// Under which keys a list of names stands that alone are on.
+    pub(super) switched_on: &'static [&'static str],
     pub(super) is_written: Written,
 }
 
@@ -103,11 +105,15 @@ impl Place {
         format: Format,
         servers: &'static [&'static [&'static str]],
     ) -> Self {
-        Self { base, path, format, servers, switched_off: &[], is_written: Written::Yes }
+        Self { base, path, format, servers, switched_off: &[], switched_on: &[], is_written: Written::Yes }
     }
 
-    const fn with_switched_off(self, switched_off: &'static [&'static str]) -> Self {
-        Self { switched_off, ..self }
+    const fn with_switches(
+        self,
+        switched_off: &'static [&'static str],
+        switched_on: &'static [&'static str],
+    ) -> Self {
+        Self { switched_off, switched_on, ..self }
     }
 
     const fn read_only(self) -> Self {
@@ -121,6 +127,7 @@ const VSCODE_SETTINGS: &[&[&str]] = &[&["mcp", "servers"], &["mcp.servers"]];
 const OPENCODE: &[&[&str]] = &[&["mcp"]];
 const ZED: &[&[&str]] = &[&["context_servers"]];
 const GEMINI_OFF: &[&str] = &["mcp", "excluded"];
+const GEMINI_ON: &[&str] = &["mcp", "allowed"];
 
 static TABLE: [Client; 10] = [
     Client {
@@ -185,9 +192,9 @@ static TABLE: [Client; 10] = [
         title: "Gemini CLI",
         places: &[
             Place::new(Base::Home, ".gemini/settings.json", Format::Json, MCP_SERVERS)
-                .with_switched_off(GEMINI_OFF),
+                .with_switches(GEMINI_OFF, GEMINI_ON),
             Place::new(Base::Project, ".gemini/settings.json", Format::Json, MCP_SERVERS)
-                .with_switched_off(GEMINI_OFF),
+                .with_switches(GEMINI_OFF, GEMINI_ON),
         ],
         dialect: &dialect::GEMINI,
         own_entry: own_entry::gemini,

@@ -122,7 +122,7 @@ fn what_is_imported_is_what_the_configuration_reads_and_a_second_import_changes_
     let (servers, errors) = configured(&home);
     // A reference to a file is the configuration's own matter.
     let errors: Vec<&String> = errors.iter().filter(|error| !error.contains("${file:")).collect();
-    assert_eq!(errors, [&String::new(); 0]);
+    assert_eq!(errors, Vec::<&String>::new());
     for server in ["asana", "context7", "custom-one", "filesystem", "github", "github-cursor", "older-form"] {
         assert!(servers.iter().any(|name| name == server), "{server} in {servers:?}");
     }
@@ -245,6 +245,30 @@ fn what_the_user_has_written_in_the_folder_stays_and_no_name_is_there_twice() {
     assert_eq!((servers.join(" "), errors.len()), ("added other other-cursor same tuned".into(), 0));
     let again = home.run(&["import", "--yes"]);
     assert!(again.stdout.ends_with("nothing changes\n"), "{}", again.stdout);
+}
+
+#[test]
+fn a_server_that_is_switched_off_anywhere_in_the_client_s_file_stays_switched_off() {
+    let entry = json!({"command": "x"});
+    let settings = json!({
+        "mcp": {"allowed": ["a", "b"], "excluded": ["b"]},
+        "mcpServers": {"a": entry, "b": entry, "c": entry},
+    });
+    let home = Home::new().file(".gemini/settings.json", &settings.to_string());
+    let own = json!({
+        "mcpServers": {"d": {"command": "y"}},
+        "projects": {home.path().to_str().unwrap(): {
+            "mcpServers": {"e": {"command": "y"}, "f": {"command": "z"}},
+            "disabledMcpServers": ["f"],
+        }},
+    });
+    let home = home.file(".claude.json", &own.to_string());
+    let output = home.run(&["import", "--yes"]);
+    assert_eq!(output.code, Some(0), "{}", said(&home, &output));
+    assert_eq!(configured(&home), (["a", "d", "e"].map(str::to_owned).to_vec(), vec![]));
+    let written = fs::read_to_string(home.path().join("MCPs/gemini.json")).unwrap();
+    let written: Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(written["mcpServers"]["c"]["disabled"], true);
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn hotcell_comes_into_every_client_s_file_and_out_again_byte_for_byte() {
         assert_eq!(said(&home, &gone), format!("hotcell is not in ~/{path}\n"));
     }
     insta::assert_snapshot!(shown);
-    assert_eq!(files_below(&home.path().join(".local/state/hotcell/installed")), [PathBuf::new(); 0]);
+    assert_eq!(files_below(&home.path().join(".local/state/hotcell/installed")), Vec::<PathBuf>::new());
 }
 
 #[test]
