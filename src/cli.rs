@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
+
+use crate::clients::client_names;
 
 /// One MCP tool, run_python: a warm Python interpreter in a locked container, with your other MCP servers as functions.
 ///
@@ -25,6 +28,12 @@ pub enum Command {
     Doctor,
     /// Show every setting as it counts, and where its value comes from.
     Config(Config),
+    /// Take over the servers that your MCP clients have, into ~/MCPs.
+    Import(Import),
+    /// Put hotcell into the configuration of an MCP client.
+    Install(Install),
+    /// Take hotcell out of the configuration of an MCP client again.
+    Uninstall(Uninstall),
     /// Show what was called and run, and what was not let pass.
     Log(Log),
     /// Accept what a server's tools are now, after it has changed them.
@@ -116,6 +125,67 @@ pub struct Run {
     /// Make only calls whose tool says that it only reads; list the others with their arguments.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// Arguments of `import`.
+#[derive(Debug, clap::Args)]
+pub struct Import {
+    /// Only this client's; may be given more than once. Without it, all clients'.
+    #[arg(long = "client", value_name = "NAME", value_parser = client_name())]
+    pub clients: Vec<String>,
+    /// This file instead of the clients' own; --client says whose it is where its name does not.
+    #[arg(long, value_name = "PATH", conflicts_with = "project")]
+    pub file: Option<PathBuf>,
+    /// The files of the project in the working folder too: they may be a stranger's.
+    #[arg(long)]
+    pub project: bool,
+    /// Only show what would be written.
+    #[arg(long, conflicts_with = "yes")]
+    pub dry_run: bool,
+    /// Write without asking.
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// Arguments of `install`.
+#[derive(Debug, clap::Args)]
+pub struct Install {
+    /// Into this client; may be given more than once. Without it, the clients are listed.
+    #[arg(long = "client", value_name = "NAME", value_parser = client_name())]
+    pub clients: Vec<String>,
+    /// Into the client's file of the project in the working folder.
+    #[arg(long)]
+    pub project: bool,
+    /// What the client calls it.
+    #[arg(long, value_name = "NAME", default_value = "hotcell")]
+    pub name: String,
+    /// Only show what would be written.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Replace another server of that name.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Arguments of `uninstall`.
+#[derive(Debug, clap::Args)]
+pub struct Uninstall {
+    /// Out of this client; may be given more than once.
+    #[arg(long = "client", value_name = "NAME", value_parser = client_name(), required = true)]
+    pub clients: Vec<String>,
+    /// Out of the client's file of the project in the working folder.
+    #[arg(long)]
+    pub project: bool,
+    /// What the client calls it.
+    #[arg(long, value_name = "NAME", default_value = "hotcell")]
+    pub name: String,
+    /// Only show what would be written.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+fn client_name() -> PossibleValuesParser {
+    PossibleValuesParser::new(client_names())
 }
 
 /// Arguments of `trust`.

@@ -8,7 +8,7 @@
 //! | F5 | [`server`] |
 //! | F4 | [`session`] |
 //! | F3 | [`broker`] |
-//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`audit`], [`render`] |
+//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`render`] |
 //! | F1 | [`protocol`], [`jsonrpc`], [`policy`], [`run`], [`guard`] |
 //! | F0 | [`names`], [`limits`], [`own_file`], [`text`] |
 
@@ -17,6 +17,7 @@ pub mod audit;
 pub mod broker;
 pub mod catalog;
 pub mod cli;
+pub mod clients;
 pub mod config;
 pub mod encoder;
 pub mod engine;

@@ -95,6 +95,8 @@ pub struct Limits {
     pub peer_requests_in_flight_max: usize,
     /// Largest configuration file.
     pub config_file_bytes_max: u64,
+    /// Largest file of an MCP client that is read: Claude Code keeps much else beside its servers.
+    pub client_file_bytes_max: u64,
     /// Configuration files that are read from one folder.
     pub config_files_max: usize,
     /// Servers that are kept of all configuration files.
@@ -173,6 +175,7 @@ impl Default for Limits {
             client_line_bytes_max: 16 * MIB,
             peer_requests_in_flight_max: 256,
             config_file_bytes_max: MIB as u64,
+            client_file_bytes_max: 16 * MIB as u64,
             config_files_max: 1000,
             servers_max: 10_000,
             alias_bytes_max: 64,

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{config, doctor, guardian, log, logging, run, search_model, serve, trust};
+use super::{config, doctor, guardian, import, install, log, logging, run, search_model, serve, trust};
 use crate::cli::{self, Arguments, Command};
 use crate::config::{Environment, ServerFiles};
 
@@ -20,8 +20,14 @@ pub fn main(arguments: Arguments) -> ExitCode {
 
 fn bridge(command: Option<Command>) -> ExitCode {
     let environment = Environment::capture();
-    if let Some(Command::Config(cli::Config { command: Some(command), .. })) = &command {
-        return config::command(command, &environment);
+    match &command {
+        Some(Command::Config(cli::Config { command: Some(command), .. })) => {
+            return config::command(command, &environment);
+        }
+        Some(Command::Import(arguments)) => return import::import(&environment, arguments),
+        Some(Command::Install(arguments)) => return install::install(&environment, arguments),
+        Some(Command::Uninstall(arguments)) => return install::uninstall(&environment, arguments),
+        _ => {}
     }
     let (config, files) = ServerFiles::load(environment);
     if let Some(Command::Config(arguments)) = &command {
@@ -45,7 +51,15 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
             Some(Command::Doctor) => doctor::doctor(config).await,
             Some(Command::Search(search)) => search_model::search(&config, search).await,
-            Some(Command::Config(_) | Command::Keep(_) | Command::Guardian(_)) => ExitCode::from(70),
+            // Done before.
+            Some(
+                Command::Config(_)
+                | Command::Import(_)
+                | Command::Install(_)
+                | Command::Uninstall(_)
+                | Command::Keep(_)
+                | Command::Guardian(_),
+            ) => ExitCode::from(70),
         }
     });
     // A reader of stdin may be stuck in its thread for ever.

@@ -4,6 +4,8 @@ mod config;
 mod doctor;
 mod entry;
 mod guardian;
+mod import;
+mod install;
 mod log;
 mod logging;
 mod run;

@@ -84,9 +84,15 @@ impl Environment {
         self.base_dir("XDG_DATA_HOME", usual).map(|dir| dir.join("hotcell"))
     }
 
-    /// The user's own config.toml: in XDG_CONFIG_HOME, else in `~/.config`, on every system.
+    /// Where programs keep their configuration: XDG_CONFIG_HOME, else `~/.config`, on every system.
+    #[must_use]
+    pub fn config_home(&self) -> Option<PathBuf> {
+        self.base_dir("XDG_CONFIG_HOME", ".config")
+    }
+
+    /// The user's own config.toml.
     pub(super) fn config_file(&self) -> Option<PathBuf> {
-        self.base_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("hotcell/config.toml"))
+        self.config_home().map(|dir| dir.join("hotcell/config.toml"))
     }
 
     /// A folder for what hotcell has to remember: in XDG_STATE_HOME, else in `~/.local/state`.

@@ -33,6 +33,7 @@ pub use policy_file::PolicyFile;
 pub use problem::{Origin, Position, Problem, Severity, report};
 pub use reach::{Endpoint, HttpTransport, Launch, NamedSecrets, Reach};
 pub use schema::schema;
+pub use self_reference::is_own;
 pub use server_files::ServerFiles;
 pub use servers::{ServerConfig, servers_of_file};
 pub use settings::{Setting, Source};

@@ -34,7 +34,8 @@ const OPTIONS_NAMING: [&str; 6] = ["--from", "-p", "--package", "-m", "--spec", 
 const DEPTH_MAX: usize = 8;
 
 /// Whether a command line leads back to this bridge.
-pub(super) fn is_own(program: &str, args: &[String], cwd: &Path, environment: &Environment) -> bool {
+#[must_use]
+pub fn is_own(program: &str, args: &[String], cwd: &Path, environment: &Environment) -> bool {
     names_own(program, args, DEPTH_MAX) || is_running_file(program, cwd, environment)
 }
 

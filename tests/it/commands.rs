@@ -24,9 +24,9 @@ fn help_names_every_command() {
     assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
     for line in [
         "Usage: hotcell [COMMAND]",
-        "  run     Run Python",
-        "  doctor  Check the engine",
-        "  config  Show every",
+        "  run        Run Python",
+        "  doctor     Check the engine",
+        "  config     Show every",
     ] {
         assert!(help.stdout.contains(line), "{}", help.stdout);
     }

@@ -19,9 +19,11 @@ mod flat;
 mod history;
 
 mod arguments;
+mod clients;
 mod commands;
 mod configuration;
 mod conversation;
+mod install;
 mod remote;
 mod requests;
 mod search;

@@ -53,4 +53,4 @@ macro_rules! corpora {
     };
 }
 
-corpora!(config_parser, frame_decoder, jsonrpc_input, name_mapping, schema_to_python);
+corpora!(client_files, config_parser, frame_decoder, jsonrpc_input, name_mapping, schema_to_python);

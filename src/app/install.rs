@@ -1,0 +1,155 @@
+//! `hotcell install` and `hotcell uninstall`: hotcell in the configuration of an MCP client, and out of it again.
+//!
+//! How a client's file is edited, `clients` knows; this says what is done.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::import::{USAGE, is_own_command, refused, surroundings};
+use crate::cli;
+use crate::clients::{
+    self, Edit, InstallError, Plan, Registration, Replacing, Scope, Starting, Surroundings, Workshop, client,
+};
+use crate::config::{Config, Environment};
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::text;
+
+/// Puts hotcell into each named client's file; without a name it lists them.
+pub(super) fn install(environment: &Environment, arguments: &cli::Install) -> ExitCode {
+    let Some(surroundings) = surroundings(environment) else {
+        return refused("no home folder is known, so there is nowhere to look");
+    };
+    if arguments.clients.is_empty() {
+        list(&surroundings);
+        return ExitCode::SUCCESS;
+    }
+    let config = Config::load(environment);
+    let Some(program) = environment.executable.as_deref().filter(|program| program.is_absolute()) else {
+        return refused("the system does not tell where this executable is");
+    };
+    let limits = Limits::default();
+    // The longest run, a human who has to be asked, and the start of the sandbox before.
+    let longest_reply = config.timeout_max + limits.approval + limits.sandbox_start;
+    let starting = Starting { program, longest_reply, start: limits.sandbox_start };
+    let replacing = if arguments.force { Replacing::Allowed } else { Replacing::Refused };
+    let scope = if arguments.project { Scope::Project } else { Scope::User };
+    let named =
+        Named { clients: &arguments.clients, name: &arguments.name, scope, is_dry_run: arguments.dry_run };
+    named.each(&config, &surroundings, &limits, |registration, workshop| {
+        if registration.scope == Scope::User && !registration.client.is_there(workshop.surroundings) {
+            println!("{} was not found here; its file is made all the same", registration.client.title);
+        }
+        match clients::install(registration, starting, replacing, workshop)? {
+            Plan::Nothing(path) => {
+                Ok((None, format!("{} is in {} already", registration.name, shown(&path))))
+            }
+            Plan::Edit(edit) => {
+                let word = if edit.replaces { "replaced another server called" } else { "put" };
+                let done = format!("{word} {} into {}", registration.name, shown(&edit.path));
+                let after = format!("{done}; {} sees it when it starts next", registration.client.title);
+                Ok((Some(edit), after))
+            }
+        }
+    })
+}
+
+/// Takes hotcell out of each named client's file.
+pub(super) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -> ExitCode {
+    let Some(surroundings) = surroundings(environment) else {
+        return refused("no home folder is known, so there is nowhere to look");
+    };
+    let config = Config::load(environment);
+    let limits = Limits::default();
+    let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
+    let scope = if arguments.project { Scope::Project } else { Scope::User };
+    let named =
+        Named { clients: &arguments.clients, name: &arguments.name, scope, is_dry_run: arguments.dry_run };
+    named.each(&config, &surroundings, &limits, |registration, workshop| {
+        Ok(match clients::uninstall(registration, &is_own, workshop)? {
+            Plan::Nothing(path) => (None, format!("{} is not in {}", registration.name, shown(&path))),
+            Plan::Edit(edit) => {
+                let path = shown(&edit.path);
+                let done = match edit.removes_file() {
+                    true => format!("removed {path}, which was made for {}", registration.name),
+                    false => format!("took {} out of {path}", registration.name),
+                };
+                (Some(edit), done)
+            }
+        })
+    })
+}
+
+/// What the command line names.
+struct Named<'n> {
+    clients: &'n [String],
+    name: &'n str,
+    scope: Scope,
+    is_dry_run: bool,
+}
+
+type Planned = Result<(Option<Edit>, String), InstallError>;
+
+impl Named<'_> {
+    /// Plans and makes the edit of each client's file; one that fails does not keep the others.
+    fn each(
+        &self,
+        config: &Config,
+        surroundings: &Surroundings,
+        limits: &Limits,
+        plan: impl Fn(&Registration<'_>, &Workshop<'_>) -> Planned,
+    ) -> ExitCode {
+        if let Err(error) = ServerName::new(self.name) {
+            eprintln!("hotcell: --name: {error}");
+            return ExitCode::from(USAGE);
+        }
+        let Some(state) = config.own_state_dir.as_deref() else {
+            return refused("no home folder is known, so there is no place for the backup");
+        };
+        let workshop = Workshop { surroundings, state, limits };
+        let mut code = ExitCode::SUCCESS;
+        for client in self.clients.iter().filter_map(|name| client(name)) {
+            let registration = Registration { client, name: self.name, scope: self.scope };
+            if let Err(error) = one(&registration, &workshop, self.is_dry_run, &plan) {
+                eprintln!("hotcell: {}", text::inert(&error.to_string()));
+                code = ExitCode::FAILURE;
+            }
+        }
+        code
+    }
+}
+
+fn one(
+    registration: &Registration<'_>,
+    workshop: &Workshop<'_>,
+    is_dry_run: bool,
+    plan: &impl Fn(&Registration<'_>, &Workshop<'_>) -> Planned,
+) -> Result<(), InstallError> {
+    let (edit, done) = plan(registration, workshop)?;
+    let Some(edit) = edit else {
+        println!("{done}");
+        return Ok(());
+    };
+    println!("{}", shown(&edit.path));
+    print!("{}", edit.diff());
+    if is_dry_run {
+        println!("nothing was written: --dry-run only shows");
+        return Ok(());
+    }
+    edit.make(workshop)?;
+    println!("{done}");
+    Ok(())
+}
+
+fn list(surroundings: &Surroundings) {
+    println!("install writes hotcell into the client that --client names:");
+    for client in clients::clients() {
+        let state = if client.is_there(surroundings) { "found" } else { "-" };
+        let path = client.user_file(surroundings).unwrap_or_default();
+        println!("  {:16} {state:6} {}", client.name, shown(&path));
+    }
+}
+
+fn shown(path: &Path) -> String {
+    text::inert_line(&path.display().to_string())
+}

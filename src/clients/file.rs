@@ -1,0 +1,94 @@
+//! Reads a client's file whole, refusing what is no ordinary file of a trusted owner, and writes one at once or not at all.
+//!
+//! It never blocks on a pipe or device, and knows no format.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+
+use super::remark::{Remark, Weight};
+use crate::limits::Limits;
+
+/// The text of a file, `None` when there is none.
+pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Option<String>, Box<Remark>> {
+    let broken = |message: String| Box::new(Remark::new(Weight::Broken, path, message));
+    let unreadable = |error: io::Error| broken(format!("cannot be read: {error}"));
+    match path.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return if path.is_symlink() {
+                Err(broken("is a symbolic link to nothing".into()))
+            } else {
+                Ok(None)
+            };
+        }
+        Err(error) => return Err(unreadable(error)),
+        // A pipe is not opened, since that waits for the other end.
+        Ok(metadata) => trusted(&metadata, uid, limits).map_err(&broken)?,
+    }
+    let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
+    // What the path named may have been replaced since: only what was opened counts.
+    let opened = file.metadata().map_err(unreadable)?;
+    trusted(&opened, uid, limits).map_err(&broken)?;
+    let bytes = bounded(file, limits).map_err(unreadable)?.ok_or_else(|| broken(too_large(limits)))?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) => {
+            let valid = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(error.as_bytes());
+            let remark = Remark::new(Weight::Broken, path, "is not UTF-8").hint("save it as UTF-8");
+            Err(Box::new(remark.at(&text, valid)))
+        }
+    }
+}
+
+/// Puts a text in place of a file's, with the rights that it has; a new one is its user's alone. Through a symbolic link
+/// the file behind it is written.
+pub(super) fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+    let target = real(path);
+    let folder = target.parent().unwrap_or(Path::new("/"));
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let mode = target.metadata().map_or(0o600, |metadata| metadata.permissions().mode() & 0o777);
+    let mut beside = tempfile::NamedTempFile::new_in(folder)?;
+    fs::set_permissions(beside.path(), Permissions::from_mode(mode))?;
+    beside.write_all(text)?;
+    beside.as_file().sync_all()?;
+    beside.persist(&target)?;
+    Ok(())
+}
+
+/// The file that a path leads to.
+pub(super) fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn bounded(file: File, limits: &Limits) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    file.take(limits.client_file_bytes_max + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= limits.client_file_bytes_max).then_some(bytes))
+}
+
+fn trusted(metadata: &Metadata, uid: u32, limits: &Limits) -> Result<(), String> {
+    if !metadata.is_file() {
+        return Err(if metadata.is_dir() { "is a folder, not a file" } else { "is no ordinary file" }.into());
+    }
+    if metadata.uid() != uid && metadata.uid() != 0 {
+        return Err("belongs to another user, so it is not trusted to name commands".into());
+    }
+    if metadata.mode() & 0o002 != 0 {
+        return Err(
+            "may be written by every user, so it is not trusted to name commands; chmod o-w it".into()
+        );
+    }
+    if metadata.len() > limits.client_file_bytes_max {
+        return Err(too_large(limits));
+    }
+    Ok(())
+}
+
+fn too_large(limits: &Limits) -> String {
+    format!("is larger than the {} bytes allowed", limits.client_file_bytes_max)
+}

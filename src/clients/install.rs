@@ -1,0 +1,289 @@
+//! Puts hotcell into a client's file, and takes it out again: one entry, and every other byte as it was.
+//!
+//! It does not know what the entry says. What a file held before is kept beside hotcell's state by `backup`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+
+use super::backup::Backup;
+use super::diff::diff;
+use super::error::InstallError;
+use super::file;
+use super::format::Format;
+use super::masked::masked;
+use super::own_entry::{self, Parts, Starting};
+use super::places::{ClientFile, Scope, Surroundings};
+use super::reading::IsOwn;
+use super::table::Client;
+use super::tree::Value;
+use crate::limits::Limits;
+
+/// What is to be put where.
+#[derive(Debug, Clone, Copy)]
+pub struct Registration<'r> {
+    /// The client.
+    pub client: &'static Client,
+    /// The name of the entry.
+    pub name: &'r str,
+    /// In which of its files.
+    pub scope: Scope,
+}
+
+/// What files are looked for and kept with.
+#[derive(Debug, Clone, Copy)]
+pub struct Workshop<'w> {
+    /// Where clients' files are.
+    pub surroundings: &'w Surroundings,
+    /// Where hotcell keeps what it has to remember.
+    pub state: &'w Path,
+    /// The bounds on files.
+    pub limits: &'w Limits,
+}
+
+/// What there is to do.
+#[derive(Debug)]
+pub enum Plan {
+    /// The file is as it should be.
+    Nothing(PathBuf),
+    /// This.
+    Edit(Edit),
+}
+
+/// An edit of one file, not yet made.
+#[derive(Debug)]
+pub struct Edit {
+    /// The file, as the client calls it.
+    pub path: PathBuf,
+    /// Whether it replaces an entry that is another.
+    pub replaces: bool,
+    before: Option<String>,
+    /// `None` where the file goes.
+    after: Option<String>,
+    shown: String,
+    backup: Backup,
+    keeps: Keeps,
+}
+
+/// What is kept for taking the entry out again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    /// The file as it is before this edit.
+    Before,
+    /// What was kept already, which goes further back.
+    Former,
+    /// Nothing more: the entry has gone.
+    Nothing,
+}
+
+impl Edit {
+    /// The edit as a diff; of what is not hotcell's own no value is shown.
+    #[must_use]
+    pub fn diff(&self) -> &str {
+        &self.shown
+    }
+
+    /// Whether the file is removed, since it was made for the entry alone.
+    #[must_use]
+    pub fn removes_file(&self) -> bool {
+        self.after.is_none()
+    }
+
+    /// Makes it.
+    ///
+    /// # Errors
+    /// The system refuses, or the file has been changed since it was read.
+    pub fn make(&self, workshop: &Workshop<'_>) -> Result<(), InstallError> {
+        let unwritten = |source| InstallError::Unwritten { path: self.path.clone(), source };
+        if read(&self.path, workshop)? != self.before {
+            return Err(InstallError::Changed { path: self.path.clone() });
+        }
+        if let (Keeps::Before | Keeps::Former, Some(after)) = (self.keeps, self.after.as_deref()) {
+            let before = (self.keeps == Keeps::Before).then_some(self.before.as_deref());
+            self.backup.keep(before, after)?;
+        }
+        match &self.after {
+            Some(after) => file::write(&self.path, after.as_bytes()).map_err(unwritten)?,
+            None => std::fs::remove_file(&self.path).map_err(unwritten)?,
+        }
+        if self.keeps == Keeps::Nothing {
+            self.backup.forget()?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an entry of another kind may be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replacing {
+    /// It may.
+    Allowed,
+    /// It may not.
+    Refused,
+}
+
+/// What has to be done to have hotcell in the client's file.
+///
+/// # Errors
+/// The file cannot be read or edited, or another entry has the name.
+pub fn install(
+    registration: &Registration<'_>,
+    starting: Starting<'_>,
+    replacing: Replacing,
+    workshop: &Workshop<'_>,
+) -> Result<Plan, InstallError> {
+    let seen = Seen::read(registration, workshop)?;
+    let parts = Parts {
+        name: registration.name,
+        program: starting.program.to_str().ok_or(InstallError::Program)?,
+        reply_s: starting.longest_reply.as_secs(),
+        start_s: starting.start.as_secs(),
+    };
+    let entry = match seen.is_deeper {
+        true => own_entry::opencode_2(&parts),
+        false => (registration.client.own_entry)(&parts),
+    };
+    let there = seen.entry(registration.name).map(Value::to_json);
+    if there.as_ref() == Some(&entry) {
+        return Ok(Plan::Nothing(seen.file.path));
+    }
+    let text = seen.text.as_deref().unwrap_or_default();
+    if there.is_some() && replacing == Replacing::Refused {
+        return Err(InstallError::Other { name: registration.name.into(), path: seen.file.path });
+    }
+    let (path, format) = (seen.keys(), seen.format());
+    let edited =
+        with_mark(text, |bare| format.put(bare, (&path, registration.name), &entry, workshop.limits));
+    let Some(after) = edited else {
+        let block = format.block(&path, registration.name, &entry);
+        return Err(InstallError::Uneditable { path: seen.file.path, block });
+    };
+    let backup = seen.backup(registration, workshop);
+    let keeps = match backup.is_of(seen.text.as_deref()) {
+        true => Keeps::Former,
+        false => Keeps::Before,
+    };
+    Ok(Plan::Edit(seen.edit(Some(after), (keeps, backup), there.is_some())))
+}
+
+/// What has to be done to have hotcell out of the client's file: the former file where nothing else has changed in it.
+///
+/// # Errors
+/// The file cannot be read or edited, or the entry of the name is not hotcell's.
+pub fn uninstall(
+    registration: &Registration<'_>,
+    is_own: IsOwn<'_>,
+    workshop: &Workshop<'_>,
+) -> Result<Plan, InstallError> {
+    let seen = Seen::read(registration, workshop)?;
+    let Some(entry) = seen.entry(registration.name) else {
+        return Ok(Plan::Nothing(seen.file.path));
+    };
+    let backup = seen.backup(registration, workshop);
+    let after = match backup.is_of(seen.text.as_deref()) {
+        true => backup.former()?,
+        false => {
+            if !starts_hotcell(&entry.to_json(), is_own) {
+                return Err(InstallError::Foreign { name: registration.name.into(), path: seen.file.path });
+            }
+            let text = seen.text.as_deref().unwrap_or_default();
+            let path = seen.keys();
+            let edited = with_mark(text, |bare| {
+                seen.format().take_out(bare, (&path, registration.name), workshop.limits)
+            });
+            let key = [&path[..], &[registration.name]].concat().join(".");
+            Some(edited.ok_or_else(|| InstallError::Stuck { key, path: seen.file.path.clone() })?)
+        }
+    };
+    Ok(Plan::Edit(seen.edit(after, (Keeps::Nothing, backup), false)))
+}
+
+/// A client's file as it is.
+struct Seen<'s> {
+    name: &'s str,
+    limits: &'s Limits,
+    file: ClientFile,
+    text: Option<String>,
+    root: Value,
+    /// Whether the servers stand under one key more.
+    is_deeper: bool,
+}
+
+impl<'s> Seen<'s> {
+    fn read(registration: &Registration<'s>, workshop: &Workshop<'s>) -> Result<Self, InstallError> {
+        let client = registration.client;
+        let file = client
+            .written_file(workshop.surroundings, registration.scope)
+            .ok_or(InstallError::NoSuchPlace { title: client.title })?;
+        let text = read(&file.path, workshop)?;
+        let bare = without_mark(text.as_deref().unwrap_or_default());
+        let root = file.place.format.read(bare, workshop.limits).map_err(|defect| {
+            let remark =
+                super::remark::Remark::new(super::remark::Weight::Broken, &file.path, defect.message);
+            InstallError::Broken { remark: Box::new(remark.at(bare, defect.at).hint(defect.hint)) }
+        })?;
+        let table = root.at_path(file.place.servers[0]);
+        let is_deeper = table.is_some_and(|table| client.has_deeper_servers(table));
+        Ok(Self { name: registration.name, limits: workshop.limits, file, text, root, is_deeper })
+    }
+
+    fn format(&self) -> Format {
+        self.file.place.format
+    }
+
+    fn keys(&self) -> Vec<&'static str> {
+        let mut keys = self.file.place.servers[0].to_vec();
+        if self.is_deeper {
+            keys.push("servers");
+        }
+        keys
+    }
+
+    fn entry(&self, name: &str) -> Option<&Value> {
+        self.root.at_path(&self.keys())?.get(name)
+    }
+
+    fn backup(&self, registration: &Registration<'_>, workshop: &Workshop<'_>) -> Backup {
+        Backup::of(workshop.state, registration.client.name, registration.name, &file::real(&self.file.path))
+    }
+
+    fn edit(self, after: Option<String>, (keeps, backup): (Keeps, Backup), replaces: bool) -> Edit {
+        let keys = self.keys();
+        let masked = |text: Option<&str>, is_own: bool| {
+            let own = is_own.then_some((&keys[..], self.name));
+            masked(self.format(), text.unwrap_or_default(), own, self.limits)
+        };
+        // An entry that is replaced, or comes back, is not hotcell's.
+        let before = masked(self.text.as_deref(), !replaces);
+        let shown = diff(&before, &masked(after.as_deref(), keeps != Keeps::Nothing), 0);
+        Edit { path: self.file.path, replaces, before: self.text, after, shown, backup, keeps }
+    }
+}
+
+fn read(path: &Path, workshop: &Workshop<'_>) -> Result<Option<String>, InstallError> {
+    file::read(path, workshop.surroundings.uid, workshop.limits)
+        .map_err(|remark| InstallError::Broken { remark })
+}
+
+fn starts_hotcell(entry: &Json, is_own: IsOwn<'_>) -> bool {
+    let words = match entry.get("command").or_else(|| entry.get("cmd")) {
+        Some(Json::Array(words)) => words.clone(),
+        Some(word) => {
+            let rest = entry.get("args").and_then(Json::as_array).cloned().unwrap_or_default();
+            [vec![word.clone()], rest].concat()
+        }
+        None => return false,
+    };
+    let words: Vec<String> = words.iter().filter_map(|word| Some(word.as_str()?.to_owned())).collect();
+    words.split_first().is_some_and(|(program, arguments)| is_own(program, arguments))
+}
+
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// The edit of a text without its byte order mark, which comes back.
+fn with_mark(text: &str, edit: impl FnOnce(&str) -> Option<String>) -> Option<String> {
+    let bare = without_mark(text);
+    edit(bare).map(|edited| format!("{}{edited}", &text[..text.len() - bare.len()]))
+}

@@ -1,0 +1,260 @@
+//! Decides what the files below `~/MCPs` will hold: every server once, under a name of its own, and nothing lost that the
+//! user has written there.
+//!
+//! It writes nothing: `Change` does, when it is told to.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value as Json, json};
+
+use super::diff::diff;
+use super::file;
+use super::format::Format;
+use super::reading::{Found, FoundServer};
+use super::remark::{Remark, Weight};
+use super::secrets;
+use crate::limits::Limits;
+use crate::names::ServerName;
+
+/// Keys that are hotcell's own: what a user has added to an imported entry stays there.
+const OWN_KEYS: [&str; 8] = [
+    "timeout",
+    "max_concurrency",
+    "maxConcurrency",
+    "allow",
+    "deny",
+    "sandbox_files",
+    "sandboxFiles",
+    "description",
+];
+
+/// A file that is to be written.
+#[derive(Debug)]
+pub struct Change {
+    /// Where.
+    pub path: PathBuf,
+    /// Its former text, where there was one.
+    before: Option<String>,
+    after: String,
+    shown: String,
+}
+
+impl Change {
+    /// The change as a diff, without secrets.
+    #[must_use]
+    pub fn diff(&self) -> &str {
+        &self.shown
+    }
+
+    /// Writes the file: it, and a folder that has to be made for it, is its user's alone.
+    ///
+    /// # Errors
+    /// The system refuses, or the file has been changed since it was read.
+    pub fn write(&self, uid: u32, limits: &Limits) -> io::Result<()> {
+        let now = file::read(&self.path, uid, limits).map_err(|remark| io::Error::other(remark.message))?;
+        if now != self.before {
+            return Err(io::Error::other("it has been changed meanwhile; run the command again"));
+        }
+        file::write(&self.path, self.after.as_bytes())
+    }
+}
+
+type Entry = Map<String, Json>;
+
+/// A file of one client below the folder, as it is.
+struct Target {
+    path: PathBuf,
+    text: Option<String>,
+    file: Entry,
+    servers: Entry,
+    /// Servers of it that the client does not have.
+    kept: Entry,
+}
+
+/// What has to be written to have these servers in the folder.
+pub fn merge(found: Vec<Found>, folder: &Path, uid: u32, limits: &Limits) -> (Vec<Change>, Vec<Remark>) {
+    let mut remarks = Vec::new();
+    let mut targets = Vec::new();
+    for found in found {
+        match target(&found, folder, uid, limits) {
+            Ok(target) => targets.push((found, target)),
+            Err(remark) => remarks.push(remark.hint("nothing is written to it; correct it or move it away")),
+        }
+    }
+    let own: Vec<&Path> = targets.iter().map(|(_, target)| target.path.as_path()).collect();
+    let mut taken = names_elsewhere(folder, &own, uid, limits);
+    for (_, target) in &targets {
+        for (name, entry) in &target.kept {
+            taken.insert(name.clone(), (entry.clone(), target.path.clone()));
+        }
+    }
+    let mut changes = Vec::new();
+    for (found, target) in targets {
+        let mut servers = Map::new();
+        for server in &found.servers {
+            if let Some((name, entry)) = named(server, found.client.name, &target, &taken, &mut remarks) {
+                let entry = Json::Object(entry);
+                taken.insert(name.clone(), (entry.clone(), target.path.clone()));
+                servers.insert(name, entry);
+            }
+        }
+        if !target.kept.is_empty() {
+            let names: Vec<&str> = target.kept.keys().map(String::as_str).collect();
+            let message = format!("keeps what {} does not have: {}", found.client.title, names.join(", "));
+            remarks.push(Remark::new(Weight::Note, &target.path, message));
+        }
+        servers.extend(target.kept.iter().map(|(name, entry)| (name.clone(), entry.clone())));
+        changes.extend(change(target, servers));
+    }
+    (changes, remarks)
+}
+
+type Taken = BTreeMap<String, (Json, PathBuf)>;
+
+fn target(found: &Found, folder: &Path, uid: u32, limits: &Limits) -> Result<Target, Box<Remark>> {
+    let path = folder.join(format!("{}.json", found.client.name));
+    let text = file::read(&path, uid, limits)?;
+    let mut file = Map::new();
+    if let Some(text) = text.as_deref() {
+        let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let read = Format::Json.read(bare, limits).map_err(|defect| {
+            Box::new(Remark::new(Weight::Broken, &path, defect.message).at(bare, defect.at))
+        })?;
+        match read.to_json() {
+            Json::Object(members) => file = members,
+            _ => {
+                let message = "must be an object with \"mcpServers\"";
+                return Err(Box::new(Remark::new(Weight::Broken, &path, message)));
+            }
+        }
+    }
+    let servers = match file.get("mcpServers") {
+        None => Map::new(),
+        Some(Json::Object(servers)) => servers.clone(),
+        Some(_) => {
+            let remark = Remark::new(Weight::Broken, &path, "must be an object").key("mcpServers");
+            return Err(Box::new(remark));
+        }
+    };
+    let is_the_client_s = |name: &str, entry: &Json| {
+        found.servers.iter().any(|server| {
+            server.name == name || entry.as_object().is_some_and(|entry| is_same(entry, &server.entry))
+        })
+    };
+    let kept = servers.iter().filter(|(name, entry)| !is_the_client_s(name, entry));
+    let kept = kept.map(|(name, entry)| (name.clone(), entry.clone())).collect();
+    Ok(Target { path, text, file, servers, kept })
+}
+
+/// The names in all other files of the folder. What is wrong with one, the reader of the configuration says.
+fn names_elsewhere(folder: &Path, own: &[&Path], uid: u32, limits: &Limits) -> Taken {
+    let mut paths: Vec<PathBuf> =
+        folder.read_dir().into_iter().flatten().filter_map(|item| Some(item.ok()?.path())).collect();
+    paths.retain(|path| {
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        is_json && !own.contains(&path.as_path())
+    });
+    paths.sort();
+    paths.truncate(limits.config_files_max);
+    let mut taken = Taken::new();
+    for path in paths {
+        let Ok(Some(text)) = file::read(&path, uid, limits) else { continue };
+        let Ok(read) = Format::Json.read(&text, limits) else { continue };
+        for member in read.get("mcpServers").map(super::tree::Value::members).unwrap_or_default() {
+            taken.entry(member.key.clone()).or_insert_with(|| (member.value.to_json(), path.clone()));
+        }
+    }
+    taken
+}
+
+/// The server under a name that nobody else has, or nothing where it stands somewhere already.
+fn named(
+    server: &FoundServer,
+    client: &str,
+    target: &Target,
+    taken: &Taken,
+    remarks: &mut Vec<Remark>,
+) -> Option<(String, Entry)> {
+    let with_client = format!("{}-{client}", server.name);
+    let numbered = (2..).map(|number| format!("{with_client}-{number}"));
+    let candidates = [server.name.clone(), with_client.clone()].into_iter().chain(numbered);
+    for name in candidates {
+        let entry = with_own_keys(&server.entry, target.servers.get(&name));
+        match taken.get(&name) {
+            None => {
+                if ServerName::new(&name).is_err() {
+                    let message = format!("is left out: {name:?} would be too long a name");
+                    remarks.push(remark(Weight::LeftOut, server, message));
+                    return None;
+                }
+                if name != server.name {
+                    let other = taken.get(&server.name).map(|(_, path)| path.display().to_string());
+                    let message = format!(
+                        "is imported as {name:?}, since {} has another server of that name",
+                        other.unwrap_or_default()
+                    );
+                    remarks.push(remark(Weight::Note, server, message));
+                }
+                return Some((name, entry));
+            }
+            Some((Json::Object(there), path)) if is_same(there, &server.entry) => {
+                let message = format!("is the same as {name:?} in {}, and stands there only", path.display());
+                remarks.push(remark(Weight::Note, server, message));
+                return None;
+            }
+            Some(_) => {}
+        }
+    }
+    None
+}
+
+fn remark(weight: Weight, server: &FoundServer, message: String) -> Remark {
+    Remark::new(weight, &server.path, message).key(server.name.clone())
+}
+
+/// The same server: what hotcell's user may have added does not count.
+fn is_same(one: &Entry, other: &Entry) -> bool {
+    let bare = |entry: &Entry| {
+        let mut entry = entry.clone();
+        entry.retain(|key, _| !OWN_KEYS.contains(&key.as_str()));
+        entry.remove("disabled");
+        entry
+    };
+    bare(one) == bare(other)
+}
+
+/// The entry with those keys of hotcell's own that stand in the former one and that the client has nothing for.
+fn with_own_keys(entry: &Entry, former: Option<&Json>) -> Entry {
+    let mut entry = entry.clone();
+    let former = former.and_then(Json::as_object).into_iter().flatten();
+    for (key, value) in former {
+        // One that the user has switched off here does not come back by itself.
+        let is_switched_off = key == "disabled" && *value == Json::Bool(true);
+        if (OWN_KEYS.contains(&key.as_str()) || is_switched_off) && !entry.contains_key(key) {
+            entry.insert(key.clone(), value.clone());
+        }
+    }
+    entry
+}
+
+/// The file with these servers, if that is anything new.
+fn change(target: Target, servers: Entry) -> Option<Change> {
+    let is_as_before = target.servers == servers && (target.text.is_some() || servers.is_empty());
+    if is_as_before {
+        return None;
+    }
+    let before = (target.text.is_some()).then(|| Json::Object(target.file.clone()));
+    let mut file = target.file;
+    file.insert("mcpServers".into(), Json::Object(servers));
+    let file = Json::Object(file);
+    let shown_before = before.as_ref().map(|before| format!("{:#}\n", secrets::shown_file(before, None)));
+    let shown = format!("{:#}\n", secrets::shown_file(&file, before.as_ref().or(Some(&json!({})))));
+    Some(Change {
+        path: target.path,
+        before: target.text,
+        after: format!("{file:#}\n"),
+        shown: diff(&shown_before.unwrap_or_default(), &shown, 3),
+    })
+}

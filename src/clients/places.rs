@@ -1,0 +1,128 @@
+//! Where a client's files are, for this user in this folder. It opens none.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::table::{Base, Client, Place, Written};
+
+/// What decides where files are.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// The user's home folder.
+    pub home: PathBuf,
+    /// XDG_CONFIG_HOME, or `~/.config`.
+    pub config: PathBuf,
+    /// The effective user.
+    pub uid: u32,
+    /// The folder of the project: the working folder.
+    pub project: Option<PathBuf>,
+    /// The folders that variables name for single clients, as far as they are set.
+    pub named: Vec<(&'static str, OsString)>,
+}
+
+/// The variables that move files of clients.
+#[must_use]
+pub fn place_variables() -> Vec<&'static str> {
+    let places = super::table::clients().iter().flat_map(|client| client.places);
+    let named = places.filter_map(|place| match place.base {
+        Base::Named(variable, _) => Some(variable),
+        _ => None,
+    });
+    named.collect()
+}
+
+/// Whose servers a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The user's, in every folder.
+    User,
+    /// Those of one project.
+    Project,
+}
+
+/// A file of a client, which may not be there.
+#[derive(Debug, Clone)]
+pub(super) struct ClientFile {
+    pub(super) path: PathBuf,
+    pub(super) place: &'static Place,
+    /// The project whose file it is.
+    pub(super) project: Option<PathBuf>,
+}
+
+impl Client {
+    /// Its files of one scope.
+    pub(super) fn files(&'static self, surroundings: &Surroundings, scope: Scope) -> Vec<ClientFile> {
+        let of_scope = |place: &&Place| (place.base == Base::Project) == (scope == Scope::Project);
+        let file = |place: &'static Place| {
+            let path = surroundings.base(place.base)?.join(place.path);
+            let project = surroundings.project.clone().filter(|_| scope == Scope::Project);
+            Some(ClientFile { path, place, project })
+        };
+        self.places.iter().filter(of_scope).filter_map(file).collect()
+    }
+
+    /// The file that hotcell is put into: the first that is there, else the first.
+    pub(super) fn written_file(
+        &'static self,
+        surroundings: &Surroundings,
+        scope: Scope,
+    ) -> Option<ClientFile> {
+        let mut files = self.files(surroundings, scope);
+        files.retain(|file| file.place.is_written == Written::Yes);
+        let there = files.iter().position(|file| file.path.symlink_metadata().is_ok());
+        (!files.is_empty()).then(|| files.swap_remove(there.unwrap_or(0)))
+    }
+
+    /// The file of the user's that hotcell is put into.
+    #[must_use]
+    pub fn user_file(&'static self, surroundings: &Surroundings) -> Option<PathBuf> {
+        self.written_file(surroundings, Scope::User).map(|file| file.path)
+    }
+
+    /// Whether one of its files is called like this.
+    pub(super) fn has_file_called(&'static self, path: &Path) -> bool {
+        self.places.iter().any(|place| path.ends_with(place.path))
+    }
+
+    /// A file that the user names and says to be the client's: one of its own, by its name, or like the first.
+    pub(super) fn file_given(&'static self, path: &Path, surroundings: &Surroundings) -> ClientFile {
+        let mut of_user = self.files(surroundings, Scope::User);
+        of_user.retain(|file| file.path == path);
+        if let Some(file) = of_user.pop() {
+            return file;
+        }
+        let mut called = self.places.iter().filter(|place| path.ends_with(place.path));
+        let of_project = called.clone().find(|place| place.base == Base::Project);
+        let place = of_project.or_else(|| called.next()).unwrap_or(&self.places[0]);
+        let depth = Path::new(place.path).components().count();
+        let project = path.ancestors().nth(depth).filter(|_| place.base == Base::Project);
+        ClientFile { path: path.to_owned(), place, project: project.map(Path::to_owned) }
+    }
+
+    /// Whether anything of it is on this machine: one of its files, or the folder of one below the home.
+    #[must_use]
+    pub fn is_there(&'static self, surroundings: &Surroundings) -> bool {
+        self.files(surroundings, Scope::User).iter().any(|file| {
+            let folder = file.path.parent();
+            file.path.exists()
+                || folder.is_some_and(|folder| {
+                    folder != surroundings.home && folder != surroundings.config && folder.is_dir()
+                })
+        })
+    }
+}
+
+impl Surroundings {
+    fn base(&self, base: Base) -> Option<PathBuf> {
+        Some(match base {
+            Base::Home => self.home.clone(),
+            Base::Application if cfg!(target_os = "macos") => self.home.join("Library/Application Support"),
+            Base::Config | Base::Application => self.config.clone(),
+            Base::Named(variable, usual) => {
+                let named = self.named.iter().find(|(name, _)| *name == variable);
+                named.map_or_else(|| self.home.join(usual), |(_, folder)| PathBuf::from(folder))
+            }
+            Base::Project => self.project.clone()?,
+        })
+    }
+}

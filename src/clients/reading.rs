@@ -1,0 +1,368 @@
+//! Reads the servers out of clients' files: each one translated, or named with the reason why it is not.
+//!
+//! It writes nothing, starts nothing, and says nothing itself.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value as Json};
+
+use super::entry::{self, Surrounded, Translation};
+use super::file;
+use super::places::{ClientFile, Scope, Surroundings};
+use super::references::is_literal;
+use super::remark::{Remark, Weight};
+use super::table::{Client, Layout};
+use super::tree::{Member, Node, Value};
+use crate::limits::Limits;
+use crate::names::ServerName;
+
+/// What one client has.
+#[derive(Debug)]
+pub struct Found {
+    /// The client.
+    pub client: &'static Client,
+    /// Its servers, in the order of its files.
+    pub servers: Vec<FoundServer>,
+    /// Its files that were there.
+    pub read: Vec<PathBuf>,
+}
+
+/// A server of a client, as hotcell writes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundServer {
+    /// As the client calls it.
+    pub name: String,
+    /// Its entry.
+    pub entry: Map<String, Json>,
+    /// The file that it stands in.
+    pub path: PathBuf,
+}
+
+/// Which files are read.
+#[derive(Debug, Clone, Copy)]
+pub enum Files<'f> {
+    /// Those of the user.
+    OfUser,
+    /// Those too of the project in the working folder.
+    WithProject,
+    /// This one.
+    One(&'f Path),
+}
+
+/// Whether a command line starts hotcell itself.
+pub type IsOwn<'o> = &'o dyn Fn(&str, &[String]) -> bool;
+
+/// Reads what a client has.
+pub fn read_client(
+    client: &'static Client,
+    files: Files<'_>,
+    surroundings: &Surroundings,
+    limits: &Limits,
+    is_own: IsOwn<'_>,
+) -> (Found, Vec<Remark>) {
+    let files = match files {
+        Files::OfUser => client.files(surroundings, Scope::User),
+        Files::WithProject => {
+            let mut files = client.files(surroundings, Scope::User);
+            let of_project = client.files(surroundings, Scope::Project);
+            // In the home folder they may be the same.
+            let is_new = |file: &ClientFile| files.iter().all(|other| other.path != file.path);
+            let of_project: Vec<ClientFile> = of_project.into_iter().filter(is_new).collect();
+            files.extend(of_project);
+            files
+        }
+        Files::One(path) => vec![client.file_given(path, surroundings)],
+    };
+    let mut found = Found { client, servers: Vec::new(), read: Vec::new() };
+    let mut remarks = Vec::new();
+    for of_client in files {
+        match file::read(&of_client.path, surroundings.uid, limits) {
+            Ok(None) => {}
+            Ok(Some(text)) => {
+                found.read.push(of_client.path.clone());
+                let reading = Reading { client, file: &of_client, text: &text, surroundings, is_own };
+                reading.read(limits, &mut found.servers, &mut remarks);
+            }
+            Err(remark) => remarks.push(*remark),
+        }
+    }
+    (found, remarks)
+}
+
+/// What the bytes of one file of a client say; nothing is opened.
+pub fn servers_of_client_file(
+    client: &'static Client,
+    path: &Path,
+    text: &str,
+    surroundings: &Surroundings,
+    limits: &Limits,
+) -> (Vec<FoundServer>, Vec<Remark>) {
+    let (mut servers, mut remarks) = (Vec::new(), Vec::new());
+    let file = client.file_given(path, surroundings);
+    let reading = Reading { client, file: &file, text, surroundings, is_own: &|_, _| false };
+    reading.read(limits, &mut servers, &mut remarks);
+    (servers, remarks)
+}
+
+/// Whose file it is by its name.
+#[must_use]
+pub fn client_of_file(path: &Path) -> Option<&'static Client> {
+    super::table::clients().iter().find(|client| client.has_file_called(path))
+}
+
+/// Those files of the working folder's project that are there and were not asked for.
+pub fn unread_project_files(client: &'static Client, surroundings: &Surroundings) -> Vec<PathBuf> {
+    let of_user = client.files(surroundings, Scope::User);
+    let files = client.files(surroundings, Scope::Project).into_iter().map(|file| file.path);
+    files.filter(|path| path.is_file() && !of_user.iter().any(|file| file.path == *path)).collect()
+}
+
+/// One file that is being read.
+struct Reading<'r> {
+    client: &'static Client,
+    file: &'r ClientFile,
+    text: &'r str,
+    surroundings: &'r Surroundings,
+    is_own: IsOwn<'r>,
+}
+
+/// A table of servers in it.
+struct Table<'t> {
+    /// The keys that lead there.
+    path: String,
+    table: &'t Value,
+    inputs: &'t BTreeMap<String, String>,
+    /// Names of servers that are switched off elsewhere in the file.
+    switched_off: &'t [&'t str],
+    /// Names of those that alone are on; empty where all are.
+    switched_on: &'t [&'t str],
+}
+
+impl Reading<'_> {
+    fn read(&self, limits: &Limits, servers: &mut Vec<FoundServer>, remarks: &mut Vec<Remark>) {
+        // Offsets are those of the text without its byte order mark, which takes up no column.
+        let text = self.text.strip_prefix('\u{feff}').unwrap_or(self.text);
+        let reading = Reading { text, ..*self };
+        match reading.file.place.format.read(text, limits) {
+            Ok(root) => reading.root(&root, servers, remarks),
+            Err(defect) => {
+                let remark = reading.remark(Weight::Broken, defect.at, "", defect.message);
+                let hint =
+                    if defect.hint.is_empty() { "correct it there and import again" } else { defect.hint };
+                remarks.push(remark.hint(hint));
+            }
+        }
+    }
+
+    fn remark(&self, weight: Weight, at: usize, key: &str, message: impl Into<String>) -> Remark {
+        Remark::new(weight, &self.file.path, message).at(self.text, at).key(key)
+    }
+
+    fn root(&self, root: &Value, servers: &mut Vec<FoundServer>, remarks: &mut Vec<Remark>) {
+        if !matches!(root.node, Node::Table(_)) {
+            let message = format!("must be a table of keys, not {}", root.kind());
+            remarks.push(self.remark(Weight::Broken, root.range.start, "", message));
+            return;
+        }
+        let inputs = inputs(root, self.file);
+        let switched_off = names_at(root, self.file.place.switched_off);
+        let switched_on = names_at(root, self.file.place.switched_on);
+        for path in self.file.place.servers {
+            let Some(table) = root.at_path(path) else { continue };
+            let (path, table) = self.nested(path, table);
+            let table = Table {
+                path,
+                table,
+                inputs: &inputs,
+                switched_off: &switched_off,
+                switched_on: &switched_on,
+            };
+            self.table(&table, servers, remarks);
+        }
+        if self.client.layout == Layout::ClaudeCode {
+            self.projects_of_claude(root, servers, remarks);
+        }
+    }
+
+    /// The servers below `mcp`, where OpenCode 2 has them under `servers`.
+    fn nested<'v>(&self, path: &[&str], table: &'v Value) -> (String, &'v Value) {
+        let inner = table.get("servers").filter(|_| self.client.has_deeper_servers(table));
+        match inner {
+            Some(inner) => (format!("{}.servers", path.join(".")), inner),
+            None => (path.join("."), table),
+        }
+    }
+
+    /// What Claude Code keeps for single projects: those of the working folder's, and a word on the others.
+    fn projects_of_claude(&self, root: &Value, servers: &mut Vec<FoundServer>, remarks: &mut Vec<Remark>) {
+        let projects = root.get("projects").map(Value::members).unwrap_or_default();
+        let mut others = Vec::new();
+        for Member { key, at, value } in projects {
+            let Some(table) = value.get("mcpServers").filter(|table| !table.members().is_empty()) else {
+                continue;
+            };
+            if self.surroundings.project.as_deref() == Some(Path::new(key)) {
+                let file = ClientFile { project: self.surroundings.project.clone(), ..self.file.clone() };
+                let reading = Reading { file: &file, ..*self };
+                let switched_off = names_at(value, &["disabledMcpServers"]);
+                let path = format!("projects.{key}.mcpServers");
+                let inputs = &BTreeMap::new();
+                let table = Table { path, table, inputs, switched_off: &switched_off, switched_on: &[] };
+                reading.table(&table, servers, remarks);
+            } else {
+                others.push((key.as_str(), *at));
+            }
+        }
+        if let Some((_, at)) = others.first() {
+            let folders: Vec<&str> = others.iter().map(|(folder, _)| *folder).collect();
+            let message = format!("has servers of other folders, which are not read: {}", folders.join(", "));
+            let remark = self.remark(Weight::Note, *at, "projects", message);
+            remarks.push(remark.hint("run hotcell import there"));
+        }
+    }
+
+    fn table(&self, read: &Table<'_>, servers: &mut Vec<FoundServer>, remarks: &mut Vec<Remark>) {
+        let Table { path, table, inputs, switched_off, switched_on } = read;
+        let Node::Table(members) = &table.node else {
+            if table.node != Node::Null {
+                let message = format!("must be a table of servers, not {}", table.kind());
+                remarks.push(self.remark(Weight::Broken, table.range.start, path, message));
+            }
+            return;
+        };
+        for (index, member) in members.iter().enumerate() {
+            let key = format!("{path}.{}", member.key);
+            if members[index + 1..].iter().any(|later| later.key == member.key) {
+                let message = format!("is repeated below; {} takes the last one", self.client.title);
+                remarks.push(self.remark(Weight::LeftOut, member.at, &key, message));
+                continue;
+            }
+            if let Some(mut server) = self.server(&key, member, inputs, remarks) {
+                let name = member.key.as_str();
+                let is_chosen = switched_on.is_empty() || switched_on.contains(&name);
+                if switched_off.contains(&name) || !is_chosen {
+                    server.entry.insert("disabled".into(), true.into());
+                }
+                servers.push(server);
+            }
+        }
+    }
+
+    fn server(
+        &self,
+        key: &str,
+        member: &Member,
+        inputs: &BTreeMap<String, String>,
+        remarks: &mut Vec<Remark>,
+    ) -> Option<FoundServer> {
+        let surrounded = Surrounded {
+            dialect: self.client.dialect,
+            title: self.client.title,
+            home: &self.surroundings.home,
+            project: self.file.project.as_deref(),
+            folder: self.file.path.parent().unwrap_or(Path::new("/")),
+            inputs,
+        };
+        if let Err(error) = ServerName::new(&member.key) {
+            remarks.push(self.remark(Weight::LeftOut, member.at, key, format!("is left out: {error}")));
+            return None;
+        }
+        let translation = match entry::translate(&member.value, &surrounded) {
+            Ok(translation) => translation,
+            Err(left) => {
+                let key = if left.key.is_empty() { key.to_owned() } else { format!("{key}.{}", left.key) };
+                let at = if left.at == 0 { member.at } else { left.at };
+                let message = format!("{}; the server is left out", left.message);
+                remarks.push(self.remark(Weight::LeftOut, at, &key, message));
+                return None;
+            }
+        };
+        if self.starts_hotcell(&translation.entry) {
+            let message = "is hotcell itself, and left out";
+            remarks.push(self.remark(Weight::Note, member.at, key, message));
+            return None;
+        }
+        self.say(key, member, &translation, remarks);
+        let (name, path) = (member.key.clone(), self.file.path.clone());
+        Some(FoundServer { name, entry: translation.entry, path })
+    }
+
+    fn starts_hotcell(&self, entry: &Map<String, Json>) -> bool {
+        let Some(command) = entry.get("command").and_then(Json::as_str) else { return false };
+        let arguments = entry.get("args").and_then(Json::as_array).into_iter().flatten();
+        let arguments: Vec<String> = arguments.filter_map(|text| Some(text.as_str()?.to_owned())).collect();
+        (self.is_own)(command, &arguments)
+    }
+
+    fn say(&self, key: &str, member: &Member, translation: &Translation, remarks: &mut Vec<Remark>) {
+        let remark = |weight, message: String| self.remark(weight, member.at, key, message);
+        if !translation.foreign.is_empty() {
+            let keys: Vec<&str> = translation.foreign.iter().map(|(key, _)| key.as_str()).collect();
+            let advice: Vec<String> = translation
+                .foreign
+                .iter()
+                .filter(|(_, advice)| !advice.is_empty())
+                .map(|(key, advice)| format!("{key}: {advice}"))
+                .collect();
+            let message = format!("has no counterpart here for {}, which is left out", keys.join(", "));
+            remarks.push(remark(Weight::LeftOut, message).hint(advice.join("; ")));
+        }
+        for (key, note) in &translation.notes {
+            remarks.push(remark(Weight::LeftOut, format!("{key} {note}")));
+        }
+        let mut told: Vec<&str> = Vec::new();
+        for (variable, what_for) in &translation.needs {
+            if !told.contains(&variable.as_str()) {
+                told.push(variable);
+                let message = format!("needs the variable {variable} where hotcell is started: {what_for}");
+                remarks.push(remark(Weight::Note, message));
+            }
+        }
+        if !translation.literal_secrets.is_empty() {
+            let keys = translation.literal_secrets.join(", ");
+            let message = format!("has what look like secrets, which are copied as they are: {keys}");
+            let advice = self.client.dialect.references.advice();
+            remarks.push(remark(Weight::Note, message).hint(advice));
+        }
+        let has_marks = |text: &str| is_literal(text) && text.contains("$${");
+        if any_text(&Json::Object(translation.entry.clone()), &has_marks) {
+            let message = format!("has a ${{…}} that {} takes literally; so does hotcell", self.client.title);
+            remarks.push(remark(Weight::Note, message));
+        }
+    }
+}
+
+fn any_text(value: &Json, holds: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Json::String(text) => holds(text),
+        Json::Array(items) => items.iter().any(|item| any_text(item, holds)),
+        Json::Object(members) => members.values().any(|member| any_text(member, holds)),
+        _ => false,
+    }
+}
+
+/// What VS Code asks for, by id.
+fn inputs(root: &Value, file: &ClientFile) -> BTreeMap<String, String> {
+    let beside =
+        file.place.servers.iter().filter_map(|path| root.at_path(&path[..path.len() - 1])?.get("inputs"));
+    let mut inputs = BTreeMap::new();
+    for list in beside {
+        let Node::List(items) = &list.node else { continue };
+        for item in items {
+            if let Some(id) = item.get("id").and_then(Value::text) {
+                let about = item.get("description").and_then(Value::text).unwrap_or_default();
+                inputs.insert(id.to_owned(), about.to_owned());
+            }
+        }
+    }
+    inputs
+}
+
+/// The names in a list at a path.
+fn names_at<'v>(root: &'v Value, path: &[&str]) -> Vec<&'v str> {
+    match root.at_path(path).map(|list| &list.node) {
+        Some(Node::List(items)) if !path.is_empty() => items.iter().filter_map(Value::text).collect(),
+        _ => Vec::new(),
+    }
+}

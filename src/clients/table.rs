@@ -1,0 +1,263 @@
+//! The MCP clients whose files hotcell reads and writes, one row each: a client is added here.
+//!
+//! Where each fact comes from:
+//! - Claude Desktop: modelcontextprotocol.io, "Connect to local MCP servers": the file's place, `mcpServers`, and that
+//!   nothing in it is replaced.
+//! - Claude Code: code.claude.com/docs/en/mcp: the three scopes and their files, `${VAR}` and `${VAR:-default}`,
+//!   `alwaysLoad` (since 2.1.121). `CLAUDE_CONFIG_DIR` moves `.claude.json`.
+//! - Cursor: cursor.com/docs/mcp: both files, `envFile`, `${env:NAME}`, `${userHome}`, `${workspaceFolder}` and others.
+//! - VS Code: code.visualstudio.com/docs/copilot/reference/mcp-configuration: `servers`, `inputs`, `envFile`, `dev`, the
+//!   variables, and that `http` falls back to SSE. The older `mcp.servers` in settings.json is read only.
+//! - Windsurf: docs.windsurf.com/windsurf/cascade/mcp: the file, `serverUrl`, `disabledTools`, `${env:NAME}`, `${file:PATH}`.
+//! - Gemini CLI: geminicli.com/docs/tools/mcp-server and its configuration page: `httpUrl`, `url`, `timeout` in
+//!   milliseconds, `includeTools`, `excludeTools`, `mcp.excluded`, `mcp.allowed`, `$VAR` and `${VAR}` in any string.
+//! - Codex: developers.openai.com/codex/mcp and `codex-rs/config/src/mcp_types.rs`: every key of `[mcp_servers.NAME]`.
+//!   `CODEX_HOME` moves the folder.
+//! - OpenCode: opencode.ai/v1/docs/mcp-servers (`mcp.NAME`, `enabled`) and opencode.ai/v2/docs/mcp-servers
+//!   (`mcp.servers.NAME`, `disabled`); `{env:NAME}` and `{file:PATH}` by its page on configuration.
+//! - Zed: zed.dev/docs/ai/mcp, and `crates/settings_content/src/project.rs`: `context_servers`, `timeout` in seconds, the
+//!   older form with a table as `command`.
+//! - Goose: its guide "Configuration Files" and `crates/goose/src/agents/extension.rs`: `extensions`, the types,
+//!   `env_keys` from its keyring, variables in `uri` and `headers`.
+
+use super::dialect::{self, Dialect};
+use super::format::Format;
+use super::own_entry::{self, Parts};
+use super::tree::Value;
+
+/// An MCP client.
+#[derive(Debug)]
+pub struct Client {
+    /// What the command line and the file in `~/MCPs` call it.
+    pub name: &'static str,
+    /// What people call it.
+    pub title: &'static str,
+    /// Its files: those of the user first, each kind in the order in which they are looked for.
+    pub(super) places: &'static [Place],
+    /// What its entries say.
+    pub(super) dialect: &'static Dialect,
+    /// What hotcell's own entry looks like there.
+    pub(super) own_entry: fn(&Parts<'_>) -> serde_json::Value,
+    pub(super) layout: Layout,
+}
+
+/// Where servers stand beside the keys that each place names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    Plain,
+    /// Those of single projects too, under `projects` and the project's folder.
+    ClaudeCode,
+    /// One level deeper, under `servers`, where the file is of version 2.
+    OpenCode,
+}
+
+/// One file of a client.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) base: Base,
+    /// Below the base.
+    pub(super) path: &'static str,
+    pub(super) format: Format,
+    /// The keys under which the servers stand; a second way where there is one.
+    pub(super) servers: &'static [&'static [&'static str]],
+    /// Under which keys a list of names stands that are switched off.
+    pub(super) switched_off: &'static [&'static str],
+    /// Under which keys a list of names stands that alone are on.
+    pub(super) switched_on: &'static [&'static str],
+    pub(super) is_written: Written,
+}
+
+/// Whether hotcell is put into this file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    Yes,
+    /// It is read only: the client has a newer one.
+    No,
+}
+
+/// Where a path begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Base {
+    /// The user's home folder.
+    Home,
+    /// XDG_CONFIG_HOME, else `~/.config`, on every system.
+    Config,
+    /// Where the system has applications keep settings: as `Config`, but `~/Library/Application Support` on macOS.
+    Application,
+    /// The folder that this variable names, else this one below the home.
+    Named(&'static str, &'static str),
+    /// The folder of a project.
+    Project,
+}
+
+impl Client {
+    /// Whether the servers of this table stand under `servers` in it: no server of that name does.
+    pub(super) fn has_deeper_servers(&self, table: &Value) -> bool {
+        let is_server = |inner: &Value| inner.get("type").is_some_and(|kind| kind.text().is_some());
+        self.layout == Layout::OpenCode && table.get("servers").is_some_and(|inner| !is_server(inner))
+    }
+}
+
+impl Place {
+    const fn new(
+        base: Base,
+        path: &'static str,
+        format: Format,
+        servers: &'static [&'static [&'static str]],
+    ) -> Self {
+        Self { base, path, format, servers, switched_off: &[], switched_on: &[], is_written: Written::Yes }
+    }
+
+    const fn with_switches(
+        self,
+        switched_off: &'static [&'static str],
+        switched_on: &'static [&'static str],
+    ) -> Self {
+        Self { switched_off, switched_on, ..self }
+    }
+
+    const fn read_only(self) -> Self {
+        Self { is_written: Written::No, ..self }
+    }
+}
+
+const MCP_SERVERS: &[&[&str]] = &[&["mcpServers"]];
+const VSCODE: &[&[&str]] = &[&["servers"]];
+const VSCODE_SETTINGS: &[&[&str]] = &[&["mcp", "servers"], &["mcp.servers"]];
+const OPENCODE: &[&[&str]] = &[&["mcp"]];
+const ZED: &[&[&str]] = &[&["context_servers"]];
+const GEMINI_OFF: &[&str] = &["mcp", "excluded"];
+const GEMINI_ON: &[&str] = &["mcp", "allowed"];
+
+static TABLE: [Client; 10] = [
+    Client {
+        name: "claude-desktop",
+        title: "Claude Desktop",
+        places: &[Place::new(
+            Base::Application,
+            "Claude/claude_desktop_config.json",
+            Format::Json,
+            MCP_SERVERS,
+        )],
+        dialect: &dialect::CLAUDE_DESKTOP,
+        own_entry: own_entry::plain,
+        layout: Layout::Plain,
+    },
+    Client {
+        name: "claude-code",
+        title: "Claude Code",
+        places: &[
+            Place::new(Base::Named("CLAUDE_CONFIG_DIR", ""), ".claude.json", Format::Json, MCP_SERVERS),
+            Place::new(Base::Project, ".mcp.json", Format::Json, MCP_SERVERS),
+        ],
+        dialect: &dialect::CLAUDE_CODE,
+        own_entry: own_entry::claude_code,
+        layout: Layout::ClaudeCode,
+    },
+    Client {
+        name: "cursor",
+        title: "Cursor",
+        places: &[
+            Place::new(Base::Home, ".cursor/mcp.json", Format::Json, MCP_SERVERS),
+            Place::new(Base::Project, ".cursor/mcp.json", Format::Json, MCP_SERVERS),
+        ],
+        dialect: &dialect::CURSOR,
+        own_entry: own_entry::with_type,
+        layout: Layout::Plain,
+    },
+    Client {
+        name: "vscode",
+        title: "VS Code",
+        places: &[
+            Place::new(Base::Application, "Code/User/mcp.json", Format::Json, VSCODE),
+            Place::new(Base::Application, "Code/User/settings.json", Format::Json, VSCODE_SETTINGS)
+                .read_only(),
+            Place::new(Base::Project, ".vscode/mcp.json", Format::Json, VSCODE),
+            Place::new(Base::Project, ".vscode/settings.json", Format::Json, VSCODE_SETTINGS).read_only(),
+        ],
+        dialect: &dialect::VSCODE,
+        own_entry: own_entry::with_type,
+        layout: Layout::Plain,
+    },
+    Client {
+        name: "windsurf",
+        title: "Windsurf",
+        places: &[Place::new(Base::Home, ".codeium/windsurf/mcp_config.json", Format::Json, MCP_SERVERS)],
+        dialect: &dialect::WINDSURF,
+        own_entry: own_entry::plain,
+        layout: Layout::Plain,
+    },
+    Client {
+        name: "gemini",
+        title: "Gemini CLI",
+        places: &[
+            Place::new(Base::Home, ".gemini/settings.json", Format::Json, MCP_SERVERS)
+                .with_switches(GEMINI_OFF, GEMINI_ON),
+            Place::new(Base::Project, ".gemini/settings.json", Format::Json, MCP_SERVERS)
+                .with_switches(GEMINI_OFF, GEMINI_ON),
+        ],
+        dialect: &dialect::GEMINI,
+        own_entry: own_entry::gemini,
+        layout: Layout::Plain,
+    },
+    Client {
+        name: "codex",
+        title: "Codex",
+        places: &[
+            Place::new(Base::Named("CODEX_HOME", ".codex"), "config.toml", Format::Toml, &[&["mcp_servers"]]),
+            Place::new(Base::Project, ".codex/config.toml", Format::Toml, &[&["mcp_servers"]]),
+        ],
+        dialect: &dialect::CODEX,
+        own_entry: own_entry::codex,
+        layout: Layout::Plain,
+    },
+    Client {
+        name: "opencode",
+        title: "OpenCode",
+        places: &[
+            Place::new(Base::Config, "opencode/opencode.json", Format::Json, OPENCODE),
+            Place::new(Base::Config, "opencode/opencode.jsonc", Format::Json, OPENCODE),
+            Place::new(Base::Project, "opencode.json", Format::Json, OPENCODE),
+            Place::new(Base::Project, "opencode.jsonc", Format::Json, OPENCODE),
+        ],
+        dialect: &dialect::OPENCODE,
+        own_entry: own_entry::opencode,
+        layout: Layout::OpenCode,
+    },
+    Client {
+        name: "zed",
+        title: "Zed",
+        places: &[
+            Place::new(Base::Config, "zed/settings.json", Format::Json, ZED),
+            Place::new(Base::Project, ".zed/settings.json", Format::Json, ZED),
+        ],
+        dialect: &dialect::ZED,
+        own_entry: own_entry::zed,
+        layout: Layout::Plain,
+    },
+    Client {
+        name: "goose",
+        title: "Goose",
+        places: &[Place::new(Base::Config, "goose/config.yaml", Format::Yaml, &[&["extensions"]])],
+        dialect: &dialect::GOOSE,
+        own_entry: own_entry::goose,
+        layout: Layout::Plain,
+    },
+];
+
+/// All of them.
+#[must_use]
+pub fn clients() -> &'static [Client] {
+    &TABLE
+}
+
+/// Their names.
+pub fn client_names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|client| client.name)
+}
+
+/// The one of this name.
+#[must_use]
+pub fn client(name: &str) -> Option<&'static Client> {
+    TABLE.iter().find(|client| client.name == name)
+}

@@ -1,0 +1,342 @@
+//! `hotcell import`: what users have in their MCP clients' files comes into `~/MCPs`, without loss, twice the same, and
+//! without a word of a secret.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::Home;
+use crate::support::home::Output;
+
+/// Stands in the values of the fixtures that are secrets, or may be.
+const SECRET: &str = "hunter2";
+
+pub fn fixtures(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/clients").join(folder)
+}
+
+/// The files below a folder, by their paths in it.
+pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for item in fs::read_dir(next).unwrap() {
+            let path = item.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    found.into_iter().map(|path| path.strip_prefix(folder).unwrap().to_owned()).collect()
+}
+
+/// A home with every client's fixture in its place.
+pub fn home_with_clients() -> Home {
+    let folder = fixtures("home");
+    files_below(&folder).into_iter().fold(Home::new(), |home, path| {
+        let content = fs::read_to_string(folder.join(&path)).unwrap();
+        home.file(path.to_str().unwrap(), &content)
+    })
+}
+
+/// What was said, with the home as `~`, and no secret in it.
+#[track_caller]
+pub fn said(home: &Home, output: &Output) -> String {
+    assert_eq!(output.stderr, "");
+    assert!(!output.stdout.contains(SECRET), "{}", output.stdout);
+    output.stdout.replace(home.path().to_str().unwrap(), "~")
+}
+
+/// The files below `~/MCPs`, with the home as `~`.
+fn imported(home: &Home) -> String {
+    let folder = home.path().join("MCPs");
+    let files = files_below(&folder).into_iter().map(|path| {
+        let content = fs::read_to_string(folder.join(&path)).unwrap();
+        format!("== {}\n{content}", path.display())
+    });
+    files.collect::<String>().replace(home.path().to_str().unwrap(), "~")
+}
+
+/// What the configuration says: the servers, and the problems.
+fn configured(home: &Home) -> (Vec<String>, Vec<String>) {
+    let output = home.run(&["config", "--json"]);
+    let config: Value = serde_json::from_str(&output.stdout).unwrap();
+    let texts = |list: &str, key: &str| {
+        let items = config[list].as_array().unwrap().iter();
+        items.map(|item| item[key].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let errors =
+        config["problems"].as_array().unwrap().iter().filter(|problem| problem["severity"] == "error");
+    let errors = errors.map(|problem| problem["message"].as_str().unwrap().to_owned()).collect();
+    (texts("servers", "name"), errors)
+}
+
+/// The home with all that the fixtures' references name.
+fn with_references(home: Home) -> Home {
+    let variables = [
+        "PERPLEXITY_KEY",
+        "GITHUB_TOKEN",
+        "FIGMA_TOKEN",
+        "DB_CONNECTION_STRING",
+        "EXTERNAL_API_KEY",
+        "CONTEXT7_KEY",
+        "REGION",
+        "FIGMA_OAUTH_TOKEN",
+        "TRACE_ID",
+        "EVERYTHING_MODE",
+        "GITHUB_PERSONAL_ACCESS_TOKEN",
+        "FETCH_KEY",
+    ];
+    let home = variables.into_iter().fold(home, |home, variable| home.env(variable, "set"));
+    home.file(".figma-key", "k").file(".context7-key", "k")
+}
+
+#[test]
+fn what_every_client_has_is_shown_and_nothing_written_unasked() {
+    let home = home_with_clients();
+    let output = home.run(&["import"]);
+    assert_eq!(output.code, Some(0));
+    insta::assert_snapshot!(said(&home, &output));
+    let dry = home.run(&["import", "--dry-run"]);
+    assert!(dry.stdout.ends_with("nothing was written: --dry-run only shows\n"), "{}", dry.stdout);
+    assert_eq!(imported(&home), "");
+}
+
+#[test]
+fn what_is_imported_is_what_the_configuration_reads_and_a_second_import_changes_nothing() {
+    let home = with_references(home_with_clients());
+    fs::remove_dir(home.path().join("MCPs")).unwrap();
+    let output = home.run(&["import", "--yes"]);
+    assert_eq!(output.code, Some(0), "{}", said(&home, &output));
+    insta::assert_snapshot!(imported(&home));
+    let mode = |path: PathBuf| path.metadata().unwrap().permissions().mode() & 0o777;
+    let folder = home.path().join("MCPs");
+    assert_eq!(mode(folder.clone()), 0o700);
+    for path in files_below(&folder) {
+        assert_eq!(mode(folder.join(&path)), 0o600, "{}", path.display());
+    }
+
+    let (servers, errors) = configured(&home);
+    // A reference to a file is the configuration's own matter.
+    let errors: Vec<&String> = errors.iter().filter(|error| !error.contains("${file:")).collect();
+    assert_eq!(errors, Vec::<&String>::new());
+    for server in ["asana", "context7", "custom-one", "filesystem", "github", "github-cursor", "older-form"] {
+        assert!(servers.iter().any(|name| name == server), "{server} in {servers:?}");
+    }
+    for switched_off in ["fetch", "off", "quiet", "sleeping"] {
+        assert!(!servers.iter().any(|name| name == switched_off), "{switched_off} in {servers:?}");
+    }
+    let run = home.run(&["run", "--server", "nobody", "-c", "1"]);
+    assert!(run.stderr.contains("github-goose") && run.stderr.contains("perplexity"), "{}", run.stderr);
+
+    let before = imported(&home);
+    let second = home.run(&["import", "--yes"]);
+    assert!(said(&home, &second).ends_with("nothing changes\n"), "{}", second.stdout);
+    assert_eq!((second.code, imported(&home)), (Some(0), before));
+}
+
+#[test]
+fn the_files_of_a_project_are_read_only_when_asked_for() {
+    let folder = fixtures("project");
+    let home = files_below(&folder).into_iter().fold(Home::new(), |home, path| {
+        let content = fs::read_to_string(folder.join(&path)).unwrap();
+        home.file(&format!("p/{}", path.display()), &content)
+    });
+    let run = |arguments: &[&str]| {
+        let output = home.command(arguments).current_dir(home.path().join("p")).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().replace(home.path().to_str().unwrap(), "~")
+    };
+    let without = run(&["import", "--yes"]);
+    assert!(without.contains("note: ~/p/.mcp.json: is of this project, and not read"), "{without}");
+    assert!(without.ends_with("no servers were found\n"), "{without}");
+    let with = run(&["import", "--yes", "--project"]);
+    insta::assert_snapshot!(format!("{with}\n{}", imported(&home)));
+}
+
+#[test]
+fn each_broken_file_is_named_with_its_place_and_what_to_do() {
+    let home = Home::new();
+    let mut told = String::new();
+    for path in files_below(&fixtures("broken")) {
+        let name = path.to_str().unwrap().to_owned();
+        let home_file = home.path().join(&name);
+        fs::copy(fixtures("broken").join(&path), &home_file).unwrap();
+        let client = name.split('.').next().unwrap();
+        let output =
+            home.run(&["import", "--client", client, "--file", home_file.to_str().unwrap(), "--dry-run"]);
+        let lines: String = said(&home, &output)
+            .lines()
+            .filter(|line| line.starts_with("error: ") || line.starts_with("warning: "))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        assert!(!lines.is_empty(), "{name}: {}", output.stdout);
+        assert_eq!(output.code, Some(i32::from(lines.starts_with("error: "))), "{lines}");
+        told.push_str(&lines);
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_broken_file_costs_no_other_client_and_is_never_written() {
+    let home = home_with_clients()
+        .file(".cursor/mcp.json", "{\"mcpServers\": {\"a\": ")
+        .file("MCPs/zed.json", "{\"mcpServers\": {,}}")
+        .file("MCPs/cursor.json", "{\"mcpServers\": {\"of-before\": {\"command\": \"x\"}}}");
+    let output = home.run(&["import", "--yes"]);
+    let said = said(&home, &output);
+    assert_eq!(output.code, Some(1), "{said}");
+    assert!(
+        said.contains(
+            "error: ~/.cursor/mcp.json:1:22: expected value after colon in object property; the file may"
+        ),
+        "{said}"
+    );
+    assert!(said.contains("error: ~/MCPs/zed.json:1:17: "), "{said}");
+    let read = |name: &str| fs::read_to_string(home.path().join("MCPs").join(name)).unwrap();
+    assert_eq!(read("zed.json"), "{\"mcpServers\": {,}}");
+    assert!(read("cursor.json").contains("of-before"), "what was imported before stays");
+    assert!(read("codex.json").contains("context7"));
+}
+
+#[test]
+fn what_the_user_has_written_in_the_folder_stays_and_no_name_is_there_twice() {
+    let entry = |command: &str| json!({"command": command, "args": []});
+    let home = Home::new()
+        .server("same", entry("same-server"))
+        .server("other", entry("my-server"))
+        .file(
+            ".cursor/mcp.json",
+            &json!({"mcpServers": {
+                "same": entry("same-server"),
+                "other": entry("another-server"),
+                "tuned": entry("tuned-server"),
+                "off-here": entry("off-server"),
+            }})
+            .to_string(),
+        )
+        .file(
+            "MCPs/cursor.json",
+            &json!({"mcpServers": {
+                "tuned": {"command": "old-server", "deny": ["drop_*"], "description": "mine"},
+                "off-here": {"command": "off-server", "args": [], "disabled": true},
+                "added": {"command": "added-server"},
+            }, "description": "about"})
+            .to_string(),
+        );
+    let output = home.run(&["import", "--yes"]);
+    let said = said(&home, &output);
+    assert!(said.contains("same: is the same as \"same\" in ~/MCPs/servers.json"), "{said}");
+    assert!(said.contains("other: is imported as \"other-cursor\", since ~/MCPs/servers.json has"), "{said}");
+    assert!(said.contains("~/MCPs/cursor.json: keeps what Cursor does not have: added"), "{said}");
+    let written = fs::read_to_string(home.path().join("MCPs/cursor.json")).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(&written).unwrap(),
+        json!({"mcpServers": {
+            "other-cursor": entry("another-server"),
+            "tuned": {"command": "tuned-server", "args": [], "deny": ["drop_*"], "description": "mine"},
+            "off-here": {"command": "off-server", "args": [], "disabled": true},
+            "added": {"command": "added-server"},
+        }, "description": "about"})
+    );
+    let (servers, errors) = configured(&home);
+    assert_eq!((servers.join(" "), errors.len()), ("added other other-cursor same tuned".into(), 0));
+    let again = home.run(&["import", "--yes"]);
+    assert!(again.stdout.ends_with("nothing changes\n"), "{}", again.stdout);
+}
+
+#[test]
+fn a_server_that_is_switched_off_anywhere_in_the_client_s_file_stays_switched_off() {
+    let entry = json!({"command": "x"});
+    let settings = json!({
+        "mcp": {"allowed": ["a", "b"], "excluded": ["b"]},
+        "mcpServers": {"a": entry, "b": entry, "c": entry},
+    });
+    let home = Home::new().file(".gemini/settings.json", &settings.to_string());
+    let own = json!({
+        "mcpServers": {"d": {"command": "y"}},
+        "projects": {home.path().to_str().unwrap(): {
+            "mcpServers": {"e": {"command": "y"}, "f": {"command": "z"}},
+            "disabledMcpServers": ["f"],
+        }},
+    });
+    let home = home.file(".claude.json", &own.to_string());
+    let output = home.run(&["import", "--yes"]);
+    assert_eq!(output.code, Some(0), "{}", said(&home, &output));
+    assert_eq!(configured(&home), (["a", "d", "e"].map(str::to_owned).to_vec(), vec![]));
+    let written = fs::read_to_string(home.path().join("MCPs/gemini.json")).unwrap();
+    let written: Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(written["mcpServers"]["c"]["disabled"], true);
+}
+
+#[test]
+fn a_changed_secret_is_told_of_and_not_shown() {
+    let with =
+        |secret: &str| json!({"mcpServers": {"a": {"command": "a", "env": {"K": secret}}}}).to_string();
+    let home = Home::new().file(".cursor/mcp.json", &with("hunter2-old"));
+    home.run(&["import", "--yes"]);
+    let home = home.file(".cursor/mcp.json", &with("hunter2-new"));
+    let output = home.run(&["import", "--yes"]);
+    let said = said(&home, &output);
+    assert!(said.contains("-        \"K\": \"…\"\n+        \"K\": \"… (another than before)\""), "{said}");
+    assert!(imported(&home).contains("hunter2-new"));
+}
+
+#[test]
+fn on_a_terminal_the_answer_decides() {
+    for (answer, is_written) in [("y\n", true), ("\n", false), ("no\n", false)] {
+        let home = home_with_clients();
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        let mut child = home
+            .command(&["import", "--client", "codex"])
+            .stdin(Stdio::from(terminal.slave))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        fs::File::from(terminal.master.try_clone().unwrap()).write_all(answer.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert_eq!(home.path().join("MCPs/codex.json").exists(), is_written, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_named_file_is_read_as_what_its_place_says() {
+    let home = Home::new().file(
+        "p/.cursor/mcp.json",
+        "{\"mcpServers\": {\"a\": {\"command\": \"a\", \"args\": [\"${workspaceFolder}/x\"]}}}",
+    );
+    let output = home.run(&["import", "--file", "p/.cursor/mcp.json", "--yes"]);
+    assert_eq!(output.code, Some(0), "{}", said(&home, &output));
+    let written = fs::read_to_string(home.path().join("MCPs/cursor.json")).unwrap();
+    let written: Value = serde_json::from_str(&written).unwrap();
+    let project = home.path().join("p").to_str().unwrap().to_owned();
+    let expected = json!({"command": "a", "args": [format!("{project}/x")], "cwd": project});
+    assert_eq!(written["mcpServers"]["a"], expected);
+}
+
+#[test]
+fn a_file_that_is_none_is_refused_and_an_unknown_one_needs_its_client() {
+    let home = Home::new().file("some.json", "{}");
+    let cases: [(&[&str], &str); 3] = [
+        (&["import", "--file", "some.json"], "hotcell: --file: the name does not tell whose file it is"),
+        (&["import", "--file", "gone.json"], "hotcell: there is no file /"),
+        (
+            &["import", "--file", "some.json", "--client", "zed", "--client", "cursor"],
+            "hotcell: --file is one",
+        ),
+    ];
+    for (arguments, refusal) in cases {
+        let output = home.run(arguments);
+        assert_eq!(output.code, Some(2), "{}", output.stdout);
+        assert!(output.stderr.starts_with(refusal), "{}", output.stderr);
+    }
+    nix::unistd::mkfifo(&home.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let output = home.run(&["import", "--client", "zed", "--file", "pipe"]);
+    assert!(output.stdout.contains("/pipe: is no ordinary file"), "{}", output.stdout);
+    let home = home.file(".cursor/mcp.json", "{\"mcpServers\": {}}");
+    fs::set_permissions(home.path().join(".cursor/mcp.json"), fs::Permissions::from_mode(0o666)).unwrap();
+    let output = home.run(&["import"]);
+    assert!(output.stdout.contains("may be written by every user"), "{}", output.stdout);
+}

@@ -1,0 +1,289 @@
+//! `hotcell install` and `uninstall`: hotcell comes into every client's file and out again, and no other byte changes.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::clients::{files_below, fixtures, home_with_clients, said};
+use crate::support::{Home, program};
+
+/// Each client, and the file of the user's that hotcell is put into.
+const PLACES: [(&str, &str); 10] = [
+    ("claude-desktop", ".config/Claude/claude_desktop_config.json"),
+    ("claude-code", ".claude.json"),
+    ("cursor", ".cursor/mcp.json"),
+    ("vscode", ".config/Code/User/mcp.json"),
+    ("windsurf", ".codeium/windsurf/mcp_config.json"),
+    ("gemini", ".gemini/settings.json"),
+    ("codex", ".codex/config.toml"),
+    ("opencode", ".config/opencode/opencode.json"),
+    ("zed", ".config/zed/settings.json"),
+    ("goose", ".config/goose/config.yaml"),
+];
+
+/// A line of each fixture that somebody else changes, and what to.
+const EDITS: [(&str, &str, &str); 10] = [
+    ("claude-desktop", "Ctrl+Space", "Alt+Space"),
+    ("claude-code", "\"numStartups\": 17", "\"numStartups\": 18"),
+    ("cursor", "Servers of every project", "Servers of mine"),
+    ("vscode", "Perplexity API Key", "Key"),
+    ("windsurf", "sleeper", "dreamer"),
+    ("gemini", "\"GitHub\"", "\"Dark\""),
+    ("codex", "# the newest", "# an older one"),
+    ("opencode", "EVERYTHING_MODE", "MODE"),
+    ("zed", "// Zed settings", "// Settings"),
+    ("goose", "# Goose", "# The goose"),
+];
+
+fn read(home: &Home, path: &str) -> String {
+    fs::read_to_string(home.path().join(path)).unwrap()
+}
+
+fn home_file(home: &Home, path: &str, content: &str) {
+    fs::write(home.path().join(path), content).unwrap();
+}
+
+/// A home in which the fixture of Claude Desktop has no entry of hotcell's name.
+fn home() -> Home {
+    let home = home_with_clients();
+    let path = ".config/Claude/claude_desktop_config.json";
+    let own = ",\n    \"hotcell\": { \"command\": \"/usr/local/bin/hotcell\" }";
+    let content = read(&home, path).replace(own, "");
+    home.file(path, &content)
+}
+
+#[test]
+fn hotcell_comes_into_every_client_s_file_and_out_again_byte_for_byte() {
+    let home = home();
+    let mut shown = String::new();
+    for (client, path) in PLACES {
+        let before = read(&home, path);
+        let output = home.run(&["install", "--client", client]);
+        assert_eq!(output.code, Some(0), "{client}: {}{}", output.stdout, output.stderr);
+        shown.push_str(&said(&home, &output).replace(program("hotcell").to_str().unwrap(), "/bin/hotcell"));
+        assert_ne!(read(&home, path), before, "{client}");
+        let again = home.run(&["install", "--client", client]);
+        assert_eq!(said(&home, &again), format!("hotcell is in ~/{path} already\n"));
+        // The client's reader agrees that it is hotcell, and has lost no other server.
+        let import = home.run(&["import", "--client", client]);
+        assert!(import.stdout.contains("hotcell: is hotcell itself, and left out"), "{}", import.stdout);
+
+        let output = home.run(&["uninstall", "--client", client]);
+        assert_eq!(output.code, Some(0), "{client}: {}", output.stderr);
+        said(&home, &output);
+        assert_eq!(read(&home, path), before, "{client}");
+        let gone = home.run(&["uninstall", "--client", client]);
+        assert_eq!(said(&home, &gone), format!("hotcell is not in ~/{path}\n"));
+    }
+    insta::assert_snapshot!(shown);
+    assert_eq!(files_below(&home.path().join(".local/state/hotcell/installed")), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_somebody_else_has_changed_since_stays_and_only_the_entry_goes() {
+    let home = home();
+    for ((client, path), (of, from, to)) in PLACES.into_iter().zip(EDITS) {
+        assert_eq!(client, of);
+        let before = read(&home, path);
+        home.run(&["install", "--client", client]);
+        let installed = read(&home, path);
+        home_file(&home, path, &installed.replace(from, to));
+        let output = home.run(&["uninstall", "--client", client]);
+        assert_eq!(output.code, Some(0), "{client}: {}", output.stderr);
+        assert_eq!(read(&home, path), before.replace(from, to), "{client}");
+    }
+}
+
+#[test]
+fn a_client_without_a_file_gets_one_for_its_user_alone_and_loses_it_again() {
+    for (client, path) in PLACES {
+        let home = Home::new();
+        let output = home.run(&["install", "--client", client, "--name", "python"]);
+        assert_eq!(output.code, Some(0), "{client}: {}", output.stderr);
+        assert!(
+            output.stdout.contains("was not found here; its file is made all the same"),
+            "{}",
+            output.stdout
+        );
+        let file = home.path().join(path);
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{client}");
+        assert!(read(&home, path).contains("python"), "{client}");
+        let output = home.run(&["uninstall", "--client", client, "--name", "python"]);
+        assert_eq!(output.code, Some(0), "{client}: {}", output.stderr);
+        assert!(!file.exists(), "{client}");
+    }
+}
+
+#[test]
+fn the_keys_are_each_client_s_own() {
+    let home = Home::new().env("MCP_BRIDGE_MAX_TIMEOUT", "300");
+    let program = program("hotcell").to_str().unwrap().to_owned();
+    let entry = |client: &str, path: &str, keys: &[&str]| {
+        home.run(&["install", "--client", client]);
+        let file: Value = serde_json::from_str(&read(&home, path)).unwrap();
+        keys.iter().fold(file, |value, key| value[key].clone())
+    };
+    assert_eq!(
+        entry("claude-code", ".claude.json", &["mcpServers", "hotcell"]),
+        json!({"type": "stdio", "command": program, "args": [], "alwaysLoad": true})
+    );
+    // A run of 300 s, 600 s for a human, and 30 s for the start of the sandbox.
+    assert_eq!(
+        entry("gemini", ".gemini/settings.json", &["mcpServers", "hotcell", "timeout"]),
+        json!(930_000)
+    );
+    assert_eq!(
+        entry("opencode", ".config/opencode/opencode.json", &["mcp", "hotcell"]),
+        json!({"type": "local", "command": [program], "enabled": true, "timeout": 930_000})
+    );
+    let deep = "{\"mcp\": {\"servers\": {}}}";
+    let home = home.file(".config/opencode/opencode.json", deep);
+    home.run(&["install", "--client", "opencode"]);
+    let file: Value = serde_json::from_str(&read(&home, ".config/opencode/opencode.json")).unwrap();
+    assert_eq!(file["mcp"]["servers"]["hotcell"], json!({"type": "local", "command": [program]}));
+    home.run(&["install", "--client", "codex"]);
+    assert_eq!(
+        read(&home, ".codex/config.toml"),
+        format!(
+            "[mcp_servers.hotcell]\ncommand = \"{program}\"\nargs = []\nstartup_timeout_sec = 30\n\
+             tool_timeout_sec = 930\n"
+        )
+    );
+}
+
+#[test]
+fn another_server_of_the_name_is_replaced_only_by_force_and_comes_back() {
+    for (client, path) in PLACES {
+        let home = home_with_clients();
+        let former = read(&home, path);
+        // Any server of the fixture.
+        let name = match client {
+            "claude-desktop" => "filesystem",
+            "claude-code" => "sentry",
+            "cursor" => "github",
+            "vscode" => "docs",
+            "windsurf" => "figma",
+            "gemini" => "events",
+            "codex" => "figma",
+            "opencode" => "everything",
+            "zed" => "custom-one",
+            _ => "github",
+        };
+        let refused = home.run(&["install", "--client", client, "--name", name]);
+        assert_eq!(refused.code, Some(1), "{client}");
+        assert!(refused.stderr.contains("--force replaces it"), "{}", refused.stderr);
+        let foreign = home.run(&["uninstall", "--client", client, "--name", name]);
+        assert!(foreign.stderr.contains("does not start hotcell, and stays"), "{}", foreign.stderr);
+        assert_eq!(read(&home, path), former, "{client}");
+        let forced = home.run(&["install", "--client", client, "--name", name, "--force"]);
+        assert_eq!(forced.code, Some(0), "{client}: {}", forced.stderr);
+        assert!(said(&home, &forced).contains("replaced another server called"), "{}", forced.stdout);
+        let back = home.run(&["uninstall", "--client", client, "--name", name]);
+        // What comes back is not hotcell's, so nothing of it is shown.
+        said(&home, &back);
+        assert_eq!(read(&home, path), former, "{client}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_never_written() {
+    for path in files_below(&fixtures("broken")) {
+        let name = path.to_str().unwrap();
+        let client = name.split('.').next().unwrap();
+        let (_, place) = PLACES.into_iter().find(|(known, _)| *known == client).unwrap();
+        let content = fs::read_to_string(fixtures("broken").join(&path)).unwrap();
+        let home = Home::new().file(place, &content);
+        let output = home.run(&["install", "--client", client]);
+        // Entries that hotcell cannot take over are the client's own business.
+        let has_sound_syntax = ["bad-entries", "repeated", "alias"].iter().any(|word| name.contains(word));
+        if !has_sound_syntax {
+            assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{name}");
+            assert_eq!(read(&home, place), content, "{name}");
+        }
+        assert!(!output.stderr.contains("hunter2") && !output.stdout.contains("hunter2"), "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_edited_safely_is_shown_for_pasting() {
+    let flow = "extensions: {a: {type: stdio, cmd: x}}\n";
+    let home = Home::new().file(".config/goose/config.yaml", flow);
+    let output = home.run(&["install", "--client", "goose"]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""));
+    assert!(
+        output.stderr.contains("put this into it by hand:\nextensions:\n  hotcell:\n"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(read(&home, ".config/goose/config.yaml"), flow);
+}
+
+#[test]
+fn a_link_stays_a_link_and_a_file_keeps_its_rights() {
+    let home = Home::new().file("dotfiles/cursor.json", "{\n  \"mcpServers\": {}\n}\n");
+    let target = home.path().join("dotfiles/cursor.json");
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
+    fs::create_dir(home.path().join(".cursor")).unwrap();
+    let link = home.path().join(".cursor/mcp.json");
+    symlink(&target, &link).unwrap();
+    home.run(&["install", "--client", "cursor"]);
+    assert!(link.is_symlink() && read(&home, "dotfiles/cursor.json").contains("hotcell"));
+    assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+    let kept = home.path().join(".local/state/hotcell/installed");
+    assert_eq!(kept.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    for path in files_below(&kept) {
+        assert_eq!(kept.join(path).metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    home.run(&["uninstall", "--client", "cursor"]);
+    assert_eq!(read(&home, "dotfiles/cursor.json"), "{\n  \"mcpServers\": {}\n}\n");
+    assert!(link.is_symlink());
+}
+
+#[test]
+fn a_byte_order_mark_and_carriage_returns_stay() {
+    let content = "\u{feff}{\r\n  \"mcpServers\": {\r\n    \"a\": {\"command\": \"x\"}\r\n  }\r\n}\r\n";
+    let home = Home::new().file(".cursor/mcp.json", content);
+    home.run(&["install", "--client", "cursor"]);
+    let installed = read(&home, ".cursor/mcp.json");
+    assert!(
+        installed.starts_with('\u{feff}') && !installed.replace("\r\n", "").contains('\n'),
+        "{installed:?}"
+    );
+    let home = home.file(".cursor/mcp.json", &installed.replace("\"x\"", "\"y\""));
+    home.run(&["uninstall", "--client", "cursor"]);
+    assert_eq!(read(&home, ".cursor/mcp.json"), content.replace("\"x\"", "\"y\""));
+}
+
+#[test]
+fn a_dry_run_writes_nothing_and_without_a_client_all_are_listed() {
+    let home = home();
+    let output = home.run(&["install", "--client", "goose", "--dry-run"]);
+    assert!(said(&home, &output).ends_with("nothing was written: --dry-run only shows\n"));
+    assert!(!read(&home, ".config/goose/config.yaml").contains("hotcell"));
+    assert!(!home.path().join(".local").exists());
+    let output = home.run(&["install"]);
+    let listed = said(&home, &output);
+    for (client, path) in PLACES {
+        let line = format!("  {client:16} found  ~/{path}\n");
+        assert!(listed.contains(&line), "{line}in {listed}");
+    }
+    assert!(Home::new().run(&["install"]).stdout.contains("  zed              -      "));
+}
+
+#[test]
+fn a_project_s_file_is_written_when_asked_for_and_where_there_is_one() {
+    let home = Home::new();
+    let run = |arguments: &[&str]| {
+        let output = home.command(arguments).current_dir(home.path().join("MCPs")).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(run(&["install", "--client", "vscode", "--project"]), (Some(0), String::new()));
+    assert!(Path::new(&home.path().join("MCPs/.vscode/mcp.json")).is_file());
+    assert_eq!(run(&["uninstall", "--client", "vscode", "--project"]), (Some(0), String::new()));
+    assert_eq!(
+        run(&["install", "--client", "goose", "--project"]),
+        (Some(1), "hotcell: Goose has no file of servers in projects; leave --project out\n".into())
+    );
+}
