@@ -95,6 +95,11 @@ impl Broker {
         }
         let catalog = self.catalog();
         let Some(known) = catalog.server(server.as_str()) else { return Ok(()) };
+        if known.resolve(&literal.tool).is_err()
+            && let Some(kept_back) = self.kept_back(&server, &literal.tool)
+        {
+            return Err(kept_back);
+        }
         let tool = match known.resolve(&literal.tool) {
             Ok(tool) => tool,
             // Servers that let more of themselves be switched on have more tools then.
