@@ -86,9 +86,17 @@ impl ServerConfig {
             Reach::Launch(Launch { program, .. }) => format!("command {}", program.display()),
             Reach::Endpoint(endpoint) => format!("at {}", endpoint.origin()),
         };
-        let secrets = self.references.iter().filter(|(_, value)| value.len() >= SECRET_BYTES_MIN);
-        let shown = secrets.fold(shown, |shown, (name, value)| shown.replace(value, &format!("[{name}]")));
-        text::inert_excerpt(&shown, SHOWN_CHARS_MAX)
+        text::inert_excerpt(&self.without_references(shown), SHOWN_CHARS_MAX)
+    }
+
+    /// The text with what references have brought written as their names.
+    #[must_use]
+    pub fn without_references(&self, text: String) -> String {
+        let mut secrets: Vec<(&str, &str)> =
+            self.references.iter().filter(|(_, value)| value.len() >= SECRET_BYTES_MIN).collect();
+        // One that contains another goes first.
+        secrets.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+        secrets.into_iter().fold(text, |text, (name, value)| text.replace(value, &format!("[{name}]")))
     }
 }
 

@@ -32,5 +32,6 @@ mod replies;
 mod saved_tools;
 mod search;
 mod secrets;
+mod server_entries;
 mod server_faults;
 mod state;
