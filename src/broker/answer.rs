@@ -96,7 +96,7 @@ pub struct Broker {
 /// Longest text of a server's failure that the model reads, in characters.
 const FAILURE_CHARS_MAX: usize = 2_000;
 /// For a server that is configured and cannot be used.
-const UNAVAILABLE_HINT: &str = "the user must fix it; `hotcell config` shows every problem";
+const UNAVAILABLE_HINT: &str = "the user must fix it; `hotcell config` shows where it stands";
 /// Longest list of arguments in a note, in characters.
 const UNDECLARED_CHARS_MAX: usize = 200;
 

@@ -128,12 +128,12 @@ async fn a_command_runs_for_each_start_of_its_server_and_not_before_and_what_it_
     let pid = call(&connection, "pid", json!({})).await.unwrap();
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
     assert!(environment.split(|byte| *byte == 0).any(|pair| pair == b"TOKEN=token-of-run-1"));
-    assert_eq!(upstream.redacted(&name(), "<token-of-run-1>".into()), "<[cmd]>");
+    assert_eq!(upstream.redacted(&name(), "<token-of-run-1>".into()), "<[TOKEN]>");
     assert!(call(&connection, "crash", json!({})).await.is_err());
     connected(&upstream).await.unwrap();
     started(2);
     // Whoever repeats the first is redacted still.
-    assert_eq!(upstream.redacted(&name(), "token-of-run-1 token-of-run-2".into()), "[cmd] [cmd]");
+    assert_eq!(upstream.redacted(&name(), "token-of-run-1 token-of-run-2".into()), "[TOKEN] [TOKEN]");
     upstream.close().await;
 }
 
