@@ -183,8 +183,8 @@ impl Asked {
             // What was given up says nothing of the server.
             Err(UpstreamError::Cancelled { .. } | UpstreamError::Closing) => {}
             Err(error) => {
-                tracing::info!(%server, %error, "a server's tools are not known");
                 let reason = self.upstream.redacted(&server, error.to_string());
+                tracing::info!(%server, reason, "a server's tools are not known");
                 self.knowledge.learn_failure(&server, &self.key, &reason);
             }
         }

@@ -68,7 +68,10 @@ impl Broker {
         let starting = |server: ServerName| async move {
             let started = self.connected(&server, call.deadline, cancel).await;
             started
-                .inspect_err(|error| tracing::debug!(%server, %error, "not started ahead of its call"))
+                .inspect_err(|error| {
+                    let reason = self.upstream.redacted(&server, error.to_string());
+                    tracing::debug!(%server, reason, "not started ahead of its call");
+                })
                 .is_ok()
         };
         let mut starting: FuturesUnordered<_> = unknown.into_iter().map(starting).collect();

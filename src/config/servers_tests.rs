@@ -265,6 +265,21 @@ fn a_project_s_servers_count_only_when_its_file_is_trusted_and_are_refused_by_na
 }
 
 #[test]
+fn a_chosen_server_that_cannot_be_used_is_no_unknown_one_and_others_are_not_told_of() {
+    let home = Home::new()
+        .user("[servers.off]\ncommand = \"c\"\ndisabled = true\n[servers.other]\ncommand = \"c\"\ndisabled = true\n")
+        .variable("MCP_BRIDGE_SERVERS", "off");
+    let config = home.load();
+    let refused: Vec<&str> = config.refused.iter().map(|refused| refused.name.as_str()).collect();
+    assert_eq!(refused, ["off"]);
+    assert!(
+        config.problems.iter().all(|problem| problem.severity == Severity::Note),
+        "{:?}",
+        config.problems
+    );
+}
+
+#[test]
 fn only_the_user_lets_commands_be_run() {
     let entry = "[servers.x]\ncommand = \"c\"\nargs = [\"${cmd:pass show}\"]\n";
     let allow = "[policy]\nallow_cmd = true\n";

@@ -147,7 +147,8 @@ impl Server {
         match connection.refreshed().await {
             Ok(tools) => Arc::new(connection.with_tools(tools)),
             Err(error) => {
-                tracing::warn!(server = %self.spec.name, %error, "the changed tools could not be read");
+                let reason = self.secrets.redacted(error.to_string());
+                tracing::warn!(server = %self.spec.name, reason, "the changed tools could not be read");
                 connection
             }
         }
