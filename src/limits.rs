@@ -99,6 +99,10 @@ pub struct Limits {
     pub client_file_bytes_max: u64,
     /// Configuration files that are read from one folder.
     pub config_files_max: usize,
+    /// Largest value that a reference of a configuration file brings: a file's text, or what a command prints.
+    pub reference_bytes_max: u64,
+    /// How long such a command may take.
+    pub reference_command: Duration,
     /// Servers that are kept of all configuration files.
     pub servers_max: usize,
     /// Longest alias of a server or tool, in bytes; all of them ASCII.
@@ -177,6 +181,8 @@ impl Default for Limits {
             config_file_bytes_max: MIB as u64,
             client_file_bytes_max: 16 * MIB as u64,
             config_files_max: 1000,
+            reference_bytes_max: 64 * KIB as u64,
+            reference_command: Duration::from_secs(10),
             servers_max: 10_000,
             alias_bytes_max: 64,
             description_chars_max: 4_000,

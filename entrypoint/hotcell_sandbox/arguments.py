@@ -32,6 +32,14 @@ def encode_arguments(arguments: object) -> bytes:
     return encoded
 
 
+def blob_place(value: object, path: str) -> str | None:
+    """Where the first binary value stands in arguments that can be encoded, which bounds their depth."""
+    if isinstance(value, Blob):
+        return path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    return next((place for key, item in items if (place := blob_place(item, f"{path}[{key!r}]"))), None)
+
+
 def _plain(value: object) -> object:
     """What a result held goes on as MCP has it, base64; numpy's scalars are no Python numbers but hold one."""
     if isinstance(value, Blob):

@@ -11,12 +11,12 @@ from _thread import get_ident as _get_ident
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 
-from .arguments import encode_arguments
+from .arguments import blob_place, encode_arguments
 from .channel import Channel
 from .frames import Frame, encode
 from .interrupts import Interrupts
 from .placeholder import Placeholder
-from .results import MCPError, answer
+from .results import InvalidCallError, MCPError, answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ _CALLS_PER_WORKER_BITS = 32
 _NAMES_MAX = 5
 
 
-class Server(tuple[str, str, str]):
+class Server(tuple[str, str, str, bool]):
     """A server of the current run: a tuple, which nobody can make another server of."""
 
     __slots__ = ()
 
-    def __new__(cls, name: str, alias: str, description: str) -> Server:
-        return super().__new__(cls, (name, alias, description))
+    def __new__(cls, name: str, alias: str, description: str, takes_files: bool) -> Server:
+        return super().__new__(cls, (name, alias, description, takes_files))
 
     @property
     def name(self) -> str:
@@ -49,6 +49,10 @@ class Server(tuple[str, str, str]):
     @property
     def description(self) -> str:
         return self[2]
+
+    @property
+    def takes_files(self) -> bool:
+        return self[3]
 
 
 class _Waiter:
@@ -228,13 +232,16 @@ class Calls:
     def _submit(self, server: str | None, tool: str, arguments: object, waiter: _Waiter) -> int:
         if self.in_child:
             raise MCPError("calls can only be made by the main process, not by a forked one", code="not_running")
-        if server is not None and server not in self.servers:
-            names = ", ".join(sorted(self.servers)) or "none"
-            raise MCPError(
-                f"Server {server!r} is not available", code="server_unavailable", hint=f"In this run: {names}."
-            )
         names_json = encode({"server": server, "tool": tool})[1:-2]
+        # One that is not of this run is refused by the bridge, which knows why.
+        known = self.servers.get(server) if server is not None else None
         body = encode_arguments(arguments)
+        if known is not None and not known.takes_files and (place := blob_place(arguments, "arguments")):
+            raise InvalidCallError(
+                f"nothing was sent to {server}.{tool}: {place} is a binary value of the sandbox, which its entry "
+                "keeps from this server (sandbox_files = false)",
+                hint="the user decides that in the server's entry",
+            )
         if Placeholder.made and Placeholder.is_in(arguments):
             body += b',"placeholders":true'
         if self.plan is not None and self.plan.dry_run:

@@ -107,7 +107,8 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
             continue
         run, code, servers = frame.get("run"), frame.get("code"), frame.get("servers")
         if isinstance(run, int) and isinstance(code, str) and isinstance(servers, list):
-            offered = [Server(server["name"], server["alias"], server["description"]) for server in servers]
+            keys = ("name", "alias", "description", "takes_files")
+            offered = [Server(*(server[key] for key in keys)) for server in servers]
             channel.send(encode(interpreter.run(run, code, offered)))
             interpreter.tidy()
             number = renew(run, interpreter.changed)

@@ -1,12 +1,14 @@
 //! `hotcell config`: every setting as it counts and where it comes from, the schema for editors, and trust in projects.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
 use crate::cli::ConfigCommand;
 use crate::config::{
-    Config, Environment, Severity, Source, TrustError, distrust_project, schema, trust_project,
+    Config, Environment, Position, Reach, RefusedServer, SandboxFiles, ServerConfig, Severity, Source,
+    TrustError, distrust_project, schema, trust_project,
 };
 use crate::text;
 
@@ -51,7 +53,12 @@ fn print(config: &Config) {
         println!("{:26} {:16} {}", setting.name, text::inert_line(&value), from(&setting.source));
     }
     for server in &config.servers {
-        println!("{:26} {:16} {}", "server", server.name, server.source.display());
+        let place = place(&server.source, server.position);
+        println!("{:26} {:16} {}, {place}", "server", server.name, server.shown_reach());
+    }
+    for RefusedServer { name, source, position, reason } in &config.refused {
+        let place = place(source, *position);
+        println!("{:26} {:16} NOT USED, {place}: {}", "server", name, text::inert_line(reason));
     }
     for problem in &config.problems {
         println!("{}: {problem}", problem.severity);
@@ -61,11 +68,34 @@ fn print(config: &Config) {
 fn from(source: &Source) -> String {
     match source {
         Source::Default => "default".into(),
-        Source::File { path, position } => {
-            format!("{}:{}:{}", path.display(), position.line, position.column)
-        }
+        Source::File { path, position } => place(path, *position),
         Source::Variable(name) => name.clone(),
     }
+}
+
+fn place(path: &Path, Position { line, column }: Position) -> String {
+    format!("{}:{line}:{column}", path.display())
+}
+
+fn server_as_value(server: &ServerConfig) -> Value {
+    let Position { line, column } = server.position;
+    let kind = match server.reach {
+        Reach::Launch(_) => "command",
+        Reach::Endpoint(_) => "url",
+    };
+    let rules = &server.rules;
+    json!({
+        "name": server.name.as_str(), "path": server.source, "line": line, "column": column,
+        "kind": kind, "reach": server.shown_reach(),
+        "timeout": rules.call_time.map(|time| time.as_secs_f64()), "max_concurrency": rules.calls_at_once,
+        "sandbox_files": rules.sandbox_files == SandboxFiles::Sent,
+        "commands": server.later.as_ref().map_or(0, |later| later.commands().len()),
+    })
+}
+
+fn refused_as_value(server: &RefusedServer) -> Value {
+    let RefusedServer { name, source, position: Position { line, column }, reason } = server;
+    json!({"name": name.as_str(), "path": source, "line": line, "column": column, "reason": reason})
 }
 
 fn as_value(config: &Config) -> Value {
@@ -79,15 +109,14 @@ fn as_value(config: &Config) -> Value {
     let settings = config.settings.iter().map(
         |setting| json!({"name": setting.name, "value": setting.value, "source": source(&setting.source)}),
     );
-    let servers =
-        config.servers.iter().map(|server| json!({"name": server.name.as_str(), "path": server.source}));
     let problems = config
         .problems
         .iter()
         .map(|problem| json!({"severity": problem.severity.to_string(), "message": problem.to_string()}));
     json!({
         "settings": settings.collect::<Vec<_>>(),
-        "servers": servers.collect::<Vec<_>>(),
+        "servers": config.servers.iter().map(server_as_value).collect::<Vec<_>>(),
+        "refused_servers": config.refused.iter().map(refused_as_value).collect::<Vec<_>>(),
         "problems": problems.collect::<Vec<_>>(),
     })
 }

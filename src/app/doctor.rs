@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::{search_model, wiring};
-use crate::config::{Config, Launch, Reach, locate_program};
+use crate::config::{Config, Later, Launch, Reach, locate_program};
 use crate::engine::{About, find};
 use crate::guard::Mark;
 use crate::protocol::{Posture, PostureField};
@@ -75,11 +75,12 @@ fn no_sandbox(fault: &ToolFault) {
 
 fn servers(config: &Config) {
     if config.servers.is_empty() {
-        line("servers", "none configured (~/MCPs/*.json, MCP_SERVERS_CONFIG)");
+        line("servers", "none configured (~/MCPs/*.json, [servers.NAME] of config.toml, MCP_SERVERS_CONFIG)");
     }
     for server in &config.servers {
         let path = config.engine_addresses.path.as_deref();
         let found = match &server.reach {
+            _ if server.later.as_ref().is_some_and(Later::hides_reach) => server.shown_reach(),
             Reach::Launch(Launch { program, cwd, .. }) => {
                 match locate_program(program, path, cwd.as_deref().unwrap_or(Path::new("."))) {
                     Some(file) => format!("found at {}", file.display()),
@@ -88,7 +89,11 @@ fn servers(config: &Config) {
             }
             Reach::Endpoint(endpoint) => format!("at {}, not asked", endpoint.origin()),
         };
+        let found = server.without_references(found);
         line("server", &format!("{}: {found} ({})", server.name, server.source.display()));
+    }
+    for refused in &config.refused {
+        line("server", &format!("{}: NOT USED ({})", refused.name, refused.source.display()));
     }
 }
 

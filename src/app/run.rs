@@ -106,6 +106,9 @@ fn source(file: &Path, bytes_max: u64) -> Result<String, String> {
 }
 
 fn unknown(name: &str, config: &Config) -> String {
+    if let Some(refused) = config.refused.iter().find(|refused| refused.name.as_str() == name) {
+        return refused.to_string();
+    }
     let names: Vec<&str> = config.servers.iter().map(|server| ServerName::as_str(&server.name)).collect();
     let known = if names.is_empty() {
         "none is configured".into()

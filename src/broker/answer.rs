@@ -24,7 +24,7 @@ use super::saved_tools::SavedTools;
 use super::semantics::Semantics;
 use super::sending::Sending;
 use crate::audit::{Event, Log};
-use crate::catalog::{self, Answered, Catalog, Tool};
+use crate::catalog::{self, Answered, Catalog, Tool, UnknownTool};
 use crate::limits::Limits;
 use crate::names::{RunId, ServerName};
 use crate::policy::Called;
@@ -132,6 +132,8 @@ pub struct Broker {
 
 /// Longest text of a server's failure that the model reads, in characters.
 const FAILURE_CHARS_MAX: usize = 2_000;
+/// For a server that is configured and cannot be used.
+const UNAVAILABLE_HINT: &str = "the user must fix it; `hotcell config` shows where it stands";
 /// Longest list of arguments in a note, in characters.
 const UNDECLARED_CHARS_MAX: usize = 200;
 
@@ -152,7 +154,7 @@ impl Broker {
         let learned = Learned::new(folders.learned, &limits);
         let cache = folders.catalog.map(|dir| CatalogCache::new(dir, &limits));
         let knowledge =
-            Arc::new(Knowledge::new(roster.catalog(&limits), roster.keys(), cache, Arc::clone(&limits)));
+            Arc::new(Knowledge::new(roster.catalog(&limits), roster.known(), cache, Arc::clone(&limits)));
         let indexing = Indexing::new(Arc::clone(&knowledge), Arc::clone(&upstream), &limits);
         let semantics = Semantics::new(folders.model, folders.vectors, Arc::clone(&knowledge), &limits);
         let connections = Mutex::default();
@@ -191,6 +193,14 @@ impl Broker {
         self.roster.names()
     }
 
+    /// Why a server that stands in the configuration cannot be used, for the model; `None`: it can, or stands nowhere.
+    #[must_use]
+    pub fn refusal(&self, server: &str) -> Option<ToolFault> {
+        let said = self.roster.refusal(server, &self.limits)?;
+        let said = text::inert_excerpt(&said, FAILURE_CHARS_MAX);
+        Some(ToolFault::new(FaultCode::ServerUnavailable, said).hint(UNAVAILABLE_HINT))
+    }
+
     /// A run begins: from now on the servers are those that were configured when it was asked for. Says what has changed
     /// since the last one. Must be called inside a tokio runtime.
     pub fn begin_run(&self) -> Option<String> {
@@ -206,7 +216,7 @@ impl Broker {
         tracing::info!(servers = servers.len(), "the configured servers have changed");
         self.upstream.replace(self.roster.specs());
         self.connections().clear();
-        self.knowledge.replace(self.roster.catalog(&self.limits), self.roster.keys());
+        self.knowledge.replace(self.roster.catalog(&self.limits), self.roster.known());
         Some(said)
     }
 
@@ -214,10 +224,12 @@ impl Broker {
     #[must_use]
     pub fn run_servers(&self, scope: &ServerScope) -> Vec<RunServer> {
         let catalog = self.catalog().scoped(scope);
+        let kept = self.roster.keeps_files_from();
         let server = |server: &Arc<catalog::ServerTools>| RunServer {
             name: server.name.as_str().to_owned(),
             alias: server.alias.clone(),
             description: server.description.clone().unwrap_or_default(),
+            takes_files: !kept.contains(&server.name),
         };
         catalog.servers().iter().map(server).collect()
     }
@@ -303,6 +315,9 @@ impl Broker {
         if let Some(server) = catalog.server(server) {
             return Ok(server.name.clone());
         }
+        if let Some(refusal) = self.refusal(server) {
+            return Err(refusal);
+        }
         let names = self.server_names(scope);
         let names: Vec<&str> = names.iter().map(ServerName::as_str).collect();
         let available = if names.is_empty() { "none".into() } else { names.join(", ") };
@@ -383,7 +398,8 @@ impl Broker {
         let known = catalog.server(server.as_str()).ok_or_else(|| {
             ToolFault::new(FaultCode::Internal, format!("server '{server}' has left the catalog"))
         })?;
-        let tool = known.resolve(&call.tool)?;
+        let tool =
+            known.resolve(&call.tool).map_err(|unknown| self.no_such_tool(&server, &call.tool, unknown))?;
         record.tool = tool.name.as_str().to_owned();
         // A placeholder may stand for anything.
         let arguments = match call.making {
@@ -424,6 +440,16 @@ impl Broker {
             .and_then(|result| self.without_secrets(&server, result))
             .inspect(|answer| self.learn_shape(&server, tool, answer))
             .map_err(|error| self.fault(&server, &error))
+    }
+
+    /// A tool that the server does not offer: it has none of that name, or its entry keeps it back.
+    pub(super) fn no_such_tool(&self, server: &ServerName, asked: &str, unknown: UnknownTool) -> ToolFault {
+        self.kept_back(server, asked).unwrap_or_else(|| unknown.into())
+    }
+
+    /// The fault of a call of a tool that the server has and its entry keeps back.
+    pub(super) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
+        self.knowledge.kept_back(server, asked)
     }
 
     /// Later signatures say what results have looked like.
@@ -491,7 +517,7 @@ pub(super) fn redact(value: &mut Value, redacted: &dyn Fn(String) -> String) {
 
 fn code(error: &UpstreamError) -> FaultCode {
     match error {
-        UpstreamError::Unknown { .. } => FaultCode::ServerUnavailable,
+        UpstreamError::Unknown { .. } | UpstreamError::Unavailable { .. } => FaultCode::ServerUnavailable,
         UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => FaultCode::ServerNotStarted,
         UpstreamError::Died { .. }
         | UpstreamError::NotReached { .. }
@@ -500,7 +526,7 @@ fn code(error: &UpstreamError) -> FaultCode {
         | UpstreamError::Overlong { .. }
         | UpstreamError::Nonsense { .. } => FaultCode::ServerFailed,
         UpstreamError::Refused { .. } => FaultCode::ToolError,
-        UpstreamError::Deadline { .. } => FaultCode::Deadline,
+        UpstreamError::Deadline { .. } | UpstreamError::CallTime { .. } => FaultCode::Deadline,
         UpstreamError::Cancelled { .. } | UpstreamError::Closing => FaultCode::Cancelled,
     }
 }
@@ -510,10 +536,14 @@ fn hint(error: &UpstreamError) -> &'static str {
         UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
             "the user must fix it; `hotcell doctor` checks the configured commands and addresses"
         }
+        UpstreamError::Unavailable { .. } => UNAVAILABLE_HINT,
         UpstreamError::NotAllowed { .. } => "the user must give it other headers in the configuration",
         UpstreamError::Died { .. } => "it is started again by the next call",
         UpstreamError::Overlong { .. } => "ask the tool for less: a page, a filter, fewer fields",
         UpstreamError::Deadline { .. } => "whether it took effect is unknown; give the run a larger timeout",
+        UpstreamError::CallTime { .. } => {
+            "whether it took effect is unknown; the user can raise that timeout"
+        }
         _ => "",
     }
 }

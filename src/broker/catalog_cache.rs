@@ -91,6 +91,10 @@ impl CacheKey {
             part(name.as_bytes());
             part(value.as_bytes());
         }
+        // What commands print is not known, and may be another thing each time.
+        if let Some(later) = &server.later {
+            part(later.written().as_bytes());
+        }
         Self(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 

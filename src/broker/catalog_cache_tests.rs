@@ -9,7 +9,7 @@ use nix::sys::time::TimeVal;
 use serde_json::json;
 
 use super::*;
-use crate::config::{Environment, servers_of_file};
+use crate::config::{Environment, ServerFiles, servers_of_file};
 
 fn keys(servers: Value) -> Vec<CacheKey> {
     let environment = Environment {
@@ -43,6 +43,25 @@ pub(in crate::broker) fn unchanged(text: String) -> String {
 /// A list of one tool.
 pub(in crate::broker) fn listing(name: &str) -> Vec<Value> {
     vec![json!({"name": name, "inputSchema": {"type": "object"}})]
+}
+
+#[test]
+fn servers_with_other_commands_for_their_values_are_configured_differently() {
+    let home = tempfile::tempdir().unwrap();
+    let entry = |command: &str| json!({"command": "/bin/true", "env": {"T": format!("${{cmd:{command}}}")}});
+    let file = json!({"mcpServers": {"a": entry("one"), "b": entry("two"), "c": entry("one")}});
+    fs::create_dir(home.path().join("MCPs")).unwrap();
+    fs::write(home.path().join("MCPs/a.json"), file.to_string()).unwrap();
+    let (config, _) = ServerFiles::load(Environment {
+        variables: [("MCP_BRIDGE_ALLOW_CMD".into(), "1".into())].into(),
+        home: Some(home.path().into()),
+        uid: nix::unistd::geteuid().as_raw(),
+        cwd: None,
+        executable: None,
+    });
+    let keys: Vec<CacheKey> = config.servers.iter().map(CacheKey::of).collect();
+    let [a, b, c] = keys.as_slice() else { panic!("{:?}", config.problems) };
+    assert!(a != b && a == c);
 }
 
 #[test]

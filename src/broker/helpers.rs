@@ -87,7 +87,9 @@ impl Broker {
         let (catalog, server) = self.listed(&server, call, cancel).await?;
         let Some(server) = catalog.server(&server) else { return Ok(Value::Null) };
         let docs = |shapes: &Shapes| catalog::query_tool_docs(server, tool.as_deref(), detail, shapes);
-        Ok(self.learned.with(docs)?)
+        let name = &server.name;
+        let no_such = |unknown| self.no_such_tool(name, tool.as_deref().unwrap_or_default(), unknown);
+        self.learned.with(docs).map_err(no_such)
     }
 
     fn save_tool(&self, call: &Call<'_>) -> Result<Value, ToolFault> {

@@ -192,8 +192,8 @@ impl Asked {
             // What was given up says nothing of the server.
             Err(UpstreamError::Cancelled { .. } | UpstreamError::Closing) => {}
             Err(error) => {
-                tracing::info!(%server, %error, "a server's tools are not known");
                 let reason = self.upstream.redacted(&server, error.to_string());
+                tracing::info!(%server, reason, "a server's tools are not known");
                 self.knowledge.learn_failure(&server, &self.key, &reason);
             }
         }
@@ -220,6 +220,7 @@ mod tests {
 
     use super::*;
     use crate::broker::catalog_cache::tests::key;
+    use crate::broker::knowledge::tests::of_key;
     use crate::catalog::{Catalog, Tools};
     use crate::upstream::{ProcessSpec, ServerSpec, Way};
 
@@ -227,20 +228,19 @@ mod tests {
     fn indexing(log: &std::path::Path, names: &[ServerName], at_once: usize) -> Indexing {
         let limits = Arc::new(Limits { servers_indexed_at_once_max: at_once, ..Limits::default() });
         let script = r#"echo begins >> "$0"; read -r line; echo ends >> "$0"; exit 1"#;
-        let spec = |name: &ServerName| ServerSpec {
-            name: name.clone(),
-            way: Way::Process(ProcessSpec {
-                program: "sh".into(),
-                args: vec!["-c".into(), script.into(), log.to_str().unwrap().into()],
-                env: vec![],
-                cwd: None,
-                keeper: None,
-            }),
-        };
+        let way = Way::Process(ProcessSpec {
+            program: "sh".into(),
+            args: vec!["-c".into(), script.into(), log.to_str().unwrap().into()],
+            env: vec![],
+            cwd: None,
+            keeper: None,
+        });
+        let spec = |name: &ServerName| ServerSpec::new(name.clone(), way.clone());
         let upstream = Arc::new(Upstream::new(names.iter().map(spec).collect(), &limits));
         let catalog = Catalog::new(names.iter().map(|name| (name.clone(), None, None)), &limits);
-        let keys = names.iter().map(|name| (name.clone(), key(name.as_str()))).collect::<BTreeMap<_, _>>();
-        let knowledge = Knowledge::new(catalog, keys, None, Arc::clone(&limits));
+        let known =
+            names.iter().map(|name| (name.clone(), of_key(key(name.as_str())))).collect::<BTreeMap<_, _>>();
+        let knowledge = Knowledge::new(catalog, known, None, Arc::clone(&limits));
         Indexing::new(Arc::new(knowledge), upstream, &limits)
     }
 

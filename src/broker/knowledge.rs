@@ -3,15 +3,23 @@
 //! It asks no server; `indexing` does.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde_json::Value;
 
 use super::catalog_cache::{CacheKey, CatalogCache};
 use super::listing_news;
-use crate::catalog::{Catalog, Tool, Tools};
+use crate::catalog::{Catalog, Tool, Tools, resolved};
+use crate::config::ServerConfig;
 use crate::limits::Limits;
 use crate::names::ServerName;
+use crate::policy::ToolChoice;
+use crate::run::{FaultCode, ToolFault};
+use crate::text;
+
+/// Longest name of a tool in a fault, in characters.
+const NAME_CHARS_MAX: usize = 200;
 
 /// The catalog, and the place where listings are kept, if there is one.
 pub(super) struct Knowledge {
@@ -24,10 +32,56 @@ struct Known {
     catalog: Catalog,
     /// From which listing of each server the catalog was made; none of those that were read from the disk.
     listings: BTreeMap<ServerName, Arc<[Value]>>,
+    /// The tools that servers have listed and that their entries keep back.
+    kept_back: BTreeMap<ServerName, Vec<Tool>>,
     /// The configurations of the catalog's servers.
-    keys: BTreeMap<ServerName, CacheKey>,
+    servers: BTreeMap<ServerName, Arc<Configured>>,
     /// Changes of lists that nobody has been told of.
     news: Vec<String>,
+}
+
+/// How a server is configured, as far as what is known of its tools depends on it.
+#[derive(Debug, Clone)]
+pub(super) struct Configured {
+    pub(super) key: CacheKey,
+    /// The tools that are offered.
+    tools: ToolChoice,
+    /// Its entry and the file of that.
+    place: (String, PathBuf),
+}
+
+/// What a listing comes to: the tools that are offered, and those that are kept back.
+type Chosen = (Tools, Vec<Tool>);
+
+impl Configured {
+    pub(super) fn of(server: &ServerConfig) -> Self {
+        Self {
+            key: CacheKey::of(server),
+            tools: server.rules.tools.clone(),
+            place: (server.key.clone(), server.source.clone()),
+        }
+    }
+}
+
+impl Known {
+    fn new(catalog: Catalog, servers: BTreeMap<ServerName, Configured>) -> Self {
+        let servers = servers.into_iter().map(|(name, server)| (name, Arc::new(server))).collect();
+        Self { catalog, listings: BTreeMap::new(), kept_back: BTreeMap::new(), servers, news: Vec::new() }
+    }
+
+    /// Whether the server has been configured like this ever since.
+    fn is_still(&self, server: &ServerName, configured: &Arc<Configured>) -> bool {
+        self.servers.get(server).is_some_and(|now| Arc::ptr_eq(now, configured))
+    }
+
+    fn take(&mut self, news: BTreeMap<ServerName, Chosen>) {
+        let mut offered = BTreeMap::new();
+        for (server, (tools, kept_back)) in news {
+            offered.insert(server.clone(), tools);
+            self.kept_back.insert(server, kept_back);
+        }
+        self.catalog = self.catalog.with(offered);
+    }
 }
 
 /// Changes that are told of at once.
@@ -45,20 +99,32 @@ pub(super) enum Taken {
 impl Knowledge {
     pub(super) fn new(
         catalog: Catalog,
-        keys: BTreeMap<ServerName, CacheKey>,
+        servers: BTreeMap<ServerName, Configured>,
         cache: Option<CatalogCache>,
         limits: Arc<Limits>,
     ) -> Self {
-        let known = Known { catalog, listings: BTreeMap::new(), keys, news: Vec::new() };
-        Self { known: RwLock::new(known), cache, limits }
+        Self { known: RwLock::new(Known::new(catalog, servers)), cache, limits }
     }
 
     /// From now on these are the servers. What those that stay have listed is learned again from their connections or
     /// from the disk.
-    pub(super) fn replace(&self, catalog: Catalog, keys: BTreeMap<ServerName, CacheKey>) {
+    pub(super) fn replace(&self, catalog: Catalog, servers: BTreeMap<ServerName, Configured>) {
         let mut known = self.write();
         let news = std::mem::take(&mut known.news);
-        *known = Known { catalog, listings: BTreeMap::new(), keys, news };
+        *known = Known { news, ..Known::new(catalog, servers) };
+    }
+
+    /// The fault of a call by this name, or nothing where no tool of that name is kept back.
+    pub(super) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
+        let known = self.read();
+        let tool = resolved(known.kept_back.get(server)?, asked)?;
+        let Configured { tools, place: (key, path), .. } = &**known.servers.get(server)?;
+        let name = text::inert_excerpt(&format!("{server}.{}", tool.name), NAME_CHARS_MAX);
+        let by = tools.kept_back(tool.name.as_str())?;
+        let message = format!("{name} is not offered: {key}.{by} of {} keeps it back", path.display());
+        Some(
+            ToolFault::new(FaultCode::Denied, text::inert_line(&message)).hint("the user decides that there"),
+        )
     }
 
     /// What is known now; a snapshot.
@@ -73,12 +139,12 @@ impl Knowledge {
 
     /// How a server is configured now.
     pub(super) fn key(&self, server: &ServerName) -> Option<CacheKey> {
-        self.read().keys.get(server).cloned()
+        self.read().servers.get(server).map(|server| server.key.clone())
     }
 
     /// How the servers are configured now.
     pub(super) fn keys(&self) -> Vec<CacheKey> {
-        self.read().keys.values().cloned().collect()
+        self.read().servers.values().map(|server| server.key.clone()).collect()
     }
 
     /// Those of the servers of which nothing is known, with their configurations.
@@ -95,27 +161,28 @@ impl Knowledge {
     /// tools are many.
     pub(super) fn load(&self, servers: Vec<(ServerName, CacheKey)>) {
         let Some(cache) = &self.cache else { return };
-        let loaded: Vec<(ServerName, CacheKey, Tools)> = servers
+        let loaded: Vec<(ServerName, Arc<Configured>, Chosen)> = servers
             .into_iter()
             .filter_map(|(server, key)| {
+                let configured = self.configured(&server, &key)?;
                 let listing = cache.read(&key)?;
-                let tools = self.tools(&server, &listing);
-                Some((server, key, tools))
+                let tools = self.tools(&server, &configured, &listing);
+                Some((server, configured, tools))
             })
             .collect();
         let mut known = self.write();
-        let still_unasked = |(server, key, tools): (ServerName, CacheKey, Tools)| {
+        let still_unasked = |(server, configured, tools): (ServerName, Arc<Configured>, Chosen)| {
             let is_unasked = known
                 .catalog
                 .server(server.as_str())
                 .is_some_and(|known| matches!(known.tools, Tools::Unasked));
-            (is_unasked && known.keys.get(&server) == Some(&key)).then_some((server, tools))
+            (is_unasked && known.is_still(&server, &configured)).then_some((server, tools))
         };
-        let news: BTreeMap<ServerName, Tools> = loaded.into_iter().filter_map(still_unasked).collect();
+        let news: BTreeMap<ServerName, Chosen> = loaded.into_iter().filter_map(still_unasked).collect();
         if news.is_empty() {
             return;
         }
-        known.catalog = known.catalog.with(news);
+        known.take(news);
         let catalog = known.catalog.clone();
         drop(known);
         catalog.prepare_search();
@@ -123,28 +190,29 @@ impl Knowledge {
 
     /// Takes in what a server of this configuration has listed.
     pub(super) fn learn(&self, server: &ServerName, key: &CacheKey, listing: &Arc<[Value]>) -> Taken {
+        let Some(configured) = self.configured(server, key) else { return Taken::Nothing };
         let is_news = |known: &Known| {
             let same = known.listings.get(server).is_some_and(|old| Arc::ptr_eq(old, listing));
-            known.keys.get(server) == Some(key) && !same
+            known.is_still(server, &configured) && !same
         };
         if !is_news(&self.read()) {
             return Taken::Nothing;
         }
         // Not under the lock: many tools take long.
-        let tools = self.tools(server, listing);
+        let tools = self.tools(server, &configured, listing);
         let mut known = self.write();
         if !is_news(&known) {
             return Taken::Nothing;
         }
         let is_old = !known.listings.contains_key(server);
         if let Some(before) = known.catalog.server(server.as_str())
-            && let (Tools::Listed(before), Tools::Listed(after)) = (&before.tools, &tools)
+            && let (Tools::Listed(before), Tools::Listed(after)) = (&before.tools, &tools.0)
             && let Some(said) = listing_news::said(server, before, after, is_old)
             && known.news.len() < NEWS_MAX
         {
             known.news.push(said);
         }
-        known.catalog = known.catalog.with(BTreeMap::from([(server.clone(), tools)]));
+        known.take(BTreeMap::from([(server.clone(), tools)]));
         known.listings.insert(server.clone(), Arc::clone(listing));
         Taken::New
     }
@@ -156,7 +224,8 @@ impl Knowledge {
         let failed = Tools::failed(reason, &self.limits);
         let mut known = self.write();
         // Tools that were listed before stay known: a server that died comes back.
-        let counts = known.keys.get(server) == Some(key) && !known.listings.contains_key(server);
+        let is_of_now = known.servers.get(server).is_some_and(|server| server.key == *key);
+        let counts = is_of_now && !known.listings.contains_key(server);
         if counts && known.catalog.server(server.as_str()).is_some_and(|known| known.tools != failed) {
             known.catalog = known.catalog.with(BTreeMap::from([(server.clone(), failed)]));
         }
@@ -176,7 +245,9 @@ impl Knowledge {
         }
     }
 
-    fn tools(&self, server: &ServerName, listing: &[Value]) -> Tools {
+    /// The one place through which every listing passes, a server's own and one that was kept: what the entry keeps back is
+    /// in no catalog.
+    fn tools(&self, server: &ServerName, configured: &Configured, listing: &[Value]) -> Chosen {
         let tools = listing.iter().filter_map(|item| match Tool::from_json(item, &self.limits) {
             Ok(tool) => Some(tool),
             Err(refusal) => {
@@ -184,14 +255,21 @@ impl Knowledge {
                 None
             }
         });
-        Tools::listed(tools.collect(), &self.limits)
+        let is_offered = |tool: &Tool| configured.tools.kept_back(tool.name.as_str()).is_none();
+        let (offered, kept_back): (Vec<Tool>, Vec<Tool>) = tools.partition(is_offered);
+        (Tools::listed(offered, &self.limits), Tools::listed(kept_back, &self.limits).into_listed())
+    }
+
+    /// A server, as long as it is configured like this.
+    fn configured(&self, server: &ServerName, key: &CacheKey) -> Option<Arc<Configured>> {
+        self.read().servers.get(server).filter(|server| server.key == *key).cloned()
     }
 
     fn those(&self, servers: &[ServerName], is_one: fn(&Tools) -> bool) -> Vec<(ServerName, CacheKey)> {
         let known = self.read();
         let of = |server: &ServerName| {
             let is_one = known.catalog.server(server.as_str()).is_some_and(|known| is_one(&known.tools));
-            is_one.then(|| Some((server.clone(), known.keys.get(server)?.clone()))).flatten()
+            is_one.then(|| Some((server.clone(), known.servers.get(server)?.key.clone()))).flatten()
         };
         servers.iter().filter_map(of).collect()
     }
@@ -206,87 +284,5 @@ impl Knowledge {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::broker::catalog_cache::tests::{key, listing, unchanged};
-
-    fn name(text: &str) -> ServerName {
-        ServerName::new(text).unwrap()
-    }
-
-    /// The servers a and b, each configured by the word of its name.
-    fn knowledge(dir: &std::path::Path) -> Knowledge {
-        let limits = Arc::new(Limits::default());
-        let (catalog, keys) = configured(&[("a", "a"), ("b", "b")]);
-        let cache = CatalogCache::new(dir.join("catalog"), &limits);
-        Knowledge::new(catalog, keys, Some(cache), limits)
-    }
-
-    fn configured(servers: &[(&str, &str)]) -> (Catalog, BTreeMap<ServerName, CacheKey>) {
-        let names = servers.iter().map(|(server, _)| (name(server), None, None));
-        let keys = servers.iter().map(|(server, word)| (name(server), key(word))).collect();
-        (Catalog::new(names, &Limits::default()), keys)
-    }
-
-    fn known(knowledge: &Knowledge) -> Vec<String> {
-        let shown = |tools: &Tools| match tools {
-            Tools::Unasked => "unasked".to_owned(),
-            Tools::Listed(tools) => tools.iter().map(|tool| tool.alias.clone()).collect(),
-            Tools::Failed { reason } => format!("failed: {reason}"),
-        };
-        knowledge.catalog().servers().iter().map(|server| shown(&server.tools)).collect()
-    }
-
-    #[test]
-    fn what_was_kept_fills_in_for_servers_of_the_same_configuration_only() {
-        let dir = tempfile::tempdir().unwrap();
-        let before = knowledge(dir.path());
-        before.keep(&name("a"), &key("a"), &listing("kept"), &unchanged);
-        let after = knowledge(dir.path());
-        after.load(after.unasked(&[name("a"), name("b"), name("gone")]));
-        assert_eq!(known(&after), ["kept", "unasked"]);
-        assert!(after.catalog().search_bytes() > 0, "it is ready for searches");
-        assert_eq!(after.unlisted(&[name("a"), name("b")]), [(name("b"), key("b"))]);
-        let (catalog, keys) = configured(&[("a", "other"), ("b", "a")]);
-        after.replace(catalog, keys);
-        after.load(after.unasked(&[name("a"), name("b")]));
-        assert_eq!(known(&after), ["unasked", "kept"], "names do not count");
-    }
-
-    #[test]
-    fn what_a_server_lists_counts_more_than_what_was_kept_of_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let knowledge = knowledge(dir.path());
-        knowledge.keep(&name("a"), &key("a"), &listing("kept"), &unchanged);
-        let unasked = knowledge.unasked(&[name("a")]);
-        let live: Arc<[Value]> = listing("live").into();
-        assert_eq!(knowledge.learn(&name("a"), &key("a"), &live), Taken::New);
-        assert_eq!(knowledge.learn(&name("a"), &key("a"), &live), Taken::Nothing);
-        knowledge.load(unasked);
-        assert_eq!(known(&knowledge), ["live", "unasked"]);
-    }
-
-    #[test]
-    fn answers_to_an_earlier_configuration_are_not_taken_in() {
-        let dir = tempfile::tempdir().unwrap();
-        let knowledge = knowledge(dir.path());
-        let late: Arc<[Value]> = listing("late").into();
-        assert_eq!(knowledge.learn(&name("a"), &key("earlier"), &late), Taken::Nothing);
-        assert_eq!(knowledge.learn(&name("gone"), &key("a"), &late), Taken::Nothing);
-        knowledge.learn_failure(&name("a"), &key("earlier"), "exited 1");
-        assert_eq!(known(&knowledge), ["unasked", "unasked"]);
-    }
-
-    #[test]
-    fn a_failure_hides_no_tools_that_the_server_itself_has_listed() {
-        let dir = tempfile::tempdir().unwrap();
-        let knowledge = knowledge(dir.path());
-        knowledge.learn_failure(&name("a"), &key("a"), "server 'a' did not start: \u{1b}no");
-        assert_eq!(known(&knowledge), ["failed: did not start: \\x1bno", "unasked"]);
-        assert_eq!(knowledge.unasked(&[name("a")]), []);
-        assert_eq!(knowledge.unlisted(&[name("a")]), [(name("a"), key("a"))]);
-        knowledge.learn(&name("a"), &key("a"), &listing("live").into());
-        knowledge.learn_failure(&name("a"), &key("a"), "exited 1");
-        assert_eq!(known(&knowledge), ["live", "unasked"]);
-    }
-}
+#[path = "knowledge_tests.rs"]
+pub(super) mod tests;

@@ -68,7 +68,10 @@ impl Broker {
         let starting = |server: ServerName| async move {
             let started = self.connected(&server, call.deadline, cancel).await;
             started
-                .inspect_err(|error| tracing::debug!(%server, %error, "not started ahead of its call"))
+                .inspect_err(|error| {
+                    let reason = self.upstream.redacted(&server, error.to_string());
+                    tracing::debug!(%server, reason, "not started ahead of its call");
+                })
                 .is_ok()
         };
         let mut starting: FuturesUnordered<_> = unknown.into_iter().map(starting).collect();
@@ -95,6 +98,11 @@ impl Broker {
         }
         let catalog = self.catalog();
         let Some(known) = catalog.server(server.as_str()) else { return Ok(()) };
+        if known.resolve(&literal.tool).is_err()
+            && let Some(kept_back) = self.kept_back(&server, &literal.tool)
+        {
+            return Err(kept_back);
+        }
         let tool = match known.resolve(&literal.tool) {
             Ok(tool) => tool,
             // Servers that let more of themselves be switched on have more tools then.

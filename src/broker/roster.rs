@@ -3,20 +3,21 @@
 //! A change is seen when a client asks for something, and counts from the next run on: a run keeps the servers that it
 //! began with. It starts and ends no server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::catalog_cache::CacheKey;
-use crate::catalog::Catalog;
+use super::knowledge::Configured;
+use crate::catalog::{Catalog, server_aliases};
 use crate::config::{
-    Endpoint, HttpTransport, Launch, NamedSecrets, Reach, ServerConfig, ServerFiles, report,
+    self, CommandLine, Endpoint, HttpTransport, Launch, NamedSecrets, Reach, SandboxFiles, ServerConfig,
+    ServerFiles, report,
 };
 use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::text;
-use crate::upstream::{ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
+use crate::upstream::{CallBounds, Later, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 
 /// Follows the configuration files.
 pub struct Roster {
@@ -91,27 +92,68 @@ impl Roster {
     }
 
     /// How the servers in effect are configured.
-    pub(super) fn keys(&self) -> BTreeMap<ServerName, CacheKey> {
-        self.now().in_effect.iter().map(|server| (server.name.clone(), CacheKey::of(server))).collect()
+    pub(super) fn known(&self) -> BTreeMap<ServerName, Configured> {
+        self.now().in_effect.iter().map(|server| (server.name.clone(), Configured::of(server))).collect()
+    }
+
+    /// Why a server that stands in the configuration, by its name or alias, cannot be used; `None`: it can, or stands nowhere.
+    pub(super) fn refusal(&self, server: &str, limits: &Limits) -> Option<String> {
+        let now = self.now();
+        let refused = now.files.refused();
+        let aliases =
+            server_aliases(refused.iter().map(|refused| refused.name.as_str()), limits.alias_bytes_max);
+        let is_it = |name: &str| name == server || aliases.get(name).is_some_and(|alias| alias == server);
+        refused.iter().find(|refused| is_it(refused.name.as_str())).map(ToString::to_string)
+    }
+
+    /// The servers in effect to which files of the sandbox are not sent.
+    pub(super) fn keeps_files_from(&self) -> BTreeSet<ServerName> {
+        let now = self.now();
+        let kept = now.in_effect.iter().filter(|server| server.rules.sandbox_files == SandboxFiles::Kept);
+        kept.map(|server| server.name.clone()).collect()
     }
 
     fn spec(&self, server: &ServerConfig) -> ServerSpec {
-        let owned = |pairs: &NamedSecrets| -> Vec<(String, String)> {
-            pairs.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-        };
-        let way = match &server.reach {
-            Reach::Launch(Launch { program, args, env, cwd }) => {
-                let mut env = owned(env);
-                // Last, so that no entry can take it away: a bridge inside a bridge must know where it is.
-                env.push((PARENT_VARIABLE.to_owned(), self.mark.as_str().to_owned()));
-                Way::Process(ProcessSpec {
-                    program: program.clone(),
-                    args: args.clone(),
-                    env,
-                    cwd: cwd.clone(),
-                    keeper: Keeper::new(self.program.clone()),
-                })
-            }
+        let of_bridge = OfBridge { mark: self.mark.clone(), program: self.program.clone() };
+        let later = server.later.as_ref().map(|later| of_bridge.later(later));
+        let rules = &server.rules;
+        let set_in = format!("{} of {}", server.key, server.source.display());
+        ServerSpec {
+            name: server.name.clone(),
+            way: of_bridge.way(&server.reach),
+            bounds: CallBounds { time: rules.call_time, at_once: rules.calls_at_once, set_in },
+            secrets: owned(&server.references),
+            later,
+        }
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What every process that is started for a server has of the bridge.
+#[derive(Clone)]
+struct OfBridge {
+    mark: Mark,
+    program: PathBuf,
+}
+
+impl OfBridge {
+    /// Last among variables, so that no entry can take it away: a bridge inside a bridge must know where it is.
+    fn parent(&self) -> (String, String) {
+        (PARENT_VARIABLE.to_owned(), self.mark.as_str().to_owned())
+    }
+
+    fn way(&self, reach: &Reach) -> Way {
+        match reach {
+            Reach::Launch(Launch { program, args, env, cwd }) => Way::Process(ProcessSpec {
+                program: program.clone(),
+                args: args.clone(),
+                env: owned(env).into_iter().chain([self.parent()]).collect(),
+                cwd: cwd.clone(),
+                keeper: Keeper::new(self.program.clone()),
+            }),
             Reach::Endpoint(Endpoint { url, transport, headers }) => Way::Remote(RemoteSpec {
                 url: url.clone(),
                 transport: match transport {
@@ -121,13 +163,36 @@ impl Roster {
                 },
                 headers: owned(headers),
             }),
-        };
-        ServerSpec { name: server.name.clone(), way }
+        }
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    fn later(&self, later: &config::Later) -> Later {
+        let command = |command: &CommandLine| {
+            let mut words = command.words.iter().cloned();
+            ProcessSpec {
+                program: words.next().unwrap_or_default().into(),
+                args: words.collect(),
+                env: vec![self.parent()],
+                cwd: None,
+                keeper: None,
+            }
+        };
+        let (of_bridge, entry) = (self.clone(), later.clone());
+        let found = move |printed: &[String]| {
+            let written = entry.commands().iter().map(|command| command.written.clone());
+            let server = entry.finished(&written.zip(printed.iter().cloned()).collect())?;
+            Ok((of_bridge.way(&server.reach), owned(&server.references)))
+        };
+        Later {
+            commands: later.commands().iter().map(command).collect(),
+            written: later.written(),
+            found: Arc::new(found),
+        }
     }
+}
+
+fn owned(pairs: &NamedSecrets) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 fn said(before: &[ServerConfig], after: &[ServerConfig]) -> String {

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::broker::catalog_cache::tests::key;
+use crate::broker::knowledge::tests::of_key;
 use crate::catalog::{Tool, Tools};
 use crate::encoder::tiny;
 use crate::names::ServerName;
@@ -26,8 +27,8 @@ fn knowledge(of_a: &[&str], of_b: &[&str]) -> Arc<Knowledge> {
     };
     let catalog = Catalog::new(["a", "b"].map(|server| (name(server), None, None)), &limits);
     let catalog = catalog.with(BTreeMap::from([(name("a"), tools(of_a)), (name("b"), tools(of_b))]));
-    let keys = ["a", "b"].map(|server| (name(server), key(server))).into();
-    Arc::new(Knowledge::new(catalog, keys, None, limits))
+    let servers = ["a", "b"].map(|server| (name(server), of_key(key(server)))).into();
+    Arc::new(Knowledge::new(catalog, servers, None, limits))
 }
 
 fn semantics(dir: &Path, knowledge: &Arc<Knowledge>, limits: &Limits) -> Semantics {

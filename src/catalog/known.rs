@@ -197,6 +197,15 @@ impl Tools {
         Self::Listed(named(tools, limits))
     }
 
+    /// The tools themselves.
+    #[must_use]
+    pub fn into_listed(self) -> Vec<Tool> {
+        match self {
+            Self::Listed(tools) => tools,
+            Self::Unasked | Self::Failed { .. } => Vec::new(),
+        }
+    }
+
     /// Why there are none, made harmless to show.
     #[must_use]
     pub fn failed(reason: &str, limits: &Limits) -> Self {
@@ -220,26 +229,30 @@ impl ServerTools {
     /// [`UnknownTool`] with the names that may have been meant.
     pub fn resolve(&self, tool_or_alias: &str) -> Result<&Tool, UnknownTool> {
         let tools = self.listed();
-        let exact = tools
-            .iter()
-            .find(|tool| tool.name.as_str() == tool_or_alias)
-            .or_else(|| tools.iter().find(|tool| tool.alias == tool_or_alias));
-        if let Some(tool) = exact {
-            return Ok(tool);
-        }
-        let mut folded = tools.iter().filter(|tool| {
-            tool.alias.eq_ignore_ascii_case(tool_or_alias)
-                || tool.name.as_str().eq_ignore_ascii_case(tool_or_alias)
-        });
-        match (folded.next(), folded.next()) {
-            (Some(tool), None) => Ok(tool),
-            _ => Err(UnknownTool {
-                server: self.name.clone(),
-                tool: text::inert_excerpt(tool_or_alias, ASKED_CHARS_MAX),
-                near: NearMisses(near(tool_or_alias, tools.iter().map(|tool| tool.alias.as_str()))),
-            }),
-        }
+        resolved(tools, tool_or_alias).ok_or_else(|| UnknownTool {
+            server: self.name.clone(),
+            tool: text::inert_excerpt(tool_or_alias, ASKED_CHARS_MAX),
+            near: NearMisses(near(tool_or_alias, tools.iter().map(|tool| tool.alias.as_str()))),
+        })
     }
+}
+
+/// The one of the tools that is meant: by its raw name; else by its alias; else by either in another case, when only one
+/// fits.
+#[must_use]
+pub fn resolved<'t>(tools: &'t [Tool], tool_or_alias: &str) -> Option<&'t Tool> {
+    let exact = tools
+        .iter()
+        .find(|tool| tool.name.as_str() == tool_or_alias)
+        .or_else(|| tools.iter().find(|tool| tool.alias == tool_or_alias));
+    if exact.is_some() {
+        return exact;
+    }
+    let mut folded = tools.iter().filter(|tool| {
+        tool.alias.eq_ignore_ascii_case(tool_or_alias)
+            || tool.name.as_str().eq_ignore_ascii_case(tool_or_alias)
+    });
+    folded.next().filter(|_| folded.next().is_none())
 }
 
 impl fmt::Display for NearMisses {

@@ -45,6 +45,8 @@ pub(super) enum Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OfProject {
     Nothing,
+    /// Nothing with it either.
+    Never,
     Anything,
     /// Take a smaller number than would count without it.
     Lower,
@@ -103,6 +105,7 @@ fn definition(variable: String, row: &Value) -> Definition {
         words: words.filter_map(Value::as_str).map(str::to_owned).collect(),
         bounds: row.get("minimum").cloned().zip(row.get("maximum").cloned()),
         of_project: match row["project"].as_str() {
+            Some("never trusted") => OfProject::Never,
             Some("any") => OfProject::Anything,
             Some("lower") => OfProject::Lower,
             Some("off") => OfProject::Off,
@@ -137,13 +140,17 @@ mod tests {
             let known = ["string", "integer", "number", "boolean", "size", "list"].contains(&form);
             assert!(known, "{variable}: {form}");
             let project = row["project"].as_str().unwrap();
-            assert!(["never", "any", "lower", "off", "fewer"].contains(&project), "{variable}: {project}");
+            assert!(
+                ["never", "never trusted", "any", "lower", "off", "fewer"].contains(&project),
+                "{variable}: {project}"
+            );
         }
     }
 
     #[test]
     fn what_decides_where_code_runs_or_what_is_started_is_not_for_projects() {
-        let of_projects = definitions().into_iter().filter(|row| row.of_project != OfProject::Nothing);
+        let is_theirs = |row: &Definition| !matches!(row.of_project, OfProject::Nothing | OfProject::Never);
+        let of_projects = definitions().into_iter().filter(is_theirs);
         let keys: Vec<String> = of_projects.filter_map(|row| row.key).collect();
         assert_eq!(
             keys,

@@ -2,49 +2,52 @@
 //!
 //! It sees one entry at a time; `launch` and `endpoint` read what only one kind of server has.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::environment::Environment;
 use super::json::{self, Member, Node, Spanned};
+use super::later::{Later, Unfinished};
 use super::problem::{Origin, Position, Problem, Severity};
 use super::reach::{NamedSecrets, Reach};
-use super::servers::ServerConfig;
-use super::substitute::substitute;
+use super::references::{Astray, Followed, Sources};
+use super::server::ServerConfig;
+use super::server_files::Seen;
+use super::server_keys::{URL_KEYS, snake_case};
 use crate::names::ServerName;
 
-/// Keys that clients use for themselves and that change nothing here.
-const CLIENT_KEYS: [&str; 16] = [
-    "$schema",
-    "alwaysAllow",
-    "autoApprove",
-    "autoStart",
-    "dev",
-    "gallery",
-    "icon",
-    "id",
-    "metadata",
-    "name",
-    "startupTimeout",
-    "tags",
-    "timeout",
-    "title",
-    "trust",
-    "version",
-];
-const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
+/// What a value stands in for while a command has to be run for it: sound wherever one may be.
+const STAND_IN: &str = "https://known.later.invalid/";
 
 /// One file that is being read.
 pub(super) struct Reading<'r> {
-    pub(super) environment: &'r Environment,
+    pub(super) sources: &'r Sources<'r>,
     pub(super) path: &'r Path,
-    pub(super) text: &'r str,
+    pub(super) text: &'r Arc<str>,
+    pub(super) section: Section,
     pub(super) problems: &'r mut Vec<Problem>,
+    /// The files that references have led to.
+    pub(super) files: Vec<Seen>,
+    /// What the entry that is being read has referred to.
+    followed: Followed,
 }
 
-/// A sound entry and where it stands.
+/// Under what entries stand, and with that in which kind of file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section {
+    /// A JSON file, as clients have.
+    McpServers,
+    /// A config.toml.
+    Servers,
+}
+
+/// An entry with a good name, and where it stands.
 pub(super) struct Entry {
-    pub(super) server: ServerConfig,
+    pub(super) name: ServerName,
+    pub(super) path: PathBuf,
     pub(super) position: Position,
+    pub(super) key: String,
+    /// The server, or why there is none, to be said behind "is configured, but".
+    pub(super) read: Result<Box<ServerConfig>, String>,
 }
 
 /// The keys of one entry that count, each at most once.
@@ -57,8 +60,35 @@ pub(super) struct Parts<'m> {
     pub(super) url: Option<&'m Member>,
     pub(super) headers: Option<&'m Spanned>,
     pub(super) transport: Option<&'m Spanned>,
+    pub(super) timeout: Option<&'m Spanned>,
+    pub(super) max_concurrency: Option<&'m Spanned>,
+    pub(super) allow: Option<&'m Spanned>,
+    pub(super) deny: Option<&'m Spanned>,
+    pub(super) sandbox_files: Option<&'m Spanned>,
     description: Option<&'m Spanned>,
     disabled: bool,
+}
+
+impl Section {
+    /// As it is written.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::McpServers => "mcpServers",
+            Self::Servers => "servers",
+        }
+    }
+}
+
+impl<'r> Reading<'r> {
+    pub(super) fn new(
+        sources: &'r Sources<'r>,
+        path: &'r Path,
+        text: &'r Arc<str>,
+        section: Section,
+        problems: &'r mut Vec<Problem>,
+    ) -> Self {
+        Self { sources, path, text, section, problems, files: Vec::new(), followed: Followed::default() }
+    }
 }
 
 impl Reading<'_> {
@@ -88,31 +118,92 @@ impl Reading<'_> {
         self.problems.push(if key.is_empty() { problem } else { problem.key(key) });
     }
 
-    /// The entry, unless something about it was reported.
+    /// The entry; `None` where its name is none, which was reported.
     pub(super) fn entry(&mut self, member: &Member) -> Option<Entry> {
-        let key = format!("mcpServers.{}", member.key);
+        let section = self.section.name();
+        let key = format!("{section}.{}", member.key);
         let name = match ServerName::new(&member.key) {
             Ok(name) => name,
             Err(error) => {
-                self.report(member.key_at, "mcpServers", error.to_string());
+                self.report(member.key_at, section, error.to_string());
                 return None;
             }
         };
+        let problems_before = self.problems.len();
+        self.followed = Followed::default();
+        let server = self.server(&name, &key, member);
+        self.files.append(&mut self.followed.files);
+        let read = server.map(Box::new).ok_or_else(|| self.reason(problems_before));
+        Some(Entry { name, path: self.path.to_owned(), position: self.position(member.key_at), key, read })
+    }
+
+    /// An entry that is not read for this reason, which is reported.
+    pub(super) fn refused(&mut self, member: &Member, message: &str) -> Option<Entry> {
+        let key = format!("{}.{}", self.section.name(), member.key);
+        let problems_before = self.problems.len();
+        self.report(member.key_at, &key, message);
+        let name = ServerName::new(&member.key).ok()?;
+        let read = Err(self.reason(problems_before));
+        Some(Entry { name, path: self.path.to_owned(), position: self.position(member.key_at), key, read })
+    }
+
+    /// Why an entry is not used, of which this was said since then.
+    fn reason(&self, problems_before: usize) -> String {
+        let told = &self.problems[problems_before..];
+        match told.iter().max_by_key(|problem| (problem.severity, std::cmp::Reverse(problem.position))) {
+            Some(problem) if problem.severity == Severity::Error => format!("cannot be used: {problem}"),
+            Some(problem) => format!("is not used: {problem}"),
+            None => "cannot be used".to_owned(),
+        }
+    }
+
+    /// The server of an entry, unless something about it was reported.
+    fn server(&mut self, name: &ServerName, key: &str, member: &Member) -> Option<ServerConfig> {
         let Node::Object(members) = &member.value.node else {
             let message = format!("must be an object, not {}", member.value.node.kind());
-            self.report(member.value.at, &key, message);
+            self.report(member.value.at, key, message);
             return None;
         };
         let errors_before = self.errors();
-        let parts = self.parts(&key, members);
+        let parts = self.parts(key, members);
         if parts.disabled {
-            self.push(Severity::Note, (member.key_at, &key), "is switched off in its entry", "");
+            self.push(Severity::Note, (member.key_at, key), "is switched off in its entry", "");
             return None;
         }
-        let reach = self.reach(&key, member, &parts)?;
-        let description = self.description(&key, parts.description);
-        let server = ServerConfig { name, description, reach, source: self.path.to_owned() };
-        (self.errors() == errors_before).then(|| Entry { server, position: self.position(member.key_at) })
+        let rules = self.rules(key, &parts);
+        let reach = self.reach(key, member, &parts)?;
+        let description = self.description(key, parts.description);
+        let server = ServerConfig {
+            name: name.clone(),
+            description,
+            reach,
+            rules: rules?,
+            references: NamedSecrets::new(std::mem::take(&mut self.followed.values)),
+            later: self.later(member, &parts),
+            source: self.path.to_owned(),
+            position: self.position(member.key_at),
+            key: key.to_owned(),
+        };
+        (self.errors() == errors_before).then_some(server)
+    }
+
+    /// What has to be found out when the server is started.
+    fn later(&mut self, member: &Member, parts: &Parts<'_>) -> Option<Later> {
+        let commands = std::mem::take(&mut self.followed.commands);
+        let target = [parts.command, parts.url.map(|member| &member.value)].into_iter().flatten();
+        let hides = |value: &Spanned| matches!(&value.node, Node::String(text) if text.contains("${cmd:"));
+        (!commands.is_empty()).then(|| {
+            Later::new(Unfinished {
+                environment: self.sources.environment.clone(),
+                limits: self.sources.limits.clone(),
+                path: self.path.to_owned(),
+                text: Arc::clone(self.text),
+                section: self.section,
+                member: member.clone(),
+                commands,
+                hides_reach: target.into_iter().any(hides),
+            })
+        })
     }
 
     fn errors(&self) -> usize {
@@ -123,13 +214,19 @@ impl Reading<'_> {
         let mut parts = Parts::default();
         for (index, member) in members.iter().enumerate() {
             let at = format!("{key}.{}", member.key);
-            if let Some(first) = members[..index].iter().find(|other| other.key == member.key) {
+            // In JSON both spellings of a key are the same key.
+            let spelt = |key: &str| match self.section {
+                Section::McpServers => snake_case(key),
+                Section::Servers => key.to_owned(),
+            };
+            let known = spelt(&member.key);
+            if let Some(first) = members[..index].iter().find(|other| spelt(&other.key) == known) {
                 let message =
                     format!("is repeated; it stands on line {} too", self.position(first.key_at).line);
                 self.report(member.key_at, &at, message);
                 continue;
             }
-            match member.key.as_str() {
+            match known.as_str() {
                 "command" => parts.command = Some(&member.value),
                 "args" => parts.args = Some(&member.value),
                 "env" => parts.env = Some(&member.value),
@@ -137,22 +234,26 @@ impl Reading<'_> {
                 "description" => parts.description = Some(&member.value),
                 "type" | "transport" => parts.transport = Some(&member.value),
                 "headers" => parts.headers = Some(&member.value),
+                "timeout" => parts.timeout = Some(&member.value),
+                "max_concurrency" => parts.max_concurrency = Some(&member.value),
+                "allow" => parts.allow = Some(&member.value),
+                "deny" => parts.deny = Some(&member.value),
+                "sandbox_files" => parts.sandbox_files = Some(&member.value),
                 "disabled" | "enabled" => match member.value.node {
-                    Node::Bool(value) => parts.disabled |= value == (member.key == "disabled"),
+                    Node::Bool(value) => parts.disabled |= value == (known == "disabled"),
                     ref other => {
                         let message = format!("must be true or false, not {}", other.kind());
                         self.report(member.value.at, &at, message);
                     }
                 },
-                url if URL_KEYS.contains(&url) => match parts.url {
+                _ if URL_KEYS.contains(&member.key.as_str()) => match parts.url {
                     None => parts.url = Some(member),
                     Some(first) => {
                         let message = format!("means the same as {:?}, which is there too", first.key);
                         self.report(member.key_at, &at, message);
                     }
                 },
-                known if CLIENT_KEYS.contains(&known) => {}
-                _ => self.warn(member.key_at, &at, "is no key that hotcell knows; it has no effect"),
+                _ => self.unknown_key(member.key_at, &at, &member.key),
             }
         }
         parts
@@ -253,16 +354,17 @@ impl Reading<'_> {
         let Node::String(text) = &value.node else {
             let message = format!("must be a string, not {}", value.node.kind());
             let hint = match value.node {
-                Node::Number | Node::Bool(_) => "put it in double quotes",
+                Node::Number(_) | Node::Bool(_) => "put it in double quotes",
                 _ => "",
             };
             self.push(Severity::Error, (value.at, key), message, hint);
             return None;
         };
-        let replaced = match substitute(text, self.environment) {
-            Ok(replaced) => replaced,
-            Err(message) => {
-                self.push(Severity::Error, (value.at, key), message, "write $${ for a literal ${");
+        let replaced = match self.sources.substitute(text, self.path.parent(), &mut self.followed) {
+            Ok(Some(replaced)) => replaced,
+            Ok(None) => return Some(STAND_IN.to_owned()),
+            Err(Astray { message, hint }) => {
+                self.push(Severity::Error, (value.at, key), message, hint);
                 return None;
             }
         };

@@ -62,8 +62,13 @@ pub(super) fn look(path: &Path) -> Option<Look> {
 
 /// A file's bytes.
 pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
+    read_at_most(path, uid, limits.config_file_bytes_max)
+}
+
+/// A file's bytes, where these are at most so many.
+pub(super) fn read_at_most(path: &Path, uid: u32, bytes_max: u64) -> Result<Vec<u8>, Box<Problem>> {
     let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
-    trusted(path, &metadata, uid, limits)?;
+    trusted(path, &metadata, uid, bytes_max)?;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
@@ -71,8 +76,8 @@ pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Vec<u8>, Bo
         .map_err(|error| unreadable(path, &error))?;
     // What the path named may have been replaced since: only what was opened counts.
     let opened = file.metadata().map_err(|error| unreadable(path, &error))?;
-    trusted(path, &opened, uid, limits)?;
-    bounded_bytes(path, file, limits)
+    trusted(path, &opened, uid, bytes_max)?;
+    bounded_bytes(path, file, bytes_max)
 }
 
 /// Its text without its byte order mark.
@@ -101,18 +106,16 @@ pub(super) fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Box<Proble
     Ok(text)
 }
 
-fn bounded_bytes(path: &Path, file: File, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
+fn bounded_bytes(path: &Path, file: File, bytes_max: u64) -> Result<Vec<u8>, Box<Problem>> {
     let mut bytes = Vec::new();
-    file.take(limits.config_file_bytes_max + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| unreadable(path, &error))?;
-    if bytes.len() as u64 > limits.config_file_bytes_max {
-        return refuse(too_large(path, limits));
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
+    if bytes.len() as u64 > bytes_max {
+        return refuse(too_large(path, bytes_max));
     }
     Ok(bytes)
 }
 
-fn trusted(path: &Path, metadata: &Metadata, uid: u32, limits: &Limits) -> Result<(), Box<Problem>> {
+fn trusted(path: &Path, metadata: &Metadata, uid: u32, bytes_max: u64) -> Result<(), Box<Problem>> {
     let kind = metadata.file_type();
     if !kind.is_file() {
         let found = if kind.is_dir() {
@@ -128,24 +131,24 @@ fn trusted(path: &Path, metadata: &Metadata, uid: u32, limits: &Limits) -> Resul
     }
     if metadata.uid() != uid && metadata.uid() != 0 {
         return refuse(
-            problem(path, "belongs to another user, so it is not trusted to name commands")
+            problem(path, "belongs to another user, so what it says is not trusted")
                 .hint(format!("run: chown {uid} {}", path.display())),
         );
     }
     if metadata.mode() & 0o002 != 0 {
         return refuse(
-            problem(path, "every user may write to this file, so it is not trusted to name commands")
+            problem(path, "every user may write to this file, so what it says is not trusted")
                 .hint(format!("run: chmod o-w {}", path.display())),
         );
     }
-    if metadata.len() > limits.config_file_bytes_max {
-        return refuse(too_large(path, limits));
+    if metadata.len() > bytes_max {
+        return refuse(too_large(path, bytes_max));
     }
     Ok(())
 }
 
-fn too_large(path: &Path, limits: &Limits) -> Problem {
-    problem(path, format!("is larger than the {} bytes allowed", limits.config_file_bytes_max))
+fn too_large(path: &Path, bytes_max: u64) -> Problem {
+    problem(path, format!("is larger than the {bytes_max} bytes allowed"))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Problem {

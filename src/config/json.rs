@@ -12,12 +12,14 @@ pub(super) struct Spanned {
     pub(super) node: Node,
 }
 
-/// What a value is. Numbers are told apart from the rest, but not read: no configuration key takes one.
+/// What a value is.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
     Null,
     Bool(bool),
-    Number,
+    Number(f64),
+    /// TOML alone has these.
+    Date,
     String(String),
     Array(Vec<Spanned>),
     Object(Vec<Member>),
@@ -46,10 +48,33 @@ impl Node {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "a boolean",
-            Self::Number => "a number",
+            Self::Number(_) => "a number",
+            Self::Date => "a date",
             Self::String(_) => "a string",
             Self::Array(_) => "an array",
             Self::Object(_) => "an object",
+        }
+    }
+}
+
+impl Spanned {
+    /// The value in one form, wherever it stands: two that mean the same are written alike. It may hold secrets.
+    pub(super) fn written(&self) -> String {
+        match &self.node {
+            Node::Null => "null".to_owned(),
+            Node::Bool(value) => value.to_string(),
+            Node::Number(value) => value.to_string(),
+            Node::Date => "date".to_owned(),
+            Node::String(text) => format!("{text:?}"),
+            Node::Array(items) => {
+                let items: Vec<String> = items.iter().map(Self::written).collect();
+                format!("[{}]", items.join(","))
+            }
+            Node::Object(members) => {
+                let member = |member: &Member| format!("{:?}:{}", member.key, member.value.written());
+                let members: Vec<String> = members.iter().map(member).collect();
+                format!("{{{}}}", members.join(","))
+            }
         }
     }
 }
@@ -206,11 +231,14 @@ impl Reader<'_> {
         while let Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') = self.peek() {
             self.at += 1;
         }
-        if serde_json::from_str::<serde_json::Number>(&self.text[start..self.at]).is_err() {
-            self.at = start;
-            return Err(self.defect("a malformed number", ""));
+        match serde_json::from_str::<serde_json::Number>(&self.text[start..self.at]) {
+            // One that no float can hold is infinite, which is within no bounds.
+            Ok(number) => Ok(Node::Number(number.as_f64().unwrap_or(f64::INFINITY))),
+            Err(_) => {
+                self.at = start;
+                Err(self.defect("a malformed number", ""))
+            }
         }
-        Ok(Node::Number)
     }
 
     fn word(&mut self) -> Result<Node, Defect> {
@@ -303,6 +331,17 @@ mod tests {
             members.iter().map(|m| (m.key.as_str(), m.key_at)).collect::<Vec<_>>(),
             [("a", 1), ("a", 7)]
         );
+    }
+
+    #[test]
+    fn a_value_is_written_alike_wherever_it_stands() {
+        let written = |text: &str| parse(text, 4).unwrap().written();
+        assert_eq!(
+            written("{\"a\": [1, null,\n true], \"b\": \"x\\n\"}"),
+            r#"{"a":[1,null,true],"b":"x\n"}"#
+        );
+        assert_eq!(written("[ 1.50 ]"), written("[1.5]"));
+        assert_ne!(written("[\"1\"]"), written("[1]"));
     }
 
     proptest! {

@@ -27,7 +27,7 @@ impl Reading<'_> {
                 return None;
             }
         }
-        let cwd = cwd.map(|cwd| self.environment.resolve(&cwd, self.path.parent()));
+        let cwd = cwd.map(|cwd| self.sources.environment.resolve(&cwd, self.path.parent()));
         let program = self.program(&program, cwd.as_deref());
         Some(Launch { program, args: args?, env: env?, cwd })
     }
@@ -35,9 +35,9 @@ impl Reading<'_> {
     /// A command with a slash is taken from the server's working folder, or else from the file's; others stay names.
     fn program(&self, program: &str, cwd: Option<&Path>) -> PathBuf {
         if program.contains('/') {
-            self.environment.resolve(program, cwd.or(self.path.parent()))
+            self.sources.environment.resolve(program, cwd.or(self.path.parent()))
         } else {
-            self.environment.expand_home(program)
+            self.sources.environment.expand_home(program)
         }
     }
 

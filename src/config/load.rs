@@ -14,10 +14,13 @@ use super::locate::locate_program;
 use super::nearest::nearest;
 use super::policy_file::PolicyFile;
 use super::problem::{Origin, Problem};
-use super::servers::{self, ServerConfig};
+use super::server::{RefusedServer, ServerConfig};
+use super::server_files::Seen;
+use super::servers::{self, Allowed, Loaded};
 use super::settings::{Setting, Settings, Source};
 use super::values as read;
 use crate::limits::Limits;
+use crate::names::ServerName;
 use crate::policy::Policy;
 use crate::protocol::PostureField;
 use crate::run::OutputMode;
@@ -81,6 +84,10 @@ pub struct Config {
     pub sandbox_problem: Option<Problem>,
     /// The servers, sorted by name, each name once.
     pub servers: Vec<ServerConfig>,
+    /// Those that stand in the configuration and cannot be used, sorted by name.
+    pub refused: Vec<RefusedServer>,
+    /// Whether `${cmd:…}` of entries runs commands.
+    pub allow_commands: AllowCommands,
     /// Which calls pass.
     pub policy: PolicyFile,
     /// What is written down of calls and runs.
@@ -145,6 +152,15 @@ pub enum SelfServers {
     Allow,
 }
 
+/// Whether entries may have commands run for their values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllowCommands {
+    /// When their server is started.
+    Yes,
+    /// A server whose entry has one is not used.
+    No,
+}
+
 /// What becomes of the variables when a run has to be killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rollback {
@@ -207,6 +223,11 @@ impl Config {
     /// Reads the captured variables and the configuration files that they lead to.
     #[must_use]
     pub fn load(environment: &Environment) -> Self {
+        Self::load_following(environment).0
+    }
+
+    /// The same, and the files that references of entries have led to.
+    pub(super) fn load_following(environment: &Environment) -> (Self, Vec<Seen>) {
         let limits = Limits::default();
         let mut problems = Vec::new();
         let mut settings = Settings::new(environment, &limits, &mut problems);
@@ -214,6 +235,8 @@ impl Config {
         let mut is_on = |name: &str| settings.required(name, read::switch);
         let self_servers =
             if is_on("MCP_BRIDGE_ALLOW_SELF_SERVER") { SelfServers::Allow } else { SelfServers::Skip };
+        let allow_commands =
+            if is_on("MCP_BRIDGE_ALLOW_CMD") { AllowCommands::Yes } else { AllowCommands::No };
         let rollback = if is_on("MCP_BRIDGE_ROLLBACK") { Rollback::On } else { Rollback::Off };
         let prewarm = if is_on("MCP_BRIDGE_PREWARM") { Prewarm::On } else { Prewarm::Off };
         let structured =
@@ -259,6 +282,8 @@ impl Config {
             settings: Vec::new(),
             sandbox_problem: None,
             servers: Vec::new(),
+            refused: Vec::new(),
+            allow_commands,
             policy: PolicyFile::fixed(Policy::default()),
             audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
             own_state_dir: environment.state_dir(),
@@ -268,27 +293,31 @@ impl Config {
         // Only `servers` reads it, but it is shown with the others.
         settings.optional("MCP_SERVERS_CONFIG", read::text);
         let names = settings.source("MCP_BRIDGE_SERVERS");
-        let (settings, sandbox_problem) = settings.finish();
-        let servers = servers::load(environment, &limits, self_servers, &mut problems);
-        problems.extend(unknown(config.chosen_servers.as_deref(), &names, &servers));
-        let servers = chosen(servers, config.chosen_servers.as_deref());
+        let (settings, sandbox_problem, tables) = settings.finish();
+        let allowed = Allowed { self_servers, commands: allow_commands };
+        let loaded = servers::load(environment, &limits, allowed, &tables, &mut problems);
+        problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
+        let Loaded { servers, refused, files } = chosen(loaded, config.chosen_servers.as_deref());
         let defect = "policy.profile cannot be read; `hotcell doctor` says why".to_owned();
         let defect = is_profile_misread.get().then_some(defect);
         let policy = PolicyFile::open(environment, &limits, (profile, defect), &mut problems);
-        Self { settings, sandbox_problem, servers, policy, limits, problems, ..config }
+        (Self { settings, sandbox_problem, servers, refused, policy, limits, problems, ..config }, files)
     }
 }
 
 /// The servers that the operator wants of those that there are.
-pub(super) fn chosen(mut servers: Vec<ServerConfig>, names: Option<&[String]>) -> Vec<ServerConfig> {
-    let is_chosen = |name: &str| names.is_none_or(|names| names.iter().any(|chosen| chosen == name));
-    servers.retain(|server| is_chosen(server.name.as_str()));
-    servers
+pub(super) fn chosen(mut loaded: Loaded, names: Option<&[String]>) -> Loaded {
+    let is_chosen =
+        |name: &ServerName| names.is_none_or(|names| names.iter().any(|chosen| chosen == name.as_str()));
+    loaded.servers.retain(|server| is_chosen(&server.name));
+    loaded.refused.retain(|server| is_chosen(&server.name));
+    loaded
 }
 
 /// The wanted names that no server has. They are said and choose nothing: a slip must not let others in.
-fn unknown(names: Option<&[String]>, source: &Source, servers: &[ServerConfig]) -> Vec<Problem> {
-    let known = || servers.iter().map(|server| server.name.as_str());
+fn unknown(names: Option<&[String]>, source: &Source, loaded: &Loaded) -> Vec<Problem> {
+    let refused = || loaded.refused.iter().map(|server| &server.name);
+    let known = || loaded.servers.iter().map(|server| &server.name).chain(refused()).map(ServerName::as_str);
     let unknown = names.unwrap_or_default().iter().filter(|name| !known().any(|known| known == *name));
     unknown
         .map(|name| {

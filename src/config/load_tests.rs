@@ -288,14 +288,26 @@ fn each_defect_of_a_remote_entry_is_named_and_none_repeats_a_value() {
 }
 
 #[test]
-fn keys_of_other_clients_are_tolerated_and_unknown_ones_warned_about() {
+fn keys_of_other_clients_are_tolerated_and_slips_are_errors_with_the_nearest_key() {
     assert_eq!(
         one(r#"{"command": "c", "type": "stdio", "autoApprove": [], "alwaysAllow": [], "timeout": 3}"#),
         "+ x"
     );
+    let slip = |key: &str| {
+        one(&format!(r#"{{"command": "c", "{key}": 1}}"#)).replace("~/MCPs/a.json:1:39: mcpServers.x.", "")
+    };
+    assert_eq!(slip("comand"), "error comand: is no key that hotcell knows; did you mean \"command\"?");
     assert_eq!(
-        one(r#"{"command": "c", "comand": 1}"#),
-        "+ x\nwarning ~/MCPs/a.json:1:39: mcpServers.x.comand: is no key that hotcell knows; it has no effect"
+        slip("maxConcurency"),
+        "error maxConcurency: is no key that hotcell knows; did you mean \"max_concurrency\"?"
+    );
+    assert_eq!(slip("denny"), "error denny: is no key that hotcell knows; did you mean \"deny\"?");
+    assert!(
+        slip("colour").starts_with("error colour: is no key that hotcell knows; known are command, args, ")
+    );
+    assert_eq!(
+        slip("disabledTools"),
+        "+ x\nwarning disabledTools: is a client's own key and has no effect here; write \"deny\" for it"
     );
 }
 
@@ -339,7 +351,7 @@ fn only_ordinary_files_of_trusted_owners_are_read_and_nothing_blocks() {
     error ~/MCPs/dangling.json: is a symbolic link to nothing
     error ~/MCPs/folder.json: is a folder, not a file
     error ~/MCPs/loop.json: is a symbolic link that leads back to itself
-    error ~/MCPs/open.json: every user may write to this file, so it is not trusted to name commands; run: chmod o-w ~/MCPs/open.json
+    error ~/MCPs/open.json: every user may write to this file, so what it says is not trusted; run: chmod o-w ~/MCPs/open.json
     error ~/MCPs/pipe.json: is a pipe, not a file
     error ~/MCPs/socket.json: is a socket, not a file
     error ~/MCPs/zero.json: is a device, not a file
@@ -355,7 +367,7 @@ fn a_file_of_another_user_is_refused() {
     std::os::unix::fs::chown(home.path("a.json"), Some(12345), None).unwrap();
     assert_eq!(
         home.seen(),
-        "error ~/MCPs/a.json: belongs to another user, so it is not trusted to name commands; run: chown 0 ~/MCPs/a.json"
+        "error ~/MCPs/a.json: belongs to another user, so what it says is not trusted; run: chown 0 ~/MCPs/a.json"
     );
 }
 

@@ -23,7 +23,7 @@ enum Contents {
 /// A kind of defect: its name, what stands there, what is said behind file and place, and the servers beside it.
 type Kind = (&'static str, Contents, &'static str, &'static [&'static str]);
 
-const KINDS: [Kind; 34] = [
+const KINDS: [Kind; 43] = [
     ("01 empty", Text(""), "is empty", &[]),
     ("01 blank", Text(" \n\t\n"), "is empty", &[]),
     ("02 array", Text("^[]"), "must be an object with \"mcpServers\", not an array", &[]),
@@ -148,6 +148,66 @@ const KINDS: [Kind; 34] = [
         Is(|path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap()),
         "is a pipe, not a file",
         &[],
+    ),
+    (
+        "22 unknown key",
+        Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", ^"dney": []}}}"#),
+        "mcpServers.bad.dney: is no key that hotcell knows; did you mean \"deny\"?",
+        &["beside"],
+    ),
+    (
+        "22 one key in two spellings",
+        Text(
+            r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "sandboxFiles": false, ^"sandbox_files": true}}}"#,
+        ),
+        "mcpServers.bad.sandbox_files: is repeated",
+        &["beside"],
+    ),
+    (
+        "23 no time",
+        Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "timeout": ^0}}}"#),
+        "mcpServers.bad.timeout: is 0, it must be above 0 and up to 86400 seconds",
+        &["beside"],
+    ),
+    (
+        "23 time as text",
+        Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "timeout": ^"5s"}}}"#),
+        "mcpServers.bad.timeout: must be a number of seconds, not a string",
+        &["beside"],
+    ),
+    (
+        "23 more than a day of milliseconds",
+        Text(
+            r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "timeout": ^86400001}}}"#,
+        ),
+        "mcpServers.bad.timeout: is 86400001, it must be above 0",
+        &["beside"],
+    ),
+    (
+        "24 half a call at once",
+        Text(
+            r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "maxConcurrency": ^0.5}}}"#,
+        ),
+        "mcpServers.bad.max_concurrency: is 0.5, it must be a whole number from 1 to 32",
+        &["beside"],
+    ),
+    (
+        "25 deny a string",
+        Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "deny": ^"delete_*"}}}"#),
+        "mcpServers.bad.deny: must be an array of patterns of tools' names, not a string",
+        &["beside"],
+    ),
+    (
+        "25 empty pattern",
+        Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "allow": ["a", ^""]}}}"#),
+        "mcpServers.bad.allow[1]: a pattern has 1 to 200 characters",
+        &["beside"],
+    ),
+    (
+        "26 files maybe",
+        Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", "sandbox_files": ^0}}}"#),
+        "mcpServers.bad.sandbox_files: must be true or false, not a number",
+        &["beside"],
     ),
     ("19 socket", Is(|path| drop(UnixListener::bind(path).unwrap())), "is a socket, not a file", &[]),
     ("19 dangling link", Is(|path| symlink("nothing", path).unwrap()), "is a symbolic link to nothing", &[]),
@@ -313,11 +373,16 @@ fn a_folder_named_like_a_file_costs_nothing_else_in_every_order() {
     }
 }
 
+/// Whether both files are on one level: both below `~/MCPs`, or both in what MCP_SERVERS_CONFIG names.
+fn are_level(one: &str, two: &str) -> bool {
+    one.starts_with("MCPs") == two.starts_with("MCPs")
+}
+
 #[test]
 fn one_name_in_two_files_is_lost_in_every_order_and_both_are_named() {
     const ONE: Contents = Text(r#"{"mcpServers": {"good": {"command": "c"}, "twice": {"command": "one"}}}"#);
     const TWO: Contents = Text(r#"{"mcpServers": {"twice": {"command": "two"}}}"#);
-    for (one, two, named) in ORDERS {
+    for (one, two, named) in ORDERS.into_iter().filter(|(one, two, _)| are_level(one, two)) {
         for files in [[(one, ONE), (two, TWO)], [(two, TWO), (one, ONE)]] {
             let (folder, environment) = home(named, &files);
             let (names, problems) = loaded(&environment);
@@ -329,5 +394,27 @@ fn one_name_in_two_files_is_lost_in_every_order_and_both_are_named() {
             }
             assert!(only.contains("mcpServers.twice: is defined in"), "{only}");
         }
+    }
+}
+
+#[test]
+fn of_one_name_on_two_levels_the_first_counts_in_every_order_and_the_other_is_noted() {
+    const ENTRY: Contents = Text(r#"{"mcpServers": {^"twice": {"command": "c"}}}"#);
+    for (one, two, named) in ORDERS.into_iter().filter(|(one, two, _)| !are_level(one, two)) {
+        let (folder, environment) = home(named, &[(one, ENTRY), (two, ENTRY)]);
+        let config = Config::load(&environment);
+        let (first, second) = if one.starts_with("MCPs") { (one, two) } else { (two, one) };
+        let sources: Vec<&Path> = config.servers.iter().map(|server| server.source.as_path()).collect();
+        assert_eq!(sources, [folder.path().join(first)]);
+        let place = |file: &str| folder.path().join(file).display().to_string();
+        let said: Vec<String> =
+            config.problems.iter().map(|problem| format!("{} {problem}", problem.severity)).collect();
+        let (first, second) = (place(first), place(second));
+        assert_eq!(
+            said,
+            [format!(
+                "note {second}:1:17: mcpServers.twice: is not used: {first}:1:17 has the name too, and counts more"
+            )]
+        );
     }
 }

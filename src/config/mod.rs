@@ -6,35 +6,42 @@ mod entry;
 mod environment;
 mod file;
 mod json;
+mod later;
 mod launch;
+mod levels;
 mod load;
 mod locate;
 mod nearest;
 mod policy_file;
 mod problem;
 mod reach;
+mod references;
 mod schema;
 mod self_reference;
+mod server;
 mod server_files;
+mod server_keys;
 mod servers;
 mod settings;
-mod substitute;
 mod toml_file;
 mod trust;
 mod values;
 
 pub use environment::{Environment, Nesting};
+pub use later::Later;
 pub use load::{
-    Audit, Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm, Rollback, SelfServers,
-    Semantic, StructuredContent,
+    AllowCommands, Audit, Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm,
+    Rollback, SelfServers, Semantic, StructuredContent,
 };
 pub use locate::locate_program;
 pub use policy_file::PolicyFile;
 pub use problem::{Origin, Position, Problem, Severity, report};
 pub use reach::{Endpoint, HttpTransport, Launch, NamedSecrets, Reach};
+pub use references::CommandLine;
 pub use schema::schema;
 pub use self_reference::is_own;
+pub use server::{RefusedServer, SandboxFiles, ServerConfig, ServerRules};
 pub use server_files::ServerFiles;
-pub use servers::{ServerConfig, servers_of_file};
+pub use servers::servers_of_file;
 pub use settings::{Setting, Source};
 pub use trust::{Trust, TrustError, distrust_project, project_file, trust_project};

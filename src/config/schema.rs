@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::defaults::{Definition, Form, definitions};
+use crate::limits::Limits;
 
 /// The schema.
 #[must_use]
@@ -17,12 +18,59 @@ pub fn schema() -> Value {
             .or_insert_with(|| json!({"type": "object", "additionalProperties": false, "properties": {}}));
         section["properties"][key] = of(&row);
     }
+    let servers = sections
+        .entry("servers")
+        .or_insert_with(|| json!({"type": "object", "additionalProperties": false, "properties": {}}));
+    servers["additionalProperties"] = server();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "config.toml of hotcell",
         "type": "object",
         "additionalProperties": false,
         "properties": sections,
+    })
+}
+
+/// An entry below `[servers]`: its keys are those of `server_keys::KEYS`, and what they say is for people.
+fn server() -> Value {
+    let text = |about: &str| json!({"type": "string", "description": about});
+    let named = |about: &str| json!({"type": "object", "additionalProperties": {"type": "string"}, "description": about});
+    let patterns = |about: &str| {
+        let pattern = json!({"type": "string", "minLength": 1, "maxLength": 200});
+        json!({"type": "array", "maxItems": 1_000, "items": pattern, "description": about})
+    };
+    let url = "where a remote server is, http or https; instead of a command";
+    let transport = json!({"enum": ["stdio", "local", "http", "streamable-http", "streamable_http", "streamableHttp", "sse"],
+        "description": "how it is spoken to; left out, that is found out"});
+    let calls_max = Limits::default().calls_in_flight_per_server_max;
+    json!({
+        "type": "object",
+        "description": "a server; its name is the key. Texts may refer to ${NAME}, ${NAME:-default}, ${file:PATH} and, \
+                        where policy.allow_cmd is true, ${cmd:PROGRAM ARGUMENTS}",
+        "additionalProperties": false,
+        "properties": {
+            "command": text("the program that is started, on PATH or with a path"),
+            "args": {"type": "array", "items": {"type": "string"}, "description": "its arguments"},
+            "env": named("variables on top of the bridge's own"),
+            "cwd": text("its working folder; a relative one is taken from this file's folder"),
+            "url": text(url),
+            "serverUrl": text(url),
+            "httpUrl": text(url),
+            "headers": named("sent with each request to the url"),
+            "type": transport.clone(),
+            "transport": transport,
+            "description": text("what the server is for, for the model"),
+            "disabled": {"type": "boolean", "description": "whether it is left out"},
+            "enabled": {"type": "boolean", "description": "the opposite of disabled"},
+            "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 86_400,
+                "description": "seconds that one call may take; the run's own time holds as well"},
+            "max_concurrency": {"type": "integer", "minimum": 1, "maximum": calls_max,
+                "description": "calls that are under way at once"},
+            "allow": patterns("the only tools that are offered: patterns of their own names, * and ?"),
+            "deny": patterns("tools that are not offered, also of those in allow"),
+            "sandbox_files": {"type": "boolean", "default": true,
+                "description": "false: a call with a binary value of the sandbox is refused; this keeps from mistakes only"},
+        },
     })
 }
 

@@ -1,5 +1,8 @@
 //! Claims about the schema for editors: it is the committed one, and judges as the reader does.
 
+use std::collections::BTreeSet;
+
+use super::super::server_keys::{KEYS, URL_KEYS};
 use super::*;
 
 fn accepts(file: &Value) -> bool {
@@ -20,6 +23,11 @@ fn what_the_reader_takes_is_valid_and_what_it_refuses_is_not() {
         "run": {"timeout": 1, "max_timeout": 86_400, "servers": ["files"]},
         "output": {"mode": "toon"},
         "log": {"level": "debug"},
+        "servers": {
+            "files": {"command": "files", "args": ["a"], "env": {"A": "b"}, "cwd": "~", "timeout": 0.5, "max_concurrency": 1,
+                      "allow": ["get_*"], "deny": [], "sandbox_files": false, "disabled": false, "description": "d"},
+            "far": {"url": "https://example.com", "headers": {"A": "b"}, "type": "sse"},
+        },
     });
     assert!(accepts(&good) && accepts(&json!({})) && accepts(&json!({"sandbox": {"memory": 67_108_864}})));
     for bad in [
@@ -35,9 +43,27 @@ fn what_the_reader_takes_is_valid_and_what_it_refuses_is_not() {
         json!({"run": {"timeout": 0}}),
         json!({"output": {"mode": "xml"}}),
         json!({"log": {"level": "loud"}}),
+        json!({"servers": {"x": "command"}}),
+        json!({"servers": {"x": {"comand": "c"}}}),
+        json!({"servers": {"x": {"command": "c", "timeout": 0}}}),
+        json!({"servers": {"x": {"command": "c", "timeout": 86_401}}}),
+        json!({"servers": {"x": {"command": "c", "max_concurrency": 33}}}),
+        json!({"servers": {"x": {"command": "c", "max_concurrency": 1.5}}}),
+        json!({"servers": {"x": {"command": "c", "allow": "*"}}}),
+        json!({"servers": {"x": {"command": "c", "deny": [""]}}}),
+        json!({"servers": {"x": {"command": "c", "env": {"A": 1}}}}),
+        json!({"servers": {"x": {"command": "c", "sandbox_files": "no"}}}),
     ] {
         assert!(!accepts(&bad), "{bad}");
     }
+}
+
+#[test]
+fn an_entry_of_a_server_has_the_keys_that_the_reader_knows() {
+    let schema = schema();
+    let shown = &schema["properties"]["servers"]["additionalProperties"]["properties"];
+    let shown: BTreeSet<&str> = shown.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(shown, KEYS.into_iter().chain(URL_KEYS).collect());
 }
 
 #[test]

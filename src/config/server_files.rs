@@ -1,29 +1,36 @@
-//! Follows the files that servers stand in: what they hold is read again when one has been changed, added or removed.
+//! Follows the files that servers stand in: what they hold is read again when one has been changed, added or removed, also
+//! one that a `${file:…}` refers to.
 //!
 //! It watches nothing by itself: whoever needs to know asks, which costs a look at each file and reads none.
 
 use std::path::PathBuf;
 
+use super::defaults::definitions;
 use super::environment::Environment;
 use super::file;
-use super::load::{self, Config, SelfServers};
+use super::load::{self, Config};
 use super::problem::Problem;
-use super::servers::{self, ServerConfig};
+use super::server::{RefusedServer, ServerConfig};
+use super::servers::{self, Allowed, Loaded};
+use super::{toml_file, trust};
 use crate::limits::Limits;
 
 /// The files of servers, and what they held when they were last read.
 #[derive(Debug)]
 pub struct ServerFiles {
     environment: Environment,
-    self_servers: SelfServers,
+    allowed: Allowed,
     chosen: Option<Vec<String>>,
     limits: Limits,
     seen: Vec<Seen>,
+    /// The files that references have led to.
+    referred: Vec<Seen>,
     servers: Vec<ServerConfig>,
+    refused: Vec<RefusedServer>,
 }
 
 /// A file, and what tells that it is not what it was: nothing while it is not there.
-type Seen = (PathBuf, Option<file::Look>);
+pub(super) type Seen = (PathBuf, Option<file::Look>);
 
 impl ServerFiles {
     /// The configuration as it is now, and the files whose later changes count.
@@ -32,10 +39,11 @@ impl ServerFiles {
         let limits = Limits::default();
         // Before they are read: what is changed meanwhile is seen as changed.
         let seen = seen(&environment, &limits);
-        let config = Config::load(&environment);
-        let (self_servers, servers) = (config.self_servers, config.servers.clone());
-        let chosen = config.chosen_servers.clone();
-        (config, Self { environment, self_servers, chosen, limits, seen, servers })
+        let (config, referred) = Config::load_following(&environment);
+        let allowed = Allowed { self_servers: config.self_servers, commands: config.allow_commands };
+        let (chosen, servers, refused) =
+            (config.chosen_servers.clone(), config.servers.clone(), config.refused.clone());
+        (config, Self { environment, allowed, chosen, limits, seen, referred, servers, refused })
     }
 
     /// The servers that there are, sorted by name.
@@ -44,22 +52,35 @@ impl ServerFiles {
         &self.servers
     }
 
-    /// Looks at the files; when one is not what it was, all are read again, and their problems returned.
+    /// Those that are configured and cannot be used, sorted by name.
+    #[must_use]
+    pub fn refused(&self) -> &[RefusedServer] {
+        &self.refused
+    }
+
+    /// Looks at the files; when one is not what it was, all are read again, and the problems of servers returned. Settings
+    /// stay as they were.
     pub fn look(&mut self) -> Vec<Problem> {
         let seen = seen(&self.environment, &self.limits);
-        if seen == self.seen {
+        let is_same = |(path, look): &Seen| file::look(path) == *look;
+        if seen == self.seen && self.referred.iter().all(is_same) {
             return Vec::new();
         }
         self.seen = seen;
         let mut problems = Vec::new();
-        let servers = servers::load(&self.environment, &self.limits, self.self_servers, &mut problems);
-        self.servers = load::chosen(servers, self.chosen.as_deref());
+        let tables = toml_file::read_all(&self.environment, &self.limits, &definitions(), &mut problems);
+        // Those of settings were told when they were read.
+        problems.retain(|problem| problem.key.is_none());
+        let loaded = servers::load(&self.environment, &self.limits, self.allowed, &tables, &mut problems);
+        let Loaded { servers, refused, files } = load::chosen(loaded, self.chosen.as_deref());
+        (self.servers, self.refused, self.referred) = (servers, refused, files);
         problems
     }
 }
 
 fn seen(environment: &Environment, limits: &Limits) -> Vec<Seen> {
-    let mut paths = Vec::new();
+    let mut paths: Vec<PathBuf> =
+        toml_file::paths(environment).into_iter().chain(trust::store(environment)).collect();
     for place in servers::places(environment) {
         if place.is_dir() {
             // One that may not be listed any more has lost all its files.

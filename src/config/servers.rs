@@ -1,37 +1,50 @@
-//! Gathers the servers of all configuration files, in an order that no file name or clock decides for a repeated name.
+//! Gathers the servers of all configuration files. Where a name stands on several levels the first counts; where it stands
+//! twice on one, none does, so that no name of a file and no clock decides.
 //!
 //! It starts nothing and connects to nothing: a server is data until its first use.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::entry::{Entry, Reading};
+use super::entry::{Entry, Reading, Section};
 use super::environment::{Environment, Nesting};
 use super::file;
 use super::json::{self, Member, Node};
-use super::load::SelfServers;
-use super::problem::{Origin, Position, Problem, Severity};
+use super::levels::{self, Level};
+use super::load::{AllowCommands, SelfServers};
+use super::problem::{Origin, Problem, Severity};
 use super::reach::{Launch, Reach};
+use super::references::{Commands, Files, Sources};
 use super::self_reference;
+use super::server::{RefusedServer, ServerConfig};
+use super::server_files::Seen;
+use super::toml_file::{ServerTable, Standing, TomlFile, project_folder};
+use super::trust::Trust;
 use crate::guard::PARENT_VARIABLE;
 use crate::limits::Limits;
-use crate::names::ServerName;
 
-/// A server that may be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerConfig {
-    /// Its name, unique among all files.
-    pub name: ServerName,
-    /// What the operator says it is for.
-    pub description: Option<String>,
-    /// How it is reached.
-    pub reach: Reach,
-    /// The file that it stands in.
-    pub source: PathBuf,
+/// What the operator lets entries do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Allowed {
+    pub(super) self_servers: SelfServers,
+    pub(super) commands: AllowCommands,
+}
+
+/// What all files say.
+#[derive(Default)]
+pub(super) struct Loaded {
+    /// Sorted by name.
+    pub(super) servers: Vec<ServerConfig>,
+    /// Sorted by name; no name of `servers`.
+    pub(super) refused: Vec<RefusedServer>,
+    /// The files that references have led to.
+    pub(super) files: Vec<Seen>,
 }
 
 /// What the bytes of one configuration file say: its sound servers in the file's order, each name once, and all that is
-/// wrong with the rest. It opens nothing: the path is where relative ones are taken from, and what problems name.
+/// wrong with the rest. It opens nothing and runs nothing: the path is where relative ones are taken from, and what problems
+/// name.
 #[must_use]
 pub fn servers_of_file(
     environment: &Environment,
@@ -40,43 +53,75 @@ pub fn servers_of_file(
     bytes: Vec<u8>,
 ) -> (Vec<ServerConfig>, Vec<Problem>) {
     let mut problems = Vec::new();
-    let entries = entries_of(environment, limits, path, bytes, &mut problems);
-    (entries.into_iter().map(|entry| entry.server).collect(), problems)
+    let sources = Sources { environment, limits, files: Files::Closed, commands: Commands::Refused };
+    let entries = entries_of(&sources, path, bytes, &mut problems, &mut Vec::new());
+    (entries.into_iter().filter_map(|entry| entry.read.ok()).map(|server| *server).collect(), problems)
 }
 
-/// Reads `~/MCPs/*.json` and what MCP_SERVERS_CONFIG names. Sorted by server name.
+/// The servers of a project's and the user's config.toml, of `~/MCPs/*.json`, and of what MCP_SERVERS_CONFIG names.
 pub(super) fn load(
     environment: &Environment,
     limits: &Limits,
-    self_servers: SelfServers,
+    allowed: Allowed,
+    tables: &[TomlFile],
     problems: &mut Vec<Problem>,
-) -> Vec<ServerConfig> {
+) -> Loaded {
     if environment.nesting() == Nesting::Nested {
         let message = "is set: this bridge was started by another one and loads no servers, so that none can call itself";
         problems.push(Problem::new(Origin::Variable(PARENT_VARIABLE.to_owned()), message));
-        return Vec::new();
+        return Loaded::default();
     }
-    let mut entries = Vec::new();
-    for path in files(environment, limits, problems) {
+    let commands = match allowed.commands {
+        AllowCommands::Yes => Commands::Later,
+        AllowCommands::No => Commands::Refused,
+    };
+    let sources = Sources { environment, limits, files: Files::Read, commands };
+    let mut files = Vec::new();
+    let mut entries: Vec<(Level, Entry)> = Vec::new();
+    let mut untrusted = Vec::new();
+    for file in tables {
+        let Some(table) = &file.servers else { continue };
+        match file.standing {
+            Standing::User => entries.extend(
+                of_table(&sources, &file.path, table, problems, &mut files).map(|entry| (Level::User, entry)),
+            ),
+            Standing::Project(Trust::Trusted) => entries.extend(
+                of_table(&sources, &file.path, table, problems, &mut files)
+                    .map(|entry| (Level::Project, entry)),
+            ),
+            Standing::Project(trust) => untrusted.extend(not_trusted(&file.path, table, trust, problems)),
+        }
+    }
+    for (level, path) in json_files(environment, limits, problems) {
         match file::read(&path, environment.uid, limits) {
-            Ok(bytes) => entries.extend(entries_of(environment, limits, &path, bytes, problems)),
+            Ok(bytes) => {
+                let of_file = entries_of(&sources, &path, bytes, problems, &mut files);
+                entries.extend(of_file.into_iter().map(|entry| (level, entry)));
+            }
             Err(problem) => problems.push(*problem),
         }
     }
-    if self_servers == SelfServers::Skip {
-        entries.retain(|entry| !is_own(environment, entry, problems));
+    if allowed.self_servers == SelfServers::Skip {
+        entries.retain(|(_, entry)| !is_own(environment, entry, problems));
     }
-    let mut servers = unique(entries, problems);
+    let (mut servers, mut refused) = levels::first(entries, problems);
     if servers.len() > limits.servers_max {
         let message =
             format!("{} servers are configured, more than the {} allowed", servers.len(), limits.servers_max);
         problems.push(Problem::new(Origin::File(servers[limits.servers_max].source.clone()), message));
         servers.truncate(limits.servers_max);
     }
-    servers
+    let is_known = |name: &_| {
+        servers.iter().any(|server| server.name == *name)
+            || refused.iter().any(|refused| refused.name == *name)
+    };
+    untrusted.retain(|server: &RefusedServer| !is_known(&server.name));
+    refused.extend(untrusted);
+    refused.sort_by(|one, other| one.name.cmp(&other.name));
+    Loaded { servers, refused, files }
 }
 
-/// Where files may be: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.
+/// Where JSON files may be: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.
 pub(super) fn places(environment: &Environment) -> Vec<PathBuf> {
     let own = environment.home.as_ref().map(|home| home.join("MCPs"));
     let named = environment.variable("MCP_SERVERS_CONFIG").map(|named| match named.to_str() {
@@ -87,24 +132,29 @@ pub(super) fn places(environment: &Environment) -> Vec<PathBuf> {
 }
 
 /// The files to read, each once even when it is reached twice.
-fn files(environment: &Environment, limits: &Limits, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
+fn json_files(
+    environment: &Environment,
+    limits: &Limits,
+    problems: &mut Vec<Problem>,
+) -> Vec<(Level, PathBuf)> {
     let mut paths = Vec::new();
     for (index, place) in places(environment).into_iter().enumerate() {
         let is_own = index == 0 && environment.home.is_some();
+        let level = if is_own { Level::Folder } else { Level::Named };
         if is_own || place.is_dir() {
             match file::listed(&place, limits) {
-                Ok(found) => paths.extend(found),
+                Ok(found) => paths.extend(found.into_iter().map(|path| (level, path))),
                 Err(problem) => problems.push(*problem),
             }
         } else if place.symlink_metadata().is_err() {
             let message = format!("names {}, which does not exist", place.display());
             problems.push(Problem::new(Origin::Variable("MCP_SERVERS_CONFIG".to_owned()), message));
         } else {
-            paths.push(place);
+            paths.push((level, place));
         }
     }
     let mut seen = Vec::new();
-    paths.retain(|path| {
+    paths.retain(|(_, path)| {
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
         let is_new = !seen.contains(&real);
         seen.push(real);
@@ -113,22 +163,67 @@ fn files(environment: &Environment, limits: &Limits, problems: &mut Vec<Problem>
     paths
 }
 
+fn of_table(
+    sources: &Sources<'_>,
+    path: &Path,
+    table: &ServerTable,
+    problems: &mut Vec<Problem>,
+    files: &mut Vec<Seen>,
+) -> impl Iterator<Item = Entry> {
+    let mut reading = Reading::new(sources, path, &table.text, Section::Servers, problems);
+    let mut entries: Vec<Entry> = table.members.iter().filter_map(|member| reading.entry(member)).collect();
+    files.append(&mut reading.files);
+    if let Some(defect) = &table.defect {
+        // What cannot be read may have been what an entry leaves out.
+        for entry in &mut entries {
+            entry.read = Err(format!("cannot be used: {defect}"));
+        }
+    }
+    entries.into_iter()
+}
+
+/// The servers of a project's file that are not taken from it.
+fn not_trusted(
+    path: &Path,
+    table: &ServerTable,
+    trust: Trust,
+    problems: &mut Vec<Problem>,
+) -> Vec<RefusedServer> {
+    let because = trust.because();
+    let folder = project_folder(path).display();
+    let mut refused = Vec::new();
+    for member in &table.members {
+        let Ok(name) = crate::names::ServerName::new(&member.key) else { continue };
+        let position = json::position(&table.text, member.key_at);
+        let problem =
+            Problem::new(Origin::File(path.to_owned()), format!("is not taken from a project {because}"))
+                .severity(Severity::Warning)
+                .at(position)
+                .key(format!("{}.{}", Section::Servers.name(), member.key))
+                .hint(format!("read the file, then run `hotcell config trust` in {folder}"));
+        let reason = format!("is not used: {problem}");
+        refused.push(RefusedServer { name, source: path.to_owned(), position, reason });
+        problems.push(problem);
+    }
+    refused
+}
+
 fn entries_of(
-    environment: &Environment,
-    limits: &Limits,
+    sources: &Sources<'_>,
     path: &Path,
     bytes: Vec<u8>,
     problems: &mut Vec<Problem>,
+    files: &mut Vec<Seen>,
 ) -> Vec<Entry> {
-    let text = match file::text(path, bytes) {
-        Ok(text) => text,
+    let text: Arc<str> = match file::text(path, bytes) {
+        Ok(text) => text.into(),
         Err(problem) => {
             problems.push(*problem);
             return Vec::new();
         }
     };
-    let mut reading = Reading { environment, path, text: &text, problems };
-    let root = match json::parse(&text, limits.json_depth_max) {
+    let mut reading = Reading::new(sources, path, &text, Section::McpServers, problems);
+    let root = match json::parse(&text, sources.limits.json_depth_max) {
         Ok(root) => root,
         Err(defect) => {
             reading.push(Severity::Error, (defect.at, ""), defect.message, defect.hint);
@@ -161,17 +256,18 @@ fn entries_of(
         return Vec::new();
     };
     let about = members.iter().find(|member| member.key == "description").map(|member| &member.value.node);
-    let mut entries = sound_entries(&mut reading, entries);
+    let mut entries = named_once(&mut reading, entries);
+    files.append(&mut reading.files);
     if let Some(Node::String(about)) = about {
-        for entry in &mut entries {
-            entry.server.description.get_or_insert_with(|| about.clone());
+        for server in entries.iter_mut().filter_map(|entry| entry.read.as_mut().ok()) {
+            server.description.get_or_insert_with(|| about.clone());
         }
     }
     entries
 }
 
-/// The sound entries of one file whose names stand there once.
-fn sound_entries(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
+/// The entries of one file; a name that stands there twice has none that can be used.
+fn named_once(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
     let mut by_name: BTreeMap<&str, Vec<&Member>> = BTreeMap::new();
     for member in members {
         by_name.entry(&member.key).or_default().push(member);
@@ -183,7 +279,7 @@ fn sound_entries(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
             [first, second, ..] if std::ptr::eq(*second, member) => {
                 let line = reading.position(first.key_at).line;
                 let message = format!("is repeated; it stands on line {line} too, and neither is used");
-                reading.report(second.key_at, &format!("mcpServers.{}", member.key), message);
+                entries.extend(reading.refused(member, &message));
             }
             _ => {}
         }
@@ -192,7 +288,7 @@ fn sound_entries(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
 }
 
 fn is_own(environment: &Environment, entry: &Entry, problems: &mut Vec<Problem>) -> bool {
-    let server = &entry.server;
+    let Ok(server) = &entry.read else { return false };
     let Reach::Launch(Launch { program, args, cwd, .. }) = &server.reach else { return false };
     let cwd = cwd.as_deref().or(environment.cwd.as_deref()).unwrap_or(Path::new("/"));
     let is_own = self_reference::is_own(&program.to_string_lossy(), args, cwd, environment);
@@ -204,38 +300,13 @@ fn is_own(environment: &Environment, entry: &Entry, problems: &mut Vec<Problem>)
             )
             .severity(Severity::Note)
             .at(entry.position)
-            .key(format!("mcpServers.{}", server.name))
+            .key(entry.key.clone())
             .hint("MCP_BRIDGE_ALLOW_SELF_SERVER=1 allows it"),
         );
     }
     is_own
 }
 
-/// Servers whose name stands in one file only.
-fn unique(entries: Vec<Entry>, problems: &mut Vec<Problem>) -> Vec<ServerConfig> {
-    let mut by_name: BTreeMap<ServerName, Vec<Entry>> = BTreeMap::new();
-    for entry in entries {
-        by_name.entry(entry.server.name.clone()).or_default().push(entry);
-    }
-    let mut servers = Vec::new();
-    for (name, mut entries) in by_name {
-        if let ([_, others @ ..], false) = (entries.as_slice(), entries.len() < 2) {
-            let places: Vec<String> = others
-                .iter()
-                .map(|Entry { server, position: Position { line, column } }| {
-                    format!("{}:{line}:{column}", server.source.display())
-                })
-                .collect();
-            let message = format!("is defined in {} too, and none of them is used", places.join(" and "));
-            problems.push(
-                Problem::new(Origin::File(entries[0].server.source.clone()), message)
-                    .at(entries[0].position)
-                    .key(format!("mcpServers.{name}"))
-                    .hint("rename or remove one"),
-            );
-        } else {
-            servers.extend(entries.pop().map(|entry| entry.server));
-        }
-    }
-    servers
-}
+#[cfg(test)]
+#[path = "servers_tests.rs"]
+mod tests;

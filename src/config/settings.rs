@@ -6,12 +6,16 @@ use std::path::PathBuf;
 
 use super::defaults::{Definition, Form, OfProject, definitions};
 use super::environment::Environment;
+use super::nearest::nearest;
 use super::problem::{Origin, Position, Problem, Severity};
 use super::toml_file::{self, Standing, TomlFile, Written, project_folder};
 use super::trust::Trust;
 use super::values;
 use crate::limits::Limits;
 use crate::text;
+
+/// What the names of most variables begin with.
+const VARIABLE_PREFIX: &str = "MCP_BRIDGE_";
 
 /// A setting as it counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +78,7 @@ impl<'s> Settings<'s> {
     pub(super) fn new(environment: &'s Environment, limits: &Limits, problems: &'s mut Vec<Problem>) -> Self {
         let definitions = definitions();
         let files = toml_file::read_all(environment, limits, &definitions, problems);
+        problems.extend(unknown_variables(environment, &definitions));
         let unreadable = files.iter().filter(|file| is_trusted(file.standing));
         let unreadable = unreadable.filter_map(|file| file.unreadable.clone()).next();
         Self { environment, definitions, files, problems, counting: Vec::new(), unreadable }
@@ -153,12 +158,12 @@ impl<'s> Settings<'s> {
         self.problems.push(problem);
     }
 
-    /// What was asked for, in the documented order, and what keeps a sandbox from being started.
-    pub(super) fn finish(self) -> (Vec<Setting>, Option<Problem>) {
+    /// What was asked for, in the documented order, what keeps a sandbox from being started, and the files.
+    pub(super) fn finish(self) -> (Vec<Setting>, Option<Problem>, Vec<TomlFile>) {
         let place = |setting: &Setting| self.definitions.iter().position(|row| row.name() == setting.name);
         let mut counting = self.counting;
         counting.sort_by_key(place);
-        (counting, self.unreadable)
+        (counting, self.unreadable, self.files)
     }
 
     /// Says that a value is not used, and what is instead.
@@ -184,8 +189,10 @@ impl<'s> Settings<'s> {
         written: &Written,
         counting: &Counting<T>,
     ) -> Result<String, Box<Problem>> {
-        let Standing::Project(trust @ (Trust::Unknown | Trust::Changed)) = file.standing else {
-            return Ok(written.text.clone());
+        let trust = match file.standing {
+            Standing::Project(Trust::Trusted) if row.of_project == OfProject::Never => Trust::Trusted,
+            Standing::Project(trust @ (Trust::Unknown | Trust::Changed)) => trust,
+            Standing::User | Standing::Project(Trust::Trusted) => return Ok(written.text.clone()),
         };
         let before = counting.text.as_deref();
         let refusal = match row.of_project {
@@ -200,25 +207,51 @@ impl<'s> Settings<'s> {
                 let is_kept = |name: &String| known.as_ref().is_none_or(|known| known.contains(name));
                 return Ok(kept.into_iter().filter(is_kept).collect::<Vec<_>>().join(","));
             }
-            OfProject::Nothing => "is not taken from a project".to_owned(),
+            OfProject::Nothing | OfProject::Never => "is not taken from a project".to_owned(),
             OfProject::Off => "is not switched on by a project".to_owned(),
             OfProject::Lower => {
                 let before = text::inert_excerpt(before.unwrap_or("nothing"), 60);
                 format!("is more than {before}, which counts without it, and is not taken from a project")
             }
         };
-        let because = match trust {
-            Trust::Changed => "whose file has changed since it was trusted",
-            Trust::Unknown | Trust::Trusted => "that is not trusted",
-        };
         let folder = project_folder(&file.path).display();
-        let problem = Problem::new(Origin::File(file.path.clone()), format!("{refusal} {because}"))
+        let hint = match row.of_project {
+            OfProject::Never => "only the user's own config.toml and the environment set it".to_owned(),
+            _ => format!("read the file, then run `hotcell config trust` in {folder}"),
+        };
+        let problem = Problem::new(Origin::File(file.path.clone()), format!("{refusal} {}", trust.because()))
             .severity(Severity::Warning)
             .at(written.position)
             .key(row.name())
-            .hint(format!("read the file, then run `hotcell config trust` in {folder}"));
+            .hint(hint);
         Err(Box::new(problem))
     }
+}
+
+/// Variables that look like settings and are none: a slip, or one of another version.
+fn unknown_variables(environment: &Environment, definitions: &[Definition]) -> Vec<Problem> {
+    let known = || definitions.iter().map(|row| row.variable.as_str());
+    let names = environment.variables.keys().filter_map(|name| name.to_str());
+    let unknown = names.filter(|name| {
+        let is_ours = name.to_ascii_uppercase().starts_with(VARIABLE_PREFIX);
+        is_ours && environment.variable(name).is_some() && !known().any(|known| known == *name)
+    });
+    unknown
+        .map(|name| {
+            let upper = name.to_ascii_uppercase();
+            // What all names begin with makes any two of them alike.
+            let rests = known().filter_map(|known| known.strip_prefix(VARIABLE_PREFIX));
+            let lower: Vec<(String, &str)> = rests.map(|rest| (rest.to_lowercase(), rest)).collect();
+            let near =
+                nearest(&upper[VARIABLE_PREFIX.len()..], lower.iter().map(|(lower, _)| lower.as_str()));
+            let near = near.and_then(|near| lower.iter().find(|(lower, _)| lower == near));
+            let hint = near.map(|(_, rest)| format!("did you mean {VARIABLE_PREFIX}{rest}?"));
+            let shown = text::bounded(name, 100).into_owned();
+            Problem::new(Origin::Variable(shown), "is no variable that hotcell reads")
+                .severity(Severity::Warning)
+                .hint(hint.unwrap_or_else(|| "`hotcell config` shows what can be set".to_owned()))
+        })
+        .collect()
 }
 
 fn is_trusted(standing: Standing) -> bool {

@@ -110,6 +110,7 @@ dir = "~/state"
 [policy]
 profile = "careful"
 allow_self_server = true
+allow_cmd = true
 "#;
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -11,12 +12,15 @@ use toml::de::{DeTable, DeValue};
 use super::defaults::{Definition, Form};
 use super::environment::Environment;
 use super::file;
-use super::json;
+use super::json::{self, Member, Node};
 use super::nearest::nearest;
 use super::problem::{Origin, Position, Problem, Severity};
 use super::trust::{self, Trust};
 use crate::limits::Limits;
 use crate::text;
+
+/// The section of the servers' entries.
+const SERVERS: &str = "servers";
 
 /// Whose file it is, and with that what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +37,20 @@ pub(super) struct TomlFile {
     pub(super) standing: Standing,
     /// By key, such as `run.timeout`.
     pub(super) written: BTreeMap<String, Written>,
+    /// Its entries of servers, not yet checked.
+    pub(super) servers: Option<ServerTable>,
     /// The first problem that may have cost a limit of the sandbox.
     pub(super) unreadable: Option<Problem>,
+}
+
+/// The entries below `[servers]`.
+pub(super) struct ServerTable {
+    /// The whole file's.
+    pub(super) text: Arc<str>,
+    /// In the file's order.
+    pub(super) members: Vec<Member>,
+    /// Why some of the file could not be read: what of, is not known.
+    pub(super) defect: Option<Problem>,
 }
 
 /// A value as a variable would hold it, and where it stands.
@@ -50,14 +66,22 @@ pub(super) fn read_all(
     definitions: &[Definition],
     problems: &mut Vec<Problem>,
 ) -> Vec<TomlFile> {
-    let own = environment.config_file();
-    let project = trust::project_file(environment).filter(|path| Some(path) != own.as_ref());
-    let places = [(own, Whose::User), (project, Whose::Project)];
-    let there = places.into_iter().filter_map(|(path, whose)| Some((path?, whose)));
-    there
+    places(environment)
         .filter(|(path, _)| path.symlink_metadata().is_ok())
         .map(|(path, whose)| read(environment, limits, definitions, (path, whose), problems))
         .collect()
+}
+
+/// Where they are, whether they are there or not.
+pub(super) fn paths(environment: &Environment) -> Vec<PathBuf> {
+    places(environment).map(|(path, _)| path).collect()
+}
+
+fn places(environment: &Environment) -> impl Iterator<Item = (PathBuf, Whose)> {
+    let own = environment.config_file();
+    let project = trust::project_file(environment).filter(|path| Some(path) != own.as_ref());
+    let places = [(own, Whose::User), (project, Whose::Project)];
+    places.into_iter().filter_map(|(path, whose)| Some((path?, whose)))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,7 +108,7 @@ fn read(
         // An empty file sets nothing, which is no problem here.
         if bytes.trim_ascii().is_empty() { Ok(String::new()) } else { file::text(&path, bytes) }
     });
-    let mut file = TomlFile { path, standing, written: BTreeMap::new(), unreadable: None };
+    let mut file = TomlFile { path, standing, written: BTreeMap::new(), servers: None, unreadable: None };
     match read {
         Ok(text) => Reading { definitions, text: &text, file: &mut file, problems }.document(),
         Err(problem) => {
@@ -105,19 +129,37 @@ struct Reading<'r> {
 impl Reading<'_> {
     fn document(&mut self) {
         let text = self.text;
+        let problems_before = self.problems.len();
         let (root, defects) = DeTable::parse_recoverable(text);
         for defect in defects {
             let at = defect.span().map_or(0, |span| span.start);
             self.report(at, "", format!("is no TOML: {}", text::inert_excerpt(defect.message(), 120)), "");
         }
+        let defect = self.problems[problems_before..].first().cloned();
         for (section, value) in root.get_ref() {
-            self.section(section, value);
+            if section.get_ref().as_ref() == SERVERS
+                && let DeValue::Table(table) = value.get_ref()
+            {
+                let is_setting = |key: &str| {
+                    let full = format!("{SERVERS}.{key}");
+                    self.definitions.iter().any(|row| row.key.as_deref() == Some(&full))
+                };
+                let (settings, entries): (Vec<_>, Vec<_>) =
+                    table.iter().partition(|(key, _)| is_setting(key.get_ref()));
+                for (key, value) in settings {
+                    self.key(SERVERS, (key.span().start, key.get_ref()), value);
+                }
+                let members = members(entries.into_iter());
+                self.file.servers = Some(ServerTable { text: text.into(), members, defect: defect.clone() });
+            } else {
+                self.section(section, value);
+            }
         }
     }
 
     fn section(&mut self, name: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
         let (at, section) = (name.span().start, name.get_ref().as_ref());
-        let sections = || self.definitions.iter().filter_map(Definition::section);
+        let sections = || self.definitions.iter().filter_map(Definition::section).chain([SERVERS]);
         if !sections().any(|known| known == section) {
             let keys = self.definitions.iter().filter_map(|row| row.key.as_deref());
             // A key without its section is as usual a slip as a misspelt section.
@@ -203,6 +245,38 @@ fn as_text(form: Form, value: &Spanned<DeValue<'_>>) -> Result<String, &'static 
         (Form::Size, _) => Err("a string such as \"512m\", or a number of bytes"),
         (Form::List, _) => Err("an array of strings"),
     }
+}
+
+/// A table as the reader of entries has it, in the file's order.
+fn members<'a, 'i: 'a>(
+    table: impl Iterator<Item = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>)>,
+) -> Vec<Member> {
+    let mut members: Vec<Member> = table
+        .map(|(key, value)| Member {
+            key: key.get_ref().to_string(),
+            key_at: key.span().start,
+            value: node(value),
+        })
+        .collect();
+    members.sort_by_key(|member| member.key_at);
+    members
+}
+
+fn node(value: &Spanned<DeValue<'_>>) -> json::Spanned {
+    let number = |text: &str| text.parse().unwrap_or(f64::INFINITY);
+    let node = match value.get_ref() {
+        DeValue::String(text) => Node::String(text.to_string()),
+        DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(integer) => Node::Number(integer as f64),
+            Err(_) => Node::Number(f64::INFINITY),
+        },
+        DeValue::Float(float) => Node::Number(number(float.as_str())),
+        DeValue::Boolean(is_on) => Node::Bool(*is_on),
+        DeValue::Datetime(_) => Node::Date,
+        DeValue::Array(items) => Node::Array(items.iter().map(node).collect()),
+        DeValue::Table(table) => Node::Object(members(table.iter())),
+    };
+    json::Spanned { at: value.span().start, node }
 }
 
 fn kind(value: &DeValue<'_>) -> &'static str {

@@ -28,6 +28,17 @@ pub enum Trust {
     Unknown,
 }
 
+impl Trust {
+    /// What is to be said of a project's file that is refused something, behind "a project".
+    pub(super) fn because(self) -> &'static str {
+        match self {
+            Self::Trusted => "even though it is trusted",
+            Self::Changed => "whose file has changed since it was trusted",
+            Self::Unknown => "that is not trusted",
+        }
+    }
+}
+
 /// Why trust could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
@@ -83,6 +94,11 @@ pub fn distrust_project(environment: &Environment, limits: &Limits) -> Result<Pa
     Ok(path)
 }
 
+/// Where trust is remembered.
+pub(super) fn store(environment: &Environment) -> Option<PathBuf> {
+    environment.state_dir().map(|dir| dir.join(STORE))
+}
+
 /// Whether these bytes of a project's file are trusted.
 pub(super) fn trust_of(environment: &Environment, limits: &Limits, path: &Path, bytes: &[u8]) -> Trust {
     match store(environment).map(|store| remembered(environment, limits, &store)) {
@@ -93,10 +109,6 @@ pub(super) fn trust_of(environment: &Environment, limits: &Limits, path: &Path, 
         },
         None => Trust::Unknown,
     }
-}
-
-fn store(environment: &Environment) -> Option<PathBuf> {
-    environment.state_dir().map(|dir| dir.join(STORE))
 }
 
 /// What is remembered; what cannot be read is trusted by nobody.

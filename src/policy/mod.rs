@@ -3,11 +3,13 @@
 //!
 //! It believes nothing that code says of itself; of a tool it knows what its server says, which are hints.
 
+mod choice;
 mod decide;
 mod ledger;
 mod pattern;
 mod rules;
 
+pub use choice::ToolChoice;
 pub use decide::{Called, Decision, Verdict};
 pub use ledger::{Ledger, Plan};
 pub use pattern::Pattern;

@@ -71,6 +71,7 @@ fn to_sandbox(frame: &Value) -> Vec<u8> {
                 name: text(&server["name"]),
                 alias: text(&server["alias"]),
                 description: text(&server["description"]),
+                takes_files: server["takes_files"] == true,
             });
             let (run, worker, code) = (RunId(number("run")), number("worker"), text(&frame["code"]));
             ToWorker::Run { run, worker, code, servers: servers.collect() }.to_line()

@@ -150,6 +150,8 @@ pub struct RunServer {
     pub alias: String,
     /// The operator's description, or nothing.
     pub description: String,
+    /// Whether binary values of the sandbox may stand in arguments for it.
+    pub takes_files: bool,
 }
 
 impl ToSupervisor {

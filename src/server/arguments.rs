@@ -20,13 +20,22 @@ pub struct RunDefaults {
 /// The names of all arguments.
 const NAMES: [&str; 4] = ["code", "servers", "timeout", "reset"];
 
-/// A checked request; `configured` are the servers that there are.
+/// The servers that stand in the configuration.
+#[derive(Clone, Copy)]
+pub(super) struct Configured<'c> {
+    /// Those that there are.
+    pub(super) names: &'c [ServerName],
+    /// Why another one cannot be used; nothing when it stands nowhere.
+    pub(super) refusal: &'c dyn Fn(&str) -> Option<ToolFault>,
+}
+
+/// A checked request.
 ///
 /// # Errors
 /// `invalid_arguments` naming the argument, what it is and what it must be.
 pub(super) fn run_request(
     arguments: &Map<String, Value>,
-    configured: &[ServerName],
+    configured: Configured<'_>,
     defaults: RunDefaults,
     limits: &Limits,
 ) -> Result<RunRequest, ToolFault> {
@@ -74,7 +83,7 @@ fn code(value: Option<&Value>, limits: &Limits) -> Result<String, ToolFault> {
     Ok(code.clone())
 }
 
-fn servers(value: Option<&Value>, configured: &[ServerName]) -> Result<ServerScope, ToolFault> {
+fn servers(value: Option<&Value>, configured: Configured<'_>) -> Result<ServerScope, ToolFault> {
     let list = match value {
         None | Some(Value::Null) => return Ok(ServerScope::All),
         Some(Value::Array(list)) => list,
@@ -85,8 +94,8 @@ fn servers(value: Option<&Value>, configured: &[ServerName]) -> Result<ServerSco
         let Value::String(text) = value else {
             return Err(mistyped("servers", value, "a list of server names"));
         };
-        let Some(server) = configured.iter().find(|name| name.as_str() == text) else {
-            return Err(unavailable(text, configured));
+        let Some(server) = configured.names.iter().find(|name| name.as_str() == text) else {
+            return Err((configured.refusal)(text).unwrap_or_else(|| unavailable(text, configured.names)));
         };
         if !servers.contains(server) {
             servers.push(server.clone());
@@ -154,12 +163,18 @@ mod tests {
     use super::*;
 
     fn check(arguments: Value) -> Result<RunRequest, String> {
-        let configured = ["github", "time"].map(|name| ServerName::new(name).unwrap());
+        let names = ["github", "time"].map(|name| ServerName::new(name).unwrap());
+        let refusal = |name: &str| {
+            let fault =
+                ToolFault::new(FaultCode::ServerUnavailable, "server 'off' is configured, but").hint("why");
+            (name == "off").then_some(fault)
+        };
+        let configured = Configured { names: &names, refusal: &refusal };
         let defaults =
             RunDefaults { timeout: Duration::from_secs(30), timeout_max: Duration::from_secs(120) };
         let limits = Limits { code_bytes_max: 50, ..Limits::default() };
         let Value::Object(arguments) = arguments else { panic!("an object") };
-        run_request(&arguments, &configured, defaults, &limits)
+        run_request(&arguments, configured, defaults, &limits)
             .map_err(|fault| format!("{}; {}", fault.message, fault.hint))
     }
 

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::{self, RunDefaults};
+use super::arguments::{self, Configured, RunDefaults};
 use super::{approvals, clients, description, live_output, notify, progress};
 use crate::broker::Broker;
 use crate::limits::Limits;
@@ -180,8 +180,9 @@ impl ServerHandler for Face {
         let none = Map::<String, Value>::new();
         let arguments = request.arguments.as_ref().unwrap_or(&none);
         let settings = &self.settings;
-        let checked =
-            arguments::run_request(arguments, &self.broker.configured(), settings.defaults, &settings.limits);
+        let (names, refusal) = (self.broker.configured(), |name: &str| self.broker.refusal(name));
+        let configured = Configured { names: &names, refusal: &refusal };
+        let checked = arguments::run_request(arguments, configured, settings.defaults, &settings.limits);
         let reply = match checked {
             Ok(asked) => self.run(asked, &context).await,
             Err(fault) => render::refusal(&fault, settings.output_mode, &settings.limits),

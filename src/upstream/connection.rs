@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::CallBounds;
 use super::answers::{Answer, Answers};
 use super::error::UpstreamError;
 use super::http::{Lost, Remote};
@@ -37,6 +38,7 @@ pub struct Connection {
     pub(super) tools: Arc<[Value]>,
     pub(super) tools_changed: Arc<AtomicBool>,
     pub(super) answers: Answers,
+    pub(super) bounds: CallBounds,
     pub(super) limits: Arc<Limits>,
 }
 
@@ -141,6 +143,7 @@ impl Connection {
             tools,
             tools_changed: Arc::clone(&self.tools_changed),
             answers: self.answers.clone(),
+            bounds: self.bounds.clone(),
             limits: Arc::clone(&self.limits),
         }
     }
@@ -158,12 +161,22 @@ impl Connection {
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, UpstreamError> {
         let cancelled = || UpstreamError::Cancelled { server: self.server.clone() };
-        let late = || UpstreamError::Deadline { server: self.server.clone() };
+        let run_is_over = || UpstreamError::Deadline { server: self.server.clone() };
         let _permit = tokio::select! {
             permit = self.permits.acquire() => permit.map_err(|_| UpstreamError::Closing)?,
             () = cancel.cancelled() => return Err(cancelled()),
-            () = tokio::time::sleep_until(deadline) => return Err(late()),
+            () = tokio::time::sleep_until(deadline) => return Err(run_is_over()),
         };
+        // From now on: that others had their turn first costs the call nothing.
+        let own_deadline = self.bounds.time.map(|time| Instant::now() + time).filter(|own| *own < deadline);
+        let late = || match self.bounds.time.filter(|_| own_deadline.is_some()) {
+            Some(time) => {
+                let (server, set_in) = (self.server.clone(), self.bounds.set_in.clone());
+                UpstreamError::CallTime { server, time, set_in }
+            }
+            None => run_is_over(),
+        };
+        let deadline = own_deadline.unwrap_or(deadline);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(
             CallToolRequestParams::new(tool).with_arguments(arguments),
         ));

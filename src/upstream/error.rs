@@ -1,5 +1,7 @@
 //! What can go wrong with a server.
 
+use std::time::Duration;
+
 use crate::names::ServerName;
 
 /// A failure to start, or of one request.
@@ -10,6 +12,14 @@ pub enum UpstreamError {
     Unknown {
         /// The name.
         server: ServerName,
+    },
+    /// Its configuration cannot be used; nothing was started.
+    #[error("server '{server}' is configured, but {reason}")]
+    Unavailable {
+        /// The server.
+        server: ServerName,
+        /// Why.
+        reason: String,
     },
     /// Its program could not be started.
     #[error("server '{server}' could not be started: {reason}")]
@@ -87,6 +97,16 @@ pub enum UpstreamError {
     Deadline {
         /// The server.
         server: ServerName,
+    },
+    /// It did not answer within the time that its entry gives a call; the request was cancelled there.
+    #[error("server '{server}' did not answer within the {} s that it has for a call (timeout in {set_in})", time.as_secs_f64())]
+    CallTime {
+        /// The server.
+        server: ServerName,
+        /// The bound.
+        time: Duration,
+        /// Where it is set.
+        set_in: String,
     },
     /// The caller cancelled; so was the request.
     #[error("the call of server '{server}' was cancelled")]

@@ -3,6 +3,7 @@
 //! It knows no runs and no policy; whoever asks is allowed to ask.
 
 mod answers;
+mod commands;
 mod connection;
 mod error;
 mod http;
@@ -18,4 +19,4 @@ pub use connection::Connection;
 pub use error::UpstreamError;
 pub use http::Lost;
 pub use registry::Upstream;
-pub use spec::{ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
+pub use spec::{CallBounds, FoundBy, Later, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};

@@ -18,7 +18,7 @@ use super::connection::{Connection, Face, Far, Running, list_tools};
 use super::error::UpstreamError;
 use super::http::{Lost, Remote};
 use super::process::Process;
-use super::{ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
+use super::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
 use crate::names::ServerName;
@@ -37,6 +37,7 @@ enum Beginning {
 struct Attempt<'a> {
     beginning: Beginning,
     server: &'a ServerName,
+    bounds: &'a CallBounds,
     limits: &'a Arc<Limits>,
     deadline: Instant,
 }
@@ -58,7 +59,8 @@ impl Connection {
         limits: &Arc<Limits>,
     ) -> Result<(Self, Running), UpstreamError> {
         let deadline = Instant::now() + limits.server_start;
-        let attempt = Attempt { beginning: Beginning::Initialize, server: &spec.name, limits, deadline };
+        let (server, bounds) = (&spec.name, &spec.bounds);
+        let attempt = Attempt { beginning: Beginning::Initialize, server, bounds, limits, deadline };
         let first = attempt.open(spec).await;
         match first {
             // Whatever its words are: a server of the stateless era has no `initialize`.
@@ -72,6 +74,12 @@ impl Connection {
 }
 
 impl Attempt<'_> {
+    /// As many as there may be calls at once.
+    fn permits(self) -> Arc<Semaphore> {
+        let of_any = self.limits.calls_in_flight_per_server_max;
+        Arc::new(Semaphore::new(self.bounds.at_once.map_or(of_any, |at_once| at_once.min(of_any))))
+    }
+
     /// The error says too whether the server declined this beginning.
     async fn open(self, spec: &ServerSpec) -> Result<(Connection, Running), (UpstreamError, bool)> {
         match &spec.way {
@@ -102,10 +110,10 @@ async fn started(
     let tools_changed = Arc::clone(&face.tools_changed);
     match opened(attempt, face, transport, &answers).await {
         Ok((service, peer, tools)) => {
-            let permits = Arc::new(Semaphore::new(limits.calls_in_flight_per_server_max));
+            let (permits, bounds) = (attempt.permits(), attempt.bounds.clone());
             let (limits, stderr) = (Arc::clone(limits), Some(stderr));
             let connection =
-                Connection { server, peer, stderr, permits, tools, tools_changed, answers, limits };
+                Connection { server, peer, stderr, permits, tools, tools_changed, answers, bounds, limits };
             Ok((connection, Running { service, far: Far::Process(process), closed_its_end }))
         }
         Err(not_opened) => {
@@ -166,10 +174,10 @@ async fn reached_over(
     let tools_changed = Arc::clone(&face.tools_changed);
     match opened(attempt, face, lines, &answers).await {
         Ok((service, peer, tools)) => {
-            let permits = Arc::new(Semaphore::new(limits.calls_in_flight_per_server_max));
-            let (server, limits) = (attempt.server.clone(), Arc::clone(limits));
+            let (permits, bounds) = (attempt.permits(), attempt.bounds.clone());
+            let (server, limits, stderr) = (attempt.server.clone(), Arc::clone(limits), None);
             let connection =
-                Connection { server, peer, stderr: None, permits, tools, tools_changed, answers, limits };
+                Connection { server, peer, stderr, permits, tools, tools_changed, answers, bounds, limits };
             Ok((connection, Running { service, far: Far::Remote(remote), closed_its_end }))
         }
         Err(not_opened) => {

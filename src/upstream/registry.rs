@@ -13,7 +13,7 @@ use super::ServerSpec;
 use super::connection::Connection;
 use super::error::UpstreamError;
 use super::secrets::Secrets;
-use super::server::{Ask, own};
+use super::server::{Ask, Trusted, own};
 use crate::limits::Limits;
 use crate::names::ServerName;
 
@@ -30,12 +30,12 @@ pub struct Upstream {
 
 struct Table {
     servers: BTreeMap<ServerName, Entry>,
-    secrets: Secrets,
 }
 
 /// One server's task.
 struct Entry {
     spec: ServerSpec,
+    secrets: Arc<Secrets>,
     asks: mpsc::Sender<Ask>,
     /// Ends the task, and the server with it.
     leaving: CancellationToken,
@@ -47,7 +47,7 @@ impl Upstream {
     /// Prepares the servers; none is started before it is used. Must be called inside a tokio runtime.
     #[must_use]
     pub fn new(specs: Vec<ServerSpec>, limits: &Arc<Limits>) -> Self {
-        let table = Table { servers: BTreeMap::new(), secrets: Secrets::of(&[]) };
+        let table = Table { servers: BTreeMap::new() };
         let upstream = Self {
             table: RwLock::new(table),
             limits: Arc::clone(limits),
@@ -64,7 +64,6 @@ impl Upstream {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let mut tasks = self.tasks();
         while tasks.try_join_next().is_some() {}
-        table.secrets = Secrets::of(&specs);
         let mut before = std::mem::take(&mut table.servers);
         for spec in specs {
             let name = spec.name.clone();
@@ -75,7 +74,9 @@ impl Upstream {
                     let (asks, inbox) = mpsc::channel(ASKS_QUEUED_MAX);
                     let (ends, ended) = oneshot::channel::<()>();
                     let leaving = self.closing.child_token();
-                    let owned = own(spec.clone(), Arc::clone(&self.limits), inbox, leaving.clone());
+                    let secrets = Arc::new(Secrets::of(&spec));
+                    let trusted = Trusted { spec: spec.clone(), secrets: Arc::clone(&secrets) };
+                    let owned = own(trusted, Arc::clone(&self.limits), inbox, leaving.clone());
                     tasks.spawn(async move {
                         if let Some(predecessor) = predecessor {
                             // Told by the end of its sender.
@@ -84,7 +85,7 @@ impl Upstream {
                         owned.await;
                         drop(ends);
                     });
-                    Entry { spec, asks, leaving, ended }
+                    Entry { spec, secrets, asks, leaving, ended }
                 }
             };
             table.servers.insert(name, entry);
@@ -94,10 +95,13 @@ impl Upstream {
         }
     }
 
-    /// A text about the server, or of its own, with the values of its configured variables written as their names.
+    /// A text about the server, or of its own, with the values that it is trusted with written as their names.
     #[must_use]
     pub fn redacted(&self, server: &ServerName, text: String) -> String {
-        self.table().secrets.redacted(server, text)
+        match self.table().servers.get(server) {
+            Some(entry) => entry.secrets.redacted(text),
+            None => text,
+        }
     }
 
     /// Ends all servers, all at once.

@@ -1,5 +1,6 @@
 //! The task that owns one server: it is the only one that starts, restarts and ends it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ServerSpec;
+use super::commands;
 use super::connection::{Connection, Running};
 use super::error::UpstreamError;
+use super::secrets::Secrets;
 use crate::limits::Limits;
 
 /// What the task may be asked for; it starts the server if need be.
@@ -24,8 +27,15 @@ pub(super) enum Ask {
 /// First and longest pause before a server that failed is started again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
+/// A server as it is configured, and what of it is kept out of texts.
+pub(super) struct Trusted {
+    pub(super) spec: ServerSpec,
+    pub(super) secrets: Arc<Secrets>,
+}
+
 struct Server {
     spec: ServerSpec,
+    secrets: Arc<Secrets>,
     limits: Arc<Limits>,
     current: Option<(Arc<Connection>, Running)>,
     /// The last failure, and until when it is the answer.
@@ -35,12 +45,12 @@ struct Server {
 
 /// Serves the server's requests until the bridge closes.
 pub(super) async fn own(
-    spec: ServerSpec,
+    Trusted { spec, secrets }: Trusted,
     limits: Arc<Limits>,
     mut asks: mpsc::Receiver<Ask>,
     closing: CancellationToken,
 ) {
-    let mut server = Server { spec, limits, current: None, failed: None, back_off: BACK_OFF.0 };
+    let mut server = Server { spec, secrets, limits, current: None, failed: None, back_off: BACK_OFF.0 };
     let serving = async {
         loop {
             let asked = tokio::select! {
@@ -98,7 +108,11 @@ impl Server {
         {
             return Err(error.clone());
         }
-        match Connection::open(&self.spec, &self.limits).await {
+        let opened = match self.found().await {
+            Ok(spec) => Connection::open(&spec, &self.limits).await,
+            Err(error) => Err(error),
+        };
+        match opened {
             Ok((connection, running)) => {
                 let connection = Arc::new(connection);
                 self.current = Some((Arc::clone(&connection), running));
@@ -114,6 +128,17 @@ impl Server {
         }
     }
 
+    /// The server with all that is known of it now: its commands are run for each start, so that what has run out is new.
+    async fn found(&self) -> Result<Cow<'_, ServerSpec>, UpstreamError> {
+        let Some(later) = &self.spec.later else { return Ok(Cow::Borrowed(&self.spec)) };
+        let unavailable = |reason| UpstreamError::Unavailable { server: self.spec.name.clone(), reason };
+        let printed = commands::printed(&later.commands, &self.limits).await.map_err(unavailable)?;
+        let (way, secrets) = (later.found)(&printed).map_err(unavailable)?;
+        // Before it is started: it could repeat them.
+        self.secrets.add(&way, &secrets);
+        Ok(Cow::Owned(ServerSpec { way, ..self.spec.clone() }))
+    }
+
     /// The connection with its tools as they are now.
     async fn fresh(&self, connection: Arc<Connection>) -> Arc<Connection> {
         if !connection.tools_are_stale() {
@@ -122,7 +147,8 @@ impl Server {
         match connection.refreshed().await {
             Ok(tools) => Arc::new(connection.with_tools(tools)),
             Err(error) => {
-                tracing::warn!(server = %self.spec.name, %error, "the changed tools could not be read");
+                let reason = self.secrets.redacted(error.to_string());
+                tracing::warn!(server = %self.spec.name, reason, "the changed tools could not be read");
                 connection
             }
         }

@@ -1,6 +1,8 @@
 //! How a server is reached.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use url::Url;
 
@@ -12,9 +14,57 @@ use crate::names::ServerName;
 pub struct ServerSpec {
     /// Its name.
     pub name: ServerName,
-    /// The way to it.
+    /// The way to it; where `later` is something, only as far as that is known without it.
     pub way: Way,
+    /// What its entry bounds.
+    pub bounds: CallBounds,
+    /// Further values that are kept out of texts, each with what is written for it.
+    pub secrets: Vec<(String, String)>,
+    /// What has to be found out whenever it is started.
+    pub later: Option<Later>,
 }
+
+impl ServerSpec {
+    /// A server of which no more is said than how it is reached.
+    #[must_use]
+    pub fn new(name: ServerName, way: Way) -> Self {
+        Self { name, way, bounds: CallBounds::default(), secrets: Vec::new(), later: None }
+    }
+}
+
+/// Bounds of the calls of one server, beside those of the bridge.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallBounds {
+    /// The longest time of one call.
+    pub time: Option<Duration>,
+    /// Calls that are under way at once.
+    pub at_once: Option<usize>,
+    /// Where that is set, for the model to tell the user.
+    pub set_in: String,
+}
+
+/// A way of which parts are known only when commands have been run.
+#[derive(Clone)]
+pub struct Later {
+    /// The commands.
+    pub commands: Vec<ProcessSpec>,
+    /// Two with the same text lead to the same way. It may hold secrets.
+    pub written: String,
+    /// The way and its secrets, of what the commands have printed, in their order; or why there is none, to be said behind
+    /// "is configured, but".
+    pub found: Arc<FoundBy>,
+}
+
+/// See [`Later::found`].
+pub type FoundBy = dyn Fn(&[String]) -> Result<(Way, Vec<(String, String)>), String> + Send + Sync;
+
+impl PartialEq for Later {
+    fn eq(&self, other: &Self) -> bool {
+        self.written == other.written
+    }
+}
+
+impl Eq for Later {}
 
 /// The way to a server.
 #[derive(Clone, PartialEq, Eq)]

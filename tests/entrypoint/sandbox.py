@@ -124,9 +124,12 @@ class Sandbox:
         fault = {"code": code, "message": message, "hint": hint}
         self.tell({"type": "result", "call": call["call"], "fault": fault})
 
-    def start(self, code: str, servers: tuple[str, ...] = ()) -> int:
+    def start(self, code: str, servers: tuple[str, ...] = (), without_files: tuple[str, ...] = ()) -> int:
         self.runs += 1
-        described = [{"name": name, "alias": name.replace("-", "_"), "description": ""} for name in servers]
+        described = [
+            {"name": name, "alias": name.replace("-", "_"), "description": "", "takes_files": name not in without_files}
+            for name in servers
+        ]
         self.tell({"type": "run", "run": self.runs, "worker": self.worker, "code": code, "servers": described})
         return self.runs
 

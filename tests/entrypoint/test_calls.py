@@ -106,6 +106,28 @@ def test_binary_result_goes_on_as_an_argument_without_being_seen(sandbox: Sandbo
     assert "nesting > 128" in sandbox.run(deep, ("a",), on_call)["error"]["message"]
 
 
+def test_binary_value_is_not_sent_to_a_server_that_takes_none(sandbox: Sandbox) -> None:
+    calls: list[Frame] = []
+
+    def on_call(call: Frame) -> Frame:
+        calls.append(call)
+        return image(b"PPP")
+
+    code = "picture = await mcp_a.get()\nawait mcp_b.put(text='x', parts=[{'body': picture}])"
+    error = sandbox.finish(sandbox.start(code, ("a", "b"), without_files=("b",)), on_call)["error"]
+    assert error["type"] == "mcp.runtime.InvalidCallError"
+    assert error["message"] == (
+        "nothing was sent to b.put: arguments['parts'][0]['body'] is a binary value of the sandbox, which its entry "
+        "keeps from this server (sandbox_files = false)\nthe user decides that in the server's entry"
+    )
+    assert [(call["server"], call["tool"]) for call in calls] == [("a", "get")]
+    # The same server, where it takes them; and text, wherever.
+    for without_files, value in (((), "picture"), (("b",), "'UFBQ'")):
+        run = sandbox.start(f"await mcp_b.put(body={value})", ("b",), without_files=without_files)
+        assert sandbox.finish(run, on_call)["outcome"] == "finished"
+        assert calls.pop()["arguments"] == {"body": "UFBQ"}
+
+
 def test_shown_image_is_among_those_of_the_run_that_shows_it(sandbox: Sandbox) -> None:
     done = sandbox.run("kept = mcp_a.t.sync()\nkept.show()", ("a",), lambda call: image(b"PPP", "image/webp"))
     assert (done["value"], done["images"]) == (None, [{"mime_type": "image/webp", "base64": "UFBQ"}])
@@ -215,10 +237,17 @@ def test_positional_arguments_are_refused(sandbox: Sandbox) -> None:
 
 def test_server_outside_the_run_is_not_available(sandbox: Sandbox) -> None:
     sandbox.run("kept = mcp_a", ("a", "b"))
-    for code in ("kept.t.sync()", "await kept.t()", "mcp.runtime.call_tool_sync('a', 't')", "mcp_servers['a']"):
-        error = sandbox.run(code, ("b",))["error"]
+    error = sandbox.run("mcp_servers['a']", ("b",))["error"]
+    assert error["type"] == "mcp.runtime.MCPError"
+    assert error["message"] == "Server 'a' is not available\nIn this run: b."
+    for code in ("kept.t.sync()", "await kept.t()", "name = 'a'\nmcp.runtime.call_tool_sync(name, 't')"):
+        # The bridge refuses it: only it knows why.
+        run = sandbox.start(code, ("b",))
+        call = sandbox.wait("call", server="a")
+        sandbox.fail(call, "server_unavailable", "server 'a' is configured, but is not used", "why")
+        error = sandbox.finish(run)["error"]
         assert error["type"] == "mcp.runtime.MCPError"
-        assert error["message"] == "Server 'a' is not available\nIn this run: b."
+        assert error["message"] == "server 'a' is configured, but is not used\nwhy"
     assert sandbox.run("LOADED_MCP_SERVERS", ("b",))["value"] == "('b',)"
 
 

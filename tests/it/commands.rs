@@ -61,6 +61,26 @@ fn doctor_without_an_engine_says_what_to_do_and_fails() {
 }
 
 #[test]
+fn doctor_names_servers_that_cannot_be_used_and_shows_no_secret_of_the_others() {
+    let user = ".config/hotcell/config.toml";
+    let home = Home::new().env("TOKEN", "s3cret-token").file(
+        user,
+        "[policy]\nallow_cmd = true\n[servers.off]\ncommand = \"c\"\ndisabled = true\n[servers.later]\ncommand = \"${cmd:p}\"\n\
+         [servers.path]\ncommand = \"/no/${TOKEN}/run\"\n",
+    );
+    let shown = home.run(&["doctor"]).stdout;
+    let place = home.path().join(user).display().to_string();
+    for line in [
+        format!("server     off: NOT USED ({place})"),
+        format!("server     later: known when it is started ({place})"),
+        format!("server     path: NOT FOUND: command /no/[TOKEN]/run ({place})"),
+        format!("config     note: {place}:3:10: servers.off: is switched off in its entry"),
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
+    }
+}
+
+#[test]
 fn run_without_an_engine_exits_as_container_commands_do() {
     let home = Home::new();
     let socket = home.path().join("no-engine.sock").display().to_string();

@@ -8,6 +8,9 @@ use std::path::Path;
 
 use crate::support::{Bridge, Fixture, Home};
 
+/// The user's own file.
+const USER: &str = ".config/hotcell/config.toml";
+
 /// The servers that the client is told of.
 fn servers(bridge: &mut Bridge) -> String {
     let listed = bridge.request("tools/list", json!({})).unwrap();
@@ -93,6 +96,121 @@ fn a_file_that_is_changed_while_it_runs_counts_for_what_is_asked_next() {
     bridge.says("broken.json:1:26: mcpServers.third");
     std::fs::remove_file(home.path().join("MCPs/servers.json")).unwrap();
     assert_eq!(servers(&mut bridge), "");
+}
+
+#[test]
+fn servers_of_config_toml_stand_beside_the_others_and_are_followed() {
+    let home = Home::new().server("json", Fixture::new(&[]).entry());
+    let mut bridge = Bridge::start(&home);
+    assert_eq!(servers(&mut bridge), "json");
+    let home = home.file(USER, "[servers.toml]\ncommand = \"true\"\n");
+    assert_eq!(servers(&mut bridge), "json, toml");
+    // The user's counts more than the folder's.
+    let home = home
+        .file(USER, "[servers.json]\ncommand = \"true\"\ndisabled = true\n[servers.other]\ncommand = 3\n");
+    assert_eq!(servers(&mut bridge), "");
+    bridge.says(&format!("{USER}:5:11: servers.other.command: must be a string"));
+    std::fs::remove_file(home.path().join(USER)).unwrap();
+    assert_eq!(servers(&mut bridge), "json");
+}
+
+#[test]
+fn a_project_s_servers_are_there_once_it_is_trusted_also_for_a_bridge_that_runs() {
+    let home = Home::new().file(".hotcell/config.toml", "[servers.ours]\ncommand = \"true\"\n");
+    let mut bridge = Bridge::start(&home);
+    assert_eq!(servers(&mut bridge), "");
+    bridge.says(".hotcell/config.toml:1:10: servers.ours: is not taken from a project that is not trusted");
+    assert_eq!(home.run(&["config", "trust"]).code, Some(0));
+    assert_eq!(servers(&mut bridge), "ours");
+    let home = home.file(".hotcell/config.toml", "[servers.theirs]\ncommand = \"true\"\n");
+    assert_eq!(servers(&mut bridge), "");
+    assert_eq!(home.run(&["config", "untrust"]).code, Some(0));
+}
+
+#[test]
+fn a_run_that_asks_for_a_server_that_cannot_be_used_is_told_why() {
+    let home = Home::new().file(
+        USER,
+        "[servers.off]\ncommand = \"true\"\ndisabled = true\n[servers.unset]\ncommand = \"true\"\nargs = [\"${NO_SUCH}\"]\n",
+    );
+    let place = home.path().join(USER).display().to_string();
+    let mut bridge = Bridge::start(&home);
+    for (server, said) in [
+        ("off", format!("is not used: {place}:1:10: servers.off: is switched off in its entry")),
+        (
+            "unset",
+            format!(
+                "cannot be used: {place}:6:9: servers.unset.args[0]: refers to ${{NO_SUCH}}, which is not set"
+            ),
+        ),
+    ] {
+        let reply = bridge.run_with(json!({"code": "1", "servers": [server]}));
+        let said = format!("server '{server}' is configured, but {said}");
+        assert!(reply.is_error && reply.text.contains(&said), "{}", reply.text);
+    }
+    let output = home.run(&["run", "--server", "off", "-c", "1"]);
+    assert!(
+        output.code == Some(2) && output.stderr.contains("server 'off' is configured, but is not used"),
+        "{}",
+        output.stderr
+    );
+}
+
+#[test]
+fn no_command_of_an_entry_runs_before_its_server_is_used() {
+    let home = Home::new().env("MCP_BRIDGE_ALLOW_CMD", "1");
+    let mark = home.path().join("ran");
+    let entry = format!(
+        "[servers.slow]\ncommand = \"true\"\nargs = [\"${{cmd:sh -c 'echo >{}; sleep 600'}}\"]\n",
+        mark.display()
+    );
+    let home = home.file(USER, &entry);
+    let mut bridge = Bridge::start(&home);
+    assert_eq!(servers(&mut bridge), "slow");
+    assert_eq!(home.run(&["config"]).code, Some(0));
+    assert!(!mark.exists());
+}
+
+#[test]
+fn config_shows_servers_with_their_places_and_why_others_are_not_used_without_secrets() {
+    let home = Home::new().env("TOKEN", "s3cret-token").file(
+        USER,
+        "[servers.far]\nurl = \"https://example.com/${TOKEN}/mcp?key=s3cret\"\ntimeout = 5\n[servers.near]\n\
+         command = \"/opt/${TOKEN}/run\"\nargs = [\"s3cret-arg\"]\nenv.A = \"s3cret-env\"\n[servers.off]\ncommand = \"c\"\n\
+         disabled = true\n",
+    );
+    let shown = home.run(&["config"]);
+    let place = home.path().join(USER).display().to_string();
+    let lines: Vec<String> =
+        shown.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in [
+        format!("server far at https://example.com, {place}:1:10"),
+        format!("server near command /opt/[TOKEN]/run, {place}:4:10"),
+        format!(
+            "server off NOT USED, {place}:8:10: is not used: {place}:8:10: servers.off: is switched off in its entry"
+        ),
+    ] {
+        assert!(lines.contains(&line), "{line}: {}", shown.stdout);
+    }
+    let json = home.run(&["config", "--json"]).stdout;
+    assert!(!shown.stdout.contains("s3cret") && !json.contains("s3cret"), "{json}");
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let path = home.path().join(USER);
+    assert_eq!(
+        value["servers"][0],
+        json!({"name": "far", "path": path, "line": 1, "column": 10, "kind": "url", "reach": "at https://example.com",
+               "timeout": 5.0, "max_concurrency": null, "sandbox_files": true, "commands": 0})
+    );
+    assert_eq!(value["refused_servers"][0]["name"], "off");
+    assert_eq!(shown.code, Some(0), "what is as the user asked is no error");
+}
+
+#[test]
+fn a_misspelt_variable_is_said_with_the_nearest_name() {
+    let bridge = Bridge::start(&Home::new().env("MCP_BRIDGE_OUTPUT_MOD", "toon"));
+    bridge.says(
+        "MCP_BRIDGE_OUTPUT_MOD: is no variable that hotcell reads; did you mean MCP_BRIDGE_OUTPUT_MODE?",
+    );
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod requests;
 mod search;
 #[cfg(feature = "semantic")]
 mod search_model;
+mod server_entries;
 mod soak_checks;
 mod start;
 mod tidy;

@@ -24,7 +24,7 @@ fn name() -> ServerName {
 fn upstream(url: &str, transport: Option<RemoteTransport>, limits: Limits) -> Upstream {
     let headers = vec![("Authorization".to_owned(), "Bearer s3cret-token".to_owned())];
     let way = Way::Remote(RemoteSpec { url: url.parse().unwrap(), transport, headers });
-    Upstream::new(vec![ServerSpec { name: name(), way }], &Arc::new(limits))
+    Upstream::new(vec![ServerSpec::new(name(), way)], &Arc::new(limits))
 }
 
 async fn call(upstream: &Upstream, tool: &str, arguments: Value) -> Result<String, UpstreamError> {

@@ -32,6 +32,7 @@ mod replies;
 mod saved_tools;
 mod search;
 mod secrets;
+mod server_entries;
 mod server_faults;
 mod state;
 mod ten_servers;

@@ -76,4 +76,12 @@ fn secrets_in_a_server_s_errors_are_written_as_their_names(engine: &Engine) {
     // What is no error is the tool's own business.
     let echoed = bridge.ok(&format!("print(mcp_fixture.echo.sync(text={canary:?}) == {canary:?})"));
     assert_eq!(echoed, "True");
+    drop(bridge);
+
+    // Asked in the background, it leaves its last words in the log.
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok("runtime.search_tool_docs_sync('echo')");
+    bridge.says("a server's tools are not known");
+    bridge.says("no access with [API_TOKEN]");
+    assert!(!bridge.stderr().contains("7f3a"), "{}", bridge.stderr());
 }

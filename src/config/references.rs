@@ -1,0 +1,244 @@
+//! Replaces references in a configured value: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${file:PATH}`, `${cmd:PROGRAM
+//! ARGUMENTS}`.
+//!
+//! It runs nothing: what a command prints is handed in. It knows no other shell syntax: `$NAME` stays, `$${` is a literal
+//! `${`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::environment::Environment;
+use super::file;
+use super::server_files::Seen;
+use crate::limits::Limits;
+use crate::text;
+
+/// What other programs' references begin with.
+const KINDS: [&str; 5] = ["input:", "command:", "workspaceFolder", "userHome", "prompt:"];
+/// Variables that tell where and who, which texts may repeat.
+const NO_SECRETS: [&str; 8] = ["HOME", "USER", "LOGNAME", "PWD", "PATH", "SHELL", "TMPDIR", "LANG"];
+/// How much of a program's name or a path is shown, in characters.
+const SHOWN_CHARS_MAX: usize = 200;
+const LITERAL_HINT: &str = "write $${ for a literal ${";
+
+/// Where references lead.
+pub(super) struct Sources<'s> {
+    pub(super) environment: &'s Environment,
+    pub(super) limits: &'s Limits,
+    pub(super) files: Files,
+    pub(super) commands: Commands<'s>,
+}
+
+/// What becomes of `${file:…}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Files {
+    /// The file is read.
+    Read,
+    /// Nothing is opened.
+    Closed,
+}
+
+/// What becomes of `${cmd:…}`.
+#[derive(Clone, Copy)]
+pub(super) enum Commands<'s> {
+    /// The user has not allowed it.
+    Refused,
+    /// It is noted, to be run when the server is started.
+    Later,
+    /// It was run: this is what each printed, by how it is written.
+    Ran(&'s BTreeMap<String, String>),
+}
+
+/// A command of a `${cmd:…}`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// As it is written.
+    pub written: String,
+    /// The program and its arguments; never empty.
+    pub words: Vec<String>,
+}
+
+/// What was met on the way.
+#[derive(Default)]
+pub(super) struct Followed {
+    /// What references have brought, under names that can be shown.
+    pub(super) values: Vec<(String, String)>,
+    pub(super) files: Vec<Seen>,
+    /// The commands that are to be run.
+    pub(super) commands: Vec<CommandLine>,
+}
+
+/// Why a reference leads nowhere; no value is repeated.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Astray {
+    pub(super) message: String,
+    pub(super) hint: &'static str,
+}
+
+impl Sources<'_> {
+    /// The value with every reference replaced; `None` while a command has to be run for it. `folder` is where relative paths
+    /// are taken from.
+    pub(super) fn substitute(
+        &self,
+        value: &str,
+        folder: Option<&Path>,
+        followed: &mut Followed,
+    ) -> Result<Option<String>, Astray> {
+        let mut replaced = Some(String::with_capacity(value.len()));
+        let mut push = |text: Option<&str>| match text {
+            Some(text) => replaced.iter_mut().for_each(|replaced| replaced.push_str(text)),
+            None => replaced = None,
+        };
+        let mut rest = value;
+        while let Some(dollar) = rest.find("${") {
+            if let Some(before) = rest[..dollar].strip_suffix('$') {
+                push(Some(before));
+                push(Some("${"));
+                rest = &rest[dollar + 2..];
+                continue;
+            }
+            push(Some(&rest[..dollar]));
+            let Some((reference, after)) = rest[dollar + 2..].split_once('}') else {
+                return Err(astray("has \"${\" without its \"}\""));
+            };
+            let found = match reference.split_once(':') {
+                Some(("file", path)) => self.file(path, folder, followed).map(Some)?,
+                Some(("cmd", command)) => self.command(command, followed)?,
+                _ => self.variable(reference, followed).map(Some)?,
+            };
+            push(found.as_deref());
+            rest = after;
+        }
+        push(Some(rest));
+        Ok(replaced)
+    }
+
+    fn variable(&self, reference: &str, followed: &mut Followed) -> Result<String, Astray> {
+        let (name, default) = match reference.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (reference, None),
+        };
+        let bare = name.strip_prefix("env:");
+        // A password may look like a reference: what may be one is not repeated.
+        let shown = match bare {
+            Some(bare) => format!("${{env:{bare}}}"),
+            None if is_usual_name(name) => format!("${{{name}}}"),
+            None => "a ${…}".to_owned(),
+        };
+        let name = bare.unwrap_or(name);
+        if !is_variable_name(name) {
+            let kind = KINDS.iter().find(|kind| reference.starts_with(**kind));
+            let shown = kind.map_or_else(|| "a ${…}".to_owned(), |kind| format!("${{{kind}…}}"));
+            return Err(astray(format!("refers to {shown}, which is no environment variable")));
+        }
+        let found = match (self.environment.variable(name), default) {
+            (Some(found), _) => found
+                .to_str()
+                .ok_or_else(|| astray(format!("refers to {shown}, whose value is not UTF-8")))?,
+            (None, Some(default)) => return Ok(default.to_owned()),
+            (None, None) => return Err(astray(format!("refers to {shown}, which is not set"))),
+        };
+        if !NO_SECRETS.contains(&name) {
+            followed.values.push((name.to_owned(), found.to_owned()));
+        }
+        Ok(found.to_owned())
+    }
+
+    fn file(&self, path: &str, folder: Option<&Path>, followed: &mut Followed) -> Result<String, Astray> {
+        let shown = format!("${{file:{}}}", text::bounded(path, SHOWN_CHARS_MAX));
+        let astray = |message: &str| Astray {
+            message: format!("refers to {shown}, which {message}"),
+            hint: "a relative path is taken from this file's folder",
+        };
+        if path.trim().is_empty() || path.contains('\0') {
+            return Err(astray("names no file"));
+        }
+        if self.files == Files::Closed {
+            return Err(astray("is not opened here"));
+        }
+        let path = self.environment.resolve(path.trim(), folder);
+        // Before it is read: what is changed meanwhile is seen as changed.
+        followed.files.push((path.clone(), file::look(&path)));
+        let bytes = file::read_at_most(&path, self.environment.uid, self.limits.reference_bytes_max)
+            .map_err(|problem| astray(&problem.message))?;
+        let found = String::from_utf8(bytes).map_err(|_| astray("is not UTF-8"))?;
+        let found = without_line_end(&found).to_owned();
+        followed.values.push(("file".to_owned(), found.clone()));
+        Ok(found)
+    }
+
+    fn command(&self, written: &str, followed: &mut Followed) -> Result<Option<String>, Astray> {
+        let words = words(written).ok_or_else(|| {
+            astray("refers to a ${cmd:…} without a program, or with a quote that is not closed")
+        })?;
+        match self.commands {
+            Commands::Refused => Err(Astray {
+                message: format!(
+                    "refers to ${{cmd:{} …}}, and commands are not run",
+                    text::bounded(&words[0], SHOWN_CHARS_MAX)
+                ),
+                hint: "the user may set policy.allow_cmd = true in the own config.toml, or MCP_BRIDGE_ALLOW_CMD=1",
+            }),
+            Commands::Later => {
+                let command = CommandLine { written: written.to_owned(), words };
+                if !followed.commands.contains(&command) {
+                    followed.commands.push(command);
+                }
+                Ok(None)
+            }
+            Commands::Ran(printed) => {
+                let printed =
+                    printed.get(written).ok_or_else(|| astray("refers to a ${cmd:…} that was not run"))?;
+                let found = without_line_end(printed).to_owned();
+                followed.values.push(("cmd".to_owned(), found.clone()));
+                Ok(Some(found))
+            }
+        }
+    }
+}
+
+/// The words of a command: blanks part them, except between single or double quotes, which are left out.
+fn words(written: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for character in written.chars() {
+        match quote {
+            Some(open) if character == open => quote = None,
+            Some(_) => word.get_or_insert_default().push(character),
+            None if character == '\'' || character == '"' => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            None if character.is_whitespace() => words.extend(word.take()),
+            None => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    let is_whole = quote.is_none() && words.first().is_some_and(|program: &String| !program.is_empty());
+    (is_whole && !written.contains('\0')).then_some(words)
+}
+
+/// Without the one line end that editors and programs put behind a line.
+fn without_line_end(text: &str) -> &str {
+    text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).unwrap_or(text)
+}
+
+fn astray(message: impl Into<String>) -> Astray {
+    Astray { message: message.into(), hint: LITERAL_HINT }
+}
+
+/// As variables are mostly called; passwords are not.
+fn is_usual_name(name: &str) -> bool {
+    is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())
+}
+
+fn is_variable_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+#[path = "references_tests.rs"]
+mod tests;

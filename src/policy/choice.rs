@@ -1,0 +1,65 @@
+//! Which tools of a server are offered, as its entry says: patterns of their own names.
+//!
+//! It knows no server; what is kept back is left out by whoever lists tools.
+
+use super::pattern::Pattern;
+
+/// Which tools are offered; by default all.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolChoice {
+    allow: Option<Vec<Pattern>>,
+    deny: Vec<Pattern>,
+}
+
+impl ToolChoice {
+    /// Those that are like one of `allow`, or all without it, except those that are like one of `deny`.
+    #[must_use]
+    pub fn new(allow: Option<Vec<Pattern>>, deny: Vec<Pattern>) -> Self {
+        Self { allow, deny }
+    }
+
+    /// The key that keeps a tool of this name back; `None`: it is offered. A name that is too long to be compared is like
+    /// every pattern of `deny`, and like none of `allow`.
+    #[must_use]
+    pub fn kept_back(&self, tool: &str) -> Option<&'static str> {
+        if self.deny.iter().any(|pattern| pattern.matches(tool) != Some(false)) {
+            return Some("deny");
+        }
+        let is_allowed =
+            |allow: &Vec<Pattern>| allow.iter().any(|pattern| pattern.matches(tool) == Some(true));
+        (!self.allow.as_ref().is_none_or(is_allowed)).then_some("allow")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(texts: &[&str]) -> Vec<Pattern> {
+        texts.iter().map(|text| Pattern::new(text).unwrap()).collect()
+    }
+
+    #[test]
+    fn deny_counts_more_than_allow_and_without_allow_everything_is_allowed() {
+        let both = ToolChoice::new(Some(patterns(&["get_*", "list"])), patterns(&["*_secret"]));
+        for (tool, key) in [
+            ("get_issue", None),
+            ("list", None),
+            ("get_secret", Some("deny")),
+            ("the_secret", Some("deny")),
+            ("delete", Some("allow")),
+            ("List", Some("allow")),
+        ] {
+            assert_eq!(both.kept_back(tool), key, "{tool}");
+        }
+        assert_eq!(ToolChoice::default().kept_back("delete"), None);
+        assert_eq!(ToolChoice::new(Some(vec![]), vec![]).kept_back("delete"), Some("allow"));
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_compared_is_kept_back() {
+        let long = "x".repeat(100_000);
+        assert_eq!(ToolChoice::new(Some(patterns(&["x*"])), vec![]).kept_back(&long), Some("allow"));
+        assert_eq!(ToolChoice::new(None, patterns(&["y*"])).kept_back(&long), Some("deny"));
+    }
+}

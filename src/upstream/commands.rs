@@ -1,0 +1,168 @@
+//! Runs the commands that a server's start needs for values of its configuration: side by side, bounded in time and output.
+//!
+//! No shell reads them, and no text that they have written is shown.
+
+use std::process::{ExitStatus, Stdio};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+
+use super::ProcessSpec;
+use crate::limits::Limits;
+use crate::text;
+
+/// Commands of one server that run at once.
+const AT_ONCE_MAX: usize = 8;
+/// How much of a program's name is shown, in characters.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// What they have printed, in their order; or why the first of them to fail has, to be said behind "is configured, but".
+pub(super) async fn printed(commands: &[ProcessSpec], limits: &Limits) -> Result<Vec<String>, String> {
+    let runs: Vec<_> = commands.iter().map(|command| told(command, limits)).collect();
+    stream::iter(runs).buffered(AT_ONCE_MAX).try_collect().await
+}
+
+async fn told(command: &ProcessSpec, limits: &Limits) -> Result<String, String> {
+    let program = text::inert_excerpt(&command.program.to_string_lossy(), SHOWN_CHARS_MAX);
+    one(command, limits).await.map_err(|reason| format!("cannot be used: its ${{cmd:{program} …}} {reason}"))
+}
+
+async fn one(spec: &ProcessSpec, limits: &Limits) -> Result<String, String> {
+    let mut command = Command::new(&spec.program);
+    command
+        .args(&spec.args)
+        .envs(spec.env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => "was not found".to_owned(),
+        kind => format!("could not be started: {kind}"),
+    })?;
+    let bytes_max = limits.reference_bytes_max;
+    let mut group = Group::of(&child);
+    let ended = tokio::time::timeout(limits.reference_command, output(&mut child, bytes_max)).await;
+    let (status, bytes) = ended
+        .map_err(|_| format!("did not end within {} s", limits.reference_command.as_secs_f64()))?
+        .map_err(|error| format!("could not be read: {}", error.kind()))?;
+    // Its number may name another process by now, and what it has left, such as an agent for keys, may stay.
+    group.0 = None;
+    if bytes.len() as u64 > bytes_max {
+        return Err(format!("printed more than {bytes_max} bytes"));
+    }
+    if !status.success() {
+        return Err(format!("failed ({status})"));
+    }
+    String::from_utf8(bytes).map_err(|_| "printed what is not UTF-8".to_owned())
+}
+
+/// How it ended and what it printed; of too much the beginning.
+async fn output(child: &mut Child, bytes_max: u64) -> std::io::Result<(ExitStatus, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        // Closed behind the bound, which ends whoever goes on writing.
+        stdout.take(bytes_max + 1).read_to_end(&mut bytes).await?;
+    }
+    Ok((child.wait().await?, bytes))
+}
+
+/// The process group of a command, killed with this unless the command has ended by itself.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let Some(group) = self.0 else { return };
+        match killpg(group, Signal::SIGKILL) {
+            Ok(()) | Err(Errno::ESRCH) => {}
+            Err(error) => tracing::debug!(%error, "a command's process group could not be killed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn shell(script: &str) -> ProcessSpec {
+        ProcessSpec {
+            program: "sh".into(),
+            args: vec!["-c".into(), script.into()],
+            env: vec![("MARK".into(), "m".into())],
+            cwd: None,
+            keeper: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn commands_run_side_by_side_and_are_read_in_their_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        // The first ends only once the second has written.
+        let path = pipe.display();
+        let commands = [shell(&format!("cat {path}")), shell(&format!("echo through >{path}; printf $MARK"))];
+        assert_eq!(printed(&commands, &Limits::default()).await.unwrap(), ["through\n", "m"]);
+    }
+
+    #[tokio::test]
+    async fn each_way_to_fail_is_told_without_what_was_printed() {
+        let limits = Limits {
+            reference_bytes_max: 10,
+            reference_command: Duration::from_millis(300),
+            ..Limits::default()
+        };
+        for (script, said) in [
+            ("echo s3cret; exit 3", "failed (exit status: 3)"),
+            ("echo s3cret-s3cret", "printed more than 10 bytes"),
+            ("printf '\\377'", "printed what is not UTF-8"),
+            ("kill -9 $$", "failed (signal: 9 (SIGKILL))"),
+            ("sleep 60 & sleep 60", "did not end within 0.3 s"),
+        ] {
+            let told = printed(&[shell(script)], &limits).await.unwrap_err();
+            assert_eq!(told, format!("cannot be used: its ${{cmd:sh …}} {said}"), "{script}");
+        }
+        let none = ProcessSpec { program: "/no/such\n".into(), ..shell("") };
+        let told = printed(&[none], &limits).await.unwrap_err();
+        assert_eq!(told, "cannot be used: its ${cmd:/no/such …} was not found");
+    }
+
+    #[tokio::test]
+    async fn whoever_gives_a_command_up_leaves_none_of_its_processes() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pids");
+        let script = format!("sleep 600 & echo $! $$ >{0}.new; mv {0}.new {0}; wait", file.display());
+        let (commands, limits) = ([shell(&script)], Limits::default());
+        let pids = tokio::select! {
+            told = printed(&commands, &limits) => panic!("it ended: {told:?}"),
+            pids = async {
+                loop {
+                    match std::fs::read_to_string(&file) {
+                        Ok(pids) => break pids,
+                        Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                    }
+                }
+            } => pids,
+        };
+        for pid in pids.split_whitespace() {
+            let stat = format!("/proc/{pid}/stat");
+            let is_alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+            while is_alive() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+}

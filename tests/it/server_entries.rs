@@ -1,0 +1,151 @@
+//! What entries say of the use of their servers, held towards real servers: the time and number of calls, and values that
+//! commands print.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hotcell::limits::Limits;
+use hotcell::names::ServerName;
+use hotcell::upstream::{
+    CallBounds, Connection, Later, ProcessSpec, ServerSpec, Upstream, UpstreamError, Way,
+};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{Fixture, PATIENCE};
+
+fn name() -> ServerName {
+    ServerName::new("fixture").unwrap()
+}
+
+fn process(program: &str, args: &[&str], env: &[(&str, &str)]) -> ProcessSpec {
+    ProcessSpec {
+        program: program.into(),
+        args: args.iter().map(|&arg| arg.to_owned()).collect(),
+        env: env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        cwd: None,
+        keeper: None,
+    }
+}
+
+fn fixture_process(fixture: &Fixture, env: &[(&str, &str)]) -> ProcessSpec {
+    let entry = fixture.entry();
+    let args: Vec<&str> = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+    process(entry["command"].as_str().unwrap(), &args, env)
+}
+
+fn upstream(spec: ServerSpec) -> Upstream {
+    Upstream::new(vec![spec], &Arc::new(Limits::default()))
+}
+
+async fn connected(upstream: &Upstream) -> Result<Arc<Connection>, UpstreamError> {
+    upstream.connect(&name(), Instant::now() + PATIENCE, &CancellationToken::new()).await
+}
+
+async fn call(connection: &Connection, tool: &str, arguments: Value) -> Result<String, String> {
+    let arguments: Map<String, Value> = arguments.as_object().unwrap().clone();
+    let cancel = CancellationToken::new();
+    let result = connection.call(tool.to_owned(), arguments, Instant::now() + PATIENCE, &cancel).await;
+    let result: Value = serde_json::from_str(result.map_err(|error| error.to_string())?.get()).unwrap();
+    Ok(result["content"][0]["text"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_over_the_time_of_its_server_s_entry_is_cancelled_there_and_says_which_limit_it_was() {
+    let fixture = Fixture::new(&[]);
+    let way = Way::Process(fixture_process(&fixture, &[]));
+    let time = Some(Duration::from_millis(250));
+    let bounds = CallBounds { time, at_once: None, set_in: "mcpServers.fixture of /m.json".into() };
+    let upstream = upstream(ServerSpec { bounds, ..ServerSpec::new(name(), way) });
+    let connection = connected(&upstream).await.unwrap();
+    assert_eq!(
+        call(&connection, "hang", json!({})).await.unwrap_err(),
+        "server 'fixture' did not answer within the 0.25 s that it has for a call (timeout in mcpServers.fixture of /m.json)"
+    );
+    let cancelled = || fixture.ledger().iter().any(|line| line.starts_with("cancelled"));
+    let until = Instant::now() + PATIENCE;
+    while !cancelled() {
+        assert!(Instant::now() < until, "{:?}", fixture.ledger());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // The run's own time is the shorter one here.
+    let arguments = Map::new();
+    let soon = Instant::now() + Duration::from_millis(20);
+    let late = connection.call("hang".into(), arguments, soon, &CancellationToken::new()).await.unwrap_err();
+    assert_eq!(late.to_string(), "server 'fixture' did not answer in time");
+    assert_eq!(call(&connection, "echo", json!({"text": "x"})).await.unwrap(), "x");
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_calls_are_under_way_than_the_entry_allows() {
+    let fixture = Fixture::new(&[]);
+    let way = Way::Process(fixture_process(&fixture, &[]));
+    // Whoever waits for its turn has all of its time left: four of these take longer than that.
+    let bounds = CallBounds { time: Some(PATIENCE), at_once: Some(1), set_in: String::new() };
+    let upstream = upstream(ServerSpec { bounds, ..ServerSpec::new(name(), way) });
+    let connection = connected(&upstream).await.unwrap();
+    let slow = || call(&connection, "slow", json!({"ms": 30}));
+    let (a, b, c, d) = tokio::join!(slow(), slow(), slow(), slow());
+    assert!([a, b, c, d].iter().all(Result::is_ok));
+    assert_eq!(call(&connection, "peak", json!({})).await.unwrap(), "1");
+    upstream.close().await;
+}
+
+/// A server with a token that a command prints.
+fn with_command(fixture: &Fixture, script: &str) -> ServerSpec {
+    let known = fixture_process(fixture, &[]);
+    let found = known.clone();
+    let later = Later {
+        commands: vec![process("sh", &["-c", script], &[])],
+        written: script.to_owned(),
+        found: Arc::new(move |printed: &[String]| {
+            let [token] = printed else { return Err("cannot be used: no token".into()) };
+            let token = token.trim_end().to_owned();
+            let mut way = found.clone();
+            way.env.push(("TOKEN".into(), token.clone()));
+            Ok((Way::Process(way), vec![("cmd".into(), token)]))
+        }),
+    };
+    ServerSpec { later: Some(later), ..ServerSpec::new(name(), Way::Process(known)) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_runs_for_each_start_of_its_server_and_not_before_and_what_it_prints_is_a_secret() {
+    let fixture = Fixture::new(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    let script = format!("echo ran >>{0}; printf 'token-of-run-%s' $(wc -l <{0})", runs.display());
+    let upstream = upstream(with_command(&fixture, &script));
+    assert!(!runs.exists());
+    let started = |count: usize| {
+        let lines = std::fs::read_to_string(&runs).unwrap_or_default().lines().count();
+        assert_eq!(lines, count);
+    };
+    let connection = connected(&upstream).await.unwrap();
+    started(1);
+    let pid = call(&connection, "pid", json!({})).await.unwrap();
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+    assert!(environment.split(|byte| *byte == 0).any(|pair| pair == b"TOKEN=token-of-run-1"));
+    assert_eq!(upstream.redacted(&name(), "<token-of-run-1>".into()), "<[TOKEN]>");
+    assert!(call(&connection, "crash", json!({})).await.is_err());
+    connected(&upstream).await.unwrap();
+    started(2);
+    // Whoever repeats the first is redacted still.
+    assert_eq!(upstream.redacted(&name(), "token-of-run-1 token-of-run-2".into()), "[TOKEN] [TOKEN]");
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_fails_starts_no_server_and_is_told_without_what_it_printed() {
+    let fixture = Fixture::new(&[]);
+    let upstream = upstream(with_command(&fixture, "echo s3cret; exit 7"));
+    let error = connected(&upstream).await.map(|_| ()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "server 'fixture' is configured, but cannot be used: its ${cmd:sh …} failed (exit status: 7)"
+    );
+    assert_eq!(fixture.pids(), [0; 0]);
+    upstream.close().await;
+}
