@@ -10,7 +10,7 @@
 //! | F3 | [`broker`] |
 //! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`render`] |
 //! | F1 | [`protocol`], [`jsonrpc`], [`run`], [`guard`] |
-//! | F0 | [`names`], [`limits`], [`text`] |
+//! | F0 | [`names`], [`limits`], [`text`], [`own_file`] |
 
 pub mod app;
 pub mod audit;
@@ -24,6 +24,7 @@ pub mod guard;
 pub mod jsonrpc;
 pub mod limits;
 pub mod names;
+pub mod own_file;
 pub mod policy;
 pub mod protocol;
 pub mod render;

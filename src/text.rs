@@ -57,6 +57,15 @@ pub fn bounded(text: &str, chars_max: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// A text as one word of a shell's line, of at most `chars_max` characters before it is quoted.
+#[must_use]
+pub fn shell_word(text: &str, chars_max: usize) -> String {
+    let word = inert_excerpt(text, chars_max);
+    let is_plain =
+        !word.starts_with('-') && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    if is_plain && !word.is_empty() { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
 /// Each character and the one before it; a blank stands before the first.
 fn with_befores(text: &str) -> impl Iterator<Item = (char, char)> {
     std::iter::once(' ').chain(text.chars()).zip(text.chars())

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::{search_model, wiring};
+use super::{login, search_model, wiring};
 use crate::config::{Config, Launch, Reach, locate_program};
 use crate::engine::{About, find};
 use crate::guard::Mark;
@@ -25,7 +25,7 @@ pub(super) async fn doctor(config: Config) -> ExitCode {
         }
     }
     line("search", &search_model::state(&config));
-    servers(&config);
+    servers(&config).await;
     problems(&config);
     ExitCode::from(u8::from(probed.is_err()))
 }
@@ -73,7 +73,7 @@ fn no_sandbox(fault: &ToolFault) {
     line("", &format!("what to do: {}", fault.hint));
 }
 
-fn servers(config: &Config) {
+async fn servers(config: &Config) {
     if config.servers.is_empty() {
         line("servers", "none configured (~/MCPs/*.json, MCP_SERVERS_CONFIG)");
     }
@@ -86,7 +86,9 @@ fn servers(config: &Config) {
                     None => format!("NOT FOUND: command {}", program.display()),
                 }
             }
-            Reach::Endpoint(endpoint) => format!("at {}, not asked", endpoint.origin()),
+            Reach::Endpoint(endpoint) => {
+                format!("at {}, {}", endpoint.origin(), login::state(config, server, endpoint).await)
+            }
         };
         line("server", &format!("{}: {found} ({})", server.name, server.source.display()));
     }

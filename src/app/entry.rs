@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{config, doctor, guardian, log, logging, run, search_model, serve, trust};
+use super::{config, doctor, guardian, log, logging, login, run, search_model, serve, trust};
 use crate::cli::{self, Arguments, Command};
 use crate::config::{Environment, ServerFiles};
 
@@ -23,6 +23,10 @@ fn bridge(command: Option<Command>) -> ExitCode {
     if let Some(Command::Config(cli::Config { command: Some(command), .. })) = &command {
         return config::command(command, &environment);
     }
+    let secret = match &command {
+        Some(Command::Login(arguments)) => login::client_secret(arguments, &environment),
+        _ => None,
+    };
     let (config, files) = ServerFiles::load(environment);
     if let Some(Command::Config(arguments)) = &command {
         return config::show(&config, arguments.json);
@@ -43,6 +47,8 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Run(run)) => run::run(config, files, run).await,
             Some(Command::Log(arguments)) => log::log(&config, arguments),
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
+            Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
+            Some(Command::Logout(arguments)) => login::logout(&config, &arguments).await,
             Some(Command::Doctor) => doctor::doctor(config).await,
             Some(Command::Search(search)) => search_model::search(&config, search).await,
             Some(Command::Config(_) | Command::Keep(_) | Command::Guardian(_)) => ExitCode::from(70),

@@ -6,6 +6,7 @@ mod entry;
 mod guardian;
 mod log;
 mod logging;
+mod login;
 mod run;
 mod search_model;
 mod serve;

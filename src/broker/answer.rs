@@ -157,6 +157,8 @@ impl Broker {
     /// since the last one. Must be called inside a tokio runtime.
     pub fn begin_run(&self) -> Option<String> {
         self.admission.begin_run();
+        // Whatever kept them from telling of their tools may be over.
+        self.knowledge.forget_failures(&self.upstream.changed_logins());
         let Change { servers, said } = self.roster.change()?;
         tracing::info!(servers = servers.len(), "the configured servers have changed");
         self.upstream.replace(self.roster.specs());
@@ -408,7 +410,9 @@ pub(super) fn redact(value: &mut Value, redacted: &dyn Fn(String) -> String) {
 fn code(error: &UpstreamError) -> FaultCode {
     match error {
         UpstreamError::Unknown { .. } => FaultCode::ServerUnavailable,
-        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => FaultCode::ServerNotStarted,
+        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } | UpstreamError::NeedsLogin { .. } => {
+            FaultCode::ServerNotStarted
+        }
         UpstreamError::Died { .. }
         | UpstreamError::NotReached { .. }
         | UpstreamError::NotAllowed { .. }
@@ -421,8 +425,9 @@ fn code(error: &UpstreamError) -> FaultCode {
     }
 }
 
-fn hint(error: &UpstreamError) -> &'static str {
-    match error {
+fn hint(error: &UpstreamError) -> String {
+    let hint = match error {
+        UpstreamError::NeedsLogin { command, .. } => return format!("the user runs: {command}"),
         UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
             "the user must fix it; `hotcell doctor` checks the configured commands and addresses"
         }
@@ -431,5 +436,6 @@ fn hint(error: &UpstreamError) -> &'static str {
         UpstreamError::Overlong { .. } => "ask the tool for less: a page, a filter, fewer fields",
         UpstreamError::Deadline { .. } => "whether it took effect is unknown; give the run a larger timeout",
         _ => "",
-    }
+    };
+    hint.to_owned()
 }

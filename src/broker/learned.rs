@@ -8,10 +8,10 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::own_file;
 use crate::catalog::{Answered, Shapes, Sighting};
 use crate::limits::Limits;
 use crate::names::ServerName;
+use crate::own_file;
 
 /// Files that are read: of so many servers.
 const FILES_MAX: usize = 1_000;

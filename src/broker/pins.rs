@@ -12,9 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::own_file;
 use crate::catalog::Tool;
 use crate::names::ServerName;
+use crate::own_file;
 use crate::policy::Profile;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -139,9 +139,7 @@ pub fn trust(dir: &Path, server: &ServerName) -> io::Result<bool> {
 
 /// As a shell reads it.
 fn quoted(server: &ServerName) -> String {
-    let name = text::inert_excerpt(server.as_str(), NAME_CHARS_MAX);
-    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-    if is_plain { name } else { format!("'{}'", name.replace('\'', r"'\''")) }
+    text::shell_word(server.as_str(), NAME_CHARS_MAX)
 }
 
 fn hash(tool: &Tool) -> String {

@@ -4,7 +4,7 @@
 //! began with. It starts and ends no server.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::catalog_cache::CacheKey;
@@ -16,13 +16,15 @@ use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::text;
-use crate::upstream::{ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
+use crate::upstream::{LoginFile, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 
 /// Follows the configuration files.
 pub struct Roster {
     mark: Mark,
     /// This program, which keeps servers.
     program: PathBuf,
+    /// Where logins at remote servers are kept.
+    logins: Option<PathBuf>,
     now: Mutex<Now>,
 }
 
@@ -44,11 +46,11 @@ pub(super) struct Change {
 const NAMES_CHARS_MAX: usize = 300;
 
 impl Roster {
-    /// The servers of these files, kept by this program, whose children carry the mark.
+    /// The servers of these files, kept by this program, whose children carry the mark; with the logins of this folder.
     #[must_use]
-    pub fn new(files: ServerFiles, mark: Mark, program: PathBuf) -> Self {
+    pub fn new(files: ServerFiles, mark: Mark, program: PathBuf, logins: Option<PathBuf>) -> Self {
         let in_effect = files.servers().to_vec();
-        Self { mark, program, now: Mutex::new(Now { files, in_effect }) }
+        Self { mark, program, logins, now: Mutex::new(Now { files, in_effect }) }
     }
 
     /// The names of the servers that a run would have that was asked for now.
@@ -96,9 +98,6 @@ impl Roster {
     }
 
     fn spec(&self, server: &ServerConfig) -> ServerSpec {
-        let owned = |pairs: &NamedSecrets| -> Vec<(String, String)> {
-            pairs.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-        };
         let way = match &server.reach {
             Reach::Launch(Launch { program, args, env, cwd }) => {
                 let mut env = owned(env);
@@ -112,15 +111,9 @@ impl Roster {
                     keeper: Keeper::new(self.program.clone()),
                 })
             }
-            Reach::Endpoint(Endpoint { url, transport, headers }) => Way::Remote(RemoteSpec {
-                url: url.clone(),
-                transport: match transport {
-                    HttpTransport::Detected => None,
-                    HttpTransport::Streamable => Some(RemoteTransport::Streamable),
-                    HttpTransport::Sse => Some(RemoteTransport::Sse),
-                },
-                headers: owned(headers),
-            }),
+            Reach::Endpoint(endpoint) => {
+                Way::Remote(remote_spec(&server.name, endpoint, self.logins.as_deref()))
+            }
         };
         ServerSpec { name: server.name.clone(), way }
     }
@@ -128,6 +121,28 @@ impl Roster {
     fn now(&self) -> MutexGuard<'_, Now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How a server at this address is reached. A login is used only where the user has configured no credentials.
+#[must_use]
+pub fn remote_spec(server: &ServerName, endpoint: &Endpoint, logins: Option<&Path>) -> RemoteSpec {
+    let Endpoint { url, transport, headers } = endpoint;
+    let has_credentials = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    let logins = logins.filter(|_| !has_credentials);
+    RemoteSpec {
+        url: url.clone(),
+        transport: match transport {
+            HttpTransport::Detected => None,
+            HttpTransport::Streamable => Some(RemoteTransport::Streamable),
+            HttpTransport::Sse => Some(RemoteTransport::Sse),
+        },
+        headers: owned(headers),
+        login: logins.map(|dir| LoginFile::new(dir.to_owned(), server, url.clone())),
+    }
+}
+
+fn owned(pairs: &NamedSecrets) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 fn said(before: &[ServerConfig], after: &[ServerConfig]) -> String {

@@ -14,9 +14,10 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::answers::Answers;
-use super::connection::{Connection, Face, Far, Running, list_tools};
+use super::connection::{Connection, Face, Far, Running, list_tools, lost_error};
 use super::error::UpstreamError;
 use super::http::{Lost, Remote};
+use super::oauth::Access;
 use super::process::Process;
 use super::{ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 use crate::jsonrpc::LineTransport;
@@ -39,6 +40,7 @@ struct Attempt<'a> {
     server: &'a ServerName,
     limits: &'a Arc<Limits>,
     deadline: Instant,
+    access: Option<&'a Arc<Access>>,
 }
 
 /// Why a connection was not opened.
@@ -56,9 +58,11 @@ impl Connection {
     pub(super) async fn open(
         spec: &ServerSpec,
         limits: &Arc<Limits>,
+        access: Option<&Arc<Access>>,
     ) -> Result<(Self, Running), UpstreamError> {
         let deadline = Instant::now() + limits.server_start;
-        let attempt = Attempt { beginning: Beginning::Initialize, server: &spec.name, limits, deadline };
+        let attempt =
+            Attempt { beginning: Beginning::Initialize, server: &spec.name, limits, deadline, access };
         let first = attempt.open(spec).await;
         match first {
             // Whatever its words are: a server of the stateless era has no `initialize`.
@@ -142,7 +146,7 @@ async fn reached(
     };
     let server = attempt.server.clone();
     Err(match lost {
-        Some(Lost::NotAllowed(_)) => (UpstreamError::NotAllowed { server, reason }, false),
+        Some(lost @ (Lost::NotAllowed(_) | Lost::NeedsLogin { .. })) => (lost_error(server, lost), false),
         _ => (UpstreamError::Handshake { server, reason, stderr: String::new() }, declined),
     })
 }
@@ -153,8 +157,8 @@ async fn reached_over(
     spec: &RemoteSpec,
 ) -> Result<(Connection, Running), (String, Option<Lost>, bool)> {
     let (answers, limits) = (Answers::default(), attempt.limits);
-    let (remote, received, sent) =
-        Remote::open(spec, transport, answers.clone(), limits).map_err(|reason| (reason, None, false))?;
+    let (remote, received, sent) = Remote::open(spec, transport, attempt.access, answers.clone(), limits)
+        .map_err(|reason| (reason, None, false))?;
     let (lines, closed_its_end) = LineTransport::between(
         answers.clone(),
         received,

@@ -9,11 +9,12 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ServerSpec;
 use super::connection::Connection;
 use super::error::UpstreamError;
+use super::oauth::Access;
 use super::secrets::Secrets;
 use super::server::{Ask, own};
+use super::{RemoteSpec, ServerSpec, Way};
 use crate::limits::Limits;
 use crate::names::ServerName;
 
@@ -36,6 +37,8 @@ struct Table {
 /// One server's task.
 struct Entry {
     spec: ServerSpec,
+    /// The login that it may have.
+    access: Option<Arc<Access>>,
     asks: mpsc::Sender<Ask>,
     /// Ends the task, and the server with it.
     leaving: CancellationToken,
@@ -74,8 +77,13 @@ impl Upstream {
                     let predecessor = other.map(Entry::leave);
                     let (asks, inbox) = mpsc::channel(ASKS_QUEUED_MAX);
                     let (ends, ended) = oneshot::channel::<()>();
+                    let access = match &spec.way {
+                        Way::Remote(RemoteSpec { login: Some(file), .. }) => Some(Access::new(file.clone())),
+                        Way::Remote(_) | Way::Process(_) => None,
+                    };
                     let leaving = self.closing.child_token();
-                    let owned = own(spec.clone(), Arc::clone(&self.limits), inbox, leaving.clone());
+                    let owned =
+                        own(spec.clone(), Arc::clone(&self.limits), access.clone(), inbox, leaving.clone());
                     tasks.spawn(async move {
                         if let Some(predecessor) = predecessor {
                             // Told by the end of its sender.
@@ -84,7 +92,7 @@ impl Upstream {
                         owned.await;
                         drop(ends);
                     });
-                    Entry { spec, asks, leaving, ended }
+                    Entry { spec, access, asks, leaving, ended }
                 }
             };
             table.servers.insert(name, entry);
@@ -94,10 +102,25 @@ impl Upstream {
         }
     }
 
-    /// A text about the server, or of its own, with the values of its configured variables written as their names.
+    /// A text about the server, or of its own, with the values of its configured variables and of its login
+    /// written as their names.
     #[must_use]
     pub fn redacted(&self, server: &ServerName, text: String) -> String {
-        self.table().secrets.redacted(server, text)
+        let table = self.table();
+        let text = table.secrets.redacted(server, text);
+        match table.servers.get(server).and_then(|entry| entry.access.as_ref()) {
+            Some(access) => access.redacted(text),
+            None => text,
+        }
+    }
+
+    /// The servers whose login has changed since this was asked last.
+    #[must_use]
+    pub fn changed_logins(&self) -> Vec<ServerName> {
+        let table = self.table();
+        let has_changed = |entry: &Entry| entry.access.as_ref().is_some_and(|access| access.has_changed());
+        let changed = table.servers.iter().filter(|(_, entry)| has_changed(entry));
+        changed.map(|(name, _)| name.clone()).collect()
     }
 
     /// Ends all servers, all at once.

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::ServerSpec;
 use super::connection::{Connection, Running};
 use super::error::UpstreamError;
+use super::oauth::{Access, Stamp};
 use crate::limits::Limits;
 
 /// What the task may be asked for; it starts the server if need be.
@@ -24,12 +25,20 @@ pub(super) enum Ask {
 /// First and longest pause before a server that failed is started again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
+struct Failed {
+    error: UpstreamError,
+    until: Instant,
+    /// The login that there was.
+    login: Option<Stamp>,
+}
+
 struct Server {
     spec: ServerSpec,
     limits: Arc<Limits>,
+    access: Option<Arc<Access>>,
     current: Option<(Arc<Connection>, Running)>,
-    /// The last failure, and until when it is the answer.
-    failed: Option<(UpstreamError, Instant)>,
+    /// The last failure, the answer until its time is over or there is another login.
+    failed: Option<Failed>,
     back_off: Duration,
 }
 
@@ -37,10 +46,11 @@ struct Server {
 pub(super) async fn own(
     spec: ServerSpec,
     limits: Arc<Limits>,
+    access: Option<Arc<Access>>,
     mut asks: mpsc::Receiver<Ask>,
     closing: CancellationToken,
 ) {
-    let mut server = Server { spec, limits, current: None, failed: None, back_off: BACK_OFF.0 };
+    let mut server = Server { spec, limits, access, current: None, failed: None, back_off: BACK_OFF.0 };
     let serving = async {
         loop {
             let asked = tokio::select! {
@@ -76,6 +86,9 @@ pub(super) async fn own(
         () = closing.cancelled() => {}
     }
     server.end().await;
+    if let Some(access) = &server.access {
+        access.settle().await;
+    }
 }
 
 impl Server {
@@ -93,12 +106,15 @@ impl Server {
             tracing::info!(server = %self.spec.name, "the server had ended and is started again");
             running.end().await;
         }
-        if let Some((error, until)) = &self.failed
-            && Instant::now() < *until
+        // Before it is used: one that comes meanwhile is another one.
+        let login = self.access.as_ref().and_then(|access| access.stamp());
+        if let Some(failed) = &self.failed
+            && Instant::now() < failed.until
+            && login == failed.login
         {
-            return Err(error.clone());
+            return Err(failed.error.clone());
         }
-        match Connection::open(&self.spec, &self.limits).await {
+        match Connection::open(&self.spec, &self.limits, self.access.as_ref()).await {
             Ok((connection, running)) => {
                 let connection = Arc::new(connection);
                 self.current = Some((Arc::clone(&connection), running));
@@ -107,7 +123,8 @@ impl Server {
                 Ok(connection)
             }
             Err(error) => {
-                self.failed = Some((error.clone(), Instant::now() + self.back_off));
+                self.failed =
+                    Some(Failed { error: error.clone(), until: Instant::now() + self.back_off, login });
                 self.back_off = (self.back_off * 2).min(BACK_OFF.1);
                 Err(error)
             }

@@ -23,7 +23,7 @@ fn name() -> ServerName {
 
 fn upstream(url: &str, transport: Option<RemoteTransport>, limits: Limits) -> Upstream {
     let headers = vec![("Authorization".to_owned(), "Bearer s3cret-token".to_owned())];
-    let way = Way::Remote(RemoteSpec { url: url.parse().unwrap(), transport, headers });
+    let way = Way::Remote(RemoteSpec { url: url.parse().unwrap(), transport, headers, login: None });
     Upstream::new(vec![ServerSpec { name: name(), way }], &Arc::new(limits))
 }
 

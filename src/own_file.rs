@@ -8,7 +8,10 @@ use std::path::Path;
 use nix::fcntl::OFlag;
 
 /// The bytes of a plain file that nobody else could have written or read.
-pub(super) fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+///
+/// # Errors
+/// When it is not there, is no such file, or has more than `bytes_max` bytes.
+pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     // Neither a link nor a pipe is followed or waited for.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = fs::File::options().read(true).custom_flags(flags.bits()).open(path)?;
@@ -24,7 +27,10 @@ pub(super) fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Writes the file whole, in a folder that is made if need be: either the old or the new one is there at any time.
-pub(super) fn write(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+/// When the folder cannot be made or written.
+pub fn write(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     // tempfile makes files of mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
