@@ -22,6 +22,7 @@ mod arguments;
 mod commands;
 mod configuration;
 mod conversation;
+mod login;
 mod remote;
 mod requests;
 mod search;

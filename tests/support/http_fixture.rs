@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone)]
 pub struct Request {
     pub method: String,
+    /// With the query.
+    pub path: String,
     /// In lower case, with their values.
     pub headers: Vec<(String, String)>,
     /// As JSON; null when there is none.
@@ -125,7 +127,8 @@ fn read(stream: TcpStream) -> Option<(Request, TcpStream)> {
         }
         lines.push(line.trim().to_owned());
     }
-    let method = lines.first()?.split(' ').next()?.to_owned();
+    let mut words = lines.first()?.split(' ').map(str::to_owned);
+    let (method, path) = (words.next()?, words.next()?);
     let headers: Vec<(String, String)> = lines[1..]
         .iter()
         .filter_map(|line| line.split_once(": "))
@@ -136,5 +139,5 @@ fn read(stream: TcpStream) -> Option<(Request, TcpStream)> {
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body).ok()?;
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    Some((Request { method, headers, body }, reader.into_inner()))
+    Some((Request { method, path, headers, body }, reader.into_inner()))
 }
