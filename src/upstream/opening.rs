@@ -24,6 +24,14 @@ use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
 use crate::names::ServerName;
 
+/// What a connection uses that outlives it.
+pub(super) struct Means {
+    /// The login that there may be at a remote server.
+    pub(super) access: Option<Arc<Access>>,
+    /// Large bodies that may be read at once, of all remote servers.
+    pub(super) large_bodies: Arc<Semaphore>,
+}
+
 /// How the two sides begin to speak.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beginning {
@@ -40,7 +48,7 @@ struct Attempt<'a> {
     server: &'a ServerName,
     limits: &'a Arc<Limits>,
     deadline: Instant,
-    access: Option<&'a Arc<Access>>,
+    means: &'a Means,
 }
 
 /// Why a connection was not opened.
@@ -58,11 +66,11 @@ impl Connection {
     pub(super) async fn open(
         spec: &ServerSpec,
         limits: &Arc<Limits>,
-        access: Option<&Arc<Access>>,
+        means: &Means,
     ) -> Result<(Self, Running), UpstreamError> {
         let deadline = Instant::now() + limits.server_start;
         let attempt =
-            Attempt { beginning: Beginning::Initialize, server: &spec.name, limits, deadline, access };
+            Attempt { beginning: Beginning::Initialize, server: &spec.name, limits, deadline, means };
         let first = attempt.open(spec).await;
         match first {
             // Whatever its words are: a server of the stateless era has no `initialize`.
@@ -135,8 +143,10 @@ async fn reached(
         Ok(opened) => return Ok(opened),
         Err(failed) => failed,
     };
-    let is_older = matches!(lost, Some(Lost::Refused { status: 400 | 404 | 405, .. }));
-    let reason = if spec.transport.is_none() && is_older {
+    // An older server, or one of the stateless era.
+    let is_other = matches!(lost, Some(Lost::Refused { status: 400 | 404 | 405, .. }));
+    let may_be_older = is_other && attempt.beginning == Beginning::Initialize;
+    let reason = if spec.transport.is_none() && may_be_older {
         match reached_over(RemoteTransport::Sse, attempt, spec).await {
             Ok(opened) => return Ok(opened),
             Err((second, ..)) => format!("over Streamable HTTP: {reason}; over HTTP+SSE: {second}"),
@@ -147,7 +157,7 @@ async fn reached(
     let server = attempt.server.clone();
     Err(match lost {
         Some(lost @ (Lost::NotAllowed(_) | Lost::NeedsLogin { .. })) => (lost_error(server, lost), false),
-        _ => (UpstreamError::Handshake { server, reason, stderr: String::new() }, declined),
+        _ => (UpstreamError::Handshake { server, reason, stderr: String::new() }, declined || is_other),
     })
 }
 
@@ -157,7 +167,7 @@ async fn reached_over(
     spec: &RemoteSpec,
 ) -> Result<(Connection, Running), (String, Option<Lost>, bool)> {
     let (answers, limits) = (Answers::default(), attempt.limits);
-    let (remote, received, sent) = Remote::open(spec, transport, attempt.access, answers.clone(), limits)
+    let (remote, received, sent) = Remote::open(spec, transport, attempt.means, answers.clone(), limits)
         .map_err(|reason| (reason, None, false))?;
     let (lines, closed_its_end) = LineTransport::between(
         answers.clone(),

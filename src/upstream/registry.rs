@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::Connection;
 use super::error::UpstreamError;
 use super::oauth::Access;
+use super::opening::Means;
 use super::secrets::Secrets;
 use super::server::{Ask, own};
 use super::{RemoteSpec, ServerSpec, Way};
@@ -25,6 +26,8 @@ const ASKS_QUEUED_MAX: usize = 64;
 pub struct Upstream {
     table: RwLock<Table>,
     limits: Arc<Limits>,
+    /// Of all remote servers.
+    large_bodies: Arc<Semaphore>,
     tasks: Mutex<JoinSet<()>>,
     closing: CancellationToken,
 }
@@ -54,6 +57,7 @@ impl Upstream {
         let upstream = Self {
             table: RwLock::new(table),
             limits: Arc::clone(limits),
+            large_bodies: Arc::new(Semaphore::new(limits.http_large_bodies_at_once_max)),
             tasks: Mutex::default(),
             closing: CancellationToken::new(),
         };
@@ -81,9 +85,10 @@ impl Upstream {
                         Way::Remote(RemoteSpec { login: Some(file), .. }) => Some(Access::new(file.clone())),
                         Way::Remote(_) | Way::Process(_) => None,
                     };
+                    let large_bodies = Arc::clone(&self.large_bodies);
+                    let means = Means { access: access.clone(), large_bodies };
                     let leaving = self.closing.child_token();
-                    let owned =
-                        own(spec.clone(), Arc::clone(&self.limits), access.clone(), inbox, leaving.clone());
+                    let owned = own(spec.clone(), Arc::clone(&self.limits), means, inbox, leaving.clone());
                     tasks.spawn(async move {
                         if let Some(predecessor) = predecessor {
                             // Told by the end of its sender.

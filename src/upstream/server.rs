@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::ServerSpec;
 use super::connection::{Connection, Running};
 use super::error::UpstreamError;
-use super::oauth::{Access, Stamp};
+use super::oauth::Stamp;
+use super::opening::Means;
 use crate::limits::Limits;
 
 /// What the task may be asked for; it starts the server if need be.
@@ -35,7 +36,7 @@ struct Failed {
 struct Server {
     spec: ServerSpec,
     limits: Arc<Limits>,
-    access: Option<Arc<Access>>,
+    means: Means,
     current: Option<(Arc<Connection>, Running)>,
     /// The last failure, the answer until its time is over or there is another login.
     failed: Option<Failed>,
@@ -46,11 +47,11 @@ struct Server {
 pub(super) async fn own(
     spec: ServerSpec,
     limits: Arc<Limits>,
-    access: Option<Arc<Access>>,
+    means: Means,
     mut asks: mpsc::Receiver<Ask>,
     closing: CancellationToken,
 ) {
-    let mut server = Server { spec, limits, access, current: None, failed: None, back_off: BACK_OFF.0 };
+    let mut server = Server { spec, limits, means, current: None, failed: None, back_off: BACK_OFF.0 };
     let serving = async {
         loop {
             let asked = tokio::select! {
@@ -86,7 +87,7 @@ pub(super) async fn own(
         () = closing.cancelled() => {}
     }
     server.end().await;
-    if let Some(access) = &server.access {
+    if let Some(access) = &server.means.access {
         access.settle().await;
     }
 }
@@ -107,14 +108,14 @@ impl Server {
             running.end().await;
         }
         // Before it is used: one that comes meanwhile is another one.
-        let login = self.access.as_ref().and_then(|access| access.stamp());
+        let login = self.means.access.as_ref().and_then(|access| access.stamp());
         if let Some(failed) = &self.failed
             && Instant::now() < failed.until
             && login == failed.login
         {
             return Err(failed.error.clone());
         }
-        match Connection::open(&self.spec, &self.limits, self.access.as_ref()).await {
+        match Connection::open(&self.spec, &self.limits, &self.means).await {
             Ok((connection, running)) => {
                 let connection = Arc::new(connection);
                 self.current = Some((Arc::clone(&connection), running));

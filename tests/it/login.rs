@@ -214,8 +214,8 @@ async fn a_renewal_under_way_is_finished_when_the_bridge_closes() {
     std::fs::create_dir_all(dir(&home)).unwrap();
     keep(&home, &login_of(&fixture.url, &fixture.url));
     let running = upstream(&home, &fixture.url);
-    let cancel = CancellationToken::new();
-    let connecting = running.connect(&name(), Instant::now() + PATIENCE, &cancel);
+    let (far, cancel) = (name(), CancellationToken::new());
+    let connecting = running.connect(&far, Instant::now() + PATIENCE, &cancel);
     let given_up = async {
         tokio::task::spawn_blocking(move || waiting.1.recv().unwrap()).await.unwrap();
         cancel.cancel();

@@ -24,6 +24,7 @@ mod configuration;
 mod conversation;
 mod login;
 mod remote;
+mod remote_stress;
 mod requests;
 mod search;
 #[cfg(feature = "semantic")]
@@ -31,4 +32,5 @@ mod search_model;
 mod soak_checks;
 mod start;
 mod tidy;
+mod tls;
 mod tokens;

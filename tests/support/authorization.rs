@@ -49,7 +49,10 @@ impl Authorization {
             .spawn()
             .expect("scripts/setup.sh has installed the servers");
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        // Nothing that it says later may end it.
+        std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
         let about: Value = serde_json::from_str(&line).expect("it says where it is");
         let text = |key: &str| about[key].as_str().unwrap().to_owned();
         Self { child, issuer: text("issuer"), mcp: text("mcp"), control: text("control") }

@@ -99,7 +99,7 @@ pub fn usual_answer(request: &Request) -> Option<Value> {
 
 /// A whole reply of JSON.
 pub fn reply(
-    stream: &mut TcpStream,
+    stream: &mut impl Write,
     status: &str,
     headers: &[(&str, &str)],
     body: &str,
@@ -116,7 +116,8 @@ pub fn events(stream: &mut TcpStream, events: &str) -> std::io::Result<()> {
     write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n{events}")
 }
 
-fn read(stream: TcpStream) -> Option<(Request, TcpStream)> {
+/// One request.
+pub fn read<S: Read>(stream: S) -> Option<(Request, S)> {
     let mut reader = BufReader::new(stream);
     let mut lines = Vec::new();
     loop {

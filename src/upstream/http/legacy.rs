@@ -5,7 +5,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use tokio::sync::watch;
 use url::Url;
 
-use super::events::{BodyError, Events};
+use super::events::{Bodies, BodyError, Events};
 use super::lines::{Deliveries, Lost, Sent};
 use super::requests::Requests;
 use crate::jsonrpc::Line;
@@ -14,15 +14,15 @@ use crate::jsonrpc::Line;
 pub(super) struct Legacy {
     requests: Requests,
     url: Url,
-    bytes_max: usize,
+    bodies: Bodies,
     deliveries: Deliveries,
     /// Where messages go, once the server has said it; or why it never will.
     address: watch::Sender<Option<Result<Url, Lost>>>,
 }
 
 impl Legacy {
-    pub(super) fn new(requests: Requests, url: Url, bytes_max: usize, deliveries: Deliveries) -> Self {
-        Self { requests, url, bytes_max, deliveries, address: watch::Sender::new(None) }
+    pub(super) fn new(requests: Requests, url: Url, bodies: Bodies, deliveries: Deliveries) -> Self {
+        Self { requests, url, bodies, deliveries, address: watch::Sender::new(None) }
     }
 
     /// Reads the stream to its end.
@@ -45,7 +45,7 @@ impl Legacy {
                 "its reply is no stream of events (content type {kind:?})"
             )));
         }
-        let mut events = Events::of(response, self.bytes_max);
+        let mut events = Events::of(response, &self.bodies);
         loop {
             let event = match events.next().await {
                 Ok(Some(event)) => event,
