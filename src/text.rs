@@ -124,6 +124,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_word_of_a_shell_is_one_word_whatever_it_holds() {
+        assert_eq!(shell_word("my-server_1.x", 100), "my-server_1.x");
+        assert_eq!(shell_word("a b; rm -rf ~", 100), "'a b; rm -rf ~'");
+        assert_eq!(shell_word("it's", 100), r"'it'\''s'");
+        assert_eq!(shell_word("--all", 100), "'--all'");
+        assert_eq!(shell_word("a\u{202e}b", 100), r"'a\u202eb'");
+    }
+
+    #[test]
     fn what_cannot_be_seen_is_written_out() {
         assert_eq!(
             inert("\u{1b}]0;pwn\u{7}\u{1b}[2J\u{202e}\u{200b}\u{e0041}a\tb\r\nc\rd"),

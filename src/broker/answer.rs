@@ -431,7 +431,9 @@ fn hint(error: &UpstreamError) -> String {
         UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
             "the user must fix it; `hotcell doctor` checks the configured commands and addresses"
         }
-        UpstreamError::NotAllowed { .. } => "the user must give it other headers in the configuration",
+        UpstreamError::NotAllowed { .. } => {
+            "the user must give it other headers in the configuration, or log in if it has a login (hotcell login)"
+        }
         UpstreamError::Died { .. } => "it is started again by the next call",
         UpstreamError::Overlong { .. } => "ask the tool for less: a page, a filter, fewer fields",
         UpstreamError::Deadline { .. } => "whether it took effect is unknown; give the run a larger timeout",

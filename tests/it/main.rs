@@ -23,6 +23,7 @@ mod commands;
 mod configuration;
 mod conversation;
 mod login;
+mod login_command;
 mod remote;
 mod remote_stress;
 mod requests;

@@ -18,12 +18,12 @@ fn a_run_that_needs_a_login_says_the_command_and_the_next_one_after_it_works(eng
     let without = bridge.run(call);
     assert!(without.is_error, "{}", without.text);
     assert!(without.text.contains("hotcell login far"), "{}", without.text);
-    let listed = bridge.ok("print(runtime.search_tool_docs('who')['unavailable'])");
+    let listed = bridge.ok("print(await runtime.search_tool_docs('who'))");
     assert!(listed.contains("hotcell login far"), "{listed}");
 
     assert_eq!(log_in(&home, &["far"]).code, Some(0));
     assert!(bridge.ok(call).contains("you are ada"));
-    let found = bridge.ok("print(runtime.search_tool_docs('who')['hits'])");
+    let found = bridge.ok("print(await runtime.search_tool_docs('who'))");
     assert!(found.contains("whoami"), "{found}");
     servers.expire();
     assert!(bridge.ok(call).contains("you are ada"), "the token is renewed");

@@ -57,7 +57,7 @@ impl Requests {
         Ok(Err(match (refusal(response).await, wants_login) {
             (Lost::NotAllowed(said), Some(scope)) => {
                 let reason = match token {
-                    Some(_) => format!("it does not take the one that there is: {said}"),
+                    Some(_) => format!("{}: {said}", access.not_renewed()),
                     None => format!("{}: {said}", access.missing()),
                 };
                 Lost::NeedsLogin { reason, scope }

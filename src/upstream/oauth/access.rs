@@ -38,8 +38,8 @@ struct Seen {
     secrets: VecDeque<String>,
     /// The stamp that was told of as a change.
     told: Option<Stamp>,
-    /// Until when no renewal is tried.
-    pause: Option<Instant>,
+    /// Why the last renewal failed, and until when none is tried.
+    failed: Option<(String, Instant)>,
 }
 
 /// Why there is no token.
@@ -60,7 +60,7 @@ impl Access {
             login: Err(Missing::Login),
             secrets: VecDeque::new(),
             told: file.stamp(),
-            pause: None,
+            failed: None,
         };
         let access = Self {
             asking: Asking::of(file.url()),
@@ -95,6 +95,14 @@ impl Access {
     /// Why there is no token.
     pub(in crate::upstream) fn missing(&self) -> Missing {
         self.looked().login.as_ref().err().copied().unwrap_or(Missing::Login)
+    }
+
+    /// Why the server was not sent a newer token than the one that it has refused.
+    pub(in crate::upstream) fn not_renewed(&self) -> String {
+        match &self.looked().failed {
+            Some((reason, _)) => format!("the one that there is could not be renewed, since {reason}"),
+            None => "it does not take the one that there is".into(),
+        }
     }
 
     /// What tells the login that there is now from earlier ones.
@@ -154,7 +162,7 @@ impl Access {
         };
         let (login, pause) = {
             let seen = self.looked();
-            (seen.login.as_ref().ok()?.clone(), seen.pause)
+            (seen.login.as_ref().ok()?.clone(), seen.failed.as_ref().map(|(_, until)| *until))
         };
         if login.access_token != used {
             return Some(login.access_token);
@@ -166,8 +174,8 @@ impl Access {
             Ok(next) => next,
             Err(NotRenewed::Failed(reason)) => {
                 let reason = self.redacted(reason);
-                tracing::warn!(reason, "the login of a server could not be renewed");
-                self.seen().pause = Some(Instant::now() + PAUSE);
+                tracing::warn!(%reason, "the login of a server could not be renewed");
+                self.seen().failed = Some((reason, Instant::now() + PAUSE));
                 return None;
             }
             // It is not asked for again.
@@ -190,7 +198,7 @@ impl Access {
             return seen;
         }
         seen.stamp = stamp;
-        seen.pause = None;
+        seen.failed = None;
         let login = match self.file.read() {
             Ok(Some(login)) => Ok(login),
             Ok(None) => Err(Missing::Login),

@@ -100,7 +100,7 @@ pub(super) async fn renewed(asking: &Asking, login: &Login) -> Result<Login, Not
     let (status, body) = asked.map_err(NotRenewed::Failed)?;
     if status.is_success() {
         let granted: Granted = serde_json::from_slice(&body)
-            .map_err(|_| NotRenewed::Failed("the authorization server's answer is no token".into()))?;
+            .map_err(|_| NotRenewed::Failed("the authorization server's answer was no token".into()))?;
         let next = granted.login(login.server.clone(), login.grant.clone(), Some(refresh.clone()));
         return next.map_err(|reason| NotRenewed::Failed(format!("of the authorization server: {reason}")));
     }

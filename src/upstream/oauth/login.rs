@@ -263,3 +263,36 @@ fn refused(error: AuthError) -> LoginError {
 fn said(text: &str) -> LoginError {
     LoginError::Refused { reason: text::inert_excerpt(text, SAID_CHARS_MAX) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::ServerName;
+    use crate::upstream::LoginState;
+
+    // The clock stands still, and goes on by itself when there is nothing else to wait for.
+    #[tokio::test(start_paused = true)]
+    async fn a_browser_that_does_not_come_back_is_waited_for_five_minutes() {
+        let (dir, url) = (tempfile::tempdir().unwrap(), Url::parse("https://a.test/mcp").unwrap());
+        let asking = Arc::new(Asking::of(&url));
+        let file = LoginFile::new(dir.path().into(), &ServerName::new("far").unwrap(), url.clone());
+        let started = Started {
+            manager: AuthorizationManager::new_with_oauth_http_client(url.clone(), asking).await.unwrap(),
+            callback: Callback::listen().await.unwrap(),
+            address: url.clone(),
+            state: "s".into(),
+            file: file.clone(),
+            grant: Grant {
+                issuer: None,
+                token_endpoint: url,
+                revocation_endpoint: None,
+                resource: None,
+                client: Registered { id: "x".into(), secret: None, secret_in: SecretIn::Header },
+            },
+        };
+        let began = tokio::time::Instant::now();
+        assert_eq!(started.finish().await.unwrap_err().to_string(), "nobody has logged in within 5 minutes");
+        assert_eq!(began.elapsed().as_secs(), 300);
+        assert_eq!(file.state(), LoginState::None);
+    }
+}

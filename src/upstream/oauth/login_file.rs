@@ -166,8 +166,9 @@ impl LoginFile {
 }
 
 impl Login {
+    /// Whether it is to be renewed, and can be.
     pub(super) fn is_due(&self) -> bool {
-        self.renew_from.is_some_and(|from| now() >= from)
+        self.refresh_token.is_some() && self.renew_from.is_some_and(|from| now() >= from)
     }
 
     /// What must not stand in any text.
@@ -189,4 +190,67 @@ fn file_name(server: &str) -> String {
     }
     let hash: String = Sha256::digest(server.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("={hash}.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(dir: &Path, url: &str) -> LoginFile {
+        LoginFile::new(dir.join("oauth"), &ServerName::new("far").unwrap(), url.parse().unwrap())
+    }
+
+    fn login(url: &str) -> Login {
+        let kept = serde_json::json!({"server": url, "access_token": "t0ken", "refresh_token": "refresh",
+            "grant": {"token_endpoint": url, "client": {"id": "x", "secret": "s3cret", "secret_in": "header"}}});
+        serde_json::from_value(kept).unwrap()
+    }
+
+    #[test]
+    fn names_that_are_no_plain_file_names_stand_as_their_hash() {
+        assert_eq!(file_name("my-server_1.x"), "my-server_1.x.json");
+        for name in ["../x", "a b", ".hidden", "\u{e9}", "a/b", &"x".repeat(101)] {
+            let file = file_name(name);
+            assert!(file.len() == 70 && file.starts_with('='), "{file}");
+        }
+        assert_ne!(file_name("a/b"), file_name("a b"));
+    }
+
+    #[test]
+    fn a_login_counts_for_its_own_address_only_and_only_from_a_file_of_the_user_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (here, there) =
+            (place(dir.path(), "https://a.test/mcp"), place(dir.path(), "https://a.test/other"));
+        assert_eq!(here.state(), LoginState::None);
+        here.write(&login("https://a.test/mcp")).unwrap();
+        assert_eq!(here.state(), LoginState::LoggedIn { ends_in: None, renews: true });
+        assert_eq!(there.state(), LoginState::OfAnotherAddress);
+        let path = dir.path().join("oauth/far.json");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(here.state(), LoginState::Unreadable(why) if why.contains("of this user alone")));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, r#"{"access_token": "t0ken"}"#).unwrap();
+        assert_eq!(here.state(), LoginState::Unreadable("it is no login as hotcell writes it".into()));
+        assert!(here.remove().unwrap() && !here.remove().unwrap());
+        assert_eq!(here.state(), LoginState::None);
+    }
+
+    #[tokio::test]
+    async fn one_at_a_time_holds_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = place(dir.path(), "https://a.test/");
+        let held = file.lock().await.unwrap();
+        let (other, order) = (file.clone(), std::sync::Arc::new(std::sync::Mutex::new(vec![])));
+        let noted = std::sync::Arc::clone(&order);
+        let waiting = tokio::spawn(async move {
+            let _lock = other.lock().await.unwrap();
+            noted.lock().unwrap().push("second");
+        });
+        tokio::time::sleep(LOCK.1 * 5).await;
+        order.lock().unwrap().push("first");
+        drop(held);
+        waiting.await.unwrap();
+        assert_eq!(*order.lock().unwrap(), ["first", "second"]);
+    }
 }
