@@ -157,8 +157,10 @@ async fn every_version_that_begins_with_initialize_is_spoken_over_sse() {
         let stream = Arc::new(Mutex::new(None::<TcpStream>));
         let fixture = HttpFixture::start(move |request, out| {
             if request.method == "GET" {
+                // Held, so that no answer is written before there is a place for it.
+                let mut stream = stream.lock().unwrap();
                 events(out, "event: endpoint\ndata: /messages?session=1\n\n")?;
-                *stream.lock().unwrap() = Some(out.try_clone()?);
+                *stream = Some(out.try_clone()?);
                 return Ok(());
             }
             if request.path != "/messages?session=1" {
