@@ -16,6 +16,8 @@ usage: scripts/setup.sh COMMAND
 
 Everything lands in the cache, ${HOTCELL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hotcell}:
   servers/node/node_modules/.bin/mcp-server-{filesystem,everything,...} from tests/fixtures/servers/package-lock.json
+  servers/authorization/node_modules/oidc-provider                      from tests/fixtures/authorization/package-lock.json, for
+                                                                        the tests of logins
   servers/python/bin/mcp-server-{git,time,...}                          from tests/fixtures/servers/requirements.lock
   servers/python-older/bin/mcp-server-{sqlite,calculator}               from tests/fixtures/servers/requirements-older.lock
   dev/bin/{mypy,ruff,pytest}                                            from scripts/dev-requirements.lock
@@ -69,6 +71,7 @@ test_bench() {
     install_for_demo
     install_for_tests
     install_servers
+    install_node_set servers/authorization "$repository/tests/fixtures/authorization"
     install_python_set dev "$repository/scripts/dev-requirements.lock"
     install_model
     install_cargo_tool nextest "$nextest_version"
@@ -196,19 +199,20 @@ image_is_kept() { compgen -G "$cache/sandbox-*.tar" >/dev/null; }
 # --- Servers and tools ---------------------------------------------------------------------------------------------
 
 install_servers() {
-    install_node_servers
+    install_node_set servers/node "$servers"
     install_python_set servers/python "$servers/requirements.lock"
     install_python_set servers/python-older "$servers/requirements-older.lock"
 }
 
-install_node_servers() {
-    local target=$cache/servers/node stamp
-    stamp=$(cat "$servers/package.json" "$servers/package-lock.json" | digest)
+# usage: install_node_set PLACE FOLDER; in the cache exactly what the lock in the folder says.
+install_node_set() {
+    local target=$cache/$1 folder=$2 stamp
+    stamp=$(cat "$folder/package.json" "$folder/package-lock.json" | digest)
     [ "$(cat "$target/.stamp" 2>/dev/null)" != "$stamp" ] || return 0
-    say "installing the Node.js MCP servers"
+    say "installing Node.js packages into $target"
     rm -rf "$target"
     mkdir -p "$target"
-    cp "$servers/package.json" "$servers/package-lock.json" "$target/"
+    cp "$folder/package.json" "$folder/package-lock.json" "$target/"
     (cd "$target" && npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
         --no-update-notifier --loglevel=error >&2 </dev/null)
     echo "$stamp" >"$target/.stamp"

@@ -38,6 +38,10 @@ pub enum Command {
     Log(Log),
     /// Accept what a server's tools are now, after it has changed them.
     Trust(Trust),
+    /// Log in to a remote server: your browser does it, the bridge keeps the token and renews it.
+    Login(Login),
+    /// Forget the login at a remote server, and have its tokens revoked.
+    Logout(Logout),
     /// Search by meaning: put its model in place, or say what there is.
     #[command(subcommand)]
     Search(Search),
@@ -191,6 +195,34 @@ fn client_name() -> PossibleValuesParser {
 /// Arguments of `trust`.
 #[derive(Debug, clap::Args)]
 pub struct Trust {
+    /// The configured server.
+    #[arg(value_name = "SERVER")]
+    pub server: String,
+}
+
+/// Arguments of `login`.
+#[derive(Debug, clap::Args)]
+pub struct Login {
+    /// The configured server.
+    #[arg(value_name = "SERVER")]
+    pub server: String,
+    /// Only print the address to open, for example to open it on another machine with a tunnel to this one.
+    #[arg(long)]
+    pub no_browser: bool,
+    /// What to ask for, instead of what the server says; may be given more than once.
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub scopes: Vec<String>,
+    /// The id of a client that you have registered at the authorization server.
+    #[arg(long, value_name = "ID")]
+    pub client_id: Option<String>,
+    /// The environment variable that holds that client's secret.
+    #[arg(long, value_name = "VARIABLE", requires = "client_id")]
+    pub client_secret_env: Option<String>,
+}
+
+/// Arguments of `logout`.
+#[derive(Debug, clap::Args)]
+pub struct Logout {
     /// The configured server.
     #[arg(value_name = "SERVER")]
     pub server: String,

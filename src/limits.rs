@@ -56,6 +56,12 @@ pub struct Limits {
     pub server_start: Duration,
     /// Longest line from a server, line feed included.
     pub server_line_bytes_max: usize,
+    /// Largest body over HTTP that is read while others are, in bytes.
+    pub http_small_body_bytes_max: usize,
+    /// Larger bodies, of all remote servers, that are read at once; the others wait where they come from.
+    pub http_large_bodies_at_once_max: usize,
+    /// How long a larger body may take once it is being read.
+    pub http_large_body: Duration,
     /// Bytes of a server's stderr that are kept for error messages.
     pub server_stderr_bytes_max: usize,
     /// Pages of `tools/list` that are read.
@@ -160,6 +166,9 @@ impl Default for Limits {
             heartbeat_pause: Duration::from_millis(1500),
             server_start: Duration::from_secs(30),
             server_line_bytes_max: 64 * MIB,
+            http_small_body_bytes_max: MIB,
+            http_large_bodies_at_once_max: 2,
+            http_large_body: Duration::from_secs(120),
             server_stderr_bytes_max: 64 * KIB,
             tool_pages_max: 1000,
             tool_list_bytes_max: 32 * MIB,

@@ -57,6 +57,15 @@ pub fn bounded(text: &str, chars_max: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// A text as one word of a shell's line, of at most `chars_max` characters before it is quoted.
+#[must_use]
+pub fn shell_word(text: &str, chars_max: usize) -> String {
+    let word = inert_excerpt(text, chars_max);
+    let is_plain =
+        !word.starts_with('-') && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    if is_plain && !word.is_empty() { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
 /// Each character and the one before it; a blank stands before the first.
 fn with_befores(text: &str) -> impl Iterator<Item = (char, char)> {
     std::iter::once(' ').chain(text.chars()).zip(text.chars())
@@ -113,6 +122,15 @@ fn is_style_selector(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_of_a_shell_is_one_word_whatever_it_holds() {
+        assert_eq!(shell_word("my-server_1.x", 100), "my-server_1.x");
+        assert_eq!(shell_word("a b; rm -rf ~", 100), "'a b; rm -rf ~'");
+        assert_eq!(shell_word("it's", 100), r"'it'\''s'");
+        assert_eq!(shell_word("--all", 100), "'--all'");
+        assert_eq!(shell_word("a\u{202e}b", 100), r"'a\u202eb'");
+    }
 
     #[test]
     fn what_cannot_be_seen_is_written_out() {

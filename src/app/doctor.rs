@@ -4,13 +4,18 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::{search_model, wiring};
-use crate::config::{Config, Later, Launch, Reach, locate_program};
+use futures_util::StreamExt;
+
+use super::{login, search_model, wiring};
+use crate::config::{Config, Later, Launch, Reach, ServerConfig, locate_program};
 use crate::engine::{About, find};
 use crate::guard::Mark;
 use crate::protocol::{Posture, PostureField};
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
+
+/// Remote servers that are asked at once whether they want a login.
+const ASKED_AT_ONCE_MAX: usize = 16;
 
 /// Prints the report; the exit code is 1 when code could not be run.
 pub(super) async fn doctor(config: Config) -> ExitCode {
@@ -25,7 +30,7 @@ pub(super) async fn doctor(config: Config) -> ExitCode {
         }
     }
     line("search", &search_model::state(&config));
-    servers(&config);
+    servers(&config).await;
     problems(&config);
     ExitCode::from(u8::from(probed.is_err()))
 }
@@ -73,28 +78,36 @@ fn no_sandbox(fault: &ToolFault) {
     line("", &format!("what to do: {}", fault.hint));
 }
 
-fn servers(config: &Config) {
+async fn servers(config: &Config) {
     if config.servers.is_empty() {
         line("servers", "none configured (~/MCPs/*.json, [servers.NAME] of config.toml, MCP_SERVERS_CONFIG)");
     }
-    for server in &config.servers {
-        let path = config.engine_addresses.path.as_deref();
-        let found = match &server.reach {
-            _ if server.later.as_ref().is_some_and(Later::hides_reach) => server.shown_reach(),
-            Reach::Launch(Launch { program, cwd, .. }) => {
-                match locate_program(program, path, cwd.as_deref().unwrap_or(Path::new("."))) {
-                    Some(file) => format!("found at {}", file.display()),
-                    None => format!("NOT FOUND: command {}", program.display()),
-                }
-            }
-            Reach::Endpoint(endpoint) => format!("at {}, not asked", endpoint.origin()),
-        };
-        let found = server.without_references(found);
-        line("server", &format!("{}: {found} ({})", server.name, server.source.display()));
+    let states = futures_util::stream::iter(&config.servers).map(|server| state(config, server));
+    let mut states = std::pin::pin!(states.buffered(ASKED_AT_ONCE_MAX));
+    while let Some(state) = states.next().await {
+        line("server", &state);
     }
     for refused in &config.refused {
         line("server", &format!("{}: NOT USED ({})", refused.name, refused.source.display()));
     }
+}
+
+async fn state(config: &Config, server: &ServerConfig) -> String {
+    let path = config.engine_addresses.path.as_deref();
+    let found = match &server.reach {
+        _ if server.later.as_ref().is_some_and(Later::hides_reach) => server.shown_reach(),
+        Reach::Launch(Launch { program, cwd, .. }) => {
+            match locate_program(program, path, cwd.as_deref().unwrap_or(Path::new("."))) {
+                Some(file) => format!("found at {}", file.display()),
+                None => format!("NOT FOUND: command {}", program.display()),
+            }
+        }
+        Reach::Endpoint(endpoint) => {
+            format!("at {}, {}", endpoint.origin(), login::state(config, server, endpoint).await)
+        }
+    };
+    let found = server.without_references(found);
+    format!("{}: {found} ({})", server.name, server.source.display())
 }
 
 fn problems(config: &Config) {

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use super::{config, doctor, guardian, import, install, log, logging, run, search_model, serve, trust};
+use super::{
+    config, doctor, guardian, import, install, log, logging, login, run, search_model, serve, trust,
+};
 use crate::cli::{self, Arguments, Command};
 use crate::config::{Environment, ServerFiles};
 
@@ -29,6 +31,10 @@ fn bridge(command: Option<Command>) -> ExitCode {
         Some(Command::Uninstall(arguments)) => return install::uninstall(&environment, arguments),
         _ => {}
     }
+    let secret = match &command {
+        Some(Command::Login(arguments)) => login::client_secret(arguments, &environment),
+        _ => None,
+    };
     let (config, files) = ServerFiles::load(environment);
     if let Some(Command::Config(arguments)) = &command {
         return config::show(&config, arguments.json);
@@ -49,6 +55,8 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Run(run)) => run::run(config, files, run).await,
             Some(Command::Log(arguments)) => log::log(&config, arguments),
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
+            Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
+            Some(Command::Logout(arguments)) => login::logout(&config, &arguments).await,
             Some(Command::Doctor) => doctor::doctor(config).await,
             Some(Command::Search(search)) => search_model::search(&config, search).await,
             // Done before.

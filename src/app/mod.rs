@@ -8,6 +8,7 @@ mod import;
 mod install;
 mod log;
 mod logging;
+mod login;
 mod run;
 mod search_model;
 mod serve;

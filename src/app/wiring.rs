@@ -1,5 +1,6 @@
 //! Builds the rooms from the configuration, and takes them down in order.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::audit::Log;
@@ -32,7 +33,7 @@ impl Rooms {
     pub(super) fn build(config: &Config, files: ServerFiles) -> Self {
         let limits = Arc::new(config.limits.clone());
         let mark = Mark::new();
-        let roster = Roster::new(files, mark.clone(), OWN_PROGRAM.into());
+        let roster = Roster::new(files, mark.clone(), OWN_PROGRAM.into(), logins(config));
         let upstream = Arc::new(Upstream::new(roster.specs(), &limits));
         let cached = |name: &str| config.cache_dir.as_ref().map(|dir| dir.join(name));
         let folders = Folders {
@@ -68,6 +69,11 @@ impl Rooms {
             tracing::warn!("not everything had ended in time; the guardian removes what is left");
         }
     }
+}
+
+/// Where logins at remote servers are kept.
+pub(super) fn logins(config: &Config) -> Option<PathBuf> {
+    config.own_state_dir.as_ref().map(|dir| dir.join("oauth"))
 }
 
 /// How sandboxes are to be. Must be called inside a tokio runtime.

@@ -212,6 +212,8 @@ impl Broker {
         };
         let stale: Vec<ServerName> = self.connections().iter().filter_map(stale).collect();
         self.indexing.refresh(&stale);
+        // Whatever kept them from telling of their tools may be over.
+        self.knowledge.forget_failures(&self.upstream.changed_logins());
         let Change { servers, said } = self.roster.change()?;
         tracing::info!(servers = servers.len(), "the configured servers have changed");
         self.upstream.replace(self.roster.specs());
@@ -518,7 +520,9 @@ pub(super) fn redact(value: &mut Value, redacted: &dyn Fn(String) -> String) {
 fn code(error: &UpstreamError) -> FaultCode {
     match error {
         UpstreamError::Unknown { .. } | UpstreamError::Unavailable { .. } => FaultCode::ServerUnavailable,
-        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => FaultCode::ServerNotStarted,
+        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } | UpstreamError::NeedsLogin { .. } => {
+            FaultCode::ServerNotStarted
+        }
         UpstreamError::Died { .. }
         | UpstreamError::NotReached { .. }
         | UpstreamError::NotAllowed { .. }
@@ -531,13 +535,16 @@ fn code(error: &UpstreamError) -> FaultCode {
     }
 }
 
-fn hint(error: &UpstreamError) -> &'static str {
-    match error {
+fn hint(error: &UpstreamError) -> String {
+    let hint = match error {
+        UpstreamError::NeedsLogin { command, .. } => return format!("the user runs: {command}"),
         UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
             "the user must fix it; `hotcell doctor` checks the configured commands and addresses"
         }
         UpstreamError::Unavailable { .. } => UNAVAILABLE_HINT,
-        UpstreamError::NotAllowed { .. } => "the user must give it other headers in the configuration",
+        UpstreamError::NotAllowed { .. } => {
+            "the user must give it other headers in the configuration, or log in if it has a login (hotcell login)"
+        }
         UpstreamError::Died { .. } => "it is started again by the next call",
         UpstreamError::Overlong { .. } => "ask the tool for less: a page, a filter, fewer fields",
         UpstreamError::Deadline { .. } => "whether it took effect is unknown; give the run a larger timeout",
@@ -545,5 +552,6 @@ fn hint(error: &UpstreamError) -> &'static str {
             "whether it took effect is unknown; the user can raise that timeout"
         }
         _ => "",
-    }
+    };
+    hint.to_owned()
 }

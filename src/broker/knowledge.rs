@@ -157,6 +157,16 @@ impl Knowledge {
         self.those(servers, |tools| matches!(tools, Tools::Unasked | Tools::Failed { .. }))
     }
 
+    /// Of these servers it is not known any more why they could not tell their tools.
+    pub(super) fn forget_failures(&self, servers: &[ServerName]) {
+        let failed = self.those(servers, |tools| matches!(tools, Tools::Failed { .. }));
+        if !failed.is_empty() {
+            let unasked = failed.into_iter().map(|(server, _)| (server, Tools::Unasked)).collect();
+            let mut known = self.write();
+            known.catalog = known.catalog.with(unasked);
+        }
+    }
+
     /// Takes in what is kept of these servers, and makes ready for searches. Reads files, and takes as long as the
     /// tools are many.
     pub(super) fn load(&self, servers: Vec<(ServerName, CacheKey)>) {

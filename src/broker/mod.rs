@@ -28,5 +28,5 @@ pub use answer::{Answer, Broker, Call, Folders, Making};
 pub use human::{Approval, Human, Question};
 pub use oversight::{LoggedArguments, Oversight};
 pub use pins::trust;
-pub use roster::Roster;
+pub use roster::{Roster, remote_spec};
 pub use sending::Sending;

@@ -151,9 +151,7 @@ pub fn trust(dir: &Path, server: &ServerName) -> io::Result<bool> {
 
 /// As a shell reads it.
 fn quoted(server: &ServerName) -> String {
-    let name = text::inert_excerpt(server.as_str(), NAME_CHARS_MAX);
-    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-    if is_plain { name } else { format!("'{}'", name.replace('\'', r"'\''")) }
+    text::shell_word(server.as_str(), NAME_CHARS_MAX)
 }
 
 fn hash(tool: &Tool) -> String {

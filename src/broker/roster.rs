@@ -4,7 +4,7 @@
 //! began with. It starts and ends no server.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::knowledge::Configured;
@@ -17,13 +17,17 @@ use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::text;
-use crate::upstream::{CallBounds, Later, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
+use crate::upstream::{
+    CallBounds, Later, LoginFile, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way,
+};
 
 /// Follows the configuration files.
 pub struct Roster {
     mark: Mark,
     /// This program, which keeps servers.
     program: PathBuf,
+    /// Where logins at remote servers are kept.
+    logins: Option<PathBuf>,
     now: Mutex<Now>,
 }
 
@@ -45,11 +49,11 @@ pub(super) struct Change {
 const NAMES_CHARS_MAX: usize = 300;
 
 impl Roster {
-    /// The servers of these files, kept by this program, whose children carry the mark.
+    /// The servers of these files, kept by this program, whose children carry the mark; with the logins of this folder.
     #[must_use]
-    pub fn new(files: ServerFiles, mark: Mark, program: PathBuf) -> Self {
+    pub fn new(files: ServerFiles, mark: Mark, program: PathBuf, logins: Option<PathBuf>) -> Self {
         let in_effect = files.servers().to_vec();
-        Self { mark, program, now: Mutex::new(Now { files, in_effect }) }
+        Self { mark, program, logins, now: Mutex::new(Now { files, in_effect }) }
     }
 
     /// The names of the servers that a run would have that was asked for now.
@@ -114,13 +118,14 @@ impl Roster {
     }
 
     fn spec(&self, server: &ServerConfig) -> ServerSpec {
-        let of_bridge = OfBridge { mark: self.mark.clone(), program: self.program.clone() };
+        let (mark, program, logins) = (self.mark.clone(), self.program.clone(), self.logins.clone());
+        let of_bridge = OfBridge { mark, program, logins };
         let later = server.later.as_ref().map(|later| of_bridge.later(later));
         let rules = &server.rules;
         let set_in = format!("{} of {}", server.key, server.source.display());
         ServerSpec {
             name: server.name.clone(),
-            way: of_bridge.way(&server.reach),
+            way: of_bridge.way(&server.name, &server.reach),
             bounds: CallBounds { time: rules.call_time, at_once: rules.calls_at_once, set_in },
             secrets: owned(&server.references),
             later,
@@ -137,6 +142,8 @@ impl Roster {
 struct OfBridge {
     mark: Mark,
     program: PathBuf,
+    /// Where logins are kept.
+    logins: Option<PathBuf>,
 }
 
 impl OfBridge {
@@ -145,7 +152,7 @@ impl OfBridge {
         (PARENT_VARIABLE.to_owned(), self.mark.as_str().to_owned())
     }
 
-    fn way(&self, reach: &Reach) -> Way {
+    fn way(&self, server: &ServerName, reach: &Reach) -> Way {
         match reach {
             Reach::Launch(Launch { program, args, env, cwd }) => Way::Process(ProcessSpec {
                 program: program.clone(),
@@ -154,15 +161,7 @@ impl OfBridge {
                 cwd: cwd.clone(),
                 keeper: Keeper::new(self.program.clone()),
             }),
-            Reach::Endpoint(Endpoint { url, transport, headers }) => Way::Remote(RemoteSpec {
-                url: url.clone(),
-                transport: match transport {
-                    HttpTransport::Detected => None,
-                    HttpTransport::Streamable => Some(RemoteTransport::Streamable),
-                    HttpTransport::Sse => Some(RemoteTransport::Sse),
-                },
-                headers: owned(headers),
-            }),
+            Reach::Endpoint(endpoint) => Way::Remote(remote_spec(server, endpoint, self.logins.as_deref())),
         }
     }
 
@@ -181,13 +180,31 @@ impl OfBridge {
         let found = move |printed: &[String]| {
             let written = entry.commands().iter().map(|command| command.written.clone());
             let server = entry.finished(&written.zip(printed.iter().cloned()).collect())?;
-            Ok((of_bridge.way(&server.reach), owned(&server.references)))
+            Ok((of_bridge.way(&server.name, &server.reach), owned(&server.references)))
         };
         Later {
             commands: later.commands().iter().map(command).collect(),
             written: later.written(),
             found: Arc::new(found),
         }
+    }
+}
+
+/// How a server at this address is reached. A login is used only where the user has configured no credentials.
+#[must_use]
+pub fn remote_spec(server: &ServerName, endpoint: &Endpoint, logins: Option<&Path>) -> RemoteSpec {
+    let Endpoint { url, transport, headers } = endpoint;
+    let has_credentials = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    let logins = logins.filter(|_| !has_credentials);
+    RemoteSpec {
+        url: url.clone(),
+        transport: match transport {
+            HttpTransport::Detected => None,
+            HttpTransport::Streamable => Some(RemoteTransport::Streamable),
+            HttpTransport::Sse => Some(RemoteTransport::Sse),
+        },
+        headers: owned(headers),
+        login: logins.map(|dir| LoginFile::new(dir.to_owned(), server, url.clone())),
     }
 }
 

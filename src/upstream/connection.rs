@@ -28,6 +28,10 @@ use crate::jsonrpc::Unreadable;
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::protocol::depth_exceeds;
+use crate::text;
+
+/// Longest name of a server in a command, in characters.
+const NAME_CHARS_MAX: usize = 100;
 
 /// An initialized client to a running server; the server's task ends it.
 pub struct Connection {
@@ -331,12 +335,23 @@ pub(super) async fn list_tools(
     Ok(tools.into())
 }
 
-fn lost_error(server: ServerName, lost: Lost) -> UpstreamError {
+pub(super) fn lost_error(server: ServerName, lost: Lost) -> UpstreamError {
     match lost {
         Lost::NotReached(reason) | Lost::Refused { reason, .. } => {
             UpstreamError::NotReached { server, reason }
         }
         Lost::NotAllowed(reason) => UpstreamError::NotAllowed { server, reason },
+        Lost::NeedsLogin { reason, scope } => {
+            let command = login_command(&server, scope.as_deref());
+            UpstreamError::NeedsLogin { server, reason, command }
+        }
         Lost::Broken(reason) => UpstreamError::Broken { server, reason },
     }
+}
+
+/// What the user runs to log in there.
+pub(super) fn login_command(server: &ServerName, scope: Option<&str>) -> String {
+    let server = text::shell_word(server.as_str(), NAME_CHARS_MAX);
+    let scopes = scope.into_iter().flat_map(str::split_whitespace);
+    scopes.fold(format!("hotcell login {server}"), |command, scope| format!("{command} --scope {scope}"))
 }

@@ -55,6 +55,16 @@ pub enum UpstreamError {
         /// Its words.
         reason: String,
     },
+    /// It asks for a login; nothing was done.
+    #[error("server '{server}' needs a login ({reason}); the user runs: {command}")]
+    NeedsLogin {
+        /// The server.
+        server: ServerName,
+        /// Why there is none that it takes.
+        reason: String,
+        /// What makes one.
+        command: String,
+    },
     /// The connection broke before the answer; whether the call took effect is not known.
     #[error("server '{server}' gave no answer: {reason}; whether the call took effect is unknown")]
     Broken {

@@ -7,6 +7,7 @@ mod commands;
 mod connection;
 mod error;
 mod http;
+mod oauth;
 mod opening;
 mod process;
 mod registry;
@@ -18,5 +19,9 @@ pub use answers::{Answer, Answers, Awaited};
 pub use connection::Connection;
 pub use error::UpstreamError;
 pub use http::Lost;
+pub use oauth::{
+    Client, LoggedOut, LoginError, LoginFile, LoginRequest, LoginState, Probed, Started, begin, log_out,
+    probe,
+};
 pub use registry::Upstream;
 pub use spec::{CallBounds, FoundBy, Later, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};

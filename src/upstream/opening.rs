@@ -14,14 +14,23 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::answers::Answers;
-use super::connection::{Connection, Face, Far, Running, list_tools};
+use super::connection::{Connection, Face, Far, Running, list_tools, lost_error};
 use super::error::UpstreamError;
 use super::http::{Lost, Remote};
+use super::oauth::Access;
 use super::process::Process;
 use super::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
 use crate::names::ServerName;
+
+/// What a connection uses that outlives it.
+pub(super) struct Means {
+    /// The login that there may be at a remote server.
+    pub(super) access: Option<Arc<Access>>,
+    /// Large bodies that may be read at once, of all remote servers.
+    pub(super) large_bodies: Arc<Semaphore>,
+}
 
 /// How the two sides begin to speak.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,6 +49,7 @@ struct Attempt<'a> {
     bounds: &'a CallBounds,
     limits: &'a Arc<Limits>,
     deadline: Instant,
+    means: &'a Means,
 }
 
 /// Why a connection was not opened.
@@ -57,10 +67,12 @@ impl Connection {
     pub(super) async fn open(
         spec: &ServerSpec,
         limits: &Arc<Limits>,
+        means: &Means,
     ) -> Result<(Self, Running), UpstreamError> {
         let deadline = Instant::now() + limits.server_start;
         let (server, bounds) = (&spec.name, &spec.bounds);
-        let attempt = Attempt { beginning: Beginning::Initialize, server, bounds, limits, deadline };
+        let beginning = Beginning::Initialize;
+        let attempt = Attempt { beginning, server, bounds, limits, deadline, means };
         let first = attempt.open(spec).await;
         match first {
             // Whatever its words are: a server of the stateless era has no `initialize`.
@@ -139,8 +151,10 @@ async fn reached(
         Ok(opened) => return Ok(opened),
         Err(failed) => failed,
     };
-    let is_older = matches!(lost, Some(Lost::Refused { status: 400 | 404 | 405, .. }));
-    let reason = if spec.transport.is_none() && is_older {
+    // An older server, or one of the stateless era.
+    let is_other = matches!(lost, Some(Lost::Refused { status: 400 | 404 | 405, .. }));
+    let may_be_older = is_other && attempt.beginning == Beginning::Initialize;
+    let reason = if spec.transport.is_none() && may_be_older {
         match reached_over(RemoteTransport::Sse, attempt, spec).await {
             Ok(opened) => return Ok(opened),
             Err((second, ..)) => format!("over Streamable HTTP: {reason}; over HTTP+SSE: {second}"),
@@ -150,8 +164,8 @@ async fn reached(
     };
     let server = attempt.server.clone();
     Err(match lost {
-        Some(Lost::NotAllowed(_)) => (UpstreamError::NotAllowed { server, reason }, false),
-        _ => (UpstreamError::Handshake { server, reason, stderr: String::new() }, declined),
+        Some(lost @ (Lost::NotAllowed(_) | Lost::NeedsLogin { .. })) => (lost_error(server, lost), false),
+        _ => (UpstreamError::Handshake { server, reason, stderr: String::new() }, declined || is_other),
     })
 }
 
@@ -161,8 +175,8 @@ async fn reached_over(
     spec: &RemoteSpec,
 ) -> Result<(Connection, Running), (String, Option<Lost>, bool)> {
     let (answers, limits) = (Answers::default(), attempt.limits);
-    let (remote, received, sent) =
-        Remote::open(spec, transport, answers.clone(), limits).map_err(|reason| (reason, None, false))?;
+    let (remote, received, sent) = Remote::open(spec, transport, attempt.means, answers.clone(), limits)
+        .map_err(|reason| (reason, None, false))?;
     let (lines, closed_its_end) = LineTransport::between(
         answers.clone(),
         received,

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ServerSpec;
 use super::connection::Connection;
 use super::error::UpstreamError;
+use super::oauth::Access;
+use super::opening::Means;
 use super::secrets::Secrets;
 use super::server::{Ask, Trusted, own};
+use super::{RemoteSpec, ServerSpec, Way};
 use crate::limits::Limits;
 use crate::names::ServerName;
 
@@ -24,6 +26,8 @@ const ASKS_QUEUED_MAX: usize = 64;
 pub struct Upstream {
     table: RwLock<Table>,
     limits: Arc<Limits>,
+    /// Of all remote servers.
+    large_bodies: Arc<Semaphore>,
     tasks: Mutex<JoinSet<()>>,
     closing: CancellationToken,
 }
@@ -36,6 +40,8 @@ struct Table {
 struct Entry {
     spec: ServerSpec,
     secrets: Arc<Secrets>,
+    /// The login that it may have.
+    access: Option<Arc<Access>>,
     asks: mpsc::Sender<Ask>,
     /// Ends the task, and the server with it.
     leaving: CancellationToken,
@@ -51,6 +57,7 @@ impl Upstream {
         let upstream = Self {
             table: RwLock::new(table),
             limits: Arc::clone(limits),
+            large_bodies: Arc::new(Semaphore::new(limits.http_large_bodies_at_once_max)),
             tasks: Mutex::default(),
             closing: CancellationToken::new(),
         };
@@ -73,10 +80,16 @@ impl Upstream {
                     let predecessor = other.map(Entry::leave);
                     let (asks, inbox) = mpsc::channel(ASKS_QUEUED_MAX);
                     let (ends, ended) = oneshot::channel::<()>();
+                    let access = match &spec.way {
+                        Way::Remote(RemoteSpec { login: Some(file), .. }) => Some(Access::new(file.clone())),
+                        Way::Remote(_) | Way::Process(_) => None,
+                    };
+                    let large_bodies = Arc::clone(&self.large_bodies);
+                    let means = Means { access: access.clone(), large_bodies };
                     let leaving = self.closing.child_token();
                     let secrets = Arc::new(Secrets::of(&spec));
                     let trusted = Trusted { spec: spec.clone(), secrets: Arc::clone(&secrets) };
-                    let owned = own(trusted, Arc::clone(&self.limits), inbox, leaving.clone());
+                    let owned = own(trusted, Arc::clone(&self.limits), means, inbox, leaving.clone());
                     tasks.spawn(async move {
                         if let Some(predecessor) = predecessor {
                             // Told by the end of its sender.
@@ -85,7 +98,7 @@ impl Upstream {
                         owned.await;
                         drop(ends);
                     });
-                    Entry { spec, secrets, asks, leaving, ended }
+                    Entry { spec, secrets, access, asks, leaving, ended }
                 }
             };
             table.servers.insert(name, entry);
@@ -95,13 +108,26 @@ impl Upstream {
         }
     }
 
-    /// A text about the server, or of its own, with the values that it is trusted with written as their names.
+    /// A text about the server, or of its own, with the values that it is trusted with, its login among them, written as
+    /// their names.
     #[must_use]
     pub fn redacted(&self, server: &ServerName, text: String) -> String {
-        match self.table().servers.get(server) {
-            Some(entry) => entry.secrets.redacted(text),
+        let table = self.table();
+        let Some(entry) = table.servers.get(server) else { return text };
+        let text = entry.secrets.redacted(text);
+        match &entry.access {
+            Some(access) => access.redacted(text),
             None => text,
         }
+    }
+
+    /// The servers whose login has changed since this was asked last.
+    #[must_use]
+    pub fn changed_logins(&self) -> Vec<ServerName> {
+        let table = self.table();
+        let has_changed = |entry: &Entry| entry.access.as_ref().is_some_and(|access| access.has_changed());
+        let changed = table.servers.iter().filter(|(_, entry)| has_changed(entry));
+        changed.map(|(name, _)| name.clone()).collect()
     }
 
     /// Ends all servers, all at once.

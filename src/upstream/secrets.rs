@@ -125,6 +125,7 @@ mod tests {
             url: Url::parse("https://x.test/api/abcdefabcdef1234/mcp?key=a%20b%20c&v=1").unwrap(),
             transport: None,
             headers: pairs(&[("Authorization", "Bearer tok-12345")]),
+            login: None,
         });
         let text = "Bearer tok-12345; tok-12345; /api/abcdefabcdef1234/mcp?key=a%20b%20c&v=1, a b c";
         assert_eq!(

@@ -13,6 +13,8 @@ use super::ServerSpec;
 use super::commands;
 use super::connection::{Connection, Running};
 use super::error::UpstreamError;
+use super::oauth::Stamp;
+use super::opening::Means;
 use super::secrets::Secrets;
 use crate::limits::Limits;
 
@@ -33,13 +35,21 @@ pub(super) struct Trusted {
     pub(super) secrets: Arc<Secrets>,
 }
 
+struct Failed {
+    error: UpstreamError,
+    until: Instant,
+    /// The login that there was.
+    login: Option<Stamp>,
+}
+
 struct Server {
     spec: ServerSpec,
     secrets: Arc<Secrets>,
     limits: Arc<Limits>,
+    means: Means,
     current: Option<(Arc<Connection>, Running)>,
-    /// The last failure, and until when it is the answer.
-    failed: Option<(UpstreamError, Instant)>,
+    /// The last failure, the answer until its time is over or there is another login.
+    failed: Option<Failed>,
     back_off: Duration,
 }
 
@@ -47,10 +57,12 @@ struct Server {
 pub(super) async fn own(
     Trusted { spec, secrets }: Trusted,
     limits: Arc<Limits>,
+    means: Means,
     mut asks: mpsc::Receiver<Ask>,
     closing: CancellationToken,
 ) {
-    let mut server = Server { spec, secrets, limits, current: None, failed: None, back_off: BACK_OFF.0 };
+    let mut server =
+        Server { spec, secrets, limits, means, current: None, failed: None, back_off: BACK_OFF.0 };
     let serving = async {
         loop {
             let asked = tokio::select! {
@@ -86,6 +98,9 @@ pub(super) async fn own(
         () = closing.cancelled() => {}
     }
     server.end().await;
+    if let Some(access) = &server.means.access {
+        access.settle().await;
+    }
 }
 
 impl Server {
@@ -103,13 +118,16 @@ impl Server {
             tracing::info!(server = %self.spec.name, "the server had ended and is started again");
             running.end().await;
         }
-        if let Some((error, until)) = &self.failed
-            && Instant::now() < *until
+        // Before it is used: one that comes meanwhile is another one.
+        let login = self.means.access.as_ref().and_then(|access| access.stamp());
+        if let Some(failed) = &self.failed
+            && Instant::now() < failed.until
+            && login == failed.login
         {
-            return Err(error.clone());
+            return Err(failed.error.clone());
         }
         let opened = match self.found().await {
-            Ok(spec) => Connection::open(&spec, &self.limits).await,
+            Ok(spec) => Connection::open(&spec, &self.limits, &self.means).await,
             Err(error) => Err(error),
         };
         match opened {
@@ -121,7 +139,8 @@ impl Server {
                 Ok(connection)
             }
             Err(error) => {
-                self.failed = Some((error.clone(), Instant::now() + self.back_off));
+                self.failed =
+                    Some(Failed { error: error.clone(), until: Instant::now() + self.back_off, login });
                 self.back_off = (self.back_off * 2).min(BACK_OFF.1);
                 Err(error)
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::oauth::LoginFile;
 use crate::guard::Keeper;
 use crate::names::ServerName;
 
@@ -99,6 +100,8 @@ pub struct RemoteSpec {
     pub transport: Option<RemoteTransport>,
     /// Sent with each request, to the origin of `url` only. Valid names and values of headers.
     pub headers: Vec<(String, String)>,
+    /// Where a login for it is kept; nothing where none is used, as with credentials among the headers.
+    pub login: Option<LoginFile>,
 }
 
 /// A transport of MCP over HTTP.

@@ -27,6 +27,8 @@ fn help_names_every_command() {
         "  run        Run Python",
         "  doctor     Check the engine",
         "  config     Show every",
+        "  login      Log in to a remote server",
+        "  logout     Forget the login",
     ] {
         assert!(help.stdout.contains(line), "{}", help.stdout);
     }

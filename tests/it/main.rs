@@ -24,7 +24,10 @@ mod commands;
 mod configuration;
 mod conversation;
 mod install;
+mod login;
+mod login_command;
 mod remote;
+mod remote_stress;
 mod requests;
 mod search;
 #[cfg(feature = "semantic")]
@@ -33,4 +36,5 @@ mod server_entries;
 mod soak_checks;
 mod start;
 mod tidy;
+mod tls;
 mod tokens;

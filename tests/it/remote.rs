@@ -17,21 +17,21 @@ use crate::support::PATIENCE;
 use crate::support::everything::Everything;
 use crate::support::http_fixture::{HttpFixture, Request, events, reply, usual_answer};
 
-fn name() -> ServerName {
+pub fn name() -> ServerName {
     ServerName::new("far").unwrap()
 }
 
-fn upstream(url: &str, transport: Option<RemoteTransport>, limits: Limits) -> Upstream {
+pub fn upstream(url: &str, transport: Option<RemoteTransport>, limits: Limits) -> Upstream {
     let headers = vec![("Authorization".to_owned(), "Bearer s3cret-token".to_owned())];
-    let way = Way::Remote(RemoteSpec { url: url.parse().unwrap(), transport, headers });
+    let way = Way::Remote(RemoteSpec { url: url.parse().unwrap(), transport, headers, login: None });
     Upstream::new(vec![ServerSpec::new(name(), way)], &Arc::new(limits))
 }
 
-async fn call(upstream: &Upstream, tool: &str, arguments: Value) -> Result<String, UpstreamError> {
+pub async fn call(upstream: &Upstream, tool: &str, arguments: Value) -> Result<String, UpstreamError> {
     call_within(upstream, tool, arguments, PATIENCE).await
 }
 
-async fn call_within(
+pub async fn call_within(
     upstream: &Upstream,
     tool: &str,
     arguments: Value,

@@ -22,6 +22,7 @@ mod killed;
 mod libraries;
 mod lifecycle;
 mod limits;
+mod login;
 mod output;
 mod own_podman;
 mod policy;

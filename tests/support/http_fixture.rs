@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone)]
 pub struct Request {
     pub method: String,
+    /// With the query.
+    pub path: String,
     /// In lower case, with their values.
     pub headers: Vec<(String, String)>,
     /// As JSON; null when there is none.
@@ -97,7 +99,7 @@ pub fn usual_answer(request: &Request) -> Option<Value> {
 
 /// A whole reply of JSON.
 pub fn reply(
-    stream: &mut TcpStream,
+    stream: &mut impl Write,
     status: &str,
     headers: &[(&str, &str)],
     body: &str,
@@ -114,7 +116,8 @@ pub fn events(stream: &mut TcpStream, events: &str) -> std::io::Result<()> {
     write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n{events}")
 }
 
-fn read(stream: TcpStream) -> Option<(Request, TcpStream)> {
+/// One request.
+pub fn read<S: Read>(stream: S) -> Option<(Request, S)> {
     let mut reader = BufReader::new(stream);
     let mut lines = Vec::new();
     loop {
@@ -125,7 +128,8 @@ fn read(stream: TcpStream) -> Option<(Request, TcpStream)> {
         }
         lines.push(line.trim().to_owned());
     }
-    let method = lines.first()?.split(' ').next()?.to_owned();
+    let mut words = lines.first()?.split(' ').map(str::to_owned);
+    let (method, path) = (words.next()?, words.next()?);
     let headers: Vec<(String, String)> = lines[1..]
         .iter()
         .filter_map(|line| line.split_once(": "))
@@ -136,5 +140,5 @@ fn read(stream: TcpStream) -> Option<(Request, TcpStream)> {
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body).ok()?;
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    Some((Request { method, headers, body }, reader.into_inner()))
+    Some((Request { method, path, headers, body }, reader.into_inner()))
 }

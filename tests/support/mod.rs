@@ -6,6 +6,7 @@
 // Each test program uses its own part of this.
 #![allow(dead_code)]
 
+pub mod authorization;
 pub mod bridge;
 pub mod engine_gate;
 pub mod engine_proxy;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::{Attempt, Policy};
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, ClientBuilder, Response, StatusCode};
 use url::{Host, Url};
 
 use super::lines::Lost;
@@ -21,11 +21,7 @@ const REFUSAL_BYTES_MAX: usize = 8 * 1024;
 const REFUSAL: Duration = Duration::from_secs(5);
 
 /// A client that sends the configured headers to the configured origin, and to no other.
-pub(super) fn client(spec: &RemoteSpec) -> Result<Client, String> {
-    // Of two servers the second finds it installed.
-    if rustls::crypto::ring::default_provider().install_default().is_err() {
-        tracing::trace!("the provider of cryptography is there");
-    }
+pub(in crate::upstream) fn client(spec: &RemoteSpec) -> Result<Client, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in &spec.headers {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
@@ -33,18 +29,23 @@ pub(super) fn client(spec: &RemoteSpec) -> Result<Client, String> {
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    let builder = Client::builder()
-        .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")))
-        .default_headers(headers)
-        .connect_timeout(CONNECT)
-        .redirect(Policy::custom(followed));
+    builder(&spec.url).default_headers(headers).redirect(Policy::custom(followed)).build().map_err(said)
+}
+
+/// What every client for an address has.
+pub(in crate::upstream) fn builder(url: &Url) -> ClientBuilder {
+    // Of two servers the second finds it installed.
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        tracing::trace!("the provider of cryptography is there");
+    }
+    let builder =
+        Client::builder().user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION"))).connect_timeout(CONNECT);
     // A proxy would be told the secrets of what runs on this machine, and could not reach it.
-    let builder = if is_loopback(&spec.url) { builder.no_proxy() } else { builder };
-    builder.build().map_err(said)
+    if is_loopback(url) { builder.no_proxy() } else { builder }
 }
 
 /// The methods and bodies stay only with 307 and 308; the headers are for the origin only.
-fn followed(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+pub(in crate::upstream) fn followed(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let keeps_body =
         matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     let within = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
@@ -102,7 +103,7 @@ async fn beginning(mut response: Response) -> String {
 }
 
 /// Its words with those of its causes, without the address, which may hold a secret.
-pub(super) fn said(error: reqwest::Error) -> String {
+pub(in crate::upstream) fn said(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut said = error.to_string();
     let mut cause = std::error::Error::source(&error);
@@ -113,9 +114,10 @@ pub(super) fn said(error: reqwest::Error) -> String {
     said
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Whether the address is one of this machine.
+pub(in crate::upstream) fn is_loopback(url: &Url) -> bool {
     match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,

@@ -1,28 +1,28 @@
 //! HTTP+SSE of protocol version 2024-11-05: one stream brings everything, and names where messages are posted to.
 
-use reqwest::Client;
+use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use tokio::sync::watch;
 use url::Url;
 
-use super::client::{not_sent, refusal};
-use super::events::{BodyError, Events};
+use super::events::{Bodies, BodyError, Events};
 use super::lines::{Deliveries, Lost, Sent};
+use super::requests::Requests;
 use crate::jsonrpc::Line;
 
 /// One server over HTTP+SSE. When its stream ends, so does the connection.
 pub(super) struct Legacy {
-    client: Client,
+    requests: Requests,
     url: Url,
-    bytes_max: usize,
+    bodies: Bodies,
     deliveries: Deliveries,
     /// Where messages go, once the server has said it; or why it never will.
     address: watch::Sender<Option<Result<Url, Lost>>>,
 }
 
 impl Legacy {
-    pub(super) fn new(client: Client, url: Url, bytes_max: usize, deliveries: Deliveries) -> Self {
-        Self { client, url, bytes_max, deliveries, address: watch::Sender::new(None) }
+    pub(super) fn new(requests: Requests, url: Url, bodies: Bodies, deliveries: Deliveries) -> Self {
+        Self { requests, url, bodies, deliveries, address: watch::Sender::new(None) }
     }
 
     /// Reads the stream to its end.
@@ -36,11 +36,8 @@ impl Legacy {
     }
 
     async fn read(&self) -> Result<(), Lost> {
-        let request = self.client.get(self.url.clone()).header(ACCEPT, "text/event-stream");
-        let response = request.send().await.map_err(not_sent)?;
-        if !response.status().is_success() {
-            return Err(refusal(response).await);
-        }
+        let request = self.requests.to(Method::GET, self.url.clone()).header(ACCEPT, "text/event-stream");
+        let response = self.requests.send(request).await??;
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.starts_with("text/event-stream") {
@@ -48,7 +45,7 @@ impl Legacy {
                 "its reply is no stream of events (content type {kind:?})"
             )));
         }
-        let mut events = Events::of(response, self.bytes_max);
+        let mut events = Events::of(response, &self.bodies);
         loop {
             let event = match events.next().await {
                 Ok(Some(event)) => event,
@@ -99,9 +96,8 @@ impl Legacy {
             Err(_) => None,
         };
         let address = address.unwrap_or_else(|| Err(Lost::NotReached("it is being left".into())))?;
-        let request =
-            self.client.post(address).header(CONTENT_TYPE, "application/json").body(sent.line.to_vec());
-        let response = request.send().await.map_err(not_sent)?;
-        if response.status().is_success() { Ok(()) } else { Err(refusal(response).await) }
+        let request = self.requests.to(Method::POST, address).header(CONTENT_TYPE, "application/json");
+        self.requests.send(request.body(sent.line.to_vec())).await??;
+        Ok(())
     }
 }

@@ -20,6 +20,13 @@ pub enum Lost {
     NotReached(String),
     /// It asks for credentials, or for others: nothing was done.
     NotAllowed(String),
+    /// It asks for a login: nothing was done.
+    NeedsLogin {
+        /// Why there is none that it takes.
+        reason: String,
+        /// What the login has to ask for, where it must ask for more.
+        scope: Option<String>,
+    },
     /// It did not take the request: nothing was done.
     Refused {
         /// The status of HTTP.
@@ -36,7 +43,7 @@ impl Lost {
     pub(in crate::upstream) fn reason(&self) -> &str {
         match self {
             Self::NotReached(reason) | Self::NotAllowed(reason) | Self::Broken(reason) => reason,
-            Self::Refused { reason, .. } => reason,
+            Self::Refused { reason, .. } | Self::NeedsLogin { reason, .. } => reason,
         }
     }
 }

@@ -7,7 +7,9 @@ mod events;
 mod legacy;
 mod lines;
 mod remote;
+mod requests;
 mod streamable;
 
+pub(super) use client::{builder, client, followed, is_loopback, said};
 pub use lines::Lost;
 pub(super) use remote::Remote;

@@ -9,11 +9,14 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::client::client;
+use super::events::Bodies;
 use super::legacy::Legacy;
 use super::lines::{Deliveries, ReceivedLines, Sent, SentLines};
+use super::requests::Requests;
 use super::streamable::Streamable;
 use crate::limits::Limits;
 use crate::upstream::answers::Answers;
+use crate::upstream::opening::Means;
 use crate::upstream::{RemoteSpec, RemoteTransport};
 
 /// Lines that may wait on either way.
@@ -42,18 +45,20 @@ impl Remote {
     pub(in crate::upstream) fn open(
         spec: &RemoteSpec,
         transport: RemoteTransport,
+        means: &Means,
         answers: Answers,
         limits: &Limits,
     ) -> Result<(Self, ReceivedLines, SentLines), String> {
         let (lines, received) = mpsc::channel(LINES_QUEUED_MAX);
         let (sent, outbox) = mpsc::channel(LINES_QUEUED_MAX);
-        let (client, url, bytes_max) = (client(spec)?, spec.url.clone(), limits.server_line_bytes_max);
+        let requests = Requests::new(client(spec)?, means.access.clone());
+        let (url, bodies) = (spec.url.clone(), Bodies::new(limits, Arc::clone(&means.large_bodies)));
         let deliveries = Deliveries { lines, answers };
         let server = match transport {
             RemoteTransport::Streamable => {
-                Server::Streamable(Box::new(Streamable::new(client, url, bytes_max, deliveries)))
+                Server::Streamable(Box::new(Streamable::new(requests, url, bodies, deliveries)))
             }
-            RemoteTransport::Sse => Server::Legacy(Legacy::new(client, url, bytes_max, deliveries)),
+            RemoteTransport::Sse => Server::Legacy(Legacy::new(requests, url, bodies, deliveries)),
         };
         let closing = CancellationToken::new();
         let task = tokio::spawn(own(Arc::new(server), outbox, closing.clone()));

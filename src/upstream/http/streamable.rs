@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Response, StatusCode};
+use reqwest::{Method, Response, StatusCode};
 use tokio::sync::Mutex;
 use url::Url;
 
-use super::client::{not_sent, refusal};
-use super::events::{BodyError, Events, whole};
+use super::events::{Bodies, BodyError, Events};
 use super::lines::{Deliveries, Lost, Sent};
+use super::requests::Requests;
 use crate::jsonrpc::{Line, answered_id};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -29,9 +29,9 @@ const CONTROL: Duration = Duration::from_secs(10);
 
 /// One server over Streamable HTTP; the session is made again when the server has lost it.
 pub(super) struct Streamable {
-    client: Client,
+    requests: Requests,
     url: Url,
-    bytes_max: usize,
+    bodies: Bodies,
     deliveries: Deliveries,
     session: Mutex<Session>,
 }
@@ -47,8 +47,8 @@ struct Session {
 }
 
 impl Streamable {
-    pub(super) fn new(client: Client, url: Url, bytes_max: usize, deliveries: Deliveries) -> Self {
-        Self { client, url, bytes_max, deliveries, session: Mutex::default() }
+    pub(super) fn new(requests: Requests, url: Url, bodies: Bodies, deliveries: Deliveries) -> Self {
+        Self { requests, url, bodies, deliveries, session: Mutex::default() }
     }
 
     /// Sends a message, and delivers what is answered.
@@ -101,10 +101,9 @@ impl Streamable {
                 }
             }
         }
-        let request = self.client.post(self.url.clone()).headers(headers).header(ACCEPT, BOTH);
+        let request = self.requests.to(Method::POST, self.url.clone()).headers(headers).header(ACCEPT, BOTH);
         let request = request.header(CONTENT_TYPE, "application/json").body(sent.line.to_vec());
-        let response = request.send().await.map_err(not_sent)?;
-        Ok(if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) })
+        self.requests.send(request).await
     }
 
     async fn answered(&self, id: &str, response: Response, is_first: bool) -> Result<(), Lost> {
@@ -117,7 +116,7 @@ impl Streamable {
             let status = response.status();
             return Err(Lost::Broken(format!("HTTP {status} with no answer (content type {kind:?})")));
         }
-        match whole(response, self.bytes_max).await {
+        match self.bodies.whole(response).await {
             Ok(body) => match self.delivered(id, body, is_first).await {
                 true => Ok(()),
                 false => Err(Lost::Broken("its reply is no answer to this request".into())),
@@ -128,7 +127,7 @@ impl Streamable {
 
     /// A stream that ends before the answer is asked for again, from its last event on.
     async fn streamed(&self, id: &str, response: Response, is_first: bool) -> Result<(), Lost> {
-        let mut events = Events::of(response, self.bytes_max);
+        let mut events = Events::of(response, &self.bodies);
         let mut last: Option<String> = None;
         let mut pause = BACK_OFF.0;
         let mut resumes = 0;
@@ -155,7 +154,7 @@ impl Streamable {
             resumes += 1;
             tokio::time::sleep(pause).await;
             match self.listened(Some(&from)).await {
-                Ok(response) => events = Events::of(response, self.bytes_max),
+                Ok(response) => events = Events::of(response, &self.bodies),
                 Err(_) => return Err(Lost::Broken(why)),
             }
         }
@@ -197,7 +196,7 @@ impl Streamable {
             let response = self.post(&asked, &Session::default()).await??;
             let mut headers = session_headers(&response);
             if let Some(version) =
-                first_message(response, self.bytes_max).await.and_then(|text| version_of(&text))
+                first_message(response, &self.bodies).await.and_then(|text| version_of(&text))
             {
                 headers.insert(VERSION, version);
             }
@@ -217,14 +216,15 @@ impl Streamable {
 
     async fn listened(&self, from: Option<&str>) -> Result<Response, Lost> {
         let session = self.session.lock().await.clone();
-        let mut request =
-            self.client.get(self.url.clone()).headers(session.headers.clone()).header(ACCEPT, EVENTS);
+        let mut request = self
+            .requests
+            .to(Method::GET, self.url.clone())
+            .headers(session.headers.clone())
+            .header(ACCEPT, EVENTS);
         if let Some(from) = from.and_then(|from| HeaderValue::from_str(from).ok()) {
             request = request.header(LAST_EVENT, from);
         }
-        let response = request.send().await.map_err(not_sent)?;
-        let response =
-            if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) };
+        let response = self.requests.send(request).await?;
         if let Some(lost) = session_lost(&session, &response) {
             self.renewed(session.made).await.map_err(|_| lost)?;
             return Err(Lost::Broken("the session was made again".into()));
@@ -239,7 +239,7 @@ impl Streamable {
         loop {
             match self.listened(last.as_deref()).await {
                 Ok(response) => {
-                    let mut events = Events::of(response, self.bytes_max);
+                    let mut events = Events::of(response, &self.bodies);
                     while let Ok(Some(event)) = events.next().await {
                         pause = event.retry.map_or(BACK_OFF.0, Duration::from_millis).min(BACK_OFF.1);
                         last = event.id.or(last);
@@ -251,7 +251,7 @@ impl Streamable {
                         }
                     }
                 }
-                Err(Lost::Refused { .. } | Lost::NotAllowed(_)) => return,
+                Err(Lost::Refused { .. } | Lost::NotAllowed(_) | Lost::NeedsLogin { .. }) => return,
                 Err(lost) => tracing::debug!(?lost, "the server's own messages cannot be listened to"),
             }
             tokio::time::sleep(pause).await;
@@ -268,9 +268,9 @@ impl Streamable {
     pub(super) async fn end(&self) {
         let session = self.session.lock().await.clone();
         if session.headers.contains_key(SESSION) {
-            let request = self.client.request(Method::DELETE, self.url.clone()).headers(session.headers);
-            if let Err(error) = request.send().await {
-                tracing::debug!(error = %error.without_url(), "the session could not be ended");
+            let request = self.requests.to(Method::DELETE, self.url.clone()).headers(session.headers);
+            if let Err(lost) = self.requests.send(request).await {
+                tracing::debug!(?lost, "the session could not be ended");
             }
         }
     }
@@ -301,12 +301,12 @@ fn version_of(answer: &[u8]) -> Option<HeaderValue> {
 }
 
 /// The answer to `initialize`, whichever way it comes.
-async fn first_message(response: Response, bytes_max: usize) -> Option<Vec<u8>> {
+async fn first_message(response: Response, bodies: &Bodies) -> Option<Vec<u8>> {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with(EVENTS) {
-        return whole(response, bytes_max).await.ok();
+        return bodies.whole(response).await.ok();
     }
-    let mut events = Events::of(response, bytes_max);
+    let mut events = Events::of(response, bodies);
     while let Ok(Some(event)) = events.next().await {
         if let Some(data) = event.data.filter(|data| version_of(data.as_bytes()).is_some()) {
             return Some(data.into_bytes());

@@ -1,0 +1,167 @@
+//! `hotcell login` and `hotcell logout`: a login at a remote server, made in the user's browser, and what is known of it.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use super::signals::Signals;
+use super::wiring;
+use crate::broker::remote_spec;
+use crate::cli;
+use crate::config::{Config, Endpoint, Environment, Reach, ServerConfig, locate_program};
+use crate::text;
+use crate::upstream::{
+    self, Client, LoggedOut, LoginFile, LoginRequest, LoginState, Probed, RemoteSpec, Started,
+};
+
+const USAGE: u8 = 2;
+/// Longest words of a system or server in one line, in characters.
+const SAID_CHARS_MAX: usize = 300;
+/// What opens an address in the user's browser.
+const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+
+/// The secret of the user's own client, from the variable that holds it.
+pub(super) fn client_secret(arguments: &cli::Login, environment: &Environment) -> Option<String> {
+    let name = arguments.client_secret_env.as_ref()?;
+    environment.variable(name).and_then(|value| value.to_str()).map(str::to_owned)
+}
+
+/// Logs in; the exit code is 0 once the login is kept.
+pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option<String>) -> ExitCode {
+    let (remote, file) = match place(config, &arguments.server) {
+        Ok(place) => place,
+        Err(message) => return usage(&message),
+    };
+    if let (Some(variable), None) = (&arguments.client_secret_env, &secret) {
+        return usage(&format!("the variable {variable:?} of --client-secret-env is not set, or no text"));
+    }
+    let client = arguments.client_id.map(|id| Client { id, secret });
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => return failed(&format!("cannot listen for signals: {error}")),
+    };
+    let name = text::inert_line(&arguments.server);
+    let browser = (!arguments.no_browser).then(|| opener(config)).flatten();
+    let login = async {
+        let request = LoginRequest { remote, file: file.clone(), scopes: arguments.scopes, client };
+        let started = upstream::begin(request).await?;
+        show(&name, &started, browser.as_deref());
+        started.finish().await
+    };
+    tokio::select! {
+        done = login => match done {
+            Ok(()) => {
+                println!("logged in to {name}{}", lasts(&file.state()));
+                ExitCode::SUCCESS
+            }
+            Err(error) => failed(&format!("no login at {name}: {error}")),
+        },
+        ending = signals.next() => ExitCode::from(ending.exit_code()),
+    }
+}
+
+/// Logs out; the exit code is 1 when the login is there still.
+pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode {
+    let (_, file) = match place(config, &arguments.server) {
+        Ok(place) => place,
+        Err(message) => return usage(&message),
+    };
+    let name = text::inert_line(&arguments.server);
+    match upstream::log_out(&file).await {
+        Ok(LoggedOut::NoLogin) => println!("there is no login at {name}"),
+        Ok(LoggedOut::Revoked) => println!("logged out of {name}; its tokens are revoked"),
+        Ok(LoggedOut::OnlyHere(why)) => println!(
+            "logged out of {name} here; its authorization server was not told, so that the tokens stay good there: {}",
+            text::inert_excerpt(&why, SAID_CHARS_MAX)
+        ),
+        Err(error) => return failed(&format!("the login at {name} cannot be removed: {error}")),
+    }
+    ExitCode::SUCCESS
+}
+
+/// What `doctor` says of a remote server.
+pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &Endpoint) -> String {
+    let remote = remote_spec(&server.name, endpoint, wiring::logins(config).as_deref());
+    let command = format!("run: hotcell login {}", text::shell_word(server.name.as_str(), SAID_CHARS_MAX));
+    let Some(file) = &remote.login else { return "not asked".into() };
+    let state = file.state();
+    match &state {
+        LoginState::LoggedIn { .. } => format!("logged in{}", lasts(&state)),
+        LoginState::OfAnotherAddress => format!("the login is for another address; {command}"),
+        LoginState::Unreadable(why) => format!("the login cannot be read: {why}; {command}"),
+        LoginState::None => match upstream::probe(&remote).await {
+            Ok(Probed::Open) => "answers".into(),
+            Ok(Probed::Wants { challenge: Some(_) }) => format!("needs a login; {command}"),
+            Ok(Probed::Wants { challenge: None }) => format!("wants credentials: headers, or {command}"),
+            Err(why) => format!("NOT REACHED: {}", text::inert_excerpt(&why, SAID_CHARS_MAX)),
+        },
+    }
+}
+
+/// Where a server is and its login is kept, or why it has none.
+fn place(config: &Config, name: &str) -> Result<(RemoteSpec, LoginFile), String> {
+    let Some(server) = config.servers.iter().find(|server| server.name.as_str() == name) else {
+        let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
+        let known = if names.is_empty() { "none is".into() } else { names.join(", ") };
+        return Err(format!("no server {name:?} is configured; configured: {known}"));
+    };
+    let Reach::Endpoint(endpoint) = &server.reach else {
+        return Err(format!("server {name:?} is started by a command; only one with a url has a login"));
+    };
+    let Some(dir) = wiring::logins(config) else {
+        return Err("no home folder is known, so there is no place for a login".into());
+    };
+    let remote = remote_spec(&server.name, endpoint, Some(&dir));
+    match remote.login.clone() {
+        Some(file) => Ok((remote, file)),
+        None => Err(format!(
+            "server {name:?} has an Authorization header in {}, which is what is used; remove it first",
+            server.source.display()
+        )),
+    }
+}
+
+fn opener(config: &Config) -> Option<PathBuf> {
+    locate_program(Path::new(OPENER), config.engine_addresses.path.as_deref(), Path::new("."))
+}
+
+fn show(name: &str, started: &Started, browser: Option<&Path>) {
+    let address = started.address();
+    let opened = browser.is_some_and(|browser| {
+        let mut command = tokio::process::Command::new(browser);
+        command.arg(address.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // It may be the browser itself, and stay.
+        command.spawn().is_ok()
+    });
+    let what = if opened { "your browser should open; if it does not, open" } else { "open in a browser" };
+    println!("to log in to {name}, {what}:\n  {address}");
+}
+
+/// In words, behind "logged in".
+fn lasts(state: &LoginState) -> String {
+    let LoginState::LoggedIn { ends_in, renews } = state else { return String::new() };
+    let renewed = if *renews { ", is renewed by itself" } else { ", then a new login is needed" };
+    match ends_in {
+        Some(ends_in) => format!("; the token expires in {}{renewed}", about(*ends_in)),
+        None => "; the token does not say when it expires".into(),
+    }
+}
+
+fn about(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7_200 => format!("{} min", seconds / 60),
+        seconds @ ..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+fn usage(message: &str) -> ExitCode {
+    eprintln!("hotcell: {message}");
+    ExitCode::from(USAGE)
+}
+
+fn failed(message: &str) -> ExitCode {
+    eprintln!("hotcell: {message}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,127 @@
+//! Requests to authorization servers, and for what names them: bounded, and only to addresses that may be asked.
+//!
+//! What a server says of its authorization server is data: it must not make this machine ask its own services, or send
+//! anything in the clear.
+
+use std::time::Duration;
+
+use reqwest::header::CONTENT_TYPE;
+use reqwest::redirect::Policy;
+use rmcp::transport::auth::{
+    OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
+};
+use url::Url;
+
+use crate::upstream::http::{builder, followed, is_loopback, said};
+
+/// Largest answer, in bytes.
+const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// How long one request may take.
+const REQUEST: Duration = Duration::from_secs(15);
+
+/// Asks on behalf of one server.
+#[derive(Clone)]
+pub(super) struct Asking {
+    /// Only a server on this machine may name others on it.
+    is_here: bool,
+}
+
+/// What becomes of redirects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Redirects {
+    /// They are answers as any other.
+    Stay,
+    /// They are followed within their origin.
+    WithinOrigin,
+}
+
+impl Asking {
+    pub(super) fn of(server: &Url) -> Self {
+        Self { is_here: is_loopback(server) }
+    }
+
+    /// Whether the address may be asked, or shown to the user's browser; else what is wrong with it.
+    pub(super) fn check(&self, url: &Url) -> Result<(), String> {
+        let origin = url.origin().ascii_serialization();
+        match url.scheme() {
+            "http" | "https" if is_loopback(url) && !self.is_here => {
+                Err(format!("{origin} is an address of this machine, which only a server on it may name"))
+            }
+            "https" => Ok(()),
+            "http" if is_loopback(url) => Ok(()),
+            "http" => Err(format!("{origin} is http, not https: whoever is on the way could take the login")),
+            scheme => Err(format!("an address must be https, not {scheme}")),
+        }
+    }
+
+    /// The whole answer.
+    pub(super) async fn ask(
+        &self,
+        request: reqwest::Request,
+        redirects: Redirects,
+    ) -> Result<http::Response<Vec<u8>>, String> {
+        self.check(request.url())?;
+        let policy = match redirects {
+            Redirects::Stay => Policy::none(),
+            Redirects::WithinOrigin => Policy::custom(followed),
+        };
+        let client = builder(request.url()).redirect(policy).timeout(REQUEST).build().map_err(said)?;
+        let mut response = client.execute(request).await.map_err(said)?;
+        let mut whole = http::Response::builder().status(response.status());
+        for (name, value) in response.headers() {
+            whole = whole.header(name, value);
+        }
+        let mut body = Vec::new();
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        // A server whose own address is asked may begin a stream without end.
+        if !kind.starts_with("text/event-stream") {
+            while let Some(chunk) = response.chunk().await.map_err(said)? {
+                if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+                    return Err(format!("its answer has more than {ANSWER_BYTES_MAX} bytes"));
+                }
+                body.extend_from_slice(&chunk);
+            }
+        }
+        whole.body(body).map_err(|error| error.to_string())
+    }
+}
+
+impl OAuthHttpClient for Asking {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        Box::pin(async move {
+            let redirects = match request.redirect_policy {
+                OAuthHttpRedirectPolicy::Follow => Redirects::WithinOrigin,
+                _ => Redirects::Stay,
+            };
+            let request = reqwest::Request::try_from(request.request)?;
+            Ok(self.ask(request, redirects).await?)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_names_is_asked_over_https_and_this_machine_only_for_a_server_on_it() {
+        let verdict = |server: &str, named: &str| {
+            Asking::of(&server.parse().unwrap()).check(&named.parse().unwrap()).err().unwrap_or_default()
+        };
+        let (far, here) = ("https://mcp.test/mcp", "http://127.0.0.1:8000/mcp");
+        assert_eq!(verdict(far, "https://auth.test/token"), "");
+        assert_eq!(verdict(here, "http://localhost:9000/token"), "");
+        assert_eq!(verdict(here, "https://auth.test/token"), "");
+        for named in
+            ["http://127.0.0.1:6379/", "https://[::1]/token", "http://localhost/", "https://127.0.0.1"]
+        {
+            assert!(verdict(far, named).contains("is an address of this machine"), "{named}");
+        }
+        for server in [far, here] {
+            assert!(verdict(server, "http://auth.test/token").contains("is http, not https"));
+            assert_eq!(verdict(server, "file:///etc/passwd"), "an address must be https, not file");
+            assert_eq!(verdict(server, "javascript:alert(1)"), "an address must be https, not javascript");
+        }
+    }
+}

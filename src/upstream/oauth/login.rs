@@ -1,0 +1,298 @@
+//! One login: finds out who gives tokens for a server, has the user's browser ask there, and keeps what comes back.
+//!
+//! rmcp does what the RFCs say of discovery, registration, PKCE and issuers; here is what it is asked to do, and what it
+//! finds is checked before it is used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig};
+use url::Url;
+
+use super::asking::Asking;
+use super::callback::{Callback, of};
+use super::grant::{Grant, Granted, Registered, SecretIn};
+use super::login_file::LoginFile;
+use super::probe::{Probed, probe};
+use crate::text;
+use crate::upstream::RemoteSpec;
+use crate::upstream::http::is_loopback;
+
+/// How long the user has.
+const USER: Duration = Duration::from_secs(5 * 60);
+/// How long it may take to find out who is to be asked.
+const DISCOVERY: Duration = Duration::from_secs(60);
+/// Longest words of a server that are repeated, in characters.
+const SAID_CHARS_MAX: usize = 300;
+
+/// A client that was registered by hand. Holds a secret, so it has no `Debug`.
+pub struct Client {
+    /// Its name at the authorization server.
+    pub id: String,
+    /// Its password, if it has one.
+    pub secret: Option<String>,
+}
+
+/// What is wanted. May hold secrets, so it has no `Debug`.
+pub struct LoginRequest {
+    /// The server.
+    pub remote: RemoteSpec,
+    /// Where the login is kept.
+    pub file: LoginFile,
+    /// What is asked for; none: what the server says.
+    pub scopes: Vec<String>,
+    /// Nothing: one is registered.
+    pub client: Option<Client>,
+}
+
+/// A login that waits for the user.
+pub struct Started {
+    manager: AuthorizationManager,
+    callback: Callback,
+    address: Url,
+    state: String,
+    file: LoginFile,
+    grant: Grant,
+}
+
+/// Why there is no login.
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    /// Tokens must not be sent there.
+    #[error(
+        "its address is http, not https, and not on this machine: whoever is on the way could take the login"
+    )]
+    InTheClear,
+    /// The server does not answer.
+    #[error("it cannot be asked: {reason}")]
+    NotReached {
+        /// Why.
+        reason: String,
+    },
+    /// Nothing says who gives tokens.
+    #[error("it names no authorization server{}", if *.asks { ", though it wants credentials: write them into its headers" } else { ", and wants no login" })]
+    NoAuthorizationServer {
+        /// Whether it wants credentials at all.
+        asks: bool,
+    },
+    /// What is said of the authorization server cannot be used, or it refuses.
+    #[error("{reason}")]
+    Refused {
+        /// Why, in one line.
+        reason: String,
+    },
+    /// It registers nobody.
+    #[error(
+        "its authorization server registers no clients by itself: register one there, and give its id with --client-id"
+    )]
+    NoRegistration,
+    /// The user has not come back.
+    #[error("nobody has logged in within {} minutes", USER.as_secs() / 60)]
+    TooLate,
+    /// The system failed.
+    #[error("{what}: {source}")]
+    System {
+        /// What it was to do.
+        what: &'static str,
+        /// Its words.
+        source: std::io::Error,
+    },
+}
+
+/// Finds out where the user logs in.
+///
+/// # Errors
+/// See [`LoginError`].
+pub async fn begin(request: LoginRequest) -> Result<Started, LoginError> {
+    let url = request.remote.url.clone();
+    if url.scheme() != "https" && !is_loopback(&url) {
+        return Err(LoginError::InTheClear);
+    }
+    let beginning = tokio::time::timeout(DISCOVERY, begun(request));
+    let late = || LoginError::NotReached { reason: format!("no answer within {} s", DISCOVERY.as_secs()) };
+    beginning.await.map_err(|_| late())?
+}
+
+async fn begun(request: LoginRequest) -> Result<Started, LoginError> {
+    let LoginRequest { remote, file, scopes, client } = request;
+    let probed = probe(&remote).await.map_err(|reason| LoginError::NotReached { reason })?;
+    let asking = Asking::of(&remote.url);
+    let asked = Arc::new(asking.clone());
+    let manager = AuthorizationManager::new_with_oauth_http_client(remote.url.clone(), asked);
+    let mut manager = manager.await.map_err(refused)?;
+    let challenge = match &probed {
+        Probed::Wants { challenge } => challenge.as_deref(),
+        Probed::Open => None,
+    };
+    let found = manager.resolve_metadata_from_challenge(challenge).await.map_err(refused)?;
+    if !found.source.is_discovered() {
+        return Err(LoginError::NoAuthorizationServer { asks: probed != Probed::Open });
+    }
+    let metadata = found.metadata;
+    let endpoints = Endpoints::of(&metadata, &asking)?;
+    manager.set_metadata(metadata.clone());
+    let scopes = if scopes.is_empty() { manager.select_initial_scopes(&[]).await } else { scopes };
+    let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+    let callback = Callback::listen().await;
+    let callback =
+        callback.map_err(|source| LoginError::System { what: "cannot listen for the browser", source })?;
+    let config = match client {
+        Some(Client { id, secret }) => {
+            let config = OAuthClientConfig::new(id, callback.address.as_str());
+            let config = match secret {
+                Some(secret) => config.with_client_secret(secret),
+                None => config,
+            };
+            manager.configure_client(config.clone()).map_err(refused)?;
+            config
+        }
+        None if metadata.registration_endpoint.is_none() => return Err(LoginError::NoRegistration),
+        None => {
+            manager.register_client("hotcell", callback.address.as_str(), &scopes).await.map_err(refused)?
+        }
+    };
+    let address = manager.get_authorization_url(&scopes).await.map_err(refused)?;
+    let address = Url::parse(&address).map_err(|error| refused(error.into()))?;
+    asking.check(&address).map_err(|reason| LoginError::Refused { reason })?;
+    let state = of(&address, "state").unwrap_or_default();
+    let grant = Grant {
+        issuer: metadata.issuer.clone(),
+        token_endpoint: endpoints.token,
+        revocation_endpoint: endpoints.revocation,
+        resource: of(&address, "resource"),
+        client: Registered {
+            id: config.client_id,
+            secret: config.client_secret,
+            secret_in: secret_in(&metadata),
+        },
+    };
+    Ok(Started { manager, callback, address, state, file, grant })
+}
+
+impl Started {
+    /// What the user opens in a browser: https, or on this machine.
+    #[must_use]
+    pub fn address(&self) -> &Url {
+        &self.address
+    }
+
+    /// Waits for the browser, and keeps the login.
+    ///
+    /// # Errors
+    /// See [`LoginError`]; then nothing that was kept has changed.
+    pub async fn finish(self) -> Result<(), LoginError> {
+        let answer = tokio::time::timeout(USER, self.callback.answer(&self.state)).await;
+        let answer = answer.map_err(|_| LoginError::TooLate)?;
+        let answer =
+            answer.map_err(|source| LoginError::System { what: "cannot hear the browser", source })?;
+        let issuer = of(&answer, "iss");
+        if let Some(error) = of(&answer, "error") {
+            if issuer.is_some() && issuer != self.grant.issuer {
+                return Err(said(
+                    "the answer is of another authorization server than the one that was asked",
+                ));
+            }
+            let why = of(&answer, "error_description").map(|why| format!(": {why}")).unwrap_or_default();
+            return Err(said(&format!("the authorization server refused: {error}{why}")));
+        }
+        let code = of(&answer, "code").unwrap_or_default();
+        let exchanged =
+            self.manager.exchange_code_for_token_with_issuer(&code, &self.state, issuer.as_deref()).await;
+        let token = exchanged.map_err(refused)?;
+        let unusable = |_| said("the authorization server's answer is no token");
+        let token = serde_json::to_value(token).map_err(unusable)?;
+        let granted: Granted = serde_json::from_value(token).map_err(unusable)?;
+        let login = granted.login(self.file.url().clone(), self.grant, None);
+        let login = login.map_err(|reason| said(&format!("of the authorization server: {reason}")))?;
+        let kept = async {
+            let _lock = self.file.lock().await?;
+            self.file.write(&login)
+        };
+        kept.await.map_err(|source| LoginError::System { what: "the login cannot be kept", source })
+    }
+}
+
+/// Where tokens are asked for, checked.
+struct Endpoints {
+    token: Url,
+    revocation: Option<Url>,
+}
+
+impl Endpoints {
+    fn of(metadata: &AuthorizationMetadata, asking: &Asking) -> Result<Self, LoginError> {
+        let checked = |what: &str, text: &str| {
+            let url = Url::parse(text).map_err(|error| error.to_string());
+            let url = url.and_then(|url| asking.check(&url).map(|()| url));
+            url.map_err(|why| {
+                said(&format!("the {what} that its authorization server names cannot be used: {why}"))
+            })
+        };
+        checked("authorization endpoint", &metadata.authorization_endpoint)?;
+        if let Some(registration) = &metadata.registration_endpoint {
+            checked("registration endpoint", registration)?;
+        }
+        let revocation =
+            metadata.additional_fields.get("revocation_endpoint").and_then(|value| value.as_str());
+        let revocation = revocation.map(|url| checked("revocation endpoint", url)).transpose()?;
+        Ok(Self { token: checked("token endpoint", &metadata.token_endpoint)?, revocation })
+    }
+}
+
+/// In the header, unless the authorization server says that it takes it in the body only.
+fn secret_in(metadata: &AuthorizationMetadata) -> SecretIn {
+    let methods = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
+    let takes = |method: &str| {
+        methods.and_then(|methods| methods.as_array()).is_some_and(|all| all.iter().any(|one| one == method))
+    };
+    match takes("client_secret_post") && !takes("client_secret_basic") {
+        true => SecretIn::Body,
+        false => SecretIn::Header,
+    }
+}
+
+fn refused(error: AuthError) -> LoginError {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    said(&text)
+}
+
+fn said(text: &str) -> LoginError {
+    LoginError::Refused { reason: text::inert_excerpt(text, SAID_CHARS_MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::ServerName;
+    use crate::upstream::LoginState;
+
+    // The clock stands still, and goes on by itself when there is nothing else to wait for.
+    #[tokio::test(start_paused = true)]
+    async fn a_browser_that_does_not_come_back_is_waited_for_five_minutes() {
+        let (dir, url) = (tempfile::tempdir().unwrap(), Url::parse("https://a.test/mcp").unwrap());
+        let asking = Arc::new(Asking::of(&url));
+        let file = LoginFile::new(dir.path().into(), &ServerName::new("far").unwrap(), url.clone());
+        let started = Started {
+            manager: AuthorizationManager::new_with_oauth_http_client(url.clone(), asking).await.unwrap(),
+            callback: Callback::listen().await.unwrap(),
+            address: url.clone(),
+            state: "s".into(),
+            file: file.clone(),
+            grant: Grant {
+                issuer: None,
+                token_endpoint: url,
+                revocation_endpoint: None,
+                resource: None,
+                client: Registered { id: "x".into(), secret: None, secret_in: SecretIn::Header },
+            },
+        };
+        let began = tokio::time::Instant::now();
+        assert_eq!(started.finish().await.unwrap_err().to_string(), "nobody has logged in within 5 minutes");
+        assert_eq!(began.elapsed().as_secs(), 300);
+        assert_eq!(file.state(), LoginState::None);
+    }
+}

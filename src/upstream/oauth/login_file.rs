@@ -1,0 +1,256 @@
+//! The file that holds one server's login: of this user alone, replaced as a whole, and for one address only.
+//!
+//! It asks no server, and decides nothing about what it holds.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use url::Url;
+
+use super::grant::Grant;
+use crate::names::ServerName;
+use crate::own_file;
+
+/// Largest file, in bytes.
+const FILE_BYTES_MAX: u64 = 256 * 1024;
+/// Longer names stand as their hash.
+const NAME_BYTES_MAX: usize = 100;
+/// How long another process may hold the lock, and how often it is tried.
+const LOCK: (Duration, Duration) = (Duration::from_secs(30), Duration::from_millis(20));
+
+/// Where the login of one server is kept. Nothing needs to be there.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LoginFile {
+    dir: PathBuf,
+    name: String,
+    url: Url,
+}
+
+/// What there is to know of a login without asking anybody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoginState {
+    /// There is none.
+    None,
+    /// The one that is kept was made for another address, and is not used.
+    OfAnotherAddress,
+    /// It is kept in a file that cannot be read; why.
+    Unreadable(String),
+    /// There is one.
+    LoggedIn {
+        /// Until its token ends, where that is known.
+        ends_in: Option<Duration>,
+        /// Whether the token can be renewed without the user.
+        renews: bool,
+    },
+}
+
+/// What tells one content of the file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::upstream) struct Stamp(u64, i64, i64, u64);
+
+/// A login as it is kept. Holds secrets, so it has no `Debug`.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Login {
+    /// The address of the server that it is for.
+    pub(super) server: Url,
+    /// Who gives and renews the token, and to whom it is given.
+    pub(super) grant: Grant,
+    /// Sent with each request.
+    pub(super) access_token: String,
+    /// Exchanged for the next access token.
+    pub(super) refresh_token: Option<String>,
+    /// When the access token ends, in seconds since 1970.
+    pub(super) ends: Option<u64>,
+    /// From when on it is renewed, likewise.
+    pub(super) renew_from: Option<u64>,
+}
+
+/// Why the kept login cannot be used.
+pub(super) enum Unusable {
+    OfAnotherAddress,
+    Unreadable(io::Error),
+}
+
+impl LoginFile {
+    /// The place in this folder for the login of a server at this address.
+    #[must_use]
+    pub fn new(dir: PathBuf, server: &ServerName, url: Url) -> Self {
+        Self { dir, name: file_name(server.as_str()), url }
+    }
+
+    /// What is kept.
+    #[must_use]
+    pub fn state(&self) -> LoginState {
+        match self.read() {
+            Ok(None) => LoginState::None,
+            Ok(Some(login)) => LoginState::LoggedIn {
+                ends_in: login.ends.map(|ends| Duration::from_secs(ends.saturating_sub(now()))),
+                renews: login.refresh_token.is_some(),
+            },
+            Err(Unusable::OfAnotherAddress) => LoginState::OfAnotherAddress,
+            Err(Unusable::Unreadable(error)) => LoginState::Unreadable(error.to_string()),
+        }
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    pub(super) fn read(&self) -> Result<Option<Login>, Unusable> {
+        match self.kept() {
+            Ok(Some(login)) if login.server != self.url => Err(Unusable::OfAnotherAddress),
+            Ok(login) => Ok(login),
+            Err(error) => Err(Unusable::Unreadable(error)),
+        }
+    }
+
+    /// The login, whatever address it is for.
+    pub(super) fn kept(&self) -> io::Result<Option<Login>> {
+        match own_file::read(&self.path(), FILE_BYTES_MAX) {
+            Ok(bytes) => {
+                // What serde says would quote the file.
+                let misshapen = |_| io::Error::other("it is no login as hotcell writes it");
+                serde_json::from_slice(&bytes).map(Some).map_err(misshapen)
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn write(&self, login: &Login) -> io::Result<()> {
+        own_file::write(&self.dir, &self.name, &serde_json::to_vec(login)?)
+    }
+
+    /// Whether there was something to remove.
+    pub(super) fn remove(&self) -> io::Result<bool> {
+        match fs::remove_file(self.path()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        let about = fs::symlink_metadata(self.path()).ok()?;
+        Some(Stamp(about.ino(), about.mtime(), about.mtime_nsec(), about.len()))
+    }
+
+    /// Keeps other processes from renewing or replacing the login until it is dropped.
+    pub(super) async fn lock(&self) -> io::Result<Flock<File>> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(self.path().with_extension("lock"))?;
+        let (longest, pause) = LOCK;
+        let until = tokio::time::Instant::now() + longest;
+        loop {
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => return Ok(lock),
+                Err((back, Errno::EWOULDBLOCK)) if tokio::time::Instant::now() < until => file = back,
+                Err((_, error)) => return Err(error.into()),
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        Path::new(&self.dir).join(&self.name)
+    }
+}
+
+impl Login {
+    /// Whether it is to be renewed, and can be.
+    pub(super) fn is_due(&self) -> bool {
+        self.refresh_token.is_some() && self.renew_from.is_some_and(|from| now() >= from)
+    }
+
+    /// What must not stand in any text.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let client = self.grant.client.secret.as_deref();
+        std::iter::once(self.access_token.as_str()).chain(self.refresh_token.as_deref()).chain(client)
+    }
+}
+
+/// Seconds since 1970: the end of a token has to be known to other processes, and after this one.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn file_name(server: &str) -> String {
+    let is_plain = server.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    if is_plain && server.len() <= NAME_BYTES_MAX && !server.starts_with('.') {
+        return format!("{server}.json");
+    }
+    let hash: String = Sha256::digest(server.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("={hash}.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(dir: &Path, url: &str) -> LoginFile {
+        LoginFile::new(dir.join("oauth"), &ServerName::new("far").unwrap(), url.parse().unwrap())
+    }
+
+    fn login(url: &str) -> Login {
+        let kept = serde_json::json!({"server": url, "access_token": "t0ken", "refresh_token": "refresh",
+            "grant": {"token_endpoint": url, "client": {"id": "x", "secret": "s3cret", "secret_in": "header"}}});
+        serde_json::from_value(kept).unwrap()
+    }
+
+    #[test]
+    fn names_that_are_no_plain_file_names_stand_as_their_hash() {
+        assert_eq!(file_name("my-server_1.x"), "my-server_1.x.json");
+        for name in ["../x", "a b", ".hidden", "\u{e9}", "a/b", &"x".repeat(101)] {
+            let file = file_name(name);
+            assert!(file.len() == 70 && file.starts_with('='), "{file}");
+        }
+        assert_ne!(file_name("a/b"), file_name("a b"));
+    }
+
+    #[test]
+    fn a_login_counts_for_its_own_address_only_and_only_from_a_file_of_the_user_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (here, there) =
+            (place(dir.path(), "https://a.test/mcp"), place(dir.path(), "https://a.test/other"));
+        assert_eq!(here.state(), LoginState::None);
+        here.write(&login("https://a.test/mcp")).unwrap();
+        assert_eq!(here.state(), LoginState::LoggedIn { ends_in: None, renews: true });
+        assert_eq!(there.state(), LoginState::OfAnotherAddress);
+        let path = dir.path().join("oauth/far.json");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(here.state(), LoginState::Unreadable(why) if why.contains("of this user alone")));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, r#"{"access_token": "t0ken"}"#).unwrap();
+        assert_eq!(here.state(), LoginState::Unreadable("it is no login as hotcell writes it".into()));
+        assert!(here.remove().unwrap() && !here.remove().unwrap());
+        assert_eq!(here.state(), LoginState::None);
+    }
+
+    #[tokio::test]
+    async fn one_at_a_time_holds_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = place(dir.path(), "https://a.test/");
+        let held = file.lock().await.unwrap();
+        let (other, order) = (file.clone(), std::sync::Arc::new(std::sync::Mutex::new(vec![])));
+        let noted = std::sync::Arc::clone(&order);
+        let waiting = tokio::spawn(async move {
+            let _lock = other.lock().await.unwrap();
+            noted.lock().unwrap().push("second");
+        });
+        tokio::time::sleep(LOCK.1 * 5).await;
+        order.lock().unwrap().push("first");
+        drop(held);
+        waiting.await.unwrap();
+        assert_eq!(*order.lock().unwrap(), ["first", "second"]);
+    }
+}

@@ -1,0 +1,36 @@
+//! Ends a login: here, and at the authorization server where that can be told.
+
+use std::io;
+
+use super::asking::Asking;
+use super::grant::revoked;
+use super::login_file::LoginFile;
+
+/// What became of a login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoggedOut {
+    /// There was none.
+    NoLogin,
+    /// It is gone, and its tokens are good for nothing.
+    Revoked,
+    /// It is gone, but the authorization server was not told; why.
+    OnlyHere(String),
+}
+
+/// Removes the login, whatever address it is for, and revokes its tokens.
+///
+/// # Errors
+/// When the file cannot be removed.
+pub async fn log_out(file: &LoginFile) -> io::Result<LoggedOut> {
+    let _lock = file.lock().await?;
+    let kept = file.kept();
+    if !file.remove()? {
+        return Ok(LoggedOut::NoLogin);
+    }
+    let told = match kept {
+        Ok(Some(login)) => revoked(&Asking::of(&login.server), &login).await,
+        Ok(None) => Ok(()),
+        Err(error) => Err(format!("the kept login cannot be read: {error}")),
+    };
+    Ok(told.map_or_else(LoggedOut::OnlyHere, |()| LoggedOut::Revoked))
+}

@@ -1,0 +1,210 @@
+//! `hotcell login`, with a real authorization server and with what a hostile one says.
+
+use std::os::unix::fs::PermissionsExt;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::login::{LIFE_S, dir, home};
+use crate::support::authorization::{Authorization, Login, agreed, visit};
+use crate::support::http_fixture::{HttpFixture, reply};
+use crate::support::{Fixture, Home, PATIENCE, eventually};
+
+#[test]
+fn an_answer_with_another_state_changes_nothing_and_the_right_one_counts() {
+    let servers = Authorization::start(LIFE_S);
+    let home = home(&servers.mcp);
+    let login = Login::start(&home, &["far", "--no-browser"]);
+    let back = agreed(&login.address);
+    let mut forged: url::Url = back.parse().unwrap();
+    let pairs: Vec<(String, String)> = forged.query_pairs().into_owned().collect();
+    let pairs = pairs
+        .into_iter()
+        .map(|(name, value)| (name.clone(), if name == "state" { "forged".into() } else { value }));
+    let pairs: Vec<_> = pairs.collect();
+    forged.query_pairs_mut().clear().extend_pairs(pairs);
+    assert_eq!(visit(forged.as_str()).status, 400);
+    assert!(!dir(&home).join("far.json").exists());
+    assert_eq!(visit(&back).status, 200);
+    assert_eq!(login.end().code, Some(0));
+    assert!(dir(&home).join("far.json").exists());
+}
+
+#[test]
+fn an_answer_of_another_issuer_is_refused() {
+    let servers = Authorization::start(LIFE_S);
+    let home = home(&servers.mcp);
+    let issuer: String = url::form_urlencoded::byte_serialize(servers.issuer.as_bytes()).collect();
+    for (iss, said) in [("https%3A%2F%2Fevil.test", "issuer mismatch"), ("", "issuer mismatch")] {
+        let login = Login::start(&home, &["far"]);
+        let back = agreed(&login.address);
+        assert!(back.contains(&format!("iss={issuer}")), "{back}");
+        assert_eq!(visit(&back.replace(&format!("iss={issuer}"), &format!("iss={iss}"))).status, 200);
+        let done = login.end();
+        assert_eq!(done.code, Some(1));
+        assert!(
+            done.stderr.starts_with("hotcell: no login at far: ") && done.stderr.contains(said),
+            "{}",
+            done.stderr
+        );
+        assert!(!dir(&home).join("far.json").exists());
+    }
+}
+
+#[test]
+fn a_user_who_refuses_or_interrupts_leaves_no_login() {
+    let servers = Authorization::start(LIFE_S);
+    let home = home(&servers.mcp);
+    let login = Login::start(&home, &["far"]);
+    let address: url::Url = login.address.parse().unwrap();
+    let of = |name: &str| address.query_pairs().find(|(found, _)| found == name).unwrap().1.into_owned();
+    let refusal = format!(
+        "{}?error=access_denied&error_description=no%1b[2J&state={}",
+        of("redirect_uri"),
+        of("state")
+    );
+    assert_eq!(visit(&refusal).status, 200);
+    let done = login.end();
+    let said = "hotcell: no login at far: the authorization server refused: access_denied: no\\x1b[2J\n";
+    assert_eq!((done.code, done.stderr.as_str()), (Some(1), said));
+    let login = Login::start(&home, &["far"]);
+    kill(Pid::from_raw(login.pid()), Signal::SIGINT).unwrap();
+    assert_eq!(login.end().code, Some(130));
+    assert!(!dir(&home).join("far.json").exists());
+}
+
+#[test]
+fn the_browser_is_opened_at_the_address_unless_the_user_says_otherwise() {
+    let servers = Authorization::start(LIFE_S);
+    let path = std::env::var("PATH").unwrap();
+    let home = home(&servers.mcp).file("bin/xdg-open", "#!/bin/sh\necho \"$@\" >> \"$HOME/opened\"\n");
+    std::fs::set_permissions(home.path().join("bin/xdg-open"), PermissionsExt::from_mode(0o700)).unwrap();
+    let bin = home.path().join("bin").display().to_string();
+    let home = home.env("PATH", &format!("{bin}:{path}"));
+    let opened = home.path().join("opened");
+    let login = Login::start(&home, &["far", "--no-browser"]);
+    kill(Pid::from_raw(login.pid()), Signal::SIGINT).unwrap();
+    login.end();
+    assert!(!opened.exists());
+    let login = Login::start(&home, &["far"]);
+    let expected = format!("{}\n", login.address);
+    eventually("the browser is opened", PATIENCE, || {
+        std::fs::read_to_string(&opened).is_ok_and(|text| text == expected)
+    });
+    kill(Pid::from_raw(login.pid()), Signal::SIGTERM).unwrap();
+    let done = login.end();
+    assert_eq!(done.code, Some(143));
+    assert!(done.stdout.contains("your browser should open; if it does not, open:\n"), "{}", done.stdout);
+}
+
+/// What `login` says at a server whose metadata are these; `ISSUER` in them is that of the fixture.
+fn login_at(resource: Value, metadata: Value) -> (Option<i32>, String, usize) {
+    let other = HttpFixture::start(|_, stream| reply(stream, "200 OK", &[], "{}"));
+    let place = other.url.clone();
+    let fixture = HttpFixture::start(move |request, stream| {
+        let issuer = format!("http://{}", request.header("host").unwrap());
+        let filled = |value: &Value| value.to_string().replace("ISSUER", &issuer).replace("OTHER", &place);
+        match request.path.as_str() {
+            "/.well-known/oauth-protected-resource/mcp" => reply(stream, "200 OK", &[], &filled(&resource)),
+            "/.well-known/oauth-authorization-server" => reply(stream, "200 OK", &[], &filled(&metadata)),
+            "/register" => {
+                reply(stream, "201 Created", &[], &json!({"client_id": "c", "redirect_uris": []}).to_string())
+            }
+            "/mcp" => {
+                let challenge =
+                    format!("Bearer resource_metadata=\"{issuer}/.well-known/oauth-protected-resource/mcp\"");
+                reply(stream, "401 No", &[("WWW-Authenticate", &challenge)], "")
+            }
+            _ => reply(stream, "404 No", &[], ""),
+        }
+    });
+    let done = home(&fixture.url).run(&["login", "far"]);
+    (done.code, done.stderr, other.requests().len())
+}
+
+#[test]
+fn what_a_server_says_of_its_authorization_server_is_checked_before_it_is_used() {
+    let resource = json!({"resource": "ISSUER/mcp", "authorization_servers": ["ISSUER"]});
+    let usual = json!({"issuer": "ISSUER", "authorization_endpoint": "ISSUER/authorize", "token_endpoint": "ISSUER/token",
+        "registration_endpoint": "ISSUER/register", "response_types_supported": ["code"],
+        "code_challenge_methods_supported": ["S256"]});
+    let with = |of: &Value, key: &str, value: Value| {
+        let mut changed = of.clone();
+        changed[key] = value;
+        changed
+    };
+    let cases = [
+        (resource.clone(), with(&usual, "issuer", json!("https://evil.test")), "issuer mismatch"),
+        (resource.clone(), with(&usual, "issuer", Value::Null), "missing required issuer"),
+        (resource.clone(), with(&usual, "code_challenge_methods_supported", json!(["plain"])), "PKCE"),
+        (
+            resource.clone(),
+            with(&usual, "authorization_endpoint", json!("file:///etc/passwd")),
+            "must be https, not file",
+        ),
+        (
+            resource.clone(),
+            with(&usual, "authorization_endpoint", json!("http://evil.test/a")),
+            "is http, not https",
+        ),
+        (resource.clone(), with(&usual, "token_endpoint", json!("http://evil.test/t")), "is http, not https"),
+        (
+            resource.clone(),
+            with(&usual, "registration_endpoint", json!("ftp://evil.test/r")),
+            "must be https, not ftp",
+        ),
+        (resource.clone(), with(&usual, "revocation_endpoint", json!("x")), "revocation endpoint"),
+        (
+            resource.clone(),
+            with(&usual, "registration_endpoint", Value::Null),
+            "give its id with --client-id",
+        ),
+        (with(&resource, "resource", json!("https://evil.test/mcp")), usual.clone(), "resource mismatch"),
+        (
+            with(&resource, "authorization_servers", json!(["http://evil.test"])),
+            usual.clone(),
+            "is http, not https",
+        ),
+        (
+            with(&resource, "authorization_servers", json!(["ftp://evil.test"])),
+            usual,
+            "none published usable metadata",
+        ),
+    ];
+    for (resource, metadata, said) in cases {
+        let (code, stderr, elsewhere) = login_at(resource, metadata);
+        assert_eq!((code, elsewhere), (Some(1), 0), "{said}: {stderr}");
+        assert!(
+            stderr.starts_with("hotcell: no login at far: ") && stderr.contains(said),
+            "{said}: {stderr}"
+        );
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn a_server_that_can_have_no_login_is_told_of_before_anything_is_sent() {
+    let fixture = HttpFixture::start(|_, stream| reply(stream, "404 No", &[], ""));
+    let headers = json!({"url": fixture.url, "headers": {"authorization": "Bearer mine"}});
+    let home = Home::new()
+        .server("keyed", headers)
+        .server("here", Fixture::new(&[]).entry())
+        .server("clear", json!({"url": "http://mcp.test/mcp"}));
+    let config = home.path().join("MCPs/servers.json").display().to_string();
+    let cases = [
+        ("keyed", 2, format!("server \"keyed\" has an Authorization header in {config}, which is what is used; remove it first")),
+        ("here", 2, "server \"here\" is started by a command; only one with a url has a login".into()),
+        ("gone", 2, "no server \"gone\" is configured; configured: clear, here, keyed".into()),
+        ("clear", 1, "no login at clear: its address is http, not https, and not on this machine: whoever is on the way could take the login".into()),
+    ];
+    for (server, code, said) in cases {
+        let done = home.run(&["login", server]);
+        assert_eq!((done.code, done.stderr), (Some(code), format!("hotcell: {said}\n")));
+    }
+    assert_eq!(fixture.requests().len(), 0);
+    let open = home.server("open", json!({"url": fixture.url}));
+    let done = open.run(&["login", "open"]);
+    let said = "hotcell: no login at open: it names no authorization server, and wants no login\n";
+    assert_eq!((done.code, done.stderr.as_str()), (Some(1), said));
+}
