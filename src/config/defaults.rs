@@ -159,6 +159,7 @@ mod tests {
                 "output.structured",
                 "output.learn_shapes",
                 "search.semantic",
+                "servers.sampling",
             ]
         );
     }

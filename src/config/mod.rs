@@ -25,8 +25,8 @@ mod values;
 
 pub use environment::{Environment, Nesting};
 pub use load::{
-    Audit, Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm, Rollback, SelfServers,
-    Semantic, StructuredContent,
+    Audit, Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm, Rollback, Sampling,
+    SelfServers, Semantic, StructuredContent,
 };
 pub use locate::locate_program;
 pub use problem::{Origin, Position, Problem, Severity, report};
