@@ -5,12 +5,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::{search_model, wiring};
+use crate::audit::last_remarks;
 use crate::config::{Config, Launch, Reach, locate_program};
 use crate::engine::{About, find};
 use crate::guard::Mark;
+use crate::names::ServerName;
 use crate::protocol::{Posture, PostureField};
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
+use crate::text;
+
+/// Remarks of each server that are shown.
+const REMARKS_SHOWN: usize = 3;
 
 /// Prints the report; the exit code is 1 when code could not be run.
 pub(super) async fn doctor(config: Config) -> ExitCode {
@@ -89,6 +95,22 @@ fn servers(config: &Config) {
             Reach::Endpoint(endpoint) => format!("at {}, not asked", endpoint.origin()),
         };
         line("server", &format!("{}: {found} ({})", server.name, server.source.display()));
+        remarks(config, &server.name);
+    }
+}
+
+/// What the server has said last, to any bridge.
+fn remarks(config: &Config, server: &ServerName) {
+    let Some(dir) = config.own_state_dir.as_ref().map(|dir| dir.join(wiring::SERVER_LOG)) else { return };
+    match last_remarks(&dir, server, REMARKS_SHOWN) {
+        Ok(remarks) => {
+            for remark in remarks {
+                // The file is the user's, but what stands in it came from the server.
+                let said = format!("{}, {}: {}", remark.level, remark.age(), remark.text);
+                line("", &format!("said: {}", text::inert_line(&said)));
+            }
+        }
+        Err(error) => line("", &format!("what it has said cannot be read: {error}")),
     }
 }
 

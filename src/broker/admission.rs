@@ -5,7 +5,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::human::{Approval, Human};
@@ -24,8 +23,6 @@ const NOTES_MAX: usize = 10;
 /// A call that may be made.
 #[derive(Debug)]
 pub(super) struct Admitted {
-    /// How long a human was waited for.
-    pub(super) waited: Duration,
     /// What let it pass.
     pub(super) decision: String,
 }
@@ -77,7 +74,6 @@ impl Admission {
             ledger.covers(&self.policy, bytes).map_err(used_up)?;
             self.policy.decide(called, ledger.is_mixed())
         };
-        let mut waited = Duration::ZERO;
         match decision.verdict {
             Verdict::Allow => {}
             Verdict::Warn => {
@@ -86,7 +82,7 @@ impl Admission {
             Verdict::Deny => {
                 return Err(denied(called, &decision.because).hint("the user decides that in policy.toml"));
             }
-            Verdict::Ask => waited = self.ask(called, &decision.because, human, cancel).await?,
+            Verdict::Ask => self.ask(called, &decision.because, human, cancel).await?,
         }
         // Again: others may have been counted while the human was asked.
         self.ledger().charge(&self.policy, bytes).map_err(used_up)?;
@@ -95,7 +91,7 @@ impl Admission {
             Verdict::Warn => "warn",
             Verdict::Ask | Verdict::Deny => "asked",
         };
-        Ok(Admitted { waited, decision: format!("{word}: {}", decision.because) })
+        Ok(Admitted { decision: format!("{word}: {}", decision.because) })
     }
 
     /// An answer of the server has come.
@@ -103,15 +99,14 @@ impl Admission {
         self.ledger().answered(&self.policy, server, bytes);
     }
 
-    /// How long the human was waited for.
+    /// Until the human has let it pass.
     async fn ask(
         &self,
         called: &Called<'_>,
         because: &str,
         human: &Human,
         cancel: &CancellationToken,
-    ) -> Result<Duration, ToolFault> {
-        let began = Instant::now();
+    ) -> Result<(), ToolFault> {
         let _waiting = human.wait();
         let asking = async {
             let _turn = self.asking.lock().await;
@@ -147,7 +142,7 @@ impl Admission {
             }
         };
         match approval {
-            Approval::Once | Approval::Further { .. } => Ok(began.elapsed()),
+            Approval::Once | Approval::Further { .. } => Ok(()),
             Approval::Denied => {
                 Err(denied(called, "the user was asked, and refused").hint("do not try again in this run"))
             }

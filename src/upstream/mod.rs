@@ -5,7 +5,10 @@
 mod answers;
 mod connection;
 mod error;
+mod face;
 mod http;
+mod listeners;
+mod listing;
 mod opening;
 mod process;
 mod registry;
@@ -14,8 +17,11 @@ mod server;
 mod spec;
 
 pub use answers::{Answer, Answers, Awaited};
-pub use connection::Connection;
+pub use connection::{Connection, Request};
 pub use error::UpstreamError;
+pub use face::Advance;
 pub use http::Lost;
+pub use listeners::{Asked, Asks, Heard, NotAnswered, Said};
+pub use listing::Listed;
 pub use registry::Upstream;
 pub use spec::{ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};

@@ -3,20 +3,26 @@
 //! It keeps nothing: what it opens belongs to the server's task.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
-use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService};
+#[expect(deprecated, reason = "servers of earlier versions take a level")]
+use rmcp::model::{ClientRequest, LoggingLevel, SetLevelRequest, SetLevelRequestParams};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, PeerRequestOptions, RunningService,
+};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::answers::Answers;
-use super::connection::{Connection, Face, Far, Running, list_tools};
+use super::connection::{Connection, Far, Running};
 use super::error::UpstreamError;
+use super::face::Face;
 use super::http::{Lost, Remote};
+use super::listeners::ClientSide;
+use super::listing::{Listed, list_tools};
 use super::process::Process;
 use super::{ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 use crate::jsonrpc::LineTransport;
@@ -37,6 +43,7 @@ enum Beginning {
 struct Attempt<'a> {
     beginning: Beginning,
     server: &'a ServerName,
+    side: &'a Arc<ClientSide>,
     limits: &'a Arc<Limits>,
     deadline: Instant,
 }
@@ -55,10 +62,12 @@ impl Connection {
     /// Starts or reaches the server, initializes it, reads all pages of its tools; all within `limits.server_start`.
     pub(super) async fn open(
         spec: &ServerSpec,
+        side: &Arc<ClientSide>,
         limits: &Arc<Limits>,
     ) -> Result<(Self, Running), UpstreamError> {
         let deadline = Instant::now() + limits.server_start;
-        let attempt = Attempt { beginning: Beginning::Initialize, server: &spec.name, limits, deadline };
+        let beginning = Beginning::Initialize;
+        let attempt = Attempt { beginning, server: &spec.name, side, limits, deadline };
         let first = attempt.open(spec).await;
         match first {
             // Whatever its words are: a server of the stateless era has no `initialize`.
@@ -98,14 +107,13 @@ async fn started(
         limits.server_line_bytes_max,
         limits.peer_requests_in_flight_max,
     );
-    let face = Face { tools_changed: Arc::new(AtomicBool::new(false)) };
-    let tools_changed = Arc::clone(&face.tools_changed);
+    let face = Face::new(attempt.server.clone(), attempt.side);
+    let changes = face.changes.clone();
     match opened(attempt, face, transport, &answers).await {
         Ok((service, peer, tools)) => {
             let permits = Arc::new(Semaphore::new(limits.calls_in_flight_per_server_max));
             let (limits, stderr) = (Arc::clone(limits), Some(stderr));
-            let connection =
-                Connection { server, peer, stderr, permits, tools, tools_changed, answers, limits };
+            let connection = Connection { server, peer, stderr, permits, tools, changes, answers, limits };
             Ok((connection, Running { service, far: Far::Process(process), closed_its_end }))
         }
         Err(not_opened) => {
@@ -162,14 +170,14 @@ async fn reached_over(
         limits.server_line_bytes_max,
         limits.peer_requests_in_flight_max,
     );
-    let face = Face { tools_changed: Arc::new(AtomicBool::new(false)) };
-    let tools_changed = Arc::clone(&face.tools_changed);
+    let face = Face::new(attempt.server.clone(), attempt.side);
+    let changes = face.changes.clone();
     match opened(attempt, face, lines, &answers).await {
         Ok((service, peer, tools)) => {
             let permits = Arc::new(Semaphore::new(limits.calls_in_flight_per_server_max));
             let (server, limits) = (attempt.server.clone(), Arc::clone(limits));
             let connection =
-                Connection { server, peer, stderr: None, permits, tools, tools_changed, answers, limits };
+                Connection { server, peer, stderr: None, permits, tools, changes, answers, limits };
             Ok((connection, Running { service, far: Far::Remote(remote), closed_its_end }))
         }
         Err(not_opened) => {
@@ -203,17 +211,30 @@ where
         let service =
             face.serve_with_lifecycle(transport, mode).await.map_err(|error| start_reason(&error))?;
         let peer = service.peer().clone();
-        let tools = if peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some()) {
+        let tools = if peer.peer_info().is_none_or(|info| Listed::Tools.is_offered(&info.capabilities)) {
             let tools = list_tools(&peer, answers, limits).await;
             tools.map_err(|error| NotOpened::Failed(format!("tools/list: {error}")))?
         } else {
             Arc::from([])
         };
+        if peer.peer_info().is_some_and(|info| info.capabilities.logging.is_some()) {
+            ask_for_words(&peer).await;
+        }
         Ok((service, peer, tools))
     };
     match tokio::time::timeout_at(attempt.deadline, opening).await {
         Ok(opened) => opened,
         Err(_) => Err(NotOpened::Failed(format!("no answer within {} s", limits.server_start.as_secs()))),
+    }
+}
+
+/// Some servers say nothing of themselves before they are asked to, others too much. Nobody waits for the answer.
+#[expect(deprecated, reason = "servers of earlier versions say it so")]
+async fn ask_for_words(peer: &Peer<RoleClient>) {
+    let level = SetLevelRequest::new(SetLevelRequestParams::new(LoggingLevel::Info));
+    let request = ClientRequest::SetLevelRequest(level);
+    if let Err(error) = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await {
+        tracing::debug!(%error, "a server was not asked for its messages");
     }
 }
 

@@ -1,6 +1,7 @@
 //! All servers by name: each has its own task, and none waits for another.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::Value;
@@ -12,10 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::ServerSpec;
 use super::connection::Connection;
 use super::error::UpstreamError;
+use super::listeners::{ClientSide, Heard};
 use super::secrets::Secrets;
 use super::server::{Ask, own};
 use crate::limits::Limits;
 use crate::names::ServerName;
+use crate::run::ClientAbilities;
 
 /// Requests to one server's task that may wait; more wait in their callers.
 const ASKS_QUEUED_MAX: usize = 64;
@@ -23,6 +26,7 @@ const ASKS_QUEUED_MAX: usize = 64;
 /// The way to all configured servers.
 pub struct Upstream {
     table: RwLock<Table>,
+    side: Arc<ClientSide>,
     limits: Arc<Limits>,
     tasks: Mutex<JoinSet<()>>,
     closing: CancellationToken,
@@ -50,6 +54,7 @@ impl Upstream {
         let table = Table { servers: BTreeMap::new(), secrets: Secrets::of(&[]) };
         let upstream = Self {
             table: RwLock::new(table),
+            side: ClientSide::new(limits),
             limits: Arc::clone(limits),
             tasks: Mutex::default(),
             closing: CancellationToken::new(),
@@ -75,7 +80,8 @@ impl Upstream {
                     let (asks, inbox) = mpsc::channel(ASKS_QUEUED_MAX);
                     let (ends, ended) = oneshot::channel::<()>();
                     let leaving = self.closing.child_token();
-                    let owned = own(spec.clone(), Arc::clone(&self.limits), inbox, leaving.clone());
+                    let (side, limits) = (Arc::clone(&self.side), Arc::clone(&self.limits));
+                    let owned = own(spec.clone(), side, limits, inbox, leaving.clone());
                     tasks.spawn(async move {
                         if let Some(predecessor) = predecessor {
                             // Told by the end of its sender.
@@ -92,6 +98,22 @@ impl Upstream {
         for (_, gone) in before {
             drop(gone.leave());
         }
+    }
+
+    /// Where the servers' questions come out, and what they say of themselves; nothing for all but the first who asks.
+    #[must_use]
+    pub fn listen(&self) -> Option<Heard> {
+        self.side.heard()
+    }
+
+    /// What the human's client can do: servers that are started from now on may ask for it.
+    pub fn offer(&self, abilities: ClientAbilities) {
+        self.side.offer(abilities);
+    }
+
+    /// The folders that servers are told of that are started from now on.
+    pub fn offer_roots(&self, folders: &[PathBuf]) {
+        self.side.offer_roots(folders.iter().map(PathBuf::as_path));
     }
 
     /// A text about the server, or of its own, with the values of its configured variables written as their names.

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::ServerSpec;
 use super::connection::{Connection, Running};
 use super::error::UpstreamError;
+use super::listeners::{ClientSide, Said};
 use crate::limits::Limits;
 
 /// What the task may be asked for; it starts the server if need be.
@@ -26,6 +27,7 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fr
 
 struct Server {
     spec: ServerSpec,
+    side: Arc<ClientSide>,
     limits: Arc<Limits>,
     current: Option<(Arc<Connection>, Running)>,
     /// The last failure, and until when it is the answer.
@@ -36,17 +38,19 @@ struct Server {
 /// Serves the server's requests until the bridge closes.
 pub(super) async fn own(
     spec: ServerSpec,
+    side: Arc<ClientSide>,
     limits: Arc<Limits>,
     mut asks: mpsc::Receiver<Ask>,
     closing: CancellationToken,
 ) {
-    let mut server = Server { spec, limits, current: None, failed: None, back_off: BACK_OFF.0 };
+    let mut server = Server { spec, side, limits, current: None, failed: None, back_off: BACK_OFF.0 };
     let serving = async {
         loop {
             let asked = tokio::select! {
                 asked = asks.recv() => asked,
                 // At once, not with the next call, which may never come: what it has started and its keeper would stay.
                 () = server.gone() => {
+                    server.say_last_words();
                     server.end().await;
                     continue;
                 }
@@ -91,6 +95,7 @@ impl Server {
                 return Ok(connection);
             }
             tracing::info!(server = %self.spec.name, "the server had ended and is started again");
+            self.say("stderr", connection.last_words());
             running.end().await;
         }
         if let Some((error, until)) = &self.failed
@@ -98,7 +103,7 @@ impl Server {
         {
             return Err(error.clone());
         }
-        match Connection::open(&self.spec, &self.limits).await {
+        match Connection::open(&self.spec, &self.side, &self.limits).await {
             Ok((connection, running)) => {
                 let connection = Arc::new(connection);
                 self.current = Some((Arc::clone(&connection), running));
@@ -107,6 +112,7 @@ impl Server {
                 Ok(connection)
             }
             Err(error) => {
+                self.say("failed", error.to_string());
                 self.failed = Some((error.clone(), Instant::now() + self.back_off));
                 self.back_off = (self.back_off * 2).min(BACK_OFF.1);
                 Err(error)
@@ -134,6 +140,16 @@ impl Server {
             Some((_, running)) => running.gone().await,
             None => std::future::pending().await,
         }
+    }
+
+    fn say_last_words(&self) {
+        if let Some((connection, _)) = &self.current {
+            self.say("stderr", connection.last_words());
+        }
+    }
+
+    fn say(&self, level: &str, text: String) {
+        self.side.said(Said { server: self.spec.name.clone(), level: level.to_owned(), text });
     }
 
     async fn end(&mut self) {
