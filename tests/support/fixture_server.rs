@@ -448,11 +448,17 @@ impl Server {
             // Only once the call is over.
             "ask_later" => {
                 self.answer(&id, &text("soon"));
-                self.ask_client("later", arguments);
+                let (server, asked) = (Arc::clone(self), arguments.clone());
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(300));
+                    server.ask_client("later", &asked);
+                });
             }
             "say" => {
                 for message in arguments["messages"].as_array().into_iter().flatten() {
-                    self.send(&json!({"jsonrpc": "2.0", "method": "notifications/message", "params": message}));
+                    self.send(
+                        &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": message}),
+                    );
                 }
                 self.answer(&id, &text("said"));
             }
@@ -462,7 +468,9 @@ impl Server {
                     let params = json!({
                         "progressToken": token, "progress": progress, "total": 3, "message": message
                     });
-                    self.send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+                    self.send(
+                        &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}),
+                    );
                 }
                 self.answer_later(id, Some(Duration::from_millis(300)));
             }
@@ -497,7 +505,8 @@ impl Server {
     /// What the client says that it can do for servers.
     fn note_offers(&self, capabilities: &Value) {
         if self.flags.speaks {
-            let offers: Vec<&String> = capabilities.as_object().into_iter().flat_map(|can| can.keys()).collect();
+            let offers: Vec<&String> =
+                capabilities.as_object().into_iter().flat_map(|can| can.keys()).collect();
             self.note(&format!("offered {offers:?}"));
         }
     }
@@ -511,8 +520,10 @@ impl Server {
         if self.flags.speaks {
             can["logging"] = json!({});
         }
+        // Of that version servers may ask for things at any time.
+        let version = if self.flags.speaks { &json!("2025-11-25") } else { &params["protocolVersion"] };
         json!({
-            "protocolVersion": params["protocolVersion"],
+            "protocolVersion": version,
             "capabilities": can,
             "serverInfo": {"name": "fixture", "version": "1"}
         })
@@ -547,7 +558,8 @@ impl Server {
             "prompts/list" => json!({"prompts": [{"name": "greet", "arguments": [{"name": "who"}]}]}),
             "prompts/get" => {
                 let who = params["arguments"]["who"].as_str().unwrap_or("nobody");
-                let message = json!({"role": "user", "content": {"type": "text", "text": format!("hello {who}")}});
+                let message =
+                    json!({"role": "user", "content": {"type": "text", "text": format!("hello {who}")}});
                 json!({"description": "greets", "messages": [message]})
             }
             _ => return false,
