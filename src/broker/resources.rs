@@ -128,7 +128,7 @@ impl Broker {
         let asked: Vec<ServerName> =
             servers.iter().filter(|server| self.runs_with_resources(server)).cloned().collect();
         for listed in [Listed::Resources, Listed::ResourceTemplates] {
-            let looking = asked.iter().map(|server| self.lists(server, listed, uri, call, cancel));
+            let looking = asked.iter().map(|server| self.lists(server, (listed, uri), call, cancel));
             let found = futures_util::future::join_all(looking).await;
             let with: Vec<&ServerName> =
                 asked.iter().zip(found).filter(|(_, is_found)| *is_found).map(|(server, _)| server).collect();
@@ -144,8 +144,7 @@ impl Broker {
     async fn lists(
         &self,
         server: &ServerName,
-        listed: Listed,
-        uri: &str,
+        (listed, uri): (Listed, &str),
         call: &Call<'_>,
         cancel: &CancellationToken,
     ) -> bool {

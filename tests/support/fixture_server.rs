@@ -450,7 +450,7 @@ impl Server {
                 self.answer(&id, &text("soon"));
                 let (server, asked) = (Arc::clone(self), arguments.clone());
                 std::thread::spawn(move || {
-                    std::thread::sleep(Duration::from_millis(300));
+                    std::thread::park_timeout(Duration::from_millis(300));
                     server.ask_client("later", &asked);
                 });
             }
