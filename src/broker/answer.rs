@@ -174,8 +174,8 @@ impl Broker {
         self.roster.names()
     }
 
-    /// A run begins: from now on the servers are those that were configured when it was asked for. Says what has changed
-    /// since the last one. Servers that start from now on may ask for what the client can do. Must be called inside a tokio runtime.
+    /// A run begins: from now on the servers are those that were configured when it was asked for, and those that start may
+    /// ask for what its client can do. Says what has changed since the last one. Must be called inside a tokio runtime.
     pub fn begin_run(&self, abilities: ClientAbilities) -> Option<String> {
         self.admission.begin_run();
         self.upstream.offer(abilities);

@@ -1,7 +1,7 @@
-//! What servers ask of the human while code calls them: passed on to the client of the run, marked as theirs, or refused.
+//! What servers ask of the human while code calls them: passed on to the run's client, marked as theirs, or refused.
 //!
-//! A server is heard only while a call of a run is under way at it. What it asks for is never a call's approval, and neither
-//! code nor the model takes part.
+//! A server is heard only while a call of a run is under way at it. What it asks for is never the approval of a call, and
+//! neither code nor the model takes part.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
