@@ -64,11 +64,15 @@ pub struct Limits {
     pub http_large_body: Duration,
     /// Bytes of a server's stderr that are kept for error messages.
     pub server_stderr_bytes_max: usize,
-    /// Pages of `tools/list` that are read.
+    /// Largest question of a server for the human or their model, in bytes of JSON.
+    pub server_request_bytes_max: usize,
+    /// Such questions that one run passes on.
+    pub server_requests_per_run_max: usize,
+    /// Pages that are read of a list of tools, resources, templates of these, or prompts.
     pub tool_pages_max: usize,
-    /// Bytes of JSON of one server's tools that are kept.
+    /// Bytes of JSON of one such list that are kept.
     pub tool_list_bytes_max: usize,
-    /// Tools of one server that are kept.
+    /// Tools of one server that are kept; as many of the others.
     pub tools_per_server_max: usize,
     /// Servers that are asked for their tools at once, when nothing is known of them.
     pub servers_indexed_at_once_max: usize,
@@ -170,6 +174,8 @@ impl Default for Limits {
             http_large_bodies_at_once_max: 2,
             http_large_body: Duration::from_secs(120),
             server_stderr_bytes_max: 64 * KIB,
+            server_request_bytes_max: 256 * KIB,
+            server_requests_per_run_max: 20,
             tool_pages_max: 1000,
             tool_list_bytes_max: 32 * MIB,
             tools_per_server_max: 10_000,

@@ -32,6 +32,38 @@ pub enum ServerScope {
     Only(Vec<ServerName>),
 }
 
+/// What the client that a run comes from can do for the servers that are called in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClientAbilities {
+    /// Show its human a form.
+    pub elicitation: bool,
+    /// Have a model write something, as far as its human lets it.
+    pub sampling: bool,
+}
+
+/// What happens in a run while it goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// The code is executing.
+    Started,
+    /// A tool is called, or has answered.
+    Call {
+        /// `server.tool`.
+        tool: String,
+        /// Calls of this run that have ended.
+        answered: usize,
+        /// All calls of this run so far.
+        made: usize,
+    },
+    /// A server says how far a call has come.
+    OfServer {
+        /// `server.tool`.
+        tool: String,
+        /// In a few words.
+        said: String,
+    },
+}
+
 /// How a reply is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -125,45 +125,51 @@ def unwrap(result: Any, server: str, tool: str) -> Any:
         raise ToolError(server, tool, "\n".join(texts) or "the tool reported an error without text", raw=result)
     structured = result.get("structuredContent")
     if structured is not None:
-        return _with_raw(structured, result)
+        return with_raw(structured, result)
     if not blocks:
         return None
     if len(blocks) == 1:
-        return _with_raw(_block(blocks[0]), result)
-    return _with_raw([_block(block) for block in blocks], result)
+        return with_raw(block_value(blocks[0]), result)
+    return with_raw([block_value(block) for block in blocks], result)
 
 
-def _block(block: dict[str, Any]) -> Any:
+def block_value(block: dict[str, Any]) -> Any:
     match block:
         case {"type": "text", "text": str(text)}:
             return _parsed(text)
         case {"type": "image" | "audio", "data": str(data)}:
-            return _blob(block.get("mimeType"), data, block)
+            return blob(block.get("mimeType"), data, block)
         case {"type": "resource", "resource": {"text": str(text)}}:
             return text
         case {"type": "resource", "resource": {"blob": str(data)} as resource}:
-            return _blob(resource.get("mimeType"), data, block)
+            return blob(resource.get("mimeType"), data, block)
     return block
 
 
 def _parsed(text: str) -> Any:
     if text.lstrip(" \t\r\n")[:1] in ("{", "["):
         try:
-            if not deeper_than(DEPTH_MAX, text.encode("utf-8", "replace")):
-                return _loads(text)
+            return loads(text)
         except (ValueError, RecursionError):
             pass
     return text
 
 
-def _blob(mime_type: object, data: str, block: dict[str, Any]) -> Any:
+def loads(text: str) -> Any:
+    """JSON as a server has written it; ValueError where it is none, or too deep."""
+    if deeper_than(DEPTH_MAX, text.encode("utf-8", "replace")):
+        raise ValueError(f"nesting > {DEPTH_MAX}")
+    return _loads(text)
+
+
+def blob(mime_type: object, data: str, block: dict[str, Any]) -> Any:
     try:
         return Blob(str(mime_type or "application/octet-stream"), a2b_base64(data), block)
     except ValueError:
         return block
 
 
-def _with_raw(value: Any, raw: object) -> Any:
+def with_raw(value: Any, raw: object) -> Any:
     wrapped: DictResult | ListResult | StrResult
     match value:
         case dict():

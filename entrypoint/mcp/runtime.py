@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from hotcell_sandbox.calls import Calls
 from hotcell_sandbox.output_record import OutputRecord
+from hotcell_sandbox.resources import ResourceText, contents, messages
 from hotcell_sandbox.results import Blob, InvalidCallError, MCPError, ToolError
 from hotcell_sandbox.saved_tools import source_of
 
@@ -25,6 +26,7 @@ __all__ = [
     "Blob",
     "InvalidCallError",
     "MCPError",
+    "ResourceText",
     "ToolError",
     "call_tool",
     "call_tool_sync",
@@ -34,10 +36,18 @@ __all__ = [
     "describe_server_sync",
     "discovered_servers",
     "discovered_servers_sync",
+    "get_prompt",
+    "get_prompt_sync",
     "last_output",
     "last_output_sync",
     "list_loaded_server_metadata",
     "list_loaded_server_metadata_sync",
+    "list_prompts",
+    "list_prompts_sync",
+    "list_resource_templates",
+    "list_resource_templates_sync",
+    "list_resources",
+    "list_resources_sync",
     "list_servers",
     "list_servers_sync",
     "list_tools",
@@ -46,6 +56,8 @@ __all__ = [
     "plan_sync",
     "query_tool_docs",
     "query_tool_docs_sync",
+    "read_resource",
+    "read_resource_sync",
     "save_tool",
     "save_tool_sync",
     "search_tool_docs",
@@ -164,6 +176,59 @@ def search_tool_docs_sync(
     return _found(_ask("search_tool_docs", **asked), query, group_by)
 
 
+async def list_resources(server: str) -> list[dict[str, Any]]:
+    """What a server has to read: uri, name, perhaps description and mimeType of each."""
+    return list(await _ask_async("list_resources", server=server))
+
+
+def list_resources_sync(server: str) -> list[dict[str, Any]]:
+    """list_resources without await."""
+    return list(_ask("list_resources", server=server))
+
+
+async def list_resource_templates(server: str) -> list[dict[str, Any]]:
+    """Patterns of further addresses that a server has something to read at: uriTemplate, name, ... of each."""
+    return list(await _ask_async("list_resource_templates", server=server))
+
+
+def list_resource_templates_sync(server: str) -> list[dict[str, Any]]:
+    """list_resource_templates without await."""
+    return list(_ask("list_resource_templates", server=server))
+
+
+async def read_resource(uri: str, server: str | None = None) -> Any:
+    """What is at the address: a str with .json() and .mime_type, or a Blob; a list of several; .raw is all of it.
+
+    Without a server, the one of those that run which lists the address.
+    """
+    return contents(await _ask_async("read_resource", uri=uri, server=server))
+
+
+def read_resource_sync(uri: str, server: str | None = None) -> Any:
+    """read_resource without await."""
+    return contents(_ask("read_resource", uri=uri, server=server))
+
+
+async def list_prompts(server: str) -> list[dict[str, Any]]:
+    """The prompts of a server: name, perhaps description and arguments of each."""
+    return list(await _ask_async("list_prompts", server=server))
+
+
+def list_prompts_sync(server: str) -> list[dict[str, Any]]:
+    """list_prompts without await."""
+    return list(_ask("list_prompts", server=server))
+
+
+async def get_prompt(server: str, name: str, arguments: Mapping[str, str] | None = None) -> Any:
+    """A prompt, filled in: a list of messages, each a dict of role and content; .raw is all of it."""
+    return messages(await _ask_async("get_prompt", **_prompt(server, name, arguments)))
+
+
+def get_prompt_sync(server: str, name: str, arguments: Mapping[str, str] | None = None) -> Any:
+    """get_prompt without await."""
+    return messages(_ask("get_prompt", **_prompt(server, name, arguments)))
+
+
 def describe_server(name: str) -> dict[str, Any]:
     """One server's metadata: name, alias, tools, cwd."""
     described: dict[str, Any] = _ask("describe_server", name=name)
@@ -208,6 +273,10 @@ def _search(
 ) -> dict[str, Any]:
     named = [servers] if isinstance(servers, str) else None if servers is None else list(servers)
     return {"query": query, "limit": limit, "detail": detail, "offset": offset, "group_by": group_by, "servers": named}
+
+
+def _prompt(server: str, name: str, arguments: Mapping[str, str] | None) -> dict[str, Any]:
+    return {"server": server, "name": name, "arguments": dict(arguments or {})}
 
 
 def _found(answer: dict[str, Any], query: str, group_by: str | None) -> SearchResults:

@@ -7,12 +7,18 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 
 use super::{login, search_model, wiring};
+use crate::audit::last_remarks;
 use crate::config::{Config, Later, Launch, Reach, ServerConfig, locate_program};
 use crate::engine::{About, find};
 use crate::guard::Mark;
+use crate::names::ServerName;
 use crate::protocol::{Posture, PostureField};
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
+use crate::text;
+
+/// Remarks of each server that are shown.
+const REMARKS_SHOWN: usize = 3;
 
 /// Remote servers that are asked at once whether they want a login.
 const ASKED_AT_ONCE_MAX: usize = 16;
@@ -82,10 +88,12 @@ async fn servers(config: &Config) {
     if config.servers.is_empty() {
         line("servers", "none configured (~/MCPs/*.json, [servers.NAME] of config.toml, MCP_SERVERS_CONFIG)");
     }
-    let states = futures_util::stream::iter(&config.servers).map(|server| state(config, server));
+    let states = futures_util::stream::iter(&config.servers)
+        .map(|server| async move { (server, state(config, server).await) });
     let mut states = std::pin::pin!(states.buffered(ASKED_AT_ONCE_MAX));
-    while let Some(state) = states.next().await {
+    while let Some((server, state)) = states.next().await {
         line("server", &state);
+        remarks(config, &server.name);
     }
     for refused in &config.refused {
         line("server", &format!("{}: NOT USED ({})", refused.name, refused.source.display()));
@@ -108,6 +116,21 @@ async fn state(config: &Config, server: &ServerConfig) -> String {
     };
     let found = server.without_references(found);
     format!("{}: {found} ({})", server.name, server.source.display())
+}
+
+/// What the server has said last, to any bridge.
+fn remarks(config: &Config, server: &ServerName) {
+    let Some(dir) = config.own_state_dir.as_ref().map(|dir| dir.join(wiring::SERVER_LOG)) else { return };
+    match last_remarks(&dir, server, REMARKS_SHOWN) {
+        Ok(remarks) => {
+            for remark in remarks {
+                // The file is the user's, but what stands in it came from the server.
+                let said = format!("{}, {}: {}", remark.level, remark.age(), remark.text);
+                line("", &format!("said: {}", text::inert_line(&said)));
+            }
+        }
+        Err(error) => line("", &format!("what it has said cannot be read: {error}")),
+    }
 }
 
 fn problems(config: &Config) {

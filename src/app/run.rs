@@ -14,8 +14,8 @@ use crate::cli;
 use crate::config::{Config, ServerFiles, report};
 use crate::names::ServerName;
 use crate::run::{
-    OutputStream, Planned, PlannedCall, PythonError, RunOutcome, RunReport, RunRequest, SandboxLoss,
-    ServerScope, StateNote,
+    ClientAbilities, OutputStream, Planned, PlannedCall, PythonError, RunOutcome, RunReport, RunRequest,
+    SandboxLoss, ServerScope, StateNote,
 };
 use crate::session::RunAsked;
 use crate::text;
@@ -45,9 +45,10 @@ pub(super) async fn run(config: Config, files: ServerFiles, arguments: cli::Run)
         }
     };
     let rooms = Rooms::build(&config, files);
-    let (progress, _unheard) = mpsc::channel(1);
+    let progress = mpsc::channel(1).0;
     let (cancel, nobody) = (CancellationToken::new(), mpsc::channel(1).0);
-    let asked = RunAsked { request, cancel, progress, output: None, questions: nobody };
+    let abilities = ClientAbilities::default();
+    let asked = RunAsked { request, cancel, progress, output: None, questions: nobody, abilities };
     let code = tokio::select! {
         report = rooms.session.run(asked) => match report {
             Ok(report) => print(&report),

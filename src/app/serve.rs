@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::signals::Signals;
 use super::wiring::Rooms;
-use crate::config::{Config, Prewarm, ServerFiles, StructuredContent, report};
+use crate::config::{Config, Prewarm, Sampling, ServerFiles, StructuredContent, report};
 use crate::server::{Face, FaceSettings, RunDefaults, serve as serve_client};
 
 /// Serves the client until it goes or a signal comes; then nothing of the bridge is left.
@@ -29,6 +29,7 @@ pub(super) async fn serve(config: Config, files: ServerFiles) -> ExitCode {
             output_mode: config.output_mode,
             structured: config.structured == StructuredContent::On,
             prewarm: config.prewarm == Prewarm::On,
+            sampling: config.sampling == Sampling::Ask,
             limits: Arc::new(config.limits.clone()),
         },
     );

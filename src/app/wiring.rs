@@ -19,6 +19,9 @@ const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
 /// This program, also when its file has been replaced since it was started.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
+/// Where is kept what servers say of themselves, below what is kept of the user's own.
+pub(super) const SERVER_LOG: &str = "servers";
+
 /// The rooms below the face.
 pub(super) struct Rooms {
     pub(super) session: Arc<Session>,
@@ -35,6 +38,7 @@ impl Rooms {
         let mark = Mark::new();
         let roster = Roster::new(files, mark.clone(), OWN_PROGRAM.into(), logins(config));
         let upstream = Arc::new(Upstream::new(roster.specs(), &limits));
+        upstream.offer_roots(&config.roots);
         let cached = |name: &str| config.cache_dir.as_ref().map(|dir| dir.join(name));
         let folders = Folders {
             saved_tools: config.state_dir.join("tools"),
@@ -43,6 +47,7 @@ impl Rooms {
             catalog: cached("catalog"),
             model: config.model_dir.clone().filter(|_| config.semantic == Semantic::Auto),
             vectors: cached("vectors"),
+            server_log: config.own_state_dir.as_ref().map(|dir| dir.join(SERVER_LOG)),
         };
         let dir = config.own_state_dir.clone().filter(|_| config.audit != Audit::Off);
         let oversight = Oversight {
@@ -123,7 +128,7 @@ mod tests {
 
     use super::*;
     use crate::config::Environment;
-    use crate::run::{RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
+    use crate::run::{ClientAbilities, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
     use crate::session::{BREAKS, RunAsked};
 
     #[tokio::test]
@@ -157,6 +162,7 @@ mod tests {
             progress: mpsc::channel(1).0,
             output: None,
             questions: mpsc::channel(1).0,
+            abilities: ClientAbilities::default(),
         };
         rooms.session.run(asked).await
     }

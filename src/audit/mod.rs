@@ -1,11 +1,14 @@
-//! What was called and run, one line of JSON for each: for the user, and never read by code.
+//! What was called and run, and what servers said of themselves, one line of JSON for each: for the user, and never read by
+//! code.
 //!
 //! It judges nothing; who knows what has happened says so here.
 
 mod entry;
 mod log;
 mod reading;
+mod server_log;
 
 pub use entry::{CallEvent, Entry, Event, RunEvent};
 pub use log::Log;
 pub use reading::{Filter, entries, time};
+pub use server_log::{Remark, ServerLog, last_remarks};

@@ -5,7 +5,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::human::{Approval, Human};
@@ -25,8 +24,6 @@ const NOTES_MAX: usize = 10;
 /// A call that may be made.
 #[derive(Debug)]
 pub(super) struct Admitted {
-    /// How long a human was waited for.
-    pub(super) waited: Duration,
     /// What let it pass.
     pub(super) decision: String,
 }
@@ -88,14 +85,13 @@ impl Admission {
             ledger.covers(&policy, bytes).map_err(used_up)?;
             policy.decide(called, ledger.is_mixed())
         };
-        let mut waited = Duration::ZERO;
         match decision.verdict {
             Verdict::Allow => {}
             Verdict::Warn => {
                 self.note(format!("{} was called: {}", shown(called), bounded(&decision.because)));
             }
             Verdict::Deny => return Err(denied_by_policy(called, &decision)),
-            Verdict::Ask => waited = self.ask(called, &decision.because, human, cancel).await?,
+            Verdict::Ask => self.ask(called, &decision.because, human, cancel).await?,
         }
         // Again: others may have been counted while the human was asked.
         self.ledger().charge(&policy, bytes).map_err(used_up)?;
@@ -104,7 +100,7 @@ impl Admission {
             Verdict::Warn => "warn",
             Verdict::Ask | Verdict::Deny => "asked",
         };
-        Ok(Admitted { waited, decision: format!("{word}: {}", decision.because) })
+        Ok(Admitted { decision: format!("{word}: {}", decision.because) })
     }
 
     /// Whether the human would be asked about a call that is only planned, and which is not counted.
@@ -125,15 +121,14 @@ impl Admission {
         self.ledger().answered(&self.policy(), server, bytes);
     }
 
-    /// How long the human was waited for.
+    /// Until the human has let it pass.
     async fn ask(
         &self,
         called: &Called<'_>,
         because: &str,
         human: &Human,
         cancel: &CancellationToken,
-    ) -> Result<Duration, ToolFault> {
-        let began = Instant::now();
+    ) -> Result<(), ToolFault> {
         let _waiting = human.wait();
         let asking = async {
             let _turn = self.asking.lock().await;
@@ -169,7 +164,7 @@ impl Admission {
             }
         };
         match approval {
-            Approval::Once | Approval::Further { .. } => Ok(began.elapsed()),
+            Approval::Once | Approval::Further { .. } => Ok(()),
             Approval::Denied => {
                 Err(denied(called, "the user was asked, and refused").hint("do not try again in this run"))
             }

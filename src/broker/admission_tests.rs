@@ -4,10 +4,12 @@ use std::num::NonZeroU32;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::*;
 use crate::broker::human::Question;
 use crate::policy::Profile;
+use crate::run::ClientAbilities;
 
 fn admission(mut policy: Value) -> Admission {
     let is_careful = policy.as_object_mut().unwrap().remove("profile").is_some();
@@ -21,7 +23,8 @@ fn human(answers: Vec<Approval>) -> (Human, tokio::task::JoinHandle<Vec<String>>
     let (questions, mut asked) = mpsc::channel::<Question>(1);
     let answering = tokio::spawn(async move {
         let (mut texts, mut answers) = (Vec::new(), answers.into_iter());
-        while let Some(Question { text, reply }) = asked.recv().await {
+        while let Some(question) = asked.recv().await {
+            let Question::Approval { text, reply } = question else { panic!("{question:?}") };
             texts.push(text);
             if let Some(answer) = answers.next() {
                 // A test that gave up has failed already.
@@ -30,7 +33,7 @@ fn human(answers: Vec<Approval>) -> (Human, tokio::task::JoinHandle<Vec<String>>
         }
         texts
     });
-    (Human::new(questions), answering)
+    (Human::new(questions, ClientAbilities::default()), answering)
 }
 
 async fn admit(admission: &Admission, human: &Human, tool: &str, arguments: Value) -> Result<(), ToolFault> {
@@ -99,20 +102,26 @@ async fn an_approval_of_further_calls_answers_for_those_that_wait_behind_it() {
 async fn waiting_is_bounded_and_told() {
     let admission = admission(json!({"profile": "careful"}));
     let (questions, mut asked) = mpsc::channel::<Question>(1);
-    let human = Human::new(questions);
-    let waiting = human.waiting();
+    let human = Human::new(questions, ClientAbilities::default());
+    let waits = human.waits();
+    let deadline = Instant::now() + Duration::from_secs(1);
+    let until = human.until(deadline);
     let (none, cancel) = (Map::new(), CancellationToken::new());
     let called = Called { server: "files", tool: "write", annotations: &none, arguments: &none };
     let admitting = admission.admit(&called, 1, &human, &cancel);
     let answering = async {
-        let question = asked.recv().await.unwrap();
-        assert_eq!(*waiting.borrow(), 1);
+        let Some(Question::Approval { reply, .. }) = asked.recv().await else { panic!("a question") };
+        assert!(waits.borrow().is_waiting());
         tokio::time::sleep(Duration::from_secs(60)).await;
-        question.reply.send(Approval::Once).unwrap();
+        reply.send(Approval::Once).unwrap();
     };
-    let (waited, ()) = tokio::join!(admitting, answering);
-    assert_eq!(waited.unwrap().waited, Duration::from_secs(60));
-    assert_eq!(*waiting.borrow(), 0);
+    let (admitted, ()) = tokio::join!(admitting, answering);
+    assert_eq!(
+        admitted.unwrap().decision,
+        "asked: profile careful: its server does not say that it only reads"
+    );
+    assert!(!waits.borrow().is_waiting());
+    assert_eq!(until.deadline() - deadline, Duration::from_secs(60));
 
     // Nobody answers.
     let (_keeps_it_open, fault) =
@@ -127,7 +136,7 @@ async fn waiting_is_bounded_and_told() {
 #[tokio::test]
 async fn without_anybody_to_ask_nothing_passes_that_must_be_asked_for() {
     let admission = admission(json!({"profile": "careful"}));
-    let human = Human::new(mpsc::channel(1).0);
+    let human = Human::new(mpsc::channel(1).0, ClientAbilities::default());
     let fault = admit(&admission, &human, "write", json!({})).await.unwrap_err();
     assert!(fault.message.ends_with("and nobody can be asked here"), "{}", fault.message);
     assert!(fault.hint.contains("policy.toml"), "{}", fault.hint);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -23,15 +24,17 @@ use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
 use super::semantics::Semantics;
 use super::sending::Sending;
-use crate::audit::{Event, Log};
+use super::server_progress::Told;
+use super::servers_ask::{Ears, Listening, ServersAsk};
+use crate::audit::{Event, Log, ServerLog};
 use crate::catalog::{self, Answered, Catalog, Tool, UnknownTool};
 use crate::limits::Limits;
 use crate::names::{RunId, ServerName};
 use crate::policy::Called;
 use crate::protocol::RunServer;
-use crate::run::{Calls, FaultCode, Planned, ServerScope, ToolEffect, ToolFault};
+use crate::run::{Calls, ClientAbilities, FaultCode, Planned, Progress, ServerScope, ToolEffect, ToolFault};
 use crate::text;
-use crate::upstream::{Connection, Upstream, UpstreamError};
+use crate::upstream::{Connection, Request, Upstream, UpstreamError};
 
 /// A call as the sandbox claims it, and the run that it is made in.
 pub struct Call<'a> {
@@ -49,8 +52,10 @@ pub struct Call<'a> {
     pub making: Making,
     /// When the run's time is over.
     pub deadline: Instant,
-    /// Who is asked where the policy says so.
+    /// Who is asked where the policy says so, or the server asks.
     pub human: &'a Human,
+    /// Hears what the server says of its progress; what does not fit is left out.
+    pub progress: &'a mpsc::Sender<Progress>,
     /// Whether it is sent.
     pub sending: &'a Sending,
 }
@@ -94,6 +99,17 @@ pub enum Answer {
     },
 }
 
+impl Answer {
+    /// What it is in a word, and its size in bytes.
+    fn told(&self) -> (&'static str, usize) {
+        match self {
+            Self::Value(value) => ("answered", value.get().len()),
+            Self::ToolError(value) => ("tool_error", value.get().len()),
+            Self::Planned { .. } => ("planned", 0),
+        }
+    }
+}
+
 /// Where the broker keeps what outlives the bridge; each folder is made when something is first kept.
 #[derive(Debug, Clone)]
 pub struct Folders {
@@ -109,6 +125,8 @@ pub struct Folders {
     pub model: Option<PathBuf>,
     /// Vectors of tools; nothing: they are not kept.
     pub vectors: Option<PathBuf>,
+    /// What servers have said of themselves; nothing: it is not kept.
+    pub server_log: Option<PathBuf>,
 }
 
 /// Decides on calls.
@@ -121,10 +139,12 @@ pub struct Broker {
     pub(super) indexing: Indexing,
     pub(super) semantics: Semantics,
     knowledge: Arc<Knowledge>,
-    admission: Admission,
+    pub(super) admission: Admission,
     dry_run: DryRun,
     pins: Pins,
-    log: Log,
+    pub(super) servers_ask: Arc<ServersAsk>,
+    listening: Listening,
+    log: Arc<Log>,
     logged: LoggedArguments,
     /// Over which the servers' lists of tools came that the catalog holds.
     connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
@@ -136,9 +156,11 @@ const FAILURE_CHARS_MAX: usize = 2_000;
 const UNAVAILABLE_HINT: &str = "the user must fix it; `hotcell config` shows where it stands";
 /// Longest list of arguments in a note, in characters.
 const UNDECLARED_CHARS_MAX: usize = 200;
+/// Longest name of a call whose progress is told, in characters.
+const PROGRESS_CHARS_MAX: usize = 200;
 
 impl Broker {
-    /// A broker for the servers of the roster.
+    /// A broker for the servers of the roster. Must be called inside a tokio runtime.
     #[must_use]
     pub fn new(
         roster: Roster,
@@ -157,6 +179,14 @@ impl Broker {
             Arc::new(Knowledge::new(roster.catalog(&limits), roster.known(), cache, Arc::clone(&limits)));
         let indexing = Indexing::new(Arc::clone(&knowledge), Arc::clone(&upstream), &limits);
         let semantics = Semantics::new(folders.model, folders.vectors, Arc::clone(&knowledge), &limits);
+        let (log, servers_ask) = (Arc::new(log), ServersAsk::new(&limits));
+        let listening = Listening::start(Ears {
+            ask: Arc::clone(&servers_ask),
+            upstream: Arc::clone(&upstream),
+            log: Arc::clone(&log),
+            logged,
+            words: ServerLog::start(folders.server_log),
+        });
         let connections = Mutex::default();
         Self {
             roster,
@@ -170,6 +200,8 @@ impl Broker {
             admission,
             dry_run: DryRun::default(),
             pins,
+            servers_ask,
+            listening,
             log,
             logged,
             connections,
@@ -178,7 +210,7 @@ impl Broker {
 
     /// Ends what goes on in the background.
     pub async fn close(&self) {
-        tokio::join!(self.indexing.close(), self.semantics.close());
+        tokio::join!(self.indexing.close(), self.semantics.close(), self.listening.close());
         self.log.close().await;
     }
 
@@ -201,11 +233,12 @@ impl Broker {
         Some(ToolFault::new(FaultCode::ServerUnavailable, said).hint(UNAVAILABLE_HINT))
     }
 
-    /// A run begins: from now on the servers are those that were configured when it was asked for. Says what has changed
-    /// since the last one. Must be called inside a tokio runtime.
-    pub fn begin_run(&self) -> Option<String> {
+    /// A run begins: from now on the servers are those that were configured when it was asked for, and those that start may
+    /// ask for what its client can do. Says what has changed since the last one. Must be called inside a tokio runtime.
+    pub fn begin_run(&self, abilities: ClientAbilities) -> Option<String> {
         self.admission.begin_run();
         self.dry_run.begin_run();
+        self.upstream.offer(abilities);
         // What has said that its tools are others is asked now, beside the run.
         let stale = |(server, connection): (&ServerName, &Weak<Connection>)| {
             connection.upgrade().is_some_and(|connection| connection.has_news()).then(|| server.clone())
@@ -258,17 +291,27 @@ impl Broker {
             Some(server) => {
                 let mut record = Record::begin(&call, server);
                 let answer = self.forward(server, &call, &mut record, cancel).await;
-                if self.log.is_on() {
-                    let server = ServerName::new(&record.server);
-                    let redacted = |text| match &server {
-                        Ok(server) => self.upstream.redacted(server, text),
-                        Err(_) => text,
-                    };
-                    let arguments = self.logged.of(&call.arguments, &redacted);
-                    self.log.record(record.end(arguments, &answer)).await;
-                }
+                self.write_down(record, &call.arguments, answer.as_ref().map(Answer::told)).await;
                 answer
             }
+        }
+    }
+
+    /// A line of the log, of a call that has ended.
+    pub(super) async fn write_down(
+        &self,
+        record: Record,
+        arguments: &RawValue,
+        answer: Result<(&'static str, usize), &ToolFault>,
+    ) {
+        if self.log.is_on() {
+            let server = ServerName::new(&record.server);
+            let redacted = |text| match &server {
+                Ok(server) => self.upstream.redacted(server, text),
+                Err(_) => text,
+            };
+            let arguments = self.logged.of(arguments, &redacted);
+            self.log.record(record.end(arguments, answer)).await;
         }
     }
 
@@ -303,8 +346,13 @@ impl Broker {
 
     /// Whether the catalog holds what the server offers now: it lives, and has not said since that its tools have changed.
     pub(super) fn knows_tools_of(&self, server: &ServerName) -> bool {
+        self.running(server).is_some_and(|connection| connection.is_current())
+    }
+
+    /// The server's connection, if it runs.
+    pub(super) fn running(&self, server: &ServerName) -> Option<Arc<Connection>> {
         let connection = self.connections().get(server).and_then(Weak::upgrade);
-        connection.is_some_and(|connection| connection.is_current())
+        connection.filter(|connection| !connection.is_dead())
     }
 
     fn connections(&self) -> MutexGuard<'_, BTreeMap<ServerName, Weak<Connection>>> {
@@ -393,6 +441,7 @@ impl Broker {
     ) -> Result<Answer, ToolFault> {
         let server = self.admitted(server, call.scope)?;
         record.server = server.as_str().to_owned();
+        let until = call.human.until(call.deadline);
         let arguments = arguments::object(&call.arguments, &self.limits)?;
         let connection = self.connected(&server, call.deadline, cancel).await;
         let connection = connection.map_err(|error| self.not_connected(&server, &error))?;
@@ -430,13 +479,21 @@ impl Broker {
         let admitted = self.admission.admit(&called, bytes, call.human, cancel).await?;
         record.decision = admitted.decision;
         self.note_undeclared(&server, tool, &arguments);
-        let deadline = call.deadline + admitted.waited;
-        let name = tool.name.as_str().to_owned();
         if !call.sending.begin() {
             let given_up = UpstreamError::Cancelled { server: server.clone() };
             return Err(self.not_connected(&server, &given_up));
         }
-        let result = connection.call(name, arguments, deadline, cancel).await;
+        let _calling = self.servers_ask.calling(&server, call.run, call.human);
+        let request = Request::Tool { name: tool.name.as_str().to_owned(), arguments };
+        let (hears, heard) = watch::channel(None);
+        // Nobody follows it where nobody would hear of it.
+        let hears = (!call.progress.is_closed()).then_some(hears);
+        let told = Told {
+            tool: text::inert_excerpt(&format!("{server}.{}", tool.name), PROGRESS_CHARS_MAX),
+            redacted: &|text| self.upstream.redacted(&server, text),
+            progress: call.progress,
+        };
+        let result = told.until(connection.ask(request, until.over(), cancel, hears), heard).await;
         result
             .inspect(|result| self.admission.answered(server.as_str(), result.get().len() as u64))
             .and_then(|result| self.without_secrets(&server, result))
@@ -529,6 +586,7 @@ fn code(error: &UpstreamError) -> FaultCode {
         | UpstreamError::Broken { .. }
         | UpstreamError::Overlong { .. }
         | UpstreamError::Nonsense { .. } => FaultCode::ServerFailed,
+        UpstreamError::NotOffered { .. } => FaultCode::UnknownTool,
         UpstreamError::Refused { .. } => FaultCode::ToolError,
         UpstreamError::Deadline { .. } | UpstreamError::CallTime { .. } => FaultCode::Deadline,
         UpstreamError::Cancelled { .. } | UpstreamError::Closing => FaultCode::Cancelled,

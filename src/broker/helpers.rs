@@ -1,6 +1,7 @@
 //! The helpers that code reaches through `mcp.runtime`, answered from the catalog and the saved tools.
 //!
-//! They tell of the run's own servers only, except `discovered_servers`, which gives the names of all.
+//! They tell of the run's own servers only, except `discovered_servers`, which gives the names of all. What is read of
+//! servers themselves is in `resources`.
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -13,6 +14,7 @@ use super::arguments;
 use crate::catalog::{self, Catalog, Detail, Shapes};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
+use crate::upstream::Listed;
 
 impl Broker {
     pub(super) async fn help(
@@ -21,6 +23,13 @@ impl Broker {
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, ToolFault> {
         let value = match call.tool.as_str() {
+            "list_resources" => return self.list_of(Listed::Resources, call, cancel).await,
+            "list_resource_templates" => {
+                return self.list_of(Listed::ResourceTemplates, call, cancel).await;
+            }
+            "read_resource" => return self.read_resource(call, cancel).await,
+            "list_prompts" => return self.list_of(Listed::Prompts, call, cancel).await,
+            "get_prompt" => return self.get_prompt(call, cancel).await,
             "discovered_servers" => self.discovered_servers(call)?,
             "list_servers" => catalog::list_servers(&self.catalog().scoped(call.scope)),
             "list_tools" => self.list_tools(call, cancel).await?,

@@ -1,23 +1,43 @@
-//! The way from a run's calls to the human: questions go to the client, which shows them.
+//! The way from a run to the human behind its client: questions go to the client, which shows them.
 //!
-//! Code and the model cannot answer: what they send never comes here.
+//! Code and the model cannot answer: what they send never comes here. A server's question and one of ours differ in kind:
+//! the answer to the one can never be taken for the answer to the other.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep_until};
 
 use crate::policy::Pattern;
+use crate::run::ClientAbilities;
+use crate::upstream::{Asks, NotAnswered};
 
-/// A question for the human.
+/// A question for the human, or their client.
 #[derive(Debug)]
-pub struct Question {
-    /// What is asked, harmless to show.
-    pub text: String,
-    /// Takes the answer; dropped, there is none.
-    pub reply: oneshot::Sender<Approval>,
+pub enum Question {
+    /// Whether a call may pass.
+    Approval {
+        /// What is asked, harmless to show.
+        text: String,
+        /// Takes the answer; dropped, there is none.
+        reply: oneshot::Sender<Approval>,
+    },
+    /// What a server asks.
+    OfServer {
+        /// For what.
+        asks: Asks,
+        /// The parameters of the request, harmless to show.
+        params: Value,
+        /// Takes the client's result; dropped, there is none.
+        reply: oneshot::Sender<Result<Value, NotAnswered>>,
+    },
 }
 
-/// What the human says.
+/// What the human says of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Approval {
     /// The call may pass.
@@ -42,26 +62,56 @@ pub enum Approval {
 #[derive(Debug, Clone)]
 pub struct Human {
     questions: mpsc::Sender<Question>,
-    /// How many calls wait for an answer.
-    waiting: watch::Sender<usize>,
+    /// What their client can do for servers.
+    pub(super) abilities: ClientAbilities,
+    /// What servers have asked in this run.
+    asked_by_servers: Arc<AtomicUsize>,
+    waits: watch::Sender<Waits>,
+}
+
+/// How long a human has been waited for; that time does not count as the run's own.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Waits {
+    /// How many wait for an answer now.
+    questions: usize,
+    /// Since when.
+    since: Option<Instant>,
+    /// How long in all before that.
+    before: Duration,
+}
+
+impl Waits {
+    /// Whether anybody waits now.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.since.is_some()
+    }
 }
 
 impl Human {
     /// Questions go to the channel's other end, which shows one at a time.
     #[must_use]
-    pub fn new(questions: mpsc::Sender<Question>) -> Self {
-        Self { questions, waiting: watch::Sender::new(0) }
+    pub fn new(questions: mpsc::Sender<Question>, abilities: ClientAbilities) -> Self {
+        Self { questions, abilities, asked_by_servers: Arc::default(), waits: watch::Sender::default() }
     }
 
-    /// How many calls wait for an answer; the time that a run waits for a human does not count as its own.
+    /// How long this human has been waited for.
     #[must_use]
-    pub fn waiting(&self) -> watch::Receiver<usize> {
-        self.waiting.subscribe()
+    pub fn waits(&self) -> watch::Receiver<Waits> {
+        self.waits.subscribe()
     }
 
-    /// One more call waits, until what this returns is dropped.
+    /// A deadline as it is now; from here on it stands still while this human is waited for.
+    pub(super) fn until(&self, deadline: Instant) -> Until<'_> {
+        Until { human: self, deadline, passed: self.waits.borrow().before }
+    }
+
+    /// One more waits, until what this returns is dropped.
     pub(super) fn wait(&self) -> Waiting<'_> {
-        self.waiting.send_modify(|count| *count += 1);
+        self.waits.send_modify(|waits| {
+            waits.questions += 1;
+            waits.since.get_or_insert_with(Instant::now);
+        });
         Waiting(self)
     }
 
@@ -69,18 +119,96 @@ impl Human {
     pub(super) async fn ask(&self, text: String) -> Approval {
         let unable = || Approval::Unable { reason: "the client has not answered".into() };
         let (reply, answer) = oneshot::channel();
-        match self.questions.send(Question { text, reply }).await {
+        match self.questions.send(Question::Approval { text, reply }).await {
             Ok(()) => answer.await.unwrap_or_else(|_| unable()),
             Err(_) => Approval::Unable { reason: "nobody can be asked here".into() },
         }
     }
+
+    /// One more question of a server in this run; which it is.
+    pub(super) fn count_of_servers(&self) -> usize {
+        self.asked_by_servers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The client's result. Cancel-safe, as above.
+    pub(super) async fn pass_on(&self, asks: Asks, params: Value) -> Result<Value, NotAnswered> {
+        let none = |message: &str| NotAnswered { code: None, message: message.to_owned() };
+        let (reply, answer) = oneshot::channel();
+        let question = Question::OfServer { asks, params, reply };
+        self.questions.send(question).await.map_err(|_| none("nobody can be asked here"))?;
+        answer.await.unwrap_or_else(|_| Err(none("the client has not answered")))
+    }
 }
 
-/// A call that waits.
+/// A deadline that moves.
+pub(super) struct Until<'h> {
+    human: &'h Human,
+    deadline: Instant,
+    /// How long the human had been waited for when the deadline was set.
+    passed: Duration,
+}
+
+impl Until<'_> {
+    /// When it is, unless the human is waited for further.
+    pub(super) fn deadline(&self) -> Instant {
+        let waits = *self.human.waits.borrow();
+        let current = waits.since.map(|since| since.elapsed()).unwrap_or_default();
+        self.deadline + (waits.before - self.passed) + current
+    }
+
+    /// Ends when the time is over.
+    pub(super) async fn over(&self) {
+        let mut waits = self.human.waits();
+        loop {
+            let now = *waits.borrow_and_update();
+            let due = self.deadline + (now.before - self.passed);
+            tokio::select! {
+                () = sleep_until(due), if !now.is_waiting() => return,
+                // The sender is the human's own, who is borrowed.
+                _ = waits.changed() => {}
+            }
+        }
+    }
+}
+
+/// Somebody waits.
 pub(super) struct Waiting<'h>(&'h Human);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.waiting.send_modify(|count| *count -= 1);
+        self.0.waits.send_modify(|waits| {
+            waits.questions -= 1;
+            if waits.questions == 0
+                && let Some(since) = waits.since.take()
+            {
+                waits.before += since.elapsed();
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_stands_still_while_a_human_is_waited_for_however_many_wait() {
+        let human = Human::new(mpsc::channel(1).0, ClientAbilities::default());
+        let earlier = human.wait();
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        drop(earlier);
+        let began = Instant::now();
+        let until = human.until(began + Duration::from_secs(5));
+        let waiting = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let first = human.wait();
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            let second = human.wait();
+            drop(first);
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            drop(second);
+        };
+        tokio::join!(until.over(), waiting);
+        assert_eq!((began.elapsed().as_secs(), until.deadline() - began), (45, Duration::from_secs(45)));
     }
 }

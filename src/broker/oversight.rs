@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::answer::{Answer, Call, redact};
+use super::answer::{Call, redact};
 use crate::audit::{CallEvent, Event, Log};
 use crate::config::PolicyFile;
 use crate::run::{FaultCode, ToolFault};
@@ -51,11 +51,14 @@ impl Record {
         Self { began: Instant::now(), run: call.run.0, server, tool, decision: String::new() }
     }
 
-    pub(super) fn end(self, arguments: (Value, u64), answer: &Result<Answer, ToolFault>) -> Event {
+    /// `answer`: what came back, in a word, and its size in bytes.
+    pub(super) fn end(
+        self,
+        arguments: (Value, u64),
+        answer: Result<(&'static str, usize), &ToolFault>,
+    ) -> Event {
         let (outcome, bytes_in) = match answer {
-            Ok(Answer::Value(value)) => ("answered".to_owned(), value.get().len()),
-            Ok(Answer::ToolError(value)) => ("tool_error".to_owned(), value.get().len()),
-            Ok(Answer::Planned { .. }) => ("planned".to_owned(), 0),
+            Ok((word, bytes)) => (word.to_owned(), bytes),
             Err(fault) => (word(fault.code), 0),
         };
         let decision = match answer {

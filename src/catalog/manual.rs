@@ -25,6 +25,9 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   query_tool_docs(server, tool=None, detail=\"summary\"|\"full\"|\"stub\")   \"full\" adds the schema
   list_tools(server)  list_servers()  discovered_servers(detailed=False)  describe_server(name)
   list_loaded_server_metadata()  capability_summary()
+  list_resources(server)  list_resource_templates(server)  read_resource(uri, server=None)
+                                         text as str, else bytes as above
+  list_prompts(server)  get_prompt(server, name, {...})   messages: role and content
   plan(dry_run=True)                     for `with ... as p`: makes only calls that read, and p shows them and the others
   save_tool(func)                        keeps a function for later sessions
 

@@ -166,6 +166,7 @@ mod tests {
                 "output.structured",
                 "output.learn_shapes",
                 "search.semantic",
+                "servers.sampling",
             ]
         );
     }

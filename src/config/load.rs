@@ -90,6 +90,10 @@ pub struct Config {
     pub allow_commands: AllowCommands,
     /// Which calls pass.
     pub policy: PolicyFile,
+    /// The folders that servers are told of.
+    pub roots: Vec<PathBuf>,
+    /// Whether servers may ask for the client's model.
+    pub sampling: Sampling,
     /// What is written down of calls and runs.
     pub audit: Audit,
     /// Where that is kept, and what tools were when they were first used; `None`: nowhere, since the user has no home.
@@ -208,6 +212,15 @@ pub enum Audit {
     Arguments,
 }
 
+/// Whether servers may ask for the model of a client that offers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampling {
+    /// The client asks its user.
+    Ask,
+    /// Never.
+    Off,
+}
+
 /// Whether tools are searched by meaning beside words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Semantic {
@@ -285,6 +298,8 @@ impl Config {
             refused: Vec::new(),
             allow_commands,
             policy: PolicyFile::fixed(Policy::default()),
+            roots: roots(&mut settings, environment),
+            sampling: sampling(&mut settings),
             audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
             own_state_dir: environment.state_dir(),
             limits: Limits::default(),
@@ -303,6 +318,33 @@ impl Config {
         let policy = PolicyFile::open(environment, &limits, (profile, defect), &mut problems);
         (Self { settings, sandbox_problem, servers, refused, policy, limits, problems, ..config }, files)
     }
+}
+
+/// As the profile, it is not replaced by something looser where it cannot be read.
+fn sampling(settings: &mut Settings<'_>) -> Sampling {
+    let is_misread = Cell::new(false);
+    let sampling = settings
+        .required("MCP_BRIDGE_SAMPLING", |text| read::sampling(text).inspect_err(|_| is_misread.set(true)));
+    if is_misread.get() { Sampling::Off } else { sampling }
+}
+
+/// The folders that are there; the others are said.
+fn roots(settings: &mut Settings<'_>, environment: &Environment) -> Vec<PathBuf> {
+    let variable = "MCP_BRIDGE_ROOTS";
+    let written = settings.optional(variable, |text| Ok(read::list(text))).unwrap_or_default();
+    let source = settings.source(variable);
+    let mut roots = Vec::new();
+    for folder in written {
+        let path = environment.resolve(&folder, environment.cwd.as_deref());
+        if path.is_absolute() && path.is_dir() {
+            roots.push(path);
+        } else {
+            let message = format!("names \"{}\", which is no folder", text::inert_excerpt(&folder, 200));
+            let hint = "servers are not told of it; write folders that are there, such as ~/work";
+            settings.problem(source.problem("servers.roots", variable, message).hint(hint));
+        }
+    }
+    roots
 }
 
 /// The servers that the operator wants of those that there are.

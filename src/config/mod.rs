@@ -31,7 +31,7 @@ pub use environment::{Environment, Nesting};
 pub use later::Later;
 pub use load::{
     AllowCommands, Audit, Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm,
-    Rollback, SelfServers, Semantic, StructuredContent,
+    Rollback, Sampling, SelfServers, Semantic, StructuredContent,
 };
 pub use locate::locate_program;
 pub use policy_file::PolicyFile;

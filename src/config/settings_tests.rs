@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::super::{Config, trust_project};
+use super::super::{Config, Sampling, trust_project};
 use super::*;
 
 struct Home {
@@ -105,6 +105,9 @@ level = "debug"
 audit = "off"
 [search]
 semantic = "off"
+[servers]
+roots = ["~"]
+sampling = "off"
 [state]
 dir = "~/state"
 [policy]
@@ -172,6 +175,23 @@ fn everything_that_is_wrong_is_said_at_once_with_the_nearest_key() {
     );
     insta::assert_snapshot!(home.seen());
     assert_eq!(home.load().timeout_max.as_secs(), 60);
+}
+
+#[test]
+fn servers_are_told_of_folders_that_are_there_and_a_misread_switch_lets_no_model_be_asked() {
+    let home = Home::new()
+        .file("notes/a.txt", "")
+        .variable("MCP_BRIDGE_ROOTS", "~, ~/notes/,~/notes/a.txt,gone\u{202e}");
+    let config = home.load();
+    assert_eq!(config.roots, [home.folder.path().to_owned(), home.folder.path().join("notes")]);
+    let said: Vec<&str> = config.problems.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(
+        said,
+        ["names \"~/notes/a.txt\", which is no folder", "names \"gone\\u202e\", which is no folder"]
+    );
+    assert_eq!(home.variable("MCP_BRIDGE_SAMPLING", "of").load().sampling, Sampling::Off);
+    assert_eq!(Home::new().load().sampling, Sampling::Ask);
+    assert!(Home::new().project("[servers]\nroots = [\"~\"]").load().roots.is_empty());
 }
 
 #[test]

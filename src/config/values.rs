@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::load::{Audit, ContainerUser, EngineChoice, Semantic};
+use super::load::{Audit, ContainerUser, EngineChoice, Sampling, Semantic};
 use crate::policy::Profile;
 use crate::protocol::PostureField;
 use crate::run::OutputMode;
@@ -73,6 +73,14 @@ pub(super) fn switch(value: &str) -> Result<bool, String> {
         "1" | "true" | "yes" | "on" => Ok(true),
         "0" | "false" | "no" | "off" => Ok(false),
         _ => Err(format!("is {}, neither on nor off", quoted(value))),
+    }
+}
+
+pub(super) fn sampling(value: &str) -> Result<Sampling, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "ask" => Ok(Sampling::Ask),
+        "off" => Ok(Sampling::Off),
+        _ => Err(format!("is {}, neither ask nor off", quoted(value))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Puts the questions of a run to the human, by elicitation in the client.
+//! Asks the human whether a call may pass, by a form in the client, and reads what they say.
 //!
 //! It decides nothing: what is asked, and what an answer is good for, is the broker's.
 
@@ -9,12 +9,11 @@ use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
     EnumSchema, ServerRequest,
 };
-use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions};
+use rmcp::service::Peer;
 use serde::Deserialize;
-use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
 
-use crate::broker::{Approval, Question};
+use super::questions::{Unanswered, abilities, answer};
+use crate::broker::Approval;
 use crate::policy::Pattern;
 
 /// Further calls that may be approved at once.
@@ -23,52 +22,26 @@ const ONCE: &str = "allow this call";
 const FURTHER: &str = "allow further calls of this tool";
 const DENY: &str = "deny";
 
-/// Until the run has ended. One question at a time comes in.
-pub(super) async fn put(
-    mut questions: mpsc::Receiver<Question>,
-    ended: CancellationToken,
-    peer: Peer<RoleServer>,
-) {
-    while let Some(Some(Question { text, mut reply })) = ended.run_until_cancelled(questions.recv()).await {
-        let approval = ask(&peer, text, &mut reply).await;
-        if reply.send(approval).is_err() {
-            tracing::debug!("nobody waits for the human's answer any more");
-        }
-    }
-}
-
-async fn ask(peer: &Peer<RoleServer>, message: String, reply: &mut oneshot::Sender<Approval>) -> Approval {
+/// What the human says of a call.
+pub(super) async fn ask(
+    peer: &Peer<RoleServer>,
+    message: String,
+    withdrawn: impl Future<Output = ()>,
+) -> Approval {
     let unable = |reason: &str| Approval::Unable { reason: reason.to_owned() };
-    if !peer.supported_elicitation_modes().contains(&ElicitationMode::Form) {
+    if !abilities(peer).elicitation {
         return unable("this client cannot ask them (it has declared no elicitation)");
     }
     let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema: form() };
-    let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
-    let mut handle = match peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await {
-        Ok(handle) => handle,
-        Err(error) => {
-            tracing::debug!(%error, "the client was not asked");
-            return unable("this client could not be asked");
-        }
-    };
-    let answer = tokio::select! {
-        answer = &mut handle.rx => answer,
-        // The run is over, or the call has waited long enough: the client need not show the question any more.
-        () = reply.closed() => {
-            if let Err(error) = handle.cancel(Some("the call no longer waits".into())).await {
-                tracing::debug!(%error, "the cancellation did not reach the client");
-            }
-            return unable("the call no longer waits");
-        }
-    };
-    match answer {
-        Ok(Ok(ClientResult::ElicitResult(result))) => approval(&result),
-        Ok(Ok(_)) => unable("the client's answer is none"),
-        Ok(Err(error)) => {
+    match answer(peer, ServerRequest::ElicitRequest(ElicitRequest::new(params)), withdrawn).await {
+        Ok(ClientResult::ElicitResult(result)) => approval(&result),
+        Ok(_) => unable("the client's answer is none"),
+        Err(Unanswered::NotSent) => unable("this client could not be asked"),
+        Err(Unanswered::Withdrawn) => unable("the call no longer waits"),
+        Err(Unanswered::Refused(error)) => {
             tracing::debug!(%error, "the client has not answered");
             unable("the client has not answered")
         }
-        Err(_) => unable("the client has gone"),
     }
 }
 

@@ -18,11 +18,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{self, Configured, RunDefaults};
-use super::{approvals, clients, description, live_output, notify, progress};
+use super::{clients, description, live_output, notify, progress, questions};
 use crate::broker::Broker;
 use crate::limits::Limits;
 use crate::render::{self, Block, Reply, Verdict};
-use crate::run::{FaultCode, OutputMode, RunReport, RunRequest, ToolFault};
+use crate::run::{ClientAbilities, FaultCode, OutputMode, RunReport, RunRequest, ToolFault};
 use crate::session::{RunAsked, Session};
 
 /// The manual, under this bridge's address and under that of the project whose users know it by.
@@ -40,6 +40,8 @@ pub struct FaceSettings {
     pub structured: bool,
     /// Whether the sandbox is started before the first run.
     pub prewarm: bool,
+    /// Whether servers may ask for the model of a client that offers it.
+    pub sampling: bool,
     /// The bounds.
     pub limits: Arc<Limits>,
 }
@@ -71,22 +73,27 @@ impl Face {
         let (progress, heard) = mpsc::channel(64);
         let (output, written) = mpsc::channel(64);
         let (questions, asked) = mpsc::channel(1);
+        let can = questions::abilities(&context.peer);
+        let abilities = ClientAbilities { sampling: can.sampling && self.settings.sampling, ..can };
         let level = self.log_level(context);
         let output = level.map(|_| output);
         let session = Arc::clone(&self.session);
         let cancel = context.ct.clone();
         // As a task of its own: a defect in it must still be answered, or the client waits for ever.
         let run = tokio::spawn(async move {
-            session.run(RunAsked { request, cancel, progress, output, questions }).await
+            session.run(RunAsked { request, cancel, progress, output, questions, abilities }).await
         });
         let reporting = CancellationToken::new();
         let stop = reporting.clone().drop_guard();
         let mut reports = JoinSet::new();
-        reports.spawn(approvals::put(asked, reporting.clone(), context.peer.clone()));
+        reports.spawn(questions::put(asked, reporting.clone(), context.peer.clone()));
         if let Some(token) = context.meta.get_progress_token() {
             let peer = context.peer.clone();
             let told = move |step, message| notify::progress(peer.clone(), token.clone(), step, message);
             reports.spawn(progress::report(heard, reporting.clone(), told));
+        } else {
+            // So that nobody tells what nobody hears.
+            drop(heard);
         }
         if let Some(level) = level {
             let peer = context.peer.clone();

@@ -10,6 +10,7 @@ mod face;
 mod live_output;
 mod notify;
 mod progress;
+mod questions;
 mod requests;
 mod serve;
 

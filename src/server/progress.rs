@@ -1,4 +1,5 @@
-//! Tells a client that asked for it how a run goes on: that it began, each call, and every ten seconds that it lives.
+//! Tells a client that asked for it how a run goes on: that it began, each call, what servers say of their progress, and
+//! every ten seconds that it lives.
 //!
 //! It keeps a pace: of a flood of calls the client hears the newest state a few times a second.
 
@@ -8,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::session::Progress;
+use crate::run::Progress;
 
 /// How often a run that says nothing is reported as going on.
 const STILL_RUNNING: Duration = Duration::from_secs(10);
@@ -59,6 +60,7 @@ fn described(event: &Progress) -> String {
     match event {
         Progress::Started => "running".to_owned(),
         Progress::Call { tool, answered, made } => format!("{tool} {answered}/{made}"),
+        Progress::OfServer { tool, said } => format!("{tool}: {said}"),
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::asked::{Ask, Progress, RunAsked};
+use super::asked::{Ask, RunAsked};
 use super::calls::{self, Counted};
 use super::in_flight::InFlight;
 use super::machine::{Effect, Machine};
@@ -18,12 +18,12 @@ use super::outgoing::ResultLine;
 use super::queue::Taker;
 use super::sandbox::{Maker, Sandbox, SandboxSettings};
 use super::watchdog::Watchdog;
-use crate::broker::{Answer, Broker, Call, Human, Making};
+use crate::broker::{Answer, Broker, Call, Human, Making, Waits};
 use crate::engine::EngineError;
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
 use crate::protocol::{CallFrame, CallResult, FromSandbox, FromSupervisor, ToSupervisor, ToWorker};
-use crate::run::{CallOutcome, FaultCode, OutputPiece, RunReport, ServerScope, ToolFault};
+use crate::run::{CallOutcome, FaultCode, OutputPiece, Progress, RunReport, ServerScope, ToolFault};
 use crate::text;
 
 /// Code that is a defect, in tests of what becomes of one.
@@ -78,8 +78,8 @@ pub(super) struct Actor {
     /// Calls of the run that ended last which were never sent.
     never_sent: Vec<Counted>,
     current: Option<Current>,
-    /// How many of its calls wait for the human.
-    waiting: Option<watch::Receiver<usize>>,
+    /// Whether it waits for the human.
+    waiting: Option<watch::Receiver<Waits>>,
     notices_given: bool,
     pings: u64,
 }
@@ -152,10 +152,10 @@ impl Actor {
     }
 
     fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<(RunId, RunReport)>) -> Vec<Effect> {
-        let RunAsked { request, cancel, progress, output, questions } = asked;
+        let RunAsked { request, cancel, progress, output, questions, abilities } = asked;
         #[cfg(test)]
         assert_ne!(request.code, BREAKS, "the defect that a test asks for");
-        if let Some(said) = self.broker.begin_run() {
+        if let Some(said) = self.broker.begin_run(abilities) {
             self.machine.note(said);
         }
         let scope = request.servers.clone();
@@ -163,8 +163,8 @@ impl Actor {
         let (id, effects) = self.machine.ask(request, servers, Instant::now());
         let calls = CancellationToken::new();
         let (calls_made, calls_answered) = (0, 0);
-        let human = Human::new(questions);
-        self.waiting = Some(human.waiting());
+        let human = Human::new(questions, abilities);
+        self.waiting = Some(human.waits());
         self.current = Some(Current {
             id,
             scope,
@@ -380,22 +380,15 @@ impl Actor {
         let line_bytes_max = self.limits.frame_to_sandbox_bytes_max;
         let scope = current.scope.clone();
         let human = current.human.clone();
+        let progress = current.progress.clone();
         let run = current.id;
         self.calls.spawn(async move {
             let counted_tool = tool;
             let CallFrame { server, tool, arguments, dry_run, placeholders, .. } = frame;
             let making = Making::of(dry_run, placeholders);
-            let call_of_broker = Call {
-                run,
-                scope: &scope,
-                server,
-                tool,
-                arguments,
-                making,
-                deadline,
-                human: &human,
-                sending: &sending,
-            };
+            let (scope, human, progress, sending) = (&scope, &human, &progress, &sending);
+            let call_of_broker =
+                Call { run, scope, server, tool, arguments, making, deadline, human, progress, sending };
             let answer = whole(broker.answer(call_of_broker, &cancel)).await;
             let outcome = outcome(&answer);
             let line = result_line(call, answer, line_bytes_max);
@@ -526,11 +519,11 @@ async fn cancelled(current: Option<&Current>) {
 }
 
 /// Whether the run waits for the human, each time that this changes.
-async fn waiting(waiting: Option<&mut watch::Receiver<usize>>) -> bool {
+async fn waiting(waiting: Option<&mut watch::Receiver<Waits>>) -> bool {
     if let Some(waiting) = waiting
         && waiting.changed().await.is_ok()
     {
-        return *waiting.borrow_and_update() > 0;
+        return waiting.borrow_and_update().is_waiting();
     }
     // There is no run, or it has ended.
     std::future::pending().await

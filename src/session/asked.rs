@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::broker::Question;
 use crate::names::RunId;
-use crate::run::{OutputPiece, RunReport, RunRequest};
+use crate::run::{ClientAbilities, OutputPiece, Progress, RunReport, RunRequest};
 
 /// A run, and who waits for its report.
 pub(super) type Ask = (RunAsked, oneshot::Sender<(RunId, RunReport)>);
@@ -16,26 +16,12 @@ pub struct RunAsked {
     pub request: RunRequest,
     /// The client's cancellation.
     pub cancel: CancellationToken,
-    /// Hears of the run's progress; what does not fit is left out.
+    /// Hears of the run's progress; what does not fit is left out. Closed, nobody wants to hear of it.
     pub progress: mpsc::Sender<Progress>,
     /// Hears what the run writes, as it comes; what does not fit is left out.
     pub output: Option<mpsc::Sender<OutputPiece>>,
     /// Takes what the human is asked while the run waits; closed, nobody can be asked.
     pub questions: mpsc::Sender<Question>,
-}
-
-/// What happens in a run while it goes on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
-    /// The code is executing.
-    Started,
-    /// A tool is called, or has answered.
-    Call {
-        /// `server.tool`.
-        tool: String,
-        /// Calls of this run that have ended.
-        answered: usize,
-        /// All calls of this run so far.
-        made: usize,
-    },
+    /// What the client can do for servers.
+    pub abilities: ClientAbilities,
 }

@@ -21,7 +21,7 @@ mod watchdog;
 
 #[cfg(test)]
 pub(crate) use actor::BREAKS;
-pub use asked::{Progress, RunAsked};
+pub use asked::RunAsked;
 pub use handle::Session;
 pub use runtime::{BOOTSTRAP, bundle};
 pub use sandbox::{SandboxReport, SandboxSettings};

@@ -53,6 +53,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/proxies.py",
         "hotcell_sandbox/reading.py",
         "hotcell_sandbox/report.py",
+        "hotcell_sandbox/resources.py",
         "hotcell_sandbox/results.py",
         "hotcell_sandbox/saved_tools.py",
         "hotcell_sandbox/search_results.py",

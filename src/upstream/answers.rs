@@ -131,7 +131,13 @@ impl Messages for Answers {
         if let JsonRpcMessage::Request(request) = message
             && matches!(
                 request.request,
-                ClientRequest::CallToolRequest(_) | ClientRequest::ListToolsRequest(_)
+                ClientRequest::CallToolRequest(_)
+                    | ClientRequest::ListToolsRequest(_)
+                    | ClientRequest::ListResourcesRequest(_)
+                    | ClientRequest::ListResourceTemplatesRequest(_)
+                    | ClientRequest::ReadResourceRequest(_)
+                    | ClientRequest::ListPromptsRequest(_)
+                    | ClientRequest::GetPromptRequest(_)
             )
         {
             self.table().insert(request.id.clone(), None);

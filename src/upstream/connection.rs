@@ -1,28 +1,25 @@
 //! One initialized client to one running server.
 
-use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rmcp::RoleClient;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, ElicitRequestParams, ElicitResult, ErrorCode,
-    ErrorData, ListToolsRequest, PaginatedRequestParams,
+    CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequest, GetPromptRequestParams,
+    ReadResourceRequest, ReadResourceRequestParams,
 };
-use rmcp::service::{
-    NotificationContext, Peer, PeerRequestOptions, RequestContext, RunningService, ServiceError,
-};
-use rmcp::{ClientHandler, RoleClient};
+use rmcp::service::{Peer, PeerRequestOptions, RunningService, ServiceError};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::CallBounds;
 use super::answers::{Answer, Answers};
 use super::error::UpstreamError;
+use super::face::{Advance, Changes, Face};
 use super::http::{Lost, Remote};
+use super::listing::{Listed, NoPage, Pages, list_tools};
 use super::process::{Process, StderrTail};
 use crate::jsonrpc::Unreadable;
 use crate::limits::Limits;
@@ -40,10 +37,35 @@ pub struct Connection {
     pub(super) stderr: Option<StderrTail>,
     pub(super) permits: Arc<Semaphore>,
     pub(super) tools: Arc<[Value]>,
-    pub(super) tools_changed: Arc<AtomicBool>,
+    pub(super) changes: Changes,
+    /// How often the server had said that its tools are others when they were read.
+    pub(super) listed_at: u64,
     pub(super) answers: Answers,
     pub(super) bounds: CallBounds,
     pub(super) limits: Arc<Limits>,
+}
+
+/// What a server is asked.
+pub enum Request {
+    /// To call a tool.
+    Tool {
+        /// Its name.
+        name: String,
+        /// Its arguments.
+        arguments: Map<String, Value>,
+    },
+    /// For a resource's content.
+    Resource {
+        /// Its address.
+        uri: String,
+    },
+    /// For a prompt, filled in.
+    Prompt {
+        /// Its name.
+        name: String,
+        /// What it is filled in with.
+        arguments: Map<String, Value>,
+    },
 }
 
 /// What must be ended with the connection.
@@ -59,44 +81,6 @@ pub(super) enum Far {
     Remote(Remote),
 }
 
-/// What the servers see of us: no capabilities, so they ask for nothing.
-pub(super) struct Face {
-    pub(super) tools_changed: Arc<AtomicBool>,
-}
-
-impl ClientHandler for Face {
-    fn get_info(&self) -> rmcp::model::ClientConfig {
-        let mut config = rmcp::model::ClientConfig::default();
-        config.client_info = rmcp::model::Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
-        config
-    }
-
-    // rmcp alone would answer these two, which are for clients that say that they can do them.
-    #[expect(deprecated, reason = "servers of earlier versions still ask")]
-    async fn list_roots(
-        &self,
-        _context: RequestContext<RoleClient>,
-    ) -> Result<rmcp::model::ListRootsResult, ErrorData> {
-        Err(not_offered("roots/list"))
-    }
-
-    async fn create_elicitation(
-        &self,
-        _request: ElicitRequestParams,
-        _context: RequestContext<RoleClient>,
-    ) -> Result<ElicitResult, ErrorData> {
-        Err(not_offered("elicitation/create"))
-    }
-
-    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.tools_changed.store(true, Ordering::Release);
-    }
-}
-
-fn not_offered(method: &str) -> ErrorData {
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("{method} is not offered"), None)
-}
-
 impl Connection {
     /// Whether the server lives, and has not said that its tools have changed since they were read.
     #[must_use]
@@ -110,7 +94,9 @@ impl Connection {
         !self.is_dead() && self.tools_are_stale()
     }
 
-    pub(super) fn is_dead(&self) -> bool {
+    /// Whether the server has gone.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
         self.peer.is_transport_closed()
     }
 
@@ -121,79 +107,133 @@ impl Connection {
     }
 
     pub(super) fn tools_are_stale(&self) -> bool {
-        self.tools_changed.load(Ordering::Acquire)
+        self.changes.count() != self.listed_at
     }
 
-    /// The same connection with its tools read again.
-    pub(super) async fn refreshed(&self) -> Result<Arc<[Value]>, UpstreamError> {
-        self.tools_changed.store(false, Ordering::Release);
+    /// The same connection with its tools read again. This one's stay those that the server had before.
+    pub(super) async fn refreshed(&self) -> Result<Self, UpstreamError> {
+        let listed_at = self.changes.count();
         let listing = tokio::time::timeout(
             self.limits.server_start,
             list_tools(&self.peer, &self.answers, &self.limits),
         );
         match listing.await {
-            Ok(Ok(tools)) => Ok(tools),
+            Ok(Ok(tools)) => Ok(self.with_tools(tools, listed_at)),
             Ok(Err(error)) => Err(self.failure(error)),
             Err(_) => Err(UpstreamError::Deadline { server: self.server.clone() }),
         }
     }
 
-    pub(super) fn with_tools(&self, tools: Arc<[Value]>) -> Self {
+    fn with_tools(&self, tools: Arc<[Value]>, listed_at: u64) -> Self {
         Self {
             server: self.server.clone(),
             peer: self.peer.clone(),
             stderr: self.stderr.clone(),
             permits: Arc::clone(&self.permits),
             tools,
-            tools_changed: Arc::clone(&self.tools_changed),
+            changes: self.changes.clone(),
+            listed_at,
             answers: self.answers.clone(),
             bounds: self.bounds.clone(),
             limits: Arc::clone(&self.limits),
         }
     }
 
-    /// One call; the result is the server's own. It is cancelled at the server when the time is over or the caller
-    /// cancels.
+    /// The answer to a request; it is the server's own. The request is cancelled at the server when `late` ends or the
+    /// caller cancels. Its progress is told to `hears`.
     ///
     /// # Errors
     /// See [`UpstreamError`]. Nothing is ever sent twice.
-    pub async fn call(
+    pub async fn ask(
         &self,
-        tool: String,
-        arguments: Map<String, Value>,
-        deadline: Instant,
+        request: Request,
+        late: impl Future<Output = ()>,
         cancel: &CancellationToken,
+        hears: Option<watch::Sender<Option<Advance>>>,
+    ) -> Result<Box<RawValue>, UpstreamError> {
+        self.check_offered(match &request {
+            Request::Tool { .. } => Listed::Tools,
+            Request::Resource { .. } => Listed::Resources,
+            Request::Prompt { .. } => Listed::Prompts,
+        })?;
+        self.exchange(request.message(), late, cancel, hears).await
+    }
+
+    /// All that the server lists of a kind, within the bounds; otherwise as [`Self::ask`].
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn list(
+        &self,
+        listed: Listed,
+        late: impl Future<Output = ()>,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<Value>, UpstreamError> {
+        self.check_offered(listed)?;
+        let mut late = std::pin::pin!(late);
+        let mut pages = Pages::of(listed, &self.limits);
+        while let Some(request) = pages.next() {
+            let page = self.exchange(request, late.as_mut(), cancel, None).await?;
+            let none = |NoPage| self.nonsense(format!("its list of {} is none", listed.name()));
+            pages.take(&page).map_err(none)?;
+        }
+        Ok(pages.into_items())
+    }
+
+    /// Whether the server says that it has such a list.
+    #[must_use]
+    pub fn offers(&self, listed: Listed) -> bool {
+        self.peer.peer_info().is_none_or(|info| listed.is_offered(&info.capabilities))
+    }
+
+    fn check_offered(&self, listed: Listed) -> Result<(), UpstreamError> {
+        // A server that lists no tools is asked all the same: it may know the one that is called.
+        if listed == Listed::Tools || self.offers(listed) {
+            return Ok(());
+        }
+        Err(UpstreamError::NotOffered { server: self.server.clone(), what: listed.name() })
+    }
+
+    async fn exchange(
+        &self,
+        request: ClientRequest,
+        late: impl Future<Output = ()>,
+        cancel: &CancellationToken,
+        hears: Option<watch::Sender<Option<Advance>>>,
     ) -> Result<Box<RawValue>, UpstreamError> {
         let cancelled = || UpstreamError::Cancelled { server: self.server.clone() };
         let run_is_over = || UpstreamError::Deadline { server: self.server.clone() };
+        let mut late = std::pin::pin!(late);
         let _permit = tokio::select! {
             permit = self.permits.acquire() => permit.map_err(|_| UpstreamError::Closing)?,
             () = cancel.cancelled() => return Err(cancelled()),
-            () = tokio::time::sleep_until(deadline) => return Err(run_is_over()),
+            () = &mut late => return Err(run_is_over()),
         };
         // From now on: that others had their turn first costs the call nothing.
-        let own_deadline = self.bounds.time.map(|time| Instant::now() + time).filter(|own| *own < deadline);
-        let late = || match self.bounds.time.filter(|_| own_deadline.is_some()) {
-            Some(time) => {
-                let (server, set_in) = (self.server.clone(), self.bounds.set_in.clone());
-                UpstreamError::CallTime { server, time, set_in }
+        let late = async {
+            let Some(time) = self.bounds.time else {
+                late.await;
+                return run_is_over();
+            };
+            match tokio::time::timeout(time, late).await {
+                Ok(()) => run_is_over(),
+                Err(_) => {
+                    let (server, set_in) = (self.server.clone(), self.bounds.set_in.clone());
+                    UpstreamError::CallTime { server, time, set_in }
+                }
             }
-            None => run_is_over(),
         };
-        let deadline = own_deadline.unwrap_or(deadline);
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(
-            CallToolRequestParams::new(tool).with_arguments(arguments),
-        ));
         let mut handle = self
             .peer
             .send_cancellable_request(request, PeerRequestOptions::no_options())
             .await
             .map_err(|error| self.failure(error))?;
         let awaited = self.answers.awaited(handle.id.clone());
+        let _followed = hears.map(|hears| self.changes.follow(handle.progress_token.clone(), hears));
         let (answer, reason) = tokio::select! {
             answer = &mut handle.rx => (Some(answer), None),
             () = cancel.cancelled() => (None, Some(cancelled())),
-            () = tokio::time::sleep_until(deadline) => (None, Some(late())),
+            error = late => (None, Some(error)),
         };
         if let Some(reason) = reason {
             if let Err(error) = handle.cancel(Some(reason.to_string())).await {
@@ -224,6 +264,11 @@ impl Connection {
         }
     }
 
+    /// The last that it has written to stderr; nothing of a remote one.
+    pub(super) fn last_words(&self) -> String {
+        self.stderr.as_ref().map(StderrTail::last_words).unwrap_or_default()
+    }
+
     fn checked(&self, result: Box<RawValue>) -> Result<Box<RawValue>, UpstreamError> {
         if !result.get().starts_with('{') {
             return Err(self.nonsense("its result is no object".into()));
@@ -249,11 +294,28 @@ impl Connection {
             ServiceError::TransportClosed | ServiceError::TransportSend(_) if self.answers.were_cut_off() => {
                 UpstreamError::Overlong { server, bytes_max: self.limits.server_line_bytes_max }
             }
-            ServiceError::TransportClosed | ServiceError::TransportSend(_) => UpstreamError::Died {
-                server,
-                stderr: self.stderr.as_ref().map(StderrTail::last_words).unwrap_or_default(),
-            },
+            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+                UpstreamError::Died { server, stderr: self.last_words() }
+            }
             other => UpstreamError::Nonsense { server, reason: other.to_string() },
+        }
+    }
+}
+
+impl Request {
+    fn message(self) -> ClientRequest {
+        match self {
+            Self::Tool { name, arguments } => ClientRequest::CallToolRequest(CallToolRequest::new(
+                CallToolRequestParams::new(name).with_arguments(arguments),
+            )),
+            Self::Resource { uri } => ClientRequest::ReadResourceRequest(ReadResourceRequest::new(
+                ReadResourceRequestParams::new(uri),
+            )),
+            Self::Prompt { name, arguments } => {
+                let mut params = GetPromptRequestParams::new(name);
+                params.arguments = (!arguments.is_empty()).then_some(arguments);
+                ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
+            }
         }
     }
 }
@@ -275,64 +337,6 @@ impl Running {
             Far::Remote(remote) => remote.end().await,
         }
     }
-}
-
-/// One page of a server's tools, which are read one by one: a page may hold more than is kept, and its values take many
-/// times the room of their text.
-#[derive(serde::Deserialize)]
-struct Page<'a> {
-    #[serde(borrow)]
-    tools: Vec<&'a RawValue>,
-    #[serde(rename = "nextCursor", default)]
-    next_cursor: Option<Value>,
-}
-
-pub(super) async fn list_tools(
-    peer: &Peer<RoleClient>,
-    answers: &Answers,
-    limits: &Limits,
-) -> Result<Arc<[Value]>, ServiceError> {
-    let mut tools = Vec::new();
-    let mut bytes = 0;
-    let mut cursor: Option<String> = None;
-    let mut cursors = HashSet::new();
-    for _ in 0..limits.tool_pages_max {
-        let mut params = PaginatedRequestParams::default();
-        params.cursor = cursor.clone();
-        let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
-        let handle = peer
-            .send_cancellable_request(
-                ClientRequest::ListToolsRequest(request),
-                PeerRequestOptions::no_options(),
-            )
-            .await?;
-        let awaited = answers.awaited(handle.id.clone());
-        handle.await_response().await?;
-        // As JSON, since one odd tool would make the typed list fail whole.
-        let Some(Answer::Result(page)) = awaited.take() else { return Err(ServiceError::UnexpectedResponse) };
-        let page: Page<'_> =
-            serde_json::from_str(page.get()).map_err(|_| ServiceError::UnexpectedResponse)?;
-        let next = page.next_cursor.as_ref().and_then(Value::as_str).map(str::to_owned);
-        for tool in page.tools {
-            bytes += tool.get().len();
-            if tools.len() == limits.tools_per_server_max || bytes > limits.tool_list_bytes_max {
-                let (tools_max, bytes_max) = (limits.tools_per_server_max, limits.tool_list_bytes_max);
-                tracing::warn!(tools_max, bytes_max, "a server's further tools are left out");
-                return Ok(tools.into());
-            }
-            match serde_json::from_str(tool.get()) {
-                Ok(tool) => tools.push(tool),
-                Err(error) => tracing::warn!(%error, "a tool that cannot be read is left out"),
-            }
-        }
-        let Some(next) = next else { break };
-        if !cursors.insert(next.clone()) {
-            tracing::warn!("a server's list of tools goes round in circles, and is read once");
-            break;
-        }
-        cursor = Some(next);
-    }
-    Ok(tools.into())
 }
 
 pub(super) fn lost_error(server: ServerName, lost: Lost) -> UpstreamError {

@@ -94,6 +94,14 @@ pub enum UpstreamError {
         /// The bound.
         bytes_max: usize,
     },
+    /// It has no such thing at all; it was not asked.
+    #[error("server '{server}' offers no {what}")]
+    NotOffered {
+        /// The server.
+        server: ServerName,
+        /// What.
+        what: &'static str,
+    },
     /// It answered with a JSON-RPC error.
     #[error("server '{server}' refused: {message}")]
     Refused {

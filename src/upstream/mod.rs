@@ -6,7 +6,10 @@ mod answers;
 mod commands;
 mod connection;
 mod error;
+mod face;
 mod http;
+mod listeners;
+mod listing;
 mod oauth;
 mod opening;
 mod process;
@@ -16,9 +19,12 @@ mod server;
 mod spec;
 
 pub use answers::{Answer, Answers, Awaited};
-pub use connection::Connection;
+pub use connection::{Connection, Request};
 pub use error::UpstreamError;
+pub use face::Advance;
 pub use http::Lost;
+pub use listeners::{Asked, Asks, Heard, NotAnswered, Said};
+pub use listing::Listed;
 pub use oauth::{
     Client, LoggedOut, LoginError, LoginFile, LoginRequest, LoginState, Probed, Started, begin, log_out,
     probe,

@@ -3,20 +3,26 @@
 //! It keeps nothing: what it opens belongs to the server's task.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
-use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService};
+#[expect(deprecated, reason = "servers of earlier versions take a level")]
+use rmcp::model::{ClientRequest, LoggingLevel, SetLevelRequest, SetLevelRequestParams};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, PeerRequestOptions, RunningService,
+};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::answers::Answers;
-use super::connection::{Connection, Face, Far, Running, list_tools, lost_error};
+use super::connection::{Connection, Far, Running, lost_error};
 use super::error::UpstreamError;
+use super::face::Face;
 use super::http::{Lost, Remote};
+use super::listeners::ClientSide;
+use super::listing::{Listed, list_tools};
 use super::oauth::Access;
 use super::process::Process;
 use super::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
@@ -47,6 +53,7 @@ struct Attempt<'a> {
     beginning: Beginning,
     server: &'a ServerName,
     bounds: &'a CallBounds,
+    side: &'a Arc<ClientSide>,
     limits: &'a Arc<Limits>,
     deadline: Instant,
     means: &'a Means,
@@ -66,13 +73,14 @@ impl Connection {
     /// Starts or reaches the server, initializes it, reads all pages of its tools; all within `limits.server_start`.
     pub(super) async fn open(
         spec: &ServerSpec,
+        side: &Arc<ClientSide>,
         limits: &Arc<Limits>,
         means: &Means,
     ) -> Result<(Self, Running), UpstreamError> {
         let deadline = Instant::now() + limits.server_start;
         let (server, bounds) = (&spec.name, &spec.bounds);
         let beginning = Beginning::Initialize;
-        let attempt = Attempt { beginning, server, bounds, limits, deadline, means };
+        let attempt = Attempt { beginning, server, bounds, side, limits, deadline, means };
         let first = attempt.open(spec).await;
         match first {
             // Whatever its words are: a server of the stateless era has no `initialize`.
@@ -118,14 +126,25 @@ async fn started(
         limits.server_line_bytes_max,
         limits.peer_requests_in_flight_max,
     );
-    let face = Face { tools_changed: Arc::new(AtomicBool::new(false)) };
-    let tools_changed = Arc::clone(&face.tools_changed);
+    let face = Face::new(attempt.server.clone(), attempt.side);
+    let changes = face.changes.clone();
     match opened(attempt, face, transport, &answers).await {
         Ok((service, peer, tools)) => {
             let (permits, bounds) = (attempt.permits(), attempt.bounds.clone());
             let (limits, stderr) = (Arc::clone(limits), Some(stderr));
-            let connection =
-                Connection { server, peer, stderr, permits, tools, tools_changed, answers, bounds, limits };
+            let listed_at = 0;
+            let connection = Connection {
+                server,
+                peer,
+                stderr,
+                permits,
+                tools,
+                changes,
+                listed_at,
+                answers,
+                bounds,
+                limits,
+            };
             Ok((connection, Running { service, far: Far::Process(process), closed_its_end }))
         }
         Err(not_opened) => {
@@ -184,14 +203,25 @@ async fn reached_over(
         limits.server_line_bytes_max,
         limits.peer_requests_in_flight_max,
     );
-    let face = Face { tools_changed: Arc::new(AtomicBool::new(false)) };
-    let tools_changed = Arc::clone(&face.tools_changed);
+    let face = Face::new(attempt.server.clone(), attempt.side);
+    let changes = face.changes.clone();
     match opened(attempt, face, lines, &answers).await {
         Ok((service, peer, tools)) => {
             let (permits, bounds) = (attempt.permits(), attempt.bounds.clone());
             let (server, limits, stderr) = (attempt.server.clone(), Arc::clone(limits), None);
-            let connection =
-                Connection { server, peer, stderr, permits, tools, tools_changed, answers, bounds, limits };
+            let listed_at = 0;
+            let connection = Connection {
+                server,
+                peer,
+                stderr,
+                permits,
+                tools,
+                changes,
+                listed_at,
+                answers,
+                bounds,
+                limits,
+            };
             Ok((connection, Running { service, far: Far::Remote(remote), closed_its_end }))
         }
         Err(not_opened) => {
@@ -225,17 +255,30 @@ where
         let service =
             face.serve_with_lifecycle(transport, mode).await.map_err(|error| start_reason(&error))?;
         let peer = service.peer().clone();
-        let tools = if peer.peer_info().is_none_or(|info| info.capabilities.tools.is_some()) {
+        let tools = if peer.peer_info().is_none_or(|info| Listed::Tools.is_offered(&info.capabilities)) {
             let tools = list_tools(&peer, answers, limits).await;
             tools.map_err(|error| NotOpened::Failed(format!("tools/list: {error}")))?
         } else {
             Arc::from([])
         };
+        if peer.peer_info().is_some_and(|info| info.capabilities.logging.is_some()) {
+            ask_for_words(&peer).await;
+        }
         Ok((service, peer, tools))
     };
     match tokio::time::timeout_at(attempt.deadline, opening).await {
         Ok(opened) => opened,
         Err(_) => Err(NotOpened::Failed(format!("no answer within {} s", limits.server_start.as_secs()))),
+    }
+}
+
+/// Some servers say nothing of themselves before they are asked to, others too much. Nobody waits for the answer.
+#[expect(deprecated, reason = "servers of earlier versions say it so")]
+async fn ask_for_words(peer: &Peer<RoleClient>) {
+    let level = SetLevelRequest::new(SetLevelRequestParams::new(LoggingLevel::Info));
+    let request = ClientRequest::SetLevelRequest(level);
+    if let Err(error) = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await {
+        tracing::debug!(%error, "a server was not asked for its messages");
     }
 }
 

@@ -1,6 +1,7 @@
 //! All servers by name: each has its own task, and none waits for another.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::Value;
@@ -11,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
 use super::error::UpstreamError;
+use super::listeners::{ClientSide, Heard};
 use super::oauth::Access;
 use super::opening::Means;
 use super::secrets::Secrets;
@@ -18,6 +20,7 @@ use super::server::{Ask, Trusted, own};
 use super::{RemoteSpec, ServerSpec, Way};
 use crate::limits::Limits;
 use crate::names::ServerName;
+use crate::run::ClientAbilities;
 
 /// Requests to one server's task that may wait; more wait in their callers.
 const ASKS_QUEUED_MAX: usize = 64;
@@ -25,6 +28,7 @@ const ASKS_QUEUED_MAX: usize = 64;
 /// The way to all configured servers.
 pub struct Upstream {
     table: RwLock<Table>,
+    side: Arc<ClientSide>,
     limits: Arc<Limits>,
     /// Of all remote servers.
     large_bodies: Arc<Semaphore>,
@@ -56,6 +60,7 @@ impl Upstream {
         let table = Table { servers: BTreeMap::new() };
         let upstream = Self {
             table: RwLock::new(table),
+            side: ClientSide::new(limits),
             limits: Arc::clone(limits),
             large_bodies: Arc::new(Semaphore::new(limits.http_large_bodies_at_once_max)),
             tasks: Mutex::default(),
@@ -89,7 +94,8 @@ impl Upstream {
                     let leaving = self.closing.child_token();
                     let secrets = Arc::new(Secrets::of(&spec));
                     let trusted = Trusted { spec: spec.clone(), secrets: Arc::clone(&secrets) };
-                    let owned = own(trusted, Arc::clone(&self.limits), means, inbox, leaving.clone());
+                    let (side, limits) = (Arc::clone(&self.side), Arc::clone(&self.limits));
+                    let owned = own(trusted, side, limits, means, inbox, leaving.clone());
                     tasks.spawn(async move {
                         if let Some(predecessor) = predecessor {
                             // Told by the end of its sender.
@@ -106,6 +112,22 @@ impl Upstream {
         for (_, gone) in before {
             drop(gone.leave());
         }
+    }
+
+    /// Where the servers' questions come out, and what they say of themselves; nothing for all but the first who asks.
+    #[must_use]
+    pub fn listen(&self) -> Option<Heard> {
+        self.side.heard()
+    }
+
+    /// What the human's client can do: servers that are started from now on may ask for it.
+    pub fn offer(&self, abilities: ClientAbilities) {
+        self.side.offer(abilities);
+    }
+
+    /// The folders that servers are told of that are started from now on.
+    pub fn offer_roots(&self, folders: &[PathBuf]) {
+        self.side.offer_roots(folders.iter().map(PathBuf::as_path));
     }
 
     /// A text about the server, or of its own, with the values that it is trusted with, its login among them, written as

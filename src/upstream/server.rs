@@ -13,6 +13,7 @@ use super::ServerSpec;
 use super::commands;
 use super::connection::{Connection, Running};
 use super::error::UpstreamError;
+use super::listeners::{ClientSide, Said};
 use super::oauth::Stamp;
 use super::opening::Means;
 use super::secrets::Secrets;
@@ -45,6 +46,7 @@ struct Failed {
 struct Server {
     spec: ServerSpec,
     secrets: Arc<Secrets>,
+    side: Arc<ClientSide>,
     limits: Arc<Limits>,
     means: Means,
     current: Option<(Arc<Connection>, Running)>,
@@ -56,19 +58,21 @@ struct Server {
 /// Serves the server's requests until the bridge closes.
 pub(super) async fn own(
     Trusted { spec, secrets }: Trusted,
+    side: Arc<ClientSide>,
     limits: Arc<Limits>,
     means: Means,
     mut asks: mpsc::Receiver<Ask>,
     closing: CancellationToken,
 ) {
     let mut server =
-        Server { spec, secrets, limits, means, current: None, failed: None, back_off: BACK_OFF.0 };
+        Server { spec, secrets, side, limits, means, current: None, failed: None, back_off: BACK_OFF.0 };
     let serving = async {
         loop {
             let asked = tokio::select! {
                 asked = asks.recv() => asked,
                 // At once, not with the next call, which may never come: what it has started and its keeper would stay.
                 () = server.gone() => {
+                    server.say_last_words();
                     server.end().await;
                     continue;
                 }
@@ -116,6 +120,7 @@ impl Server {
                 return Ok(connection);
             }
             tracing::info!(server = %self.spec.name, "the server had ended and is started again");
+            self.say("stderr", connection.last_words());
             running.end().await;
         }
         // Before it is used: one that comes meanwhile is another one.
@@ -127,7 +132,7 @@ impl Server {
             return Err(failed.error.clone());
         }
         let opened = match self.found().await {
-            Ok(spec) => Connection::open(&spec, &self.limits, &self.means).await,
+            Ok(spec) => Connection::open(&spec, &self.side, &self.limits, &self.means).await,
             Err(error) => Err(error),
         };
         match opened {
@@ -139,6 +144,7 @@ impl Server {
                 Ok(connection)
             }
             Err(error) => {
+                self.say("failed", error.to_string());
                 self.failed =
                     Some(Failed { error: error.clone(), until: Instant::now() + self.back_off, login });
                 self.back_off = (self.back_off * 2).min(BACK_OFF.1);
@@ -164,7 +170,7 @@ impl Server {
             return connection;
         }
         match connection.refreshed().await {
-            Ok(tools) => Arc::new(connection.with_tools(tools)),
+            Ok(refreshed) => Arc::new(refreshed),
             Err(error) => {
                 let reason = self.secrets.redacted(error.to_string());
                 tracing::warn!(server = %self.spec.name, reason, "the changed tools could not be read");
@@ -179,6 +185,16 @@ impl Server {
             Some((_, running)) => running.gone().await,
             None => std::future::pending().await,
         }
+    }
+
+    fn say_last_words(&self) {
+        if let Some((connection, _)) = &self.current {
+            self.say("stderr", connection.last_words());
+        }
+    }
+
+    fn say(&self, level: &str, text: String) {
+        self.side.said(Said { server: self.spec.name.clone(), level: level.to_owned(), text });
     }
 
     async fn end(&mut self) {

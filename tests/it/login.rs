@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
-use hotcell::upstream::{LoginFile, RemoteSpec, ServerSpec, Upstream, UpstreamError, Way};
+use hotcell::upstream::{LoginFile, RemoteSpec, Request, ServerSpec, Upstream, UpstreamError, Way};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -53,7 +53,8 @@ fn upstream(home: &Home, url: &str) -> Upstream {
 async fn call(upstream: &Upstream, tool: &str) -> Result<String, UpstreamError> {
     let (deadline, cancel) = (Instant::now() + PATIENCE, CancellationToken::new());
     let connection = upstream.connect(&name(), deadline, &cancel).await?;
-    let result = connection.call(tool.to_owned(), Map::new(), deadline, &cancel).await?;
+    let request = Request::Tool { name: tool.to_owned(), arguments: Map::new() };
+    let result = connection.ask(request, tokio::time::sleep_until(deadline), &cancel, None).await?;
     Ok(result.get().to_owned())
 }
 

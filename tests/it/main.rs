@@ -19,6 +19,7 @@ mod flat;
 mod history;
 
 mod arguments;
+mod both_ways;
 mod clients;
 mod commands;
 mod configuration;

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
-use hotcell::upstream::{RemoteSpec, RemoteTransport, ServerSpec, Upstream, UpstreamError, Way};
+use hotcell::upstream::{
+    RemoteSpec, RemoteTransport, Request as Call, ServerSpec, Upstream, UpstreamError, Way,
+};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -40,7 +42,9 @@ pub async fn call_within(
     let (deadline, cancel) = (Instant::now() + limit, CancellationToken::new());
     let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await?;
     let arguments: Map<String, Value> = arguments.as_object().unwrap().clone();
-    let result = connection.call(tool.to_owned(), arguments, deadline, &cancel).await?;
+    let (request, late) =
+        (Call::Tool { name: tool.to_owned(), arguments }, tokio::time::sleep_until(deadline));
+    let result = connection.ask(request, late, &cancel, None).await?;
     Ok(result.get().to_owned())
 }
 

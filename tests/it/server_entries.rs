@@ -7,7 +7,7 @@ use std::time::Duration;
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
 use hotcell::upstream::{
-    CallBounds, Connection, Later, ProcessSpec, ServerSpec, Upstream, UpstreamError, Way,
+    CallBounds, Connection, Later, ProcessSpec, Request, ServerSpec, Upstream, UpstreamError, Way,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -46,7 +46,8 @@ async fn connected(upstream: &Upstream) -> Result<Arc<Connection>, UpstreamError
 async fn call(connection: &Connection, tool: &str, arguments: Value) -> Result<String, String> {
     let arguments: Map<String, Value> = arguments.as_object().unwrap().clone();
     let cancel = CancellationToken::new();
-    let result = connection.call(tool.to_owned(), arguments, Instant::now() + PATIENCE, &cancel).await;
+    let request = Request::Tool { name: tool.to_owned(), arguments };
+    let result = connection.ask(request, tokio::time::sleep(PATIENCE), &cancel, None).await;
     let result: Value = serde_json::from_str(result.map_err(|error| error.to_string())?.get()).unwrap();
     Ok(result["content"][0]["text"].as_str().unwrap().to_owned())
 }
@@ -70,9 +71,9 @@ async fn a_call_over_the_time_of_its_server_s_entry_is_cancelled_there_and_says_
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     // The run's own time is the shorter one here.
-    let arguments = Map::new();
-    let soon = Instant::now() + Duration::from_millis(20);
-    let late = connection.call("hang".into(), arguments, soon, &CancellationToken::new()).await.unwrap_err();
+    let hang = Request::Tool { name: "hang".into(), arguments: Map::new() };
+    let soon = tokio::time::sleep(Duration::from_millis(20));
+    let late = connection.ask(hang, soon, &CancellationToken::new(), None).await.unwrap_err();
     assert_eq!(late.to_string(), "server 'fixture' did not answer in time");
     assert_eq!(call(&connection, "echo", json!({"text": "x"})).await.unwrap(), "x");
     upstream.close().await;

@@ -76,6 +76,30 @@ impl Bridge {
         bridge
     }
 
+    /// Starts the program as a client that can do these things.
+    pub fn start_with(home: &Home, capabilities: Value) -> Self {
+        let mut bridge = Self::spawn(home);
+        bridge.initialize_with("2025-11-25", capabilities);
+        bridge
+    }
+
+    /// The next request of the program, by its method: the id and the parameters.
+    pub fn asked(&mut self, method: &str) -> (Value, Value) {
+        let mut asked = self.message(&format!("the request {method}"), |message| message["method"] == method);
+        (asked["id"].take(), asked["params"].take())
+    }
+
+    /// Answers a request of the program.
+    pub fn answer_to(&mut self, id: &Value, result: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    }
+
+    /// Answers a request of the program by an error.
+    pub fn refuse(&mut self, id: &Value, code: i32, message: &str) {
+        let error = json!({"code": code, "message": message});
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+    }
+
     /// The handshake of a client of this version; returns the result of `initialize`.
     pub fn initialize(&mut self, version: &str) -> Value {
         self.initialize_with(version, json!({}))

@@ -3,7 +3,7 @@
 //! It keeps a ledger of what it did in a file, so that tests see what really reached it. It uses no MCP library: a
 //! defect shared with the bridge would hide itself.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -38,6 +38,9 @@ const AWKWARD_NAMES: [&str; 12] = [
 /// What servers may ask clients for.
 const ASKED: [&str; 5] =
     ["ping", "roots/list", "sampling/createMessage", "elicitation/create", "no/such/method"];
+
+/// Tools of a server that speaks of itself and asks the client.
+const SPEAKING: [&str; 5] = ["ask_client", "ask_later", "say", "steps", "die_with_words"];
 
 /// Longest text that an attack puts everywhere; a longer one is a title, a description and a result only.
 const EVERYWHERE_BYTES_MAX: usize = 16 * 1024;
@@ -75,6 +78,10 @@ struct Flags {
     half_a_line: bool,
     /// Asks the client for everything that a client may offer, before it answers `pid`.
     asks: bool,
+    /// Has something to read, and prompts.
+    has_resources: bool,
+    /// Has tools that ask the client, and tell of their progress and of the server.
+    speaks: bool,
     /// Bytes on stderr before it answers for the first time.
     stderr_flood: usize,
     /// `hang` writes a line that does not end.
@@ -101,6 +108,8 @@ struct Server {
     /// The call that waits until the client has answered what it was asked for.
     asked: Mutex<Option<Value>>,
     client_answers: AtomicUsize,
+    /// Calls that wait for the client's answer, by the id of what it was asked.
+    waiting: Mutex<HashMap<String, Value>>,
 }
 
 fn main() -> ExitCode {
@@ -166,6 +175,8 @@ fn flags() -> Result<Flags, String> {
             "--typed" => flags.typed = true,
             "--half-a-line" => flags.half_a_line = true,
             "--asks" => flags.asks = true,
+            "--resources" => flags.has_resources = true,
+            "--speaks" => flags.speaks = true,
             "--garbage" => flags.garbage = true,
             "--crash-at-start" => flags.crash_at_start = true,
             "--never-answer" => flags.never_answer = true,
@@ -242,6 +253,7 @@ impl Server {
             has_late_tool: AtomicBool::new(false),
             asked: Mutex::default(),
             client_answers: AtomicUsize::new(0),
+            waiting: Mutex::default(),
         }
     }
 
@@ -273,13 +285,19 @@ impl Server {
                     }
                 }
                 self.flood_stderr();
-                self.answer(&id, &initialized(&params));
+                self.note_offers(&params["capabilities"]);
+                self.answer(&id, &self.initialized(&params));
             }
             "ping" => self.answer(&id, &json!({})),
             "tools/list" if self.flags.tools > 0 => self.answer_tools(&id, self.flags.tools),
             "tools/list" => self.answer(&id, &self.page(params["cursor"].as_str())),
             "tools/call" => self.call(id, params),
             "notifications/cancelled" => self.cancel(&params["requestId"]),
+            "logging/setLevel" if self.flags.speaks => {
+                self.note(&format!("level {}", params["level"]));
+                self.answer(&id, &json!({}));
+            }
+            _ if self.flags.has_resources && self.answer_reading(&method, &id, &params) => {}
             _ if id.is_null() => {}
             _ => {
                 let error = json!({"code": -32601, "message": format!("no method {method}")});
@@ -291,6 +309,14 @@ impl Server {
     /// The client has answered what it was asked for.
     fn answered(&self, id: &Value, message: &Value) {
         self.note(&format!("answered {id} {} {}", message["result"], message["error"]["code"]));
+        let id = id.as_str().unwrap_or_default();
+        if let Some(call) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(id) {
+            let answer = if message["error"].is_null() { &message["result"] } else { &message["error"] };
+            return self.answer(&call, &text(&answer.to_string()));
+        }
+        if self.flags.speaks {
+            return;
+        }
         if self.client_answers.fetch_add(1, Ordering::AcqRel) + 1 == ASKED.len() {
             let call = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
             self.answer(&call.unwrap_or_default(), &text("asked"));
@@ -319,7 +345,8 @@ impl Server {
             ];
             let late = self.has_late_tool.load(Ordering::Acquire).then_some("late");
             let typed = self.flags.typed.then_some("create_issue");
-            own.into_iter().chain(late).chain(typed).map(str::to_owned).collect()
+            let speaking = SPEAKING.into_iter().filter(|_| self.flags.speaks);
+            own.into_iter().chain(late).chain(typed).chain(speaking).map(str::to_owned).collect()
         } else {
             (0..10).map(|number| format!("tool_{number}_of_page_{page}")).collect()
         };
@@ -412,6 +439,45 @@ impl Server {
                 }
             }
             "pid" => self.answer(&id, &text(&std::process::id().to_string())),
+            // What the client answers is the result.
+            "ask_client" => {
+                let asked = format!("of {id}");
+                self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(asked.clone(), id);
+                self.ask_client(&asked, arguments);
+            }
+            // Only once the call is over.
+            "ask_later" => {
+                self.answer(&id, &text("soon"));
+                let (server, asked) = (Arc::clone(self), arguments.clone());
+                std::thread::spawn(move || {
+                    std::thread::park_timeout(Duration::from_millis(300));
+                    server.ask_client("later", &asked);
+                });
+            }
+            "say" => {
+                for message in arguments["messages"].as_array().into_iter().flatten() {
+                    self.send(
+                        &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": message}),
+                    );
+                }
+                self.answer(&id, &text("said"));
+            }
+            "steps" => {
+                let token = &params["_meta"]["progressToken"];
+                for (progress, message) in [(1, "one\u{1b}[2J"), (2, "two"), (1, "back")] {
+                    let params = json!({
+                        "progressToken": token, "progress": progress, "total": 3, "message": message
+                    });
+                    self.send(
+                        &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}),
+                    );
+                }
+                self.answer_later(id, Some(Duration::from_millis(300)));
+            }
+            "die_with_words" => {
+                eprintln!("fixture_server: {}", arguments["text"].as_str().unwrap_or_default());
+                nix::sys::signal::raise(Signal::SIGKILL).expect("a process may kill itself");
+            }
             "peak" => {
                 let peak = self.peak.swap(0, Ordering::AcqRel);
                 self.answer(&id, &text(&peak.to_string()));
@@ -429,6 +495,80 @@ impl Server {
             "hang" => self.answer_later(id, None),
             other => self.answer(&id, &text(&format!("{other} was called"))),
         }
+    }
+
+    fn ask_client(&self, id: &str, asked: &Value) {
+        let (method, params) = (&asked["method"], &asked["params"]);
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+    }
+
+    /// What the client says that it can do for servers.
+    fn note_offers(&self, capabilities: &Value) {
+        if self.flags.speaks {
+            let offers: Vec<&String> =
+                capabilities.as_object().into_iter().flat_map(|can| can.keys()).collect();
+            self.note(&format!("offered {offers:?}"));
+        }
+    }
+
+    fn initialized(&self, params: &Value) -> Value {
+        let mut can = json!({"tools": {"listChanged": true}});
+        if self.flags.has_resources {
+            can["resources"] = json!({});
+            can["prompts"] = json!({});
+        }
+        if self.flags.speaks {
+            can["logging"] = json!({});
+        }
+        // Of that version servers may ask for things at any time.
+        let version = if self.flags.speaks { &json!("2025-11-25") } else { &params["protocolVersion"] };
+        json!({
+            "protocolVersion": version,
+            "capabilities": can,
+            "serverInfo": {"name": "fixture", "version": "1"}
+        })
+    }
+
+    /// Whether the method is one of resources or prompts.
+    fn answer_reading(&self, method: &str, id: &Value, params: &Value) -> bool {
+        let uri = params["uri"].as_str().unwrap_or_default();
+        let result = match method {
+            "resources/list" if params["cursor"].is_null() => {
+                json!({"resources": [{"uri": "fixture://text", "name": "text"}], "nextCursor": "2"})
+            }
+            "resources/list" => json!({"resources": [{"uri": "fixture://pixel", "name": "pixel"}]}),
+            "resources/templates/list" => {
+                json!({"resourceTemplates": [{"uriTemplate": "fixture://numbered/{n}", "name": "numbered"}]})
+            }
+            "resources/read" if uri == "fixture://pixel" => {
+                json!({"contents": [{"uri": uri, "mimeType": "image/png", "blob": PIXEL}]})
+            }
+            "resources/read" if uri == "fixture://big" => {
+                json!({"contents": [{"uri": uri, "text": "x".repeat(20 << 20)}]})
+            }
+            "resources/read" if uri.starts_with("fixture://") => {
+                json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": format!("what is at {uri}")}]})
+            }
+            "resources/read" => {
+                let error = json!({"code": -32002, "message": "no such resource"});
+                self.note(&format!("{method} {params}"));
+                self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+                return true;
+            }
+            "prompts/list" => json!({"prompts": [{"name": "greet", "arguments": [{"name": "who"}]}]}),
+            "prompts/get" => {
+                let who = params["arguments"]["who"].as_str().unwrap_or("nobody");
+                let message =
+                    json!({"role": "user", "content": {"type": "text", "text": format!("hello {who}")}});
+                json!({"description": "greets", "messages": [message]})
+            }
+            _ => return false,
+        };
+        let mut shown = params.clone();
+        shown.as_object_mut().map(|params| params.remove("_meta"));
+        self.note(&format!("{method} {shown}"));
+        self.answer(id, &result);
+        true
     }
 
     /// Answers in a thread of its own, unless the call is cancelled before.
@@ -583,14 +723,6 @@ impl Attack {
     }
 }
 
-fn initialized(params: &Value) -> Value {
-    json!({
-        "protocolVersion": params["protocolVersion"],
-        "capabilities": {"tools": {"listChanged": true}},
-        "serverInfo": {"name": "fixture", "version": "1"}
-    })
-}
-
 fn asked(method: &str) -> Value {
     match method {
         "sampling/createMessage" => {
@@ -625,6 +757,11 @@ fn tool(name: &str) -> Value {
         "slow" => (json!({"ms": field("integer")}), json!(["ms"])),
         "big" => (json!({"bytes": field("integer")}), json!(["bytes"])),
         "fail" => (json!({"message": field("string")}), json!([])),
+        "ask_client" | "ask_later" => {
+            (json!({"method": field("string"), "params": field("object")}), json!(["method", "params"]))
+        }
+        "say" => (json!({"messages": field("array")}), json!(["messages"])),
+        "die_with_words" => (json!({"text": field("string")}), json!(["text"])),
         _ => (json!({}), json!([])),
     };
     let mut tool = json!({

@@ -1,0 +1,110 @@
+//! Who may ask whom, how often, and until when.
+
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::broker::human::Question;
+use crate::run::ClientAbilities;
+
+fn name(name: &str) -> ServerName {
+    ServerName::new(name).unwrap()
+}
+
+fn human() -> (Human, mpsc::Receiver<Question>) {
+    let (questions, asked) = mpsc::channel(1);
+    (Human::new(questions, ClientAbilities { elicitation: true, sampling: false }), asked)
+}
+
+fn ask(limits: &Limits) -> Arc<ServersAsk> {
+    ServersAsk::new(limits)
+}
+
+fn params() -> Value {
+    json!({"message": "name?", "requestedSchema": {}})
+}
+
+async fn refusal(ask: &ServersAsk, server: &str, asks: Asks) -> String {
+    ask.answer(&name(server), asks, &params()).await.1.unwrap_err().message
+}
+
+#[tokio::test]
+async fn a_server_is_heard_only_while_it_is_called_and_for_what_the_client_offers() {
+    let ask = ask(&Limits::default());
+    let (human, mut asked) = human();
+    let nobody = "no call of a run is under way at this server";
+    assert_eq!(refusal(&ask, "a", Asks::Elicitation).await, nobody);
+    let calling = ask.calling(&name("a"), RunId(1), &human);
+    assert_eq!(refusal(&ask, "b", Asks::Elicitation).await, nobody);
+    assert_eq!(refusal(&ask, "a", Asks::Sampling).await, "the client of this run does not offer it");
+    let server = name("a");
+    let form = params();
+    let answering = async {
+        let Some(Question::OfServer { asks: Asks::Elicitation, params, reply }) = asked.recv().await else {
+            panic!("a server's question, and no approval");
+        };
+        assert!(params["message"].as_str().unwrap().starts_with("Server 'a' asks for this"), "{params}");
+        reply.send(Ok(json!({"action": "decline"}))).unwrap();
+    };
+    let ((run, answer), ()) = tokio::join!(ask.answer(&server, Asks::Elicitation, &form), answering);
+    assert_eq!((run, answer), (RunId(1), Ok(json!({"action": "decline"}))));
+    drop(calling);
+    assert_eq!(refusal(&ask, "a", Asks::Elicitation).await, nobody);
+    assert!(asked.try_recv().is_err(), "nobody was asked");
+}
+
+#[tokio::test]
+async fn a_question_lasts_as_long_as_any_call_of_its_run_and_no_longer() {
+    let ask = ask(&Limits::default());
+    let (human, mut asked) = human();
+    let first = ask.calling(&name("a"), RunId(1), &human);
+    let second = ask.calling(&name("a"), RunId(1), &human);
+    let (server, form) = (name("a"), params());
+    let mut answer = std::pin::pin!(ask.answer(&server, Asks::Elicitation, &form));
+    assert!(futures_util::poll!(&mut answer).is_pending());
+    let Some(Question::OfServer { mut reply, .. }) = asked.recv().await else { panic!("a question") };
+    drop(first);
+    assert!(futures_util::poll!(&mut answer).is_pending());
+    assert!(human.waits().borrow().is_waiting(), "the run's time stands still");
+    drop(second);
+    let ended = "the call that it was asked in has ended";
+    assert_eq!(answer.await.1.unwrap_err().message, ended);
+    reply.closed().await;
+    assert!(!human.waits().borrow().is_waiting());
+}
+
+#[tokio::test]
+async fn the_call_of_a_later_run_takes_over_and_the_end_of_an_earlier_one_takes_nothing_away() {
+    let ask = ask(&Limits::default());
+    let ((earlier, _), (later, mut asked)) = (human(), human());
+    let first = ask.calling(&name("a"), RunId(1), &earlier);
+    let _second = ask.calling(&name("a"), RunId(2), &later);
+    drop(first);
+    let (server, form) = (name("a"), params());
+    let mut answer = std::pin::pin!(ask.answer(&server, Asks::Elicitation, &form));
+    assert!(futures_util::poll!(&mut answer).is_pending());
+    assert!(asked.try_recv().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_hears_so_many_questions_and_waits_so_long_for_each() {
+    let limits = Limits { server_requests_per_run_max: 2, ..Limits::default() };
+    let ask = ask(&limits);
+    let (human, mut asked) = human();
+    let _calling = ask.calling(&name("a"), RunId(1), &human);
+    let began = Instant::now();
+    let silent = tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Some(question) = asked.recv().await {
+            kept.push(question);
+        }
+        kept.len()
+    });
+    for _ in 0..2 {
+        assert_eq!(refusal(&ask, "a", Asks::Elicitation).await, "the user has not answered");
+    }
+    assert_eq!(began.elapsed(), limits.approval * 2);
+    assert_eq!(refusal(&ask, "a", Asks::Elicitation).await, "servers may ask 2 times in a run");
+    drop((_calling, human));
+    assert_eq!(silent.await.unwrap(), 2);
+}

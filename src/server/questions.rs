@@ -1,0 +1,127 @@
+//! Puts the questions of a run to its client, one after the other: ours about calls, and those of servers.
+//!
+//! It decides nothing: what is asked, and what an answer is good for, is the broker's.
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientResult, ElicitRequest, ElicitRequestParams, ServerRequest};
+#[expect(deprecated, reason = "clients of all versions up to now have it")]
+use rmcp::model::{CreateMessageRequest, CreateMessageRequestParams};
+use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions, ServiceError};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::approvals;
+use crate::broker::Question;
+use crate::run::ClientAbilities;
+use crate::upstream::{Asks, NotAnswered};
+
+/// Why a question has no answer.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// The client does not take it.
+    NotSent,
+    /// Nobody waits for it any more.
+    Withdrawn,
+    /// The client refused it in these words, or has gone.
+    Refused(ServiceError),
+}
+
+/// What the client has said that it can do, as far as requests may go to it at all.
+pub(super) fn abilities(peer: &Peer<RoleServer>) -> ClientAbilities {
+    ClientAbilities {
+        elicitation: peer.supported_elicitation_modes().contains(&ElicitationMode::Form),
+        sampling: peer.peer_info().is_some_and(|info| info.capabilities.sampling.is_some()),
+    }
+}
+
+/// Until the run has ended. One question at a time comes in.
+pub(super) async fn put(
+    mut questions: mpsc::Receiver<Question>,
+    ended: CancellationToken,
+    peer: Peer<RoleServer>,
+) {
+    while let Some(Some(question)) = ended.run_until_cancelled(questions.recv()).await {
+        let is_taken = match question {
+            Question::Approval { text, mut reply } => {
+                let approval = approvals::ask(&peer, text, waited_for(&ended, reply.closed())).await;
+                reply.send(approval).is_ok()
+            }
+            Question::OfServer { asks, params, mut reply } => {
+                let answer = pass_on(&peer, (asks, params), waited_for(&ended, reply.closed())).await;
+                reply.send(answer).is_ok()
+            }
+        };
+        if !is_taken {
+            tracing::debug!("nobody waits for the answer any more");
+        }
+    }
+}
+
+/// Ends when nobody waits any more, or the run has ended.
+async fn waited_for(ended: &CancellationToken, closed: impl Future<Output = ()>) {
+    tokio::select! {
+        () = ended.cancelled() => {}
+        () = closed => {}
+    }
+}
+
+/// The client's answer to a request; it is cancelled there when nobody waits for it any more.
+pub(super) async fn answer(
+    peer: &Peer<RoleServer>,
+    request: ServerRequest,
+    withdrawn: impl Future<Output = ()>,
+) -> Result<ClientResult, Unanswered> {
+    let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+    let mut handle = sent.map_err(|error| {
+        tracing::debug!(%error, "the client was not asked");
+        Unanswered::NotSent
+    })?;
+    let answer = tokio::select! {
+        answer = &mut handle.rx => answer,
+        // The client need not show the question any more.
+        () = withdrawn => {
+            if let Err(error) = handle.cancel(Some("nobody waits for the answer any more".into())).await {
+                tracing::debug!(%error, "the cancellation did not reach the client");
+            }
+            return Err(Unanswered::Withdrawn);
+        }
+    };
+    answer.unwrap_or(Err(ServiceError::TransportClosed)).map_err(Unanswered::Refused)
+}
+
+async fn pass_on(
+    peer: &Peer<RoleServer>,
+    (asks, params): (Asks, Value),
+    withdrawn: impl Future<Output = ()>,
+) -> Result<Value, NotAnswered> {
+    let none = |message: &str| NotAnswered { code: None, message: message.to_owned() };
+    let request = request(asks, params).map_err(|error| none(&format!("it cannot be passed on: {error}")))?;
+    let written = match (asks, answer(peer, request, withdrawn).await) {
+        (Asks::Elicitation, Ok(ClientResult::ElicitResult(result))) => serde_json::to_value(result),
+        (Asks::Sampling, Ok(ClientResult::CreateMessageResult(result))) => serde_json::to_value(result),
+        (_, Ok(_)) => return Err(none("the client's answer is none")),
+        (_, Err(Unanswered::Refused(ServiceError::McpError(error)))) => {
+            return Err(NotAnswered { code: Some(error.code.0), message: error.message.into_owned() });
+        }
+        (_, Err(Unanswered::Withdrawn)) => return Err(none("nobody waits for it any more")),
+        (_, Err(Unanswered::NotSent | Unanswered::Refused(_))) => {
+            return Err(none("the client could not be asked"));
+        }
+    };
+    written.map_err(|error| none(&error.to_string()))
+}
+
+#[expect(deprecated, reason = "as above")]
+fn request(asks: Asks, params: Value) -> serde_json::Result<ServerRequest> {
+    Ok(match asks {
+        Asks::Elicitation => {
+            let params: ElicitRequestParams = serde_json::from_value(params)?;
+            ServerRequest::ElicitRequest(ElicitRequest::new(params))
+        }
+        Asks::Sampling => {
+            let params: CreateMessageRequestParams = serde_json::from_value(params)?;
+            ServerRequest::CreateMessageRequest(CreateMessageRequest::new(params))
+        }
+    })
+}

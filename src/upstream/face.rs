@@ -1,0 +1,283 @@
+//! What a server sees of us: a client that it may ask and tell things.
+//!
+//! It answers nothing of weight itself: questions for the human's client and what a server says of itself go to whoever
+//! listens, within bounds, and nothing that comes back is looked at here.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CustomRequest, CustomResult, ElicitRequestParams, ElicitResult,
+    ElicitationCapability, ErrorCode, ErrorData, FormElicitationCapability, Implementation,
+    ProgressNotificationParam, ProgressToken,
+};
+#[expect(deprecated, reason = "servers of earlier versions still ask")]
+use rmcp::model::{
+    CreateMessageRequestParams, CreateMessageResult, ListRootsResult, LoggingLevel,
+    LoggingMessageNotificationParam, Root, RootsCapabilities, SamplingCapability,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ClientHandler, RoleClient};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::{oneshot, watch};
+
+use super::listeners::{Asked, Asks, ClientSide, NotAnswered, Said};
+use crate::names::ServerName;
+use crate::run::ClientAbilities;
+
+/// What the servers see of us.
+pub(super) struct Face {
+    server: ServerName,
+    side: Arc<ClientSide>,
+    /// What this server has been told that it may ask for.
+    offered: ClientAbilities,
+    roots: Arc<[String]>,
+    pub(super) changes: Changes,
+}
+
+/// What a server tells of its connection while it lasts. A clone is the same.
+#[derive(Clone, Default)]
+pub(super) struct Changes {
+    /// How often it has said that its tools are others now.
+    tools_changed: Arc<AtomicU64>,
+    advances: Arc<Mutex<HashMap<ProgressToken, watch::Sender<Option<Advance>>>>>,
+}
+
+/// How far a request has come, as its server says; the numbers never go back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Advance {
+    /// So much.
+    pub progress: f64,
+    /// Of so much.
+    pub total: Option<f64>,
+    /// In the server's words.
+    pub message: Option<String>,
+}
+
+/// Somebody hears of a request's progress until this is dropped.
+pub(super) struct Followed {
+    changes: Changes,
+    token: ProgressToken,
+}
+
+impl Face {
+    pub(super) fn new(server: ServerName, side: &Arc<ClientSide>) -> Self {
+        let (offered, roots) = side.offers();
+        Self { server, side: Arc::clone(side), offered, roots, changes: Changes::default() }
+    }
+
+    /// What the human's client answers to it.
+    async fn ask<Answer: DeserializeOwned>(
+        &self,
+        asks: Asks,
+        params: &impl Serialize,
+        context: &RequestContext<RoleClient>,
+    ) -> Result<Answer, ErrorData> {
+        let method = asks.method();
+        let bytes_max = self.side.request_bytes_max;
+        let written = serde_json::to_string(params).unwrap_or_default();
+        if written.len() > bytes_max {
+            let message = format!("{method} has {} bytes, at most {bytes_max} are passed on", written.len());
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let params = serde_json::from_str(&written).unwrap_or_default();
+        let (reply, answer) = oneshot::channel();
+        let asked = Asked { server: self.server.clone(), asks, params, reply };
+        if self.side.asks.try_send(asked).is_err() {
+            return Err(refused(format!("{method}: too many requests wait already")));
+        }
+        let answer = tokio::select! {
+            answer = answer => answer,
+            () = context.ct.cancelled() => return Err(refused(format!("{method} was cancelled"))),
+        };
+        match answer {
+            Ok(Ok(answer)) => serde_json::from_value(answer)
+                .map_err(|_| refused(format!("{method}: what the client has answered is no answer to it"))),
+            Ok(Err(NotAnswered { code: Some(code), message })) => {
+                Err(ErrorData::new(ErrorCode(code), message, None))
+            }
+            Ok(Err(NotAnswered { code: None, message })) => Err(refused(format!("{method}: {message}"))),
+            Err(_) => Err(refused(format!("{method}: the bridge is shutting down"))),
+        }
+    }
+}
+
+impl ClientHandler for Face {
+    fn get_info(&self) -> ClientConfig {
+        let mut can = ClientCapabilities::default();
+        can.roots = (!self.roots.is_empty()).then(RootsCapabilities::default);
+        can.sampling = self.offered.sampling.then(SamplingCapability::default);
+        can.elicitation = self.offered.elicitation.then(|| {
+            let mut forms = ElicitationCapability::new();
+            forms.form = Some(FormElicitationCapability::default());
+            forms
+        });
+        let mut config = ClientConfig::default();
+        config.capabilities = can;
+        config.client_info = Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
+        config
+    }
+
+    #[expect(deprecated, reason = "as above")]
+    async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        if self.roots.is_empty() {
+            return Err(not_offered("roots/list"));
+        }
+        Ok(ListRootsResult::new(self.roots.iter().map(Root::new).collect()))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        if !self.offered.elicitation {
+            return Err(not_offered(Asks::Elicitation.method()));
+        }
+        if !matches!(request, ElicitRequestParams::FormElicitationParams { .. }) {
+            return Err(ErrorData::invalid_params("elicitation/create is offered for forms only", None));
+        }
+        self.ask(Asks::Elicitation, &request, &context).await
+    }
+
+    #[expect(deprecated, reason = "as above")]
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        if !self.offered.sampling {
+            return Err(not_offered(Asks::Sampling.method()));
+        }
+        if params.tools.is_some() || params.tool_choice.is_some() {
+            return Err(ErrorData::invalid_params(
+                "sampling/createMessage is offered without tools and toolChoice",
+                None,
+            ));
+        }
+        self.ask(Asks::Sampling, &params, &context).await
+    }
+
+    /// A request of a known method comes here when its parameters have another shape than the method's.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        let is_offered = match method.as_str() {
+            "elicitation/create" => self.offered.elicitation,
+            "sampling/createMessage" => self.offered.sampling,
+            _ => false,
+        };
+        if is_offered {
+            let message = format!("the parameters of {method} have another shape");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        Err(not_offered(&method))
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changes.tools_changed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        let advance = Advance { progress: params.progress, total: params.total, message: params.message };
+        self.changes.advance(&params.progress_token, advance);
+    }
+
+    #[expect(deprecated, reason = "as above")]
+    async fn on_logging_message(
+        &self,
+        params: LoggingMessageNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        if (params.level as u8) < LoggingLevel::Info as u8 {
+            return;
+        }
+        let level = match serde_json::to_value(params.level) {
+            Ok(Value::String(word)) => word,
+            _ => "info".to_owned(),
+        };
+        let text = match params.data {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        self.side.said(Said { server: self.server.clone(), level, text });
+    }
+}
+
+impl Changes {
+    /// How often the server has said that its tools are others.
+    pub(super) fn count(&self) -> u64 {
+        self.tools_changed.load(Ordering::Acquire)
+    }
+
+    /// From now on somebody hears of the progress of the request with this token.
+    pub(super) fn follow(&self, token: ProgressToken, hears: watch::Sender<Option<Advance>>) -> Followed {
+        self.table().insert(token.clone(), hears);
+        Followed { changes: self.clone(), token }
+    }
+
+    fn advance(&self, token: &ProgressToken, advance: Advance) {
+        if let Some(hears) = self.table().get(token) {
+            hears.send_if_modified(|last| {
+                let is_further = last.as_ref().is_none_or(|last| advance.progress > last.progress);
+                if is_further {
+                    *last = Some(advance);
+                }
+                is_further
+            });
+        }
+    }
+
+    fn table(&self) -> std::sync::MutexGuard<'_, HashMap<ProgressToken, watch::Sender<Option<Advance>>>> {
+        self.advances.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.changes.table().remove(&self.token);
+    }
+}
+
+fn not_offered(method: &str) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("{method} is not offered"), None)
+}
+
+fn refused(message: String) -> ErrorData {
+    ErrorData::invalid_request(message, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::NumberOrString;
+
+    use super::*;
+
+    #[test]
+    fn progress_is_the_requests_own_and_never_goes_back() {
+        let changes = Changes::default();
+        let [mine, other] = [1, 2].map(|number| ProgressToken(NumberOrString::Number(number)));
+        let (hears, heard) = watch::channel(None);
+        let followed = changes.follow(mine.clone(), hears);
+        let at = |progress| Advance { progress, total: Some(9.0), message: None };
+        for progress in [1.0, 3.0, 2.0, f64::NAN] {
+            changes.advance(&mine, at(progress));
+        }
+        changes.advance(&other, at(7.0));
+        assert_eq!(*heard.borrow(), Some(at(3.0)));
+        drop(followed);
+        changes.advance(&mine, at(8.0));
+        assert_eq!(*heard.borrow(), Some(at(3.0)));
+        assert!(changes.table().is_empty());
+    }
+}

@@ -1,0 +1,233 @@
+//! What servers list, page by page: within bounds, and out of lists that go round in circles.
+//!
+//! Items are JSON, since one odd item would make a typed list fail whole.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest,
+    PaginatedRequestParams, ServerCapabilities,
+};
+use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::answers::{Answer, Answers};
+use crate::limits::Limits;
+
+/// What a server may have a list of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listed {
+    /// Functions.
+    Tools,
+    /// Things to read, each with an address.
+    Resources,
+    /// Patterns of such addresses.
+    ResourceTemplates,
+    /// Texts to begin with.
+    Prompts,
+}
+
+impl Listed {
+    /// For people; what a server without it does not offer.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources | Self::ResourceTemplates => "resources",
+            Self::Prompts => "prompts",
+        }
+    }
+
+    /// Whether a server that can do this has such a list.
+    pub(super) fn is_offered(self, can: &ServerCapabilities) -> bool {
+        match self {
+            Self::Tools => can.tools.is_some(),
+            Self::Resources | Self::ResourceTemplates => can.resources.is_some(),
+            Self::Prompts => can.prompts.is_some(),
+        }
+    }
+
+    pub(super) fn request(self, cursor: Option<String>) -> ClientRequest {
+        let mut params = PaginatedRequestParams::default();
+        params.cursor = cursor;
+        let params = Some(params);
+        match self {
+            Self::Tools => {
+                ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() })
+            }
+            Self::Resources => ClientRequest::ListResourcesRequest(ListResourcesRequest {
+                params,
+                ..ListResourcesRequest::default()
+            }),
+            Self::ResourceTemplates => {
+                ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest {
+                    params,
+                    ..ListResourceTemplatesRequest::default()
+                })
+            }
+            Self::Prompts => ClientRequest::ListPromptsRequest(ListPromptsRequest {
+                params,
+                ..ListPromptsRequest::default()
+            }),
+        }
+    }
+}
+
+/// One page, whose items are read one by one: a page may hold more than is kept, and its values take many times the room
+/// of their text.
+#[derive(serde::Deserialize)]
+struct Page<'a> {
+    #[serde(borrow)]
+    tools: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    resources: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, rename = "resourceTemplates")]
+    resource_templates: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    prompts: Option<Vec<&'a RawValue>>,
+    #[serde(rename = "nextCursor", default)]
+    next_cursor: Option<Value>,
+}
+
+impl<'a> Page<'a> {
+    fn items(&mut self, listed: Listed) -> Option<Vec<&'a RawValue>> {
+        match listed {
+            Listed::Tools => self.tools.take(),
+            Listed::Resources => self.resources.take(),
+            Listed::ResourceTemplates => self.resource_templates.take(),
+            Listed::Prompts => self.prompts.take(),
+        }
+    }
+}
+
+/// A list that is read page by page.
+pub(super) struct Pages<'l> {
+    listed: Listed,
+    limits: &'l Limits,
+    items: Vec<Value>,
+    bytes: usize,
+    pages: usize,
+    /// Of the next page; nothing of the first.
+    cursor: Option<String>,
+    cursors: HashSet<String>,
+    is_whole: bool,
+}
+
+/// That a page is none.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoPage;
+
+impl<'l> Pages<'l> {
+    pub(super) fn of(listed: Listed, limits: &'l Limits) -> Self {
+        let cursors = HashSet::new();
+        Self { listed, limits, items: vec![], bytes: 0, pages: 0, cursor: None, cursors, is_whole: false }
+    }
+
+    /// What is to be asked for next, until the list is whole or long enough.
+    pub(super) fn next(&mut self) -> Option<ClientRequest> {
+        if self.is_whole || self.pages == self.limits.tool_pages_max {
+            return None;
+        }
+        self.pages += 1;
+        Some(self.listed.request(self.cursor.take()))
+    }
+
+    /// A page has come.
+    pub(super) fn take(&mut self, page: &RawValue) -> Result<(), NoPage> {
+        let mut page: Page<'_> = serde_json::from_str(page.get()).map_err(|_| NoPage)?;
+        let what = self.listed.name();
+        for item in page.items(self.listed).ok_or(NoPage)? {
+            self.bytes += item.get().len();
+            let (items_max, bytes_max) = (self.limits.tools_per_server_max, self.limits.tool_list_bytes_max);
+            if self.items.len() == items_max || self.bytes > bytes_max {
+                tracing::warn!(items_max, bytes_max, "a server's further {what} are left out");
+                self.is_whole = true;
+                return Ok(());
+            }
+            match serde_json::from_str(item.get()) {
+                Ok(item) => self.items.push(item),
+                Err(error) => {
+                    tracing::warn!(%error, "one of a server's {what} cannot be read and is left out");
+                }
+            }
+        }
+        let next = page.next_cursor.as_ref().and_then(Value::as_str).map(str::to_owned);
+        let goes_round = next.as_ref().is_some_and(|next| !self.cursors.insert(next.clone()));
+        if goes_round {
+            tracing::warn!("a server's list of {what} goes round in circles, and is read once");
+        }
+        self.is_whole = goes_round || next.is_none();
+        self.cursor = next;
+        Ok(())
+    }
+
+    pub(super) fn into_items(self) -> Vec<Value> {
+        self.items
+    }
+}
+
+/// The tools of a server that was just initialized.
+pub(super) async fn list_tools(
+    peer: &Peer<RoleClient>,
+    answers: &Answers,
+    limits: &Limits,
+) -> Result<Arc<[Value]>, ServiceError> {
+    let mut pages = Pages::of(Listed::Tools, limits);
+    while let Some(request) = pages.next() {
+        let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
+        let awaited = answers.awaited(handle.id.clone());
+        handle.await_response().await?;
+        let Some(Answer::Result(page)) = awaited.take() else { return Err(ServiceError::UnexpectedResponse) };
+        pages.take(&page).map_err(|NoPage| ServiceError::UnexpectedResponse)?;
+    }
+    Ok(pages.into_items().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is read of these pages, and how many were asked for.
+    fn read(listed: Listed, given: &[String], limits: &Limits) -> (Result<Vec<Value>, NoPage>, usize) {
+        let (mut pages, mut asked) = (Pages::of(listed, limits), 0);
+        while pages.next().is_some() {
+            let page = RawValue::from_string(given[asked % given.len()].clone()).unwrap();
+            asked += 1;
+            if let Err(none) = pages.take(&page) {
+                return (Err(none), asked);
+            }
+        }
+        (Ok(pages.into_items()), asked)
+    }
+
+    #[test]
+    fn every_kind_of_list_is_bounded_in_items_bytes_pages_and_circles() {
+        let limits = Limits {
+            tools_per_server_max: 3,
+            tool_list_bytes_max: 20,
+            tool_pages_max: 5,
+            ..Limits::default()
+        };
+        for (listed, key) in [
+            (Listed::Tools, "tools"),
+            (Listed::Resources, "resources"),
+            (Listed::ResourceTemplates, "resourceTemplates"),
+            (Listed::Prompts, "prompts"),
+        ] {
+            let page = |items: &str, next: &str| format!(r#"{{"{key}":[{items}],"nextCursor":{next}}}"#);
+            let of = |pages: Vec<String>| read(listed, &pages, &limits);
+            let both = of(vec![page("1", r#""b""#), page("2", "null")]);
+            assert_eq!(both, (Ok(vec![1.into(), 2.into()]), 2), "{key}");
+            assert_eq!(of(vec![page("1,2,3,4", r#""b""#)]).0.unwrap().len(), 3, "{key}");
+            assert_eq!(of(vec![page(r#"1,"xxxxxxxxxxxxxxxxxxxx""#, "null")]).0.unwrap().len(), 1, "{key}");
+            assert_eq!(of(vec![page("1", r#""a""#)]), (Ok(vec![1.into(), 1.into()]), 2), "{key}");
+            let endless = (0..9).map(|number| page("", &format!("\"{number}\""))).collect();
+            assert_eq!(of(endless), (Ok(vec![]), 5), "{key}");
+            assert_eq!(of(vec![r#"{"others":[]}"#.into()]), (Err(NoPage), 1), "{key}");
+            assert_eq!(of(vec!["[]".into()]), (Err(NoPage), 1), "{key}");
+        }
+    }
+}
