@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(there.state(), LoginState::OfAnotherAddress);
         let path = dir.path().join("oauth/far.json");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(matches!(here.state(), LoginState::Unreadable(why) if why.contains("of this user alone")));
+        assert!(matches!(here.state(), LoginState::Unreadable(why) if why.contains("mode 0600")));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, r#"{"access_token": "t0ken"}"#).unwrap();
         assert_eq!(here.state(), LoginState::Unreadable("it is no login as hotcell writes it".into()));
