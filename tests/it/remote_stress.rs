@@ -11,7 +11,7 @@ use hotcell::limits::Limits;
 use hotcell::upstream::{RemoteTransport, UpstreamError};
 use serde_json::{Value, json};
 
-use crate::remote::{call, call_within, upstream};
+use crate::remote::{call, call_within, connected, upstream};
 use crate::support::PATIENCE;
 use crate::support::http_fixture::{HttpFixture, Request, events, reply, usual_answer};
 
@@ -244,6 +244,7 @@ async fn an_answer_that_trickles_costs_the_call_its_time_and_ends_with_it() {
             Ok(())
         });
         let upstream = upstream(&fixture.url, None, Limits::default());
+        connected(&upstream).await;
         let result = call_within(&upstream, "t", json!({}), Duration::from_millis(300)).await;
         assert!(matches!(result, Err(UpstreamError::Deadline { .. })), "{result:?}");
         let ended = tokio::task::spawn_blocking(move || told.recv_timeout(PATIENCE));
