@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::answer::redact;
+use super::failures::redact;
 use super::kept_folder::KeptFolder;
 use crate::config::{Endpoint, Launch, Reach, ServerConfig};
 use crate::limits::Limits;

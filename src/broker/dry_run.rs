@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-use super::answer::{Answer, redact};
+use super::call::Answer;
+use super::failures::redact;
 use crate::names::ServerName;
 use crate::policy::Called;
 use crate::run::{Planned, PlannedCall};

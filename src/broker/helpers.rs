@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{Broker, Call};
 use super::arguments;
+use super::call::Call;
+use super::state::Broker;
 use crate::catalog::{self, Catalog, Detail, Shapes};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;

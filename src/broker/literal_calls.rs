@@ -11,7 +11,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{Broker, Call};
+use super::call::Call;
+use super::state::Broker;
 use crate::catalog::{self, Given, ServerTools, UnknownTool};
 use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};

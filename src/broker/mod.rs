@@ -5,8 +5,10 @@
 mod admission;
 mod answer;
 mod arguments;
+mod call;
 mod catalog_cache;
 mod dry_run;
+mod failures;
 mod helpers;
 mod human;
 mod indexing;
@@ -26,12 +28,14 @@ mod sending;
 mod server_progress;
 mod servers_ask;
 mod shown_requests;
+mod state;
 mod uri_template;
 mod vector_cache;
 
-pub use answer::{Answer, Broker, Call, Folders, Making};
+pub use call::{Answer, Call, Making};
 pub use human::{Approval, Human, Question, Waits};
 pub use oversight::{LoggedArguments, Oversight};
 pub use pins::trust;
 pub use roster::{Roster, remote_spec};
 pub use sending::Sending;
+pub use state::{Broker, Folders};

@@ -5,7 +5,8 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::answer::{Call, redact};
+use super::call::Call;
+use super::failures::redact;
 use crate::audit::{CallEvent, Event, Log};
 use crate::config::PolicyFile;
 use crate::run::{FaultCode, ToolFault};

@@ -8,9 +8,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{Broker, Call};
+use super::call::Call;
 use super::human::Until;
 use super::oversight::Record;
+use super::state::Broker;
 use super::uri_template;
 use crate::names::ServerName;
 use crate::policy::Called;

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{Broker, Call};
+use super::call::Call;
+use super::state::Broker;
 use crate::catalog::{Catalog, Detail, Query, SearchHit, Shapes, Tools, grouped, search};
 use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};

@@ -1,0 +1,129 @@
+//! Failures of servers as faults that a model reads: harmless, bounded, without secrets, and with what helps.
+//!
+//! It decides on no call.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::call::Answer;
+use super::state::Broker;
+use crate::catalog::UnknownTool;
+use crate::names::ServerName;
+use crate::run::{FaultCode, ToolFault};
+use crate::text;
+use crate::upstream::UpstreamError;
+
+/// Longest text of a server's failure that the model reads, in characters.
+pub(super) const FAILURE_CHARS_MAX: usize = 2_000;
+/// For a server that is configured and cannot be used.
+pub(super) const UNAVAILABLE_HINT: &str = "the user must fix it; `hotcell config` shows where it stands";
+
+impl Broker {
+    /// A tool that the server does not offer: it has none of that name, or its entry keeps it back.
+    pub(super) fn no_such_tool(&self, server: &ServerName, asked: &str, unknown: UnknownTool) -> ToolFault {
+        self.kept_back(server, asked).unwrap_or_else(|| unknown.into())
+    }
+
+    /// The fault of a call of a tool that the server has and its entry keeps back.
+    pub(super) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
+        self.knowledge.kept_back(server, asked)
+    }
+
+    /// The same of a server that could not be reached: whatever was to be sent was not.
+    pub(super) fn not_connected(&self, server: &ServerName, error: &UpstreamError) -> ToolFault {
+        let mut fault = self.fault(server, error);
+        if fault.code != FaultCode::ServerUnavailable {
+            fault.code = FaultCode::ServerNotStarted;
+        }
+        if matches!(error, UpstreamError::Deadline { .. }) {
+            fault.hint = "it had not started yet, and nothing was sent; give the run a larger timeout".into();
+        }
+        fault
+    }
+
+    /// A server's failure as the model reads it.
+    pub(super) fn fault(&self, server: &ServerName, error: &UpstreamError) -> ToolFault {
+        let text = self.upstream.redacted(server, error.to_string());
+        // Before the escapes too: they make text ten times as long.
+        let text = text::inert(&text::bounded(&text, FAILURE_CHARS_MAX)).into_owned();
+        ToolFault::new(code(error), text::bounded(&text, FAILURE_CHARS_MAX)).hint(hint(error))
+    }
+
+    /// Errors that a tool reports as its result are texts for the model as well; other results pass unread.
+    pub(super) fn without_secrets(
+        &self,
+        server: &ServerName,
+        result: Box<RawValue>,
+    ) -> Result<Answer, UpstreamError> {
+        if !may_be_error(result.get()) {
+            return Ok(Answer::Value(result));
+        }
+        let nonsense = |error: serde_json::Error| UpstreamError::Nonsense {
+            server: server.clone(),
+            reason: error.to_string(),
+        };
+        let mut value: Value = serde_json::from_str(result.get()).map_err(nonsense)?;
+        redact(&mut value, &|text| self.upstream.redacted(server, text));
+        let is_error = value.get("isError") == Some(&Value::Bool(true));
+        let answer = if is_error { Answer::ToolError } else { Answer::Value };
+        serde_json::value::to_raw_value(&value).map(answer).map_err(nonsense)
+    }
+}
+
+/// Whether `"isError": true` stands anywhere in it.
+fn may_be_error(json: &str) -> bool {
+    json.match_indices(r#""isError""#).any(|(at, key)| {
+        let behind = json[at + key.len()..].trim_start();
+        behind.strip_prefix(':').is_some_and(|value| value.trim_start().starts_with("true"))
+    })
+}
+
+/// Every text in a value, but no key, as `redacted` writes it.
+pub(super) fn redact(value: &mut Value, redacted: &dyn Fn(String) -> String) {
+    match value {
+        Value::String(text) => *text = redacted(std::mem::take(text)),
+        Value::Array(items) => items.iter_mut().for_each(|item| redact(item, redacted)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| redact(field, redacted)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn code(error: &UpstreamError) -> FaultCode {
+    match error {
+        UpstreamError::Unknown { .. } | UpstreamError::Unavailable { .. } => FaultCode::ServerUnavailable,
+        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } | UpstreamError::NeedsLogin { .. } => {
+            FaultCode::ServerNotStarted
+        }
+        UpstreamError::Died { .. }
+        | UpstreamError::NotReached { .. }
+        | UpstreamError::NotAllowed { .. }
+        | UpstreamError::Broken { .. }
+        | UpstreamError::Overlong { .. }
+        | UpstreamError::Nonsense { .. } => FaultCode::ServerFailed,
+        UpstreamError::NotOffered { .. } => FaultCode::UnknownTool,
+        UpstreamError::Refused { .. } => FaultCode::ToolError,
+        UpstreamError::Deadline { .. } | UpstreamError::CallTime { .. } => FaultCode::Deadline,
+        UpstreamError::Cancelled { .. } | UpstreamError::Closing => FaultCode::Cancelled,
+    }
+}
+
+fn hint(error: &UpstreamError) -> String {
+    let hint = match error {
+        UpstreamError::NeedsLogin { command, .. } => return format!("the user runs: {command}"),
+        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
+            "the user must fix it; `hotcell doctor` checks the configured commands and addresses"
+        }
+        UpstreamError::Unavailable { .. } => UNAVAILABLE_HINT,
+        UpstreamError::NotAllowed { .. } => {
+            "the user must give it other headers in the configuration, or log in if it has a login (hotcell login)"
+        }
+        UpstreamError::Died { .. } => "it is started again by the next call",
+        UpstreamError::Overlong { .. } => "ask the tool for less: a page, a filter, fewer fields",
+        UpstreamError::Deadline { .. } => "whether it took effect is unknown; give the run a larger timeout",
+        UpstreamError::CallTime { .. } => {
+            "whether it took effect is unknown; the user can raise that timeout"
+        }
+        _ => "",
+    };
+    hint.to_owned()
+}

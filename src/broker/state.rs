@@ -1,0 +1,301 @@
+//! The broker and its parts: which servers there are, what is known of them, and what outlives a run.
+//!
+//! It answers no call; `answer` does.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::admission::Admission;
+use super::catalog_cache::CatalogCache;
+use super::dry_run::DryRun;
+use super::failures::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT};
+use super::indexing::Indexing;
+use super::knowledge::{Knowledge, Taken};
+use super::learned::Learned;
+use super::oversight::{LoggedArguments, Oversight};
+use super::pins::Pins;
+use super::roster::{Change, Roster};
+use super::saved_tools::SavedTools;
+use super::semantics::Semantics;
+use super::servers_ask::{Ears, Listening, ServersAsk};
+use crate::audit::{Event, Log, ServerLog};
+use crate::catalog::{self, Catalog, Tool};
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::protocol::RunServer;
+use crate::run::{Calls, ClientAbilities, FaultCode, Planned, ServerScope, ToolEffect, ToolFault};
+use crate::text;
+use crate::upstream::{Connection, Upstream, UpstreamError};
+
+/// Where the broker keeps what outlives the bridge; each folder is made when something is first kept.
+#[derive(Debug, Clone)]
+pub struct Folders {
+    /// Functions that code has saved.
+    pub saved_tools: PathBuf,
+    /// What results of tools have looked like; nothing: that is neither learned nor shown.
+    pub learned: Option<PathBuf>,
+    /// What servers have listed; nothing: it is not kept.
+    pub catalog: Option<PathBuf>,
+    /// What tools were when they were first used; nothing: that is not remembered.
+    pub pins: Option<PathBuf>,
+    /// The sentence encoder's model, which may be put there at any time; nothing: search by meaning is off.
+    pub model: Option<PathBuf>,
+    /// Vectors of tools; nothing: they are not kept.
+    pub vectors: Option<PathBuf>,
+    /// What servers have said of themselves; nothing: it is not kept.
+    pub server_log: Option<PathBuf>,
+}
+
+/// Decides on calls.
+pub struct Broker {
+    pub(super) roster: Roster,
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) saved: SavedTools,
+    pub(super) learned: Learned,
+    pub(super) limits: Arc<Limits>,
+    pub(super) indexing: Indexing,
+    pub(super) semantics: Semantics,
+    pub(super) knowledge: Arc<Knowledge>,
+    pub(super) admission: Admission,
+    pub(super) dry_run: DryRun,
+    pub(super) pins: Pins,
+    pub(super) servers_ask: Arc<ServersAsk>,
+    pub(super) listening: Listening,
+    pub(super) log: Arc<Log>,
+    pub(super) logged: LoggedArguments,
+    /// Over which the servers' lists of tools came that the catalog holds.
+    pub(super) connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
+}
+
+impl Broker {
+    /// A broker for the servers of the roster. Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn new(
+        roster: Roster,
+        upstream: Arc<Upstream>,
+        folders: Folders,
+        oversight: Oversight,
+        limits: Arc<Limits>,
+    ) -> Self {
+        let Oversight { policy, log, arguments: logged } = oversight;
+        let pins = Pins::new(folders.pins, policy.policy().profile);
+        let admission = Admission::new(policy, &limits);
+        let saved = SavedTools::new(folders.saved_tools, &limits);
+        let learned = Learned::new(folders.learned, &limits);
+        let cache = folders.catalog.map(|dir| CatalogCache::new(dir, &limits));
+        let knowledge =
+            Arc::new(Knowledge::new(roster.catalog(&limits), roster.known(), cache, Arc::clone(&limits)));
+        let indexing = Indexing::new(Arc::clone(&knowledge), Arc::clone(&upstream), &limits);
+        let semantics = Semantics::new(folders.model, folders.vectors, Arc::clone(&knowledge), &limits);
+        let (log, servers_ask) = (Arc::new(log), ServersAsk::new(&limits));
+        let listening = Listening::start(Ears {
+            ask: Arc::clone(&servers_ask),
+            upstream: Arc::clone(&upstream),
+            log: Arc::clone(&log),
+            logged,
+            words: ServerLog::start(folders.server_log),
+        });
+        let connections = Mutex::default();
+        Self {
+            roster,
+            upstream,
+            saved,
+            learned,
+            limits,
+            indexing,
+            semantics,
+            knowledge,
+            admission,
+            dry_run: DryRun::default(),
+            pins,
+            servers_ask,
+            listening,
+            log,
+            logged,
+            connections,
+        }
+    }
+
+    /// Ends what goes on in the background.
+    pub async fn close(&self) {
+        tokio::join!(self.indexing.close(), self.semantics.close(), self.listening.close());
+        self.log.close().await;
+    }
+
+    /// Writes down what has happened.
+    pub async fn record(&self, event: Event) {
+        self.log.record(event).await;
+    }
+
+    /// The names of the servers that are configured now.
+    #[must_use]
+    pub fn configured(&self) -> Vec<ServerName> {
+        self.roster.names()
+    }
+
+    /// Why a server that stands in the configuration cannot be used, for the model; `None`: it can, or stands nowhere.
+    #[must_use]
+    pub fn refusal(&self, server: &str) -> Option<ToolFault> {
+        let said = self.roster.refusal(server, &self.limits)?;
+        let said = text::inert_excerpt(&said, FAILURE_CHARS_MAX);
+        Some(ToolFault::new(FaultCode::ServerUnavailable, said).hint(UNAVAILABLE_HINT))
+    }
+
+    /// A run begins: from now on the servers are those that were configured when it was asked for, and those that start may
+    /// ask for what its client can do. Says what has changed since the last one. Must be called inside a tokio runtime.
+    pub fn begin_run(&self, abilities: ClientAbilities) -> Option<String> {
+        self.admission.begin_run();
+        self.dry_run.begin_run();
+        self.upstream.offer(abilities);
+        // What has said that its tools are others is asked now, beside the run.
+        let stale = |(server, connection): (&ServerName, &Weak<Connection>)| {
+            connection.upgrade().is_some_and(|connection| connection.has_news()).then(|| server.clone())
+        };
+        let stale: Vec<ServerName> = self.connections().iter().filter_map(stale).collect();
+        self.indexing.refresh(&stale);
+        // Whatever kept them from telling of their tools may be over.
+        self.knowledge.forget_failures(&self.upstream.changed_logins());
+        let Change { servers, said } = self.roster.change()?;
+        tracing::info!(servers = servers.len(), "the configured servers have changed");
+        self.upstream.replace(self.roster.specs());
+        self.connections().clear();
+        self.knowledge.replace(self.roster.catalog(&self.limits), self.roster.known());
+        Some(said)
+    }
+
+    /// The servers of a run, as the sandbox is told of them.
+    #[must_use]
+    pub fn run_servers(&self, scope: &ServerScope) -> Vec<RunServer> {
+        let catalog = self.catalog().scoped(scope);
+        let kept = self.roster.keeps_files_from();
+        let server = |server: &Arc<catalog::ServerTools>| RunServer {
+            name: server.name.as_str().to_owned(),
+            alias: server.alias.clone(),
+            description: server.description.clone().unwrap_or_default(),
+            takes_files: !kept.contains(&server.name),
+        };
+        catalog.servers().iter().map(server).collect()
+    }
+
+    /// The names of a run's servers.
+    #[must_use]
+    pub fn server_names(&self, scope: &ServerScope) -> Vec<ServerName> {
+        self.catalog().scoped(scope).servers().iter().map(|server| server.name.clone()).collect()
+    }
+
+    /// The manual of what code can do.
+    #[must_use]
+    pub fn manual(&self) -> String {
+        catalog::capability_summary(&self.catalog())
+    }
+
+    /// What the reader of the reply of the run that ends should know.
+    pub fn run_notes(&self) -> Vec<String> {
+        let mut notes = self.knowledge.take_news();
+        notes.extend(self.admission.take_notes());
+        notes
+    }
+
+    /// The calls that the run that ends has planned and not made.
+    pub fn take_planned(&self) -> Planned {
+        self.dry_run.take()
+    }
+
+    /// Says of each tool that was called whether it only reads, as its server tells it.
+    pub fn tell_effects(&self, calls: &mut Calls) {
+        let catalog = self.catalog();
+        for called in &mut calls.of_tools {
+            let known = catalog.server(called.server.as_str());
+            let tool = known.and_then(|server| server.resolve(&called.tool).ok());
+            if tool.is_some_and(Tool::only_reads) {
+                called.effect = ToolEffect::Reads;
+            }
+        }
+    }
+
+    /// What is known now; a snapshot.
+    pub(super) fn catalog(&self) -> Catalog {
+        self.knowledge.catalog()
+    }
+
+    /// Whether the catalog holds what the server offers now: it lives, and has not said since that its tools have changed.
+    pub(super) fn knows_tools_of(&self, server: &ServerName) -> bool {
+        self.running(server).is_some_and(|connection| connection.is_current())
+    }
+
+    /// The server's connection, if it runs.
+    pub(super) fn running(&self, server: &ServerName) -> Option<Arc<Connection>> {
+        let connection = self.connections().get(server).and_then(Weak::upgrade);
+        connection.filter(|connection| !connection.is_dead())
+    }
+
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<ServerName, Weak<Connection>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A server of the run.
+    pub(super) fn admitted(&self, server: &str, scope: &ServerScope) -> Result<ServerName, ToolFault> {
+        let catalog = self.catalog().scoped(scope);
+        if let Some(server) = catalog.server(server) {
+            return Ok(server.name.clone());
+        }
+        if let Some(refusal) = self.refusal(server) {
+            return Err(refusal);
+        }
+        let names = self.server_names(scope);
+        let names: Vec<&str> = names.iter().map(ServerName::as_str).collect();
+        let available = if names.is_empty() { "none".into() } else { names.join(", ") };
+        let near = catalog.near_servers(server).to_string();
+        let shown = text::inert_excerpt(server, 100);
+        Err(ToolFault::new(FaultCode::ServerUnavailable, format!("Server '{shown}' is not available"))
+            .hint(format!("{near} Available in this run: {available}").trim_start().to_owned()))
+    }
+
+    /// A live connection to a server, its tools in the catalog.
+    pub(super) async fn connected(
+        &self,
+        server: &ServerName,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<Connection>, UpstreamError> {
+        match self.upstream.connect(server, deadline, cancel).await {
+            Ok(connection) => {
+                let (key, listing) = (self.knowledge.key(server), connection.tools());
+                let before = self.connections().get(server).map(Weak::as_ptr);
+                let is_new = before != Some(Arc::as_ptr(&connection));
+                if let Some(key) = key {
+                    let taken = self.knowledge.learn(server, &key, &listing);
+                    if taken == Taken::New {
+                        self.indexing.keep(server, key, listing);
+                    }
+                    if is_new || taken == Taken::New {
+                        self.compare_with_pins(server);
+                    }
+                }
+                self.connections().insert(server.clone(), Arc::downgrade(&connection));
+                Ok(connection)
+            }
+            Err(error) => {
+                // A call that was given up says nothing of the server.
+                let given_up = matches!(error, UpstreamError::Cancelled { .. } | UpstreamError::Closing);
+                if let Some(key) = self.knowledge.key(server).filter(|_| !given_up) {
+                    let reason = self.upstream.redacted(server, error.to_string());
+                    self.knowledge.learn_failure(server, &key, &reason);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn compare_with_pins(&self, server: &ServerName) {
+        let catalog = self.catalog();
+        let tools = catalog.server(server.as_str()).map(|known| known.listed()).unwrap_or_default();
+        if let Some(said) = self.pins.listed(server, tools.iter()) {
+            self.admission.note(said);
+        }
+    }
+}
