@@ -1,15 +1,14 @@
 //! The task that owns the session: it feeds the machine with events and carries out its effects.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use super::answered::{outcome, result_line, whole};
 use super::asked::{Ask, RunAsked};
 use super::calls::{self, Counted};
 use super::in_flight::InFlight;
@@ -18,11 +17,11 @@ use super::outgoing::ResultLine;
 use super::queue::Taker;
 use super::sandbox::{Maker, Sandbox, SandboxSettings};
 use super::watchdog::Watchdog;
-use crate::broker::{Answer, Broker, Call, Human, Making, Waits};
+use crate::broker::{Broker, Call, Human, Making, Waits};
 use crate::engine::EngineError;
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
-use crate::protocol::{CallFrame, CallResult, FromSandbox, FromSupervisor, ToSupervisor, ToWorker};
+use crate::protocol::{CallFrame, FromSandbox, FromSupervisor, ToSupervisor, ToWorker};
 use crate::run::{CallOutcome, FaultCode, OutputPiece, Progress, RunReport, ServerScope, ToolFault};
 use crate::text;
 
@@ -470,47 +469,6 @@ fn tell(progress: &mpsc::Sender<Progress>, event: Progress) {
     }
 }
 
-/// The answer, also when a defect of ours keeps it from being one: whoever called waits for it.
-async fn whole(answer: impl Future<Output = Result<Answer, ToolFault>>) -> Result<Answer, ToolFault> {
-    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!("a call broke");
-        Err(ToolFault::new(FaultCode::Internal, "hotcell broke inside; what this call has done is unknown"))
-    })
-}
-
-fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
-    match answer {
-        Ok(Answer::Value(_)) => CallOutcome::Answered,
-        Ok(Answer::ToolError(_)) => CallOutcome::Failed,
-        Ok(Answer::Planned { .. }) => CallOutcome::Refused,
-        Err(fault) => match fault.code {
-            FaultCode::Deadline | FaultCode::Cancelled | FaultCode::ServerFailed | FaultCode::Internal => {
-                CallOutcome::Unknown
-            }
-            FaultCode::ToolError => CallOutcome::Failed,
-            _ => CallOutcome::Refused,
-        },
-    }
-}
-
-fn result_line(call: CallId, answer: Result<Answer, ToolFault>, bytes_max: usize) -> Vec<u8> {
-    let result = match answer {
-        Ok(Answer::Value(value) | Answer::ToolError(value)) => CallResult::Value(value),
-        Ok(Answer::Planned { server, tool }) => CallResult::Planned { server, tool },
-        Err(fault) => CallResult::Fault(fault),
-    };
-    let line = ToWorker::Result { call, result }.to_line();
-    if line.len() <= bytes_max {
-        return line;
-    }
-    let fault = ToolFault::new(
-        FaultCode::TooLarge,
-        format!("the result has {} bytes, more than the {bytes_max} that fit", line.len()),
-    )
-    .hint("ask the tool for less: a page, a filter, fewer fields");
-    ToWorker::Result { call, result: CallResult::Fault(fault) }.to_line()
-}
-
 async fn cancelled(current: Option<&Current>) {
     match current {
         Some(current) => current.cancel.cancelled().await,
@@ -554,17 +512,5 @@ async fn next_frame(sandbox: Option<&mut Sandbox>) -> Option<Result<FromSandbox,
     match sandbox {
         Some(sandbox) => sandbox.next().await,
         None => std::future::pending().await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_call_that_breaks_is_answered_and_its_outcome_unknown() {
-        let answer = whole(async { panic!("a defect") }).await;
-        assert_eq!(outcome(&answer), CallOutcome::Unknown);
-        assert_eq!(answer.unwrap_err().message, "hotcell broke inside; what this call has done is unknown");
     }
 }

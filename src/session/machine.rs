@@ -3,24 +3,23 @@
 //! `Absent -> Starting -> Idle -> Running -> Interrupting -> Replacing -> Idle | Absent`. Every run that it takes is
 //! finished exactly once, whatever the sandbox says or does not say.
 
+mod frames;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::calls::{CallLog, Counted};
-use super::ending::Ending;
 use super::notes::Notes;
 use super::output::OutputBuffer;
 use super::phase::{Cause, Phase, Run};
 use crate::limits::Limits;
 use crate::names::{CallId, RunId, ServerName};
-use crate::protocol::{CallFrame, DoneFrame, Dropped, FromSandbox, FromSupervisor, FromWorker, ToSupervisor};
+use crate::protocol::{CallFrame, Dropped, ToSupervisor};
 use crate::run::{
-    CallOutcome, FaultCode, FreshReason, PythonError, RunOutcome, RunReport, RunRequest, SandboxLoss,
-    StateNote, ToolFault,
+    CallOutcome, FreshReason, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault,
 };
-use crate::text;
 
 /// What the actor must do.
 #[derive(Debug)]
@@ -68,8 +67,6 @@ pub(super) struct Machine {
     exceeded: String,
 }
 
-/// Longest name of a tool in a report, in characters.
-const TOOL_CHARS_MAX: usize = 200;
 const GONE_BACK: &str = "variables are as after an earlier run; what later runs changed is gone";
 
 impl Machine {
@@ -334,161 +331,6 @@ impl Machine {
                 true
             }
             None => false,
-        }
-    }
-
-    /// A frame from the sandbox.
-    pub(super) fn frame(&mut self, frame: FromSandbox, now: Instant) -> Vec<Effect> {
-        match frame {
-            FromSandbox::Supervisor(FromSupervisor::Output { stream, text, base64 }) => {
-                let bytes = FromSupervisor::output_bytes(text, base64);
-                match self.phase.current() {
-                    Some(run) => run.output.push(stream, &bytes),
-                    None => self.stray_bytes += bytes.len() as u64,
-                }
-                vec![]
-            }
-            FromSandbox::Supervisor(FromSupervisor::WorkerExited { exit_code, signal, oom, .. }) => {
-                self.worker_exited(exit_code, signal, oom, now)
-            }
-            FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, restored, .. }) => {
-                self.worker_started(worker, restored, now)
-            }
-            FromSandbox::Supervisor(FromSupervisor::Fault { message, .. }) => {
-                self.note(message);
-                vec![]
-            }
-            FromSandbox::Supervisor(
-                FromSupervisor::Pong { .. } | FromSupervisor::Hello { .. } | FromSupervisor::Taken { .. },
-            ) => vec![],
-            FromSandbox::Worker(FromWorker::Call(call)) => self.call(call),
-            FromSandbox::Worker(FromWorker::Cancel { call, .. }) => vec![Effect::CancelCall(call)],
-            FromSandbox::Worker(FromWorker::Done(done)) => self.done(*done, now),
-        }
-    }
-
-    fn call(&mut self, mut call: CallFrame) -> Vec<Effect> {
-        let Phase::Running { run, until } = &mut self.phase else {
-            let fault =
-                ToolFault::new(FaultCode::NotRunning, "no run is under way, so no tool can be called");
-            return vec![Effect::Refuse { call: call.call, fault }];
-        };
-        if call.run != run.id {
-            let message = "the run that this call belongs to has ended";
-            let fault = ToolFault::new(FaultCode::NotRunning, message)
-                .hint("await or join what calls tools before the code ends");
-            return vec![Effect::Refuse { call: call.call, fault }];
-        }
-        call.dry_run |= run.request.dry_run;
-        let server = call.server.as_deref().and_then(|name| ServerName::new(name).ok());
-        let counted = server.map_or(Counted::Nowhere, |server| {
-            run.calls.begin(server, text::bounded(&call.tool, TOOL_CHARS_MAX).into_owned())
-        });
-        vec![Effect::StartCall { counted, deadline: *until, call }]
-    }
-
-    fn done(&mut self, done: DoneFrame, now: Instant) -> Vec<Effect> {
-        if self.phase.current().is_none_or(|run| run.id != done.run) {
-            self.note("the sandbox reported the end of a run that was not under way; it was ignored".into());
-            return vec![];
-        }
-        let (run, cause) = match std::mem::replace(&mut self.phase, Phase::Absent) {
-            Phase::Running { run, .. } => (run, None),
-            Phase::Interrupting { run, cause, .. } => (run, Some(cause)),
-            // Its worker is being killed: what it says now cannot be kept.
-            other => {
-                self.phase = other;
-                return vec![];
-            }
-        };
-        self.idle(now);
-        self.last_done = run.id.0;
-        let Ending { outcome, value, bound, images, mut notes } = Ending::of(done, &self.limits);
-        if let (Some(Cause::TimedOut), RunOutcome::Raised(PythonError { line: Some(line), .. })) =
-            (cause, &outcome)
-        {
-            notes.push(&format!("it was interrupted at line {line} of the code"));
-        }
-        let outcome = cause.map_or(outcome, |cause| self.ended_by(cause));
-        let state = run.fresh.map_or(StateNote::Kept, StateNote::Fresh);
-        let mut report = self.report(*run, outcome, state);
-        report.notes.extend(notes.into_vec());
-        (report.value, report.bound, report.images) = (value, bound, images);
-        vec![Effect::EndCalls, Effect::Finish(Box::new(report))]
-    }
-
-    fn worker_exited(
-        &mut self,
-        exit_code: Option<i64>,
-        signal: Option<i64>,
-        oom: bool,
-        now: Instant,
-    ) -> Vec<Effect> {
-        let until = now + self.limits.replace;
-        let loss = RunOutcome::SandboxLost(match (signal, exit_code) {
-            (Some(signal), _) => SandboxLoss::Killed { signal, out_of_memory: oom },
-            (None, exit_code) => SandboxLoss::Exited { exit_code: exit_code.unwrap_or(-1) },
-        });
-        match std::mem::replace(&mut self.phase, Phase::Absent) {
-            Phase::Running { run, .. } => {
-                self.phase = Phase::Recovering { run, outcome: loss, until };
-                vec![Effect::EndCalls]
-            }
-            Phase::Interrupting { run, cause, .. } | Phase::Replacing { run, cause, .. } => {
-                let outcome = self.ended_by(cause);
-                self.phase = Phase::Recovering { run, outcome, until };
-                vec![Effect::EndCalls]
-            }
-            Phase::Idle => {
-                self.note(format!("the interpreter ended between runs ({})", describe(&loss)));
-                self.forget();
-                self.phase = Phase::AwaitingWorker { until };
-                vec![]
-            }
-            other => {
-                self.phase = other;
-                vec![]
-            }
-        }
-    }
-
-    fn worker_started(&mut self, worker: u64, restored: Option<u64>, now: Instant) -> Vec<Effect> {
-        self.worker = worker;
-        let state = match restored {
-            None => StateNote::Lost,
-            Some(run) if run < self.last_done => StateNote::RolledBackFurther,
-            Some(_) => StateNote::RolledBack,
-        };
-        if restored.is_none() {
-            self.last_done = 0;
-        }
-        match std::mem::replace(&mut self.phase, Phase::Absent) {
-            // It died by itself before the request came.
-            Phase::Resetting { run, until } if restored.is_some() => {
-                self.phase = Phase::Resetting { run, until };
-                vec![Effect::Send(ToSupervisor::Replace { worker, restore: false })]
-            }
-            Phase::Resetting { run, .. } => self.begin(run, now),
-            Phase::Recovering { run, outcome, .. } => {
-                self.idle(now);
-                self.fresh = (state == StateNote::Lost).then_some(FreshReason::Lost);
-                vec![Effect::Finish(Box::new(self.report(*run, outcome, state)))]
-            }
-            Phase::AwaitingWorker { .. } => {
-                self.idle(now);
-                if restored.is_some() {
-                    self.fresh = None;
-                    self.note(match state {
-                        StateNote::RolledBack => "variables are as the last run left them".into(),
-                        _ => GONE_BACK.into(),
-                    });
-                }
-                vec![]
-            }
-            other => {
-                self.phase = other;
-                vec![]
-            }
         }
     }
 

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::protocol::DoneOutcome;
-use crate::run::{CallCounts, Output, OutputStream, PythonError, ServerScope};
+use crate::protocol::{DoneFrame, DoneOutcome, FromSandbox, FromSupervisor, FromWorker};
+use crate::run::{CallCounts, FaultCode, Output, OutputStream, PythonError, ServerScope};
 use crate::session::notes;
 
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -3,6 +3,7 @@
 //! It admits no call (`broker` does) and writes no text for the model (`render` does).
 
 mod actor;
+mod answered;
 mod asked;
 mod calls;
 mod ending;

@@ -173,6 +173,10 @@ impl Server {
             Ok(refreshed) => Arc::new(refreshed),
             Err(error) => {
                 let reason = self.secrets.redacted(error.to_string());
+                let reason = match &self.means.access {
+                    Some(access) => access.redacted(reason),
+                    None => reason,
+                };
                 tracing::warn!(server = %self.spec.name, reason, "the changed tools could not be read");
                 connection
             }

@@ -80,7 +80,10 @@ fn wrong_calls_in_code_are_told_together_before_any_of_it_runs(engine: &Engine) 
     let tried = "try:\n  mcp_fixture.create_isue.sync()\nexcept Exception as error:\n  print(error.code)";
     assert_eq!(bridge.ok(tried), "unknown_tool");
     // A tool that is there only once another has been called.
-    assert_eq!(bridge.ok("await mcp_fixture.change_list()\nawait mcp_fixture.late()"), "'late was called'");
+    assert_eq!(
+        bridge.ok("await mcp_fixture.change_list()\nawait mcp_fixture.late()"),
+        "'late was called'\nnote: server fixture has changed its tools (added: late)"
+    );
 }
 
 fn a_check_starts_no_server_and_keeps_to_those_of_the_run(engine: &Engine) {

@@ -1,0 +1,67 @@
+//! The answer to a call, as the line that goes to the sandbox and as what is counted.
+//!
+//! It sends nothing.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+
+use crate::broker::Answer;
+use crate::names::CallId;
+use crate::protocol::{CallResult, ToWorker};
+use crate::run::{CallOutcome, FaultCode, ToolFault};
+
+/// The answer, also when a defect of ours keeps it from being one: whoever called waits for it.
+pub(super) async fn whole(
+    answer: impl Future<Output = Result<Answer, ToolFault>>,
+) -> Result<Answer, ToolFault> {
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!("a call broke");
+        Err(ToolFault::new(FaultCode::Internal, "hotcell broke inside; what this call has done is unknown"))
+    })
+}
+
+pub(super) fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
+    match answer {
+        Ok(Answer::Value(_)) => CallOutcome::Answered,
+        Ok(Answer::ToolError(_)) => CallOutcome::Failed,
+        Ok(Answer::Planned { .. }) => CallOutcome::Refused,
+        Err(fault) => match fault.code {
+            FaultCode::Deadline | FaultCode::Cancelled | FaultCode::ServerFailed | FaultCode::Internal => {
+                CallOutcome::Unknown
+            }
+            FaultCode::ToolError => CallOutcome::Failed,
+            _ => CallOutcome::Refused,
+        },
+    }
+}
+
+pub(super) fn result_line(call: CallId, answer: Result<Answer, ToolFault>, bytes_max: usize) -> Vec<u8> {
+    let result = match answer {
+        Ok(Answer::Value(value) | Answer::ToolError(value)) => CallResult::Value(value),
+        Ok(Answer::Planned { server, tool }) => CallResult::Planned { server, tool },
+        Err(fault) => CallResult::Fault(fault),
+    };
+    let line = ToWorker::Result { call, result }.to_line();
+    if line.len() <= bytes_max {
+        return line;
+    }
+    let fault = ToolFault::new(
+        FaultCode::TooLarge,
+        format!("the result has {} bytes, more than the {bytes_max} that fit", line.len()),
+    )
+    .hint("ask the tool for less: a page, a filter, fewer fields");
+    ToWorker::Result { call, result: CallResult::Fault(fault) }.to_line()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_breaks_is_answered_and_its_outcome_unknown() {
+        let answer = whole(async { panic!("a defect") }).await;
+        assert_eq!(outcome(&answer), CallOutcome::Unknown);
+        assert_eq!(answer.unwrap_err().message, "hotcell broke inside; what this call has done is unknown");
+    }
+}
