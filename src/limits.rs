@@ -76,6 +76,8 @@ pub struct Limits {
     pub tools_per_server_max: usize,
     /// Servers that are asked for their tools at once, when nothing is known of them.
     pub servers_indexed_at_once_max: usize,
+    /// For how long one of them that does not answer keeps a further one from being asked.
+    pub slow_index: Duration,
     /// How long a search waits for servers that are being asked, when no server's tools are known; and code for the servers
     /// that it calls.
     pub first_index: Duration,
@@ -180,9 +182,10 @@ impl Default for Limits {
             tool_list_bytes_max: 32 * MIB,
             tools_per_server_max: 10_000,
             servers_indexed_at_once_max: 8,
+            slow_index: Duration::from_secs(1),
             first_index: Duration::from_secs(3),
             approval: Duration::from_secs(600),
-            further_index: Duration::from_millis(250),
+            further_index: Duration::from_millis(150),
             first_listing: Duration::from_secs(10),
             catalog_entry_bytes_max: 8 * MIB,
             catalog_entries_max: 2_000,

@@ -1,9 +1,11 @@
 //! Sees to it that tools can be found whose servers do not run: from what is kept on disk, or by asking each server once,
 //! in the background and few at a time.
 //!
-//! It waits for no server unless told to, and starts none before somebody looks for tools.
+//! It waits for no server unless told to, and starts none before somebody looks for tools. One that takes long keeps no
+//! other from being asked.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,13 +20,17 @@ use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::upstream::{Upstream, UpstreamError};
 
+/// The servers that are being asked, or wait to be, and whether somebody has waited for them long enough.
+type UnderWay = BTreeMap<ServerName, bool>;
+
 /// Asks servers for their tools.
 pub(super) struct Indexing {
     knowledge: Arc<Knowledge>,
     upstream: Arc<Upstream>,
-    /// The servers that are being asked, or wait for it.
-    under_way: watch::Sender<BTreeSet<ServerName>>,
+    under_way: watch::Sender<UnderWay>,
     permits: Arc<Semaphore>,
+    /// For how long a server that does not answer counts as one of the few.
+    slow: Duration,
     /// How long one server may take, whatever it does.
     server_max: Duration,
     tasks: Mutex<JoinSet<()>>,
@@ -36,8 +42,9 @@ impl Indexing {
         Self {
             knowledge,
             upstream,
-            under_way: watch::Sender::new(BTreeSet::new()),
+            under_way: watch::Sender::new(UnderWay::new()),
             permits: Arc::new(Semaphore::new(limits.servers_indexed_at_once_max)),
+            slow: limits.slow_index,
             // Twice: one that does not become usable is ended before it is given up.
             server_max: limits.server_start * 2,
             tasks: Mutex::default(),
@@ -49,7 +56,7 @@ impl Indexing {
     /// that could not tell before. Waits for the disk only. Must be called inside a tokio runtime.
     pub(super) async fn begin(&self, servers: &[ServerName]) {
         let mut unasked = self.knowledge.unasked(servers);
-        unasked.retain(|(server, _)| !self.under_way.borrow().contains(server));
+        unasked.retain(|(server, _)| !self.under_way.borrow().contains_key(server));
         if !unasked.is_empty() {
             let knowledge = Arc::clone(&self.knowledge);
             if let Err(error) = tokio::task::spawn_blocking(move || knowledge.load(unasked)).await {
@@ -73,17 +80,26 @@ impl Indexing {
     /// Those of the servers that are being asked now.
     pub(super) fn under_way(&self, servers: &[ServerName]) -> Vec<ServerName> {
         let under_way = self.under_way.borrow();
-        servers.iter().filter(|server| under_way.contains(server)).cloned().collect()
+        servers.iter().filter(|server| under_way.contains_key(*server)).cloned().collect()
     }
 
-    /// Waits until none of the servers is being asked for the first time, until the deadline, or until cancelled.
+    /// Waits until none of the servers is being asked for the first time, until the deadline, or until cancelled. Those
+    /// that have not told by the deadline are waited for no more, here and by all that come later.
     pub(super) async fn settled(
         &self,
         servers: &[ServerName],
         deadline: Instant,
         cancel: &CancellationToken,
     ) {
-        self.wait(servers, deadline, cancel, || false).await;
+        if !self.wait(servers, deadline, cancel, || false).await && !cancel.is_cancelled() {
+            self.under_way.send_modify(|under_way| {
+                for server in servers {
+                    if let Some(is_waited_for) = under_way.get_mut(server) {
+                        *is_waited_for = true;
+                    }
+                }
+            });
+        }
     }
 
     /// The same, but no longer than until the tools of one of them are known.
@@ -96,23 +112,26 @@ impl Indexing {
         self.wait(servers, deadline, cancel, || self.knowledge.unlisted(servers).len() < servers.len()).await;
     }
 
+    /// Whether there is nothing more to wait for.
     async fn wait(
         &self,
         servers: &[ServerName],
         deadline: Instant,
         cancel: &CancellationToken,
         is_enough: impl Fn() -> bool,
-    ) {
+    ) -> bool {
         // Those that failed before are not waited for again.
         let first = self.knowledge.unasked(servers);
         let mut watched = self.under_way.subscribe();
-        let settled = watched
-            .wait_for(|under_way| !first.iter().any(|(server, _)| under_way.contains(server)) || is_enough());
+        let settled = watched.wait_for(|under_way| {
+            let is_awaited = |server| under_way.get(server) == Some(&false);
+            !first.iter().any(|(server, _)| is_awaited(server)) || is_enough()
+        });
         tokio::select! {
             // An error would say that the sender has gone, which is this.
-            _ = settled => {}
-            () = tokio::time::sleep_until(deadline) => {}
-            () = cancel.cancelled() => {}
+            _ = settled => true,
+            () = tokio::time::sleep_until(deadline) => false,
+            () = cancel.cancelled() => false,
         }
     }
 
@@ -137,7 +156,14 @@ impl Indexing {
     }
 
     fn ask(&self, server: ServerName, key: CacheKey) {
-        if self.closing.is_cancelled() || !self.under_way.send_if_modified(|all| all.insert(server.clone())) {
+        let begin = |under_way: &mut UnderWay| match under_way.entry(server.clone()) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(false);
+                true
+            }
+            Entry::Occupied(_) => false,
+        };
+        if self.closing.is_cancelled() || !self.under_way.send_if_modified(begin) {
             return;
         }
         let asked = Asked {
@@ -148,13 +174,18 @@ impl Indexing {
         };
         let (permits, server_max, closing) =
             (Arc::clone(&self.permits), self.server_max, self.closing.clone());
+        let slow = self.slow;
         self.tasks().spawn(async move {
             let permit = tokio::select! {
                 permit = permits.acquire() => permit,
                 () = closing.cancelled() => return,
             };
-            if permit.is_ok() {
-                asked.answered(Instant::now() + server_max, &closing).await;
+            let Ok(permit) = permit else { return };
+            let answered = asked.answered(Instant::now() + server_max, &closing);
+            tokio::pin!(answered);
+            if tokio::time::timeout(slow, &mut answered).await.is_err() {
+                drop(permit);
+                answered.await;
             }
         });
     }
@@ -203,7 +234,7 @@ impl Asked {
 /// Says that a server is being asked no more, however that ends.
 struct Done {
     server: ServerName,
-    under_way: watch::Sender<BTreeSet<ServerName>>,
+    under_way: watch::Sender<UnderWay>,
 }
 
 impl Drop for Done {
@@ -216,18 +247,21 @@ impl Drop for Done {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::broker::catalog_cache::tests::key;
     use crate::broker::knowledge::tests::of_key;
     use crate::catalog::{Catalog, Tools};
     use crate::upstream::{ProcessSpec, ServerSpec, Way};
 
-    /// Servers that say that they begin and end, and that are none: each ends when it is spoken to.
-    fn indexing(log: &std::path::Path, names: &[ServerName], at_once: usize) -> Indexing {
-        let limits = Arc::new(Limits { servers_indexed_at_once_max: at_once, ..Limits::default() });
-        let script = r#"echo begins >> "$0"; read -r line; echo ends >> "$0"; exit 1"#;
+    /// Each ends when it is spoken to.
+    const ENDING: &str = r#"echo begins >> "$0"; read -r line; echo ends >> "$0"; exit 1"#;
+    const SILENT: &str = r#"echo begins >> "$0"; exec sleep 3600"#;
+
+    /// Servers that say that they begin and end, and that are none.
+    fn indexing(log: &std::path::Path, names: &[ServerName], at_once: usize, script: &str) -> Indexing {
+        let slow_index = Duration::from_millis(if script == SILENT { 1 } else { 60_000 });
+        let limits = Limits { servers_indexed_at_once_max: at_once, slow_index, ..Limits::default() };
+        let limits = Arc::new(limits);
         let way = Way::Process(ProcessSpec {
             program: "sh".into(),
             args: vec!["-c".into(), script.into(), log.to_str().unwrap().into()],
@@ -252,7 +286,7 @@ mod tests {
     async fn servers_are_asked_in_the_background_once_and_few_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
         let (log, names) = (dir.path().join("log"), names(12));
-        let indexing = indexing(&log, &names, 3);
+        let indexing = indexing(&log, &names, 3, ENDING);
         indexing.begin(&names).await;
         assert_eq!(indexing.under_way(&names), names, "nobody has waited for them");
         indexing.begin(&names).await;
@@ -277,14 +311,13 @@ mod tests {
     async fn nobody_waits_beyond_the_deadline_for_a_cancelled_run_or_for_servers_that_failed_before() {
         let dir = tempfile::tempdir().unwrap();
         let names = names(2);
-        let none_at_once = indexing(&dir.path().join("log"), &names, 0);
+        let none_at_once = indexing(&dir.path().join("log"), &names, 0, ENDING);
         none_at_once.begin(&names).await;
         let (now, never) = (Instant::now(), Instant::now() + Duration::from_secs(3_600));
-        none_at_once.settled(&names, now, &CancellationToken::new()).await;
         let cancelled = CancellationToken::new();
         cancelled.cancel();
         none_at_once.settled(&names, never, &cancelled).await;
-        none_at_once.some_known(&names, Instant::now(), &CancellationToken::new()).await;
+        none_at_once.some_known(&names, now, &CancellationToken::new()).await;
         none_at_once.knowledge.learn(&names[1], &key("s01"), &Arc::from([]));
         none_at_once.some_known(&names, never, &CancellationToken::new()).await;
         none_at_once.knowledge.learn_failure(&names[0], &key("s00"), "exited 1");
@@ -293,5 +326,36 @@ mod tests {
         none_at_once.close().await;
         assert_eq!(none_at_once.under_way(&names), []);
         assert!(!dir.path().join("log").exists(), "none was started");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_has_not_told_in_time_is_waited_for_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = names(1);
+        let none_at_once = indexing(&dir.path().join("log"), &names, 0, ENDING);
+        none_at_once.begin(&names).await;
+        let (now, never) = (Instant::now(), Instant::now() + Duration::from_secs(3_600));
+        none_at_once.settled(&names, now, &CancellationToken::new()).await;
+        none_at_once.some_known(&names, never, &CancellationToken::new()).await;
+        none_at_once.settled(&names, never, &CancellationToken::new()).await;
+        assert_eq!(none_at_once.under_way(&names), names, "it is being asked all the same");
+        none_at_once.close().await;
+    }
+
+    #[tokio::test]
+    async fn servers_that_do_not_answer_keep_no_other_from_being_asked() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, names) = (dir.path().join("log"), names(4));
+        let indexing = indexing(&log, &names, 1, SILENT);
+        indexing.begin(&names).await;
+        let all_begin = async {
+            while std::fs::read_to_string(&log).unwrap_or_default().lines().count() < names.len() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), all_begin).await.unwrap();
+        assert_eq!(indexing.under_way(&names), names);
+        indexing.close().await;
+        indexing.upstream.close().await;
     }
 }

@@ -37,7 +37,7 @@ const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules with owners: nobody else names them.
-const OWNED: [(&str, &[&str]); 21] = [
+const OWNED: [(&str, &[&str]); 22] = [
     ("bollard", &["engine"]),
     ("candle_core", &["encoder"]),
     ("candle_nn", &["encoder"]),
@@ -51,6 +51,7 @@ const OWNED: [(&str, &[&str]); 21] = [
     ("url", &["config", "upstream"]),
     ("reqwest", &["upstream"]),
     ("rustls", &["upstream"]),
+    ("rustls_platform_verifier", &["upstream"]),
     ("sse_stream", &["upstream"]),
     ("chrono", &["audit"]),
     ("wildmatch", &["policy"]),

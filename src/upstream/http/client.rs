@@ -1,10 +1,13 @@
 //! The HTTP client of one remote server, and what is read of its replies.
 
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, ClientBuilder, Response, StatusCode};
+use rustls::ClientConfig;
+use rustls_platform_verifier::BuilderVerifierExt;
 use url::{Host, Url};
 
 use super::lines::Lost;
@@ -20,6 +23,17 @@ const REFUSAL_BYTES_MAX: usize = 8 * 1024;
 /// How long the body of a refusal is waited for.
 const REFUSAL: Duration = Duration::from_secs(5);
 
+/// How servers are trusted: as the system does. It is made once, since the system's certificates are many: a client each
+/// that reads them would hold up the servers that are reached at the same time.
+static TLS: LazyLock<Result<ClientConfig, String>> = LazyLock::new(|| {
+    let cryptography = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(cryptography)
+        .with_safe_default_protocol_versions()
+        .and_then(BuilderVerifierExt::with_platform_verifier)
+        .map_err(|error| format!("no certificates of the system can be used: {error}"))?;
+    Ok(config.with_no_client_auth())
+});
+
 /// A client that sends the configured headers to the configured origin, and to no other.
 pub(in crate::upstream) fn client(spec: &RemoteSpec) -> Result<Client, String> {
     let mut headers = HeaderMap::new();
@@ -29,19 +43,20 @@ pub(in crate::upstream) fn client(spec: &RemoteSpec) -> Result<Client, String> {
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    builder(&spec.url).default_headers(headers).redirect(Policy::custom(followed)).build().map_err(said)
+    builder(&spec.url)?.default_headers(headers).redirect(Policy::custom(followed)).build().map_err(said)
 }
 
 /// What every client for an address has.
-pub(in crate::upstream) fn builder(url: &Url) -> ClientBuilder {
-    // Of two servers the second finds it installed.
-    if rustls::crypto::ring::default_provider().install_default().is_err() {
-        tracing::trace!("the provider of cryptography is there");
-    }
-    let builder =
-        Client::builder().user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION"))).connect_timeout(CONNECT);
+///
+/// # Errors
+/// When the system has no certificates.
+pub(in crate::upstream) fn builder(url: &Url) -> Result<ClientBuilder, String> {
+    let builder = Client::builder()
+        .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT)
+        .tls_backend_preconfigured(TLS.clone()?);
     // A proxy would be told the secrets of what runs on this machine, and could not reach it.
-    if is_loopback(url) { builder.no_proxy() } else { builder }
+    Ok(if is_loopback(url) { builder.no_proxy() } else { builder })
 }
 
 /// The methods and bodies stay only with 307 and 308; the headers are for the origin only.

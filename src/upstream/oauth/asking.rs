@@ -65,7 +65,7 @@ impl Asking {
             Redirects::Stay => Policy::none(),
             Redirects::WithinOrigin => Policy::custom(followed),
         };
-        let client = builder(request.url()).redirect(policy).timeout(REQUEST).build().map_err(said)?;
+        let client = builder(request.url())?.redirect(policy).timeout(REQUEST).build().map_err(said)?;
         let mut response = client.execute(request).await.map_err(said)?;
         let mut whole = http::Response::builder().status(response.status());
         for (name, value) in response.headers() {
