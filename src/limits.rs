@@ -139,6 +139,12 @@ pub struct Limits {
     pub saved_tool_bytes_max: usize,
     /// Saved tools that are kept.
     pub saved_tools_max: usize,
+    /// Bytes of all files of a workspace.
+    pub workspace_bytes_max: u64,
+    /// Files and folders of a workspace.
+    pub workspace_files_max: usize,
+    /// How long a run's changes of files may take to be kept.
+    pub keep_files: Duration,
     /// How long shutting everything down may take.
     pub shutdown: Duration,
 }
@@ -213,6 +219,9 @@ impl Default for Limits {
             error_chars_max: 1_500,
             saved_tool_bytes_max: 256 * KIB,
             saved_tools_max: 1000,
+            workspace_bytes_max: 128 * MIB as u64,
+            workspace_files_max: 4_000,
+            keep_files: Duration::from_secs(60),
             shutdown: Duration::from_millis(2500),
         }
     }

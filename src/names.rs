@@ -25,6 +25,14 @@ pub enum NameError {
         /// The bound.
         bytes_max: usize,
     },
+    /// Cannot be the name of a folder everywhere.
+    #[error(
+        "a {kind} name has only letters, digits, \"-\", \"_\" and \".\", and begins with a letter or digit"
+    )]
+    Form {
+        /// What was to be named.
+        kind: &'static str,
+    },
     /// Holds a control character, which could forge lines in logs and replies.
     #[error("a {kind} name holds the control character {character:?}")]
     Control {
@@ -110,6 +118,37 @@ name!(
     10_240
 );
 
+/// A workspace that is kept: at most 64 bytes of letters, digits, `-`, `_` and `.`, the first a letter or digit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkspaceName(Box<str>);
+
+impl WorkspaceName {
+    /// Checks that the text can be the name of a folder.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(text: &str) -> Result<Self, NameError> {
+        let text = checked("workspace", text, 64)?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) || !text.chars().all(is_plain) {
+            return Err(NameError::Form { kind: "workspace" });
+        }
+        Ok(Self(text))
+    }
+
+    /// The name as it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for WorkspaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -139,6 +178,16 @@ id!(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_workspaces_are_names_of_folders() {
+        for wrong in ["", "..", ".hidden", "a/b", "a b", "é", "-x", &"a".repeat(65)] {
+            assert!(WorkspaceName::new(wrong).is_err(), "{wrong:?}");
+        }
+        for right in ["a", "2026-q3_sales.v2"] {
+            assert_eq!(WorkspaceName::new(right).unwrap().as_str(), right);
+        }
+    }
 
     #[test]
     fn names_refuse_blank_long_and_control() {

@@ -19,11 +19,13 @@ DEPTH_MAX = 128
 SUPERVISOR, WORKER = b"S", b"W"
 
 TO_SANDBOX = {
-    SUPERVISOR: frozenset(("hello", "interrupt", "replace", "ping", "shutdown")),
+    SUPERVISOR: frozenset(("hello", "interrupt", "replace", "file", "keep", "ping", "shutdown")),
     WORKER: frozenset(("run", "result")),
 }
 TO_BRIDGE = {
-    SUPERVISOR: frozenset(("hello", "worker_started", "worker_exited", "pong", "output", "taken", "fault")),
+    SUPERVISOR: frozenset(
+        ("hello", "worker_started", "worker_exited", "pong", "output", "file", "file_gone", "kept", "taken", "fault")
+    ),
     WORKER: frozenset(("call", "cancel", "done")),
 }
 

@@ -18,9 +18,13 @@ class Limits:
         "memory_bytes",
         "open_files",
         "processes",
+        "workspace",
+        "workspace_files",
     )
 
-    def __init__(self, given: dict[str, object]) -> None:
+    def __init__(self, given: dict[str, object], workspace: str = "") -> None:
+        """`workspace`: the folder whose files are kept; empty: none is."""
+
         def of(name: str, default: int) -> int:
             value = given.get(name, default)
             if type(value) is not int or value < 0:
@@ -37,3 +41,5 @@ class Limits:
         self.processes = of("processes", 0)
         self.heartbeat_ms = of("heartbeat_ms", 0)
         self.allow_unfiltered = of("allow_unfiltered", 0)
+        self.workspace_files = of("workspace_files", 0)
+        self.workspace = workspace

@@ -23,9 +23,11 @@ from .output_record import OutputRecord
 from .posture import descriptors, oom_kills, posture, worker_posture
 from .processes import Ends, Output, Worker, is_exiting, kill, kill_descendants, start_worker, wake_copy
 from .reading import Buffer
+from .workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import NoReturn
 
 VERSION = 1
@@ -87,6 +89,9 @@ class Supervisor:
         self.to_host = Outbox(self.host_out)
         self.inherited = inherited
         self.limits = Limits({})
+        self.workspace: Workspace | None = None
+        # What is being told of the files, as fast as the bridge reads.
+        self.telling: Iterator[Frame] | None = None
         self.greeted = False
         self.preloaded = False
         self.worker: Worker | None = None
@@ -127,6 +132,8 @@ class Supervisor:
                 if isinstance(started, Ends):
                     return started
                 self.worker_started(started, self.inspect(started))
+            if self.telling is not None and self.to_host.size <= HOST_BACKLOG_MAX:
+                self.tell_changes(self.telling)
             self.watch()
             patience = self.patience_ms()
             ready = self.poller.poll(self.wait_ms(patience))
@@ -227,7 +234,7 @@ class Supervisor:
         return max(0, int(self.limits.heartbeat_ms - silent_ms) + 1) if silent_ms < self.limits.heartbeat_ms else 0
 
     def wait_ms(self, patience: int | None) -> int | None:
-        if patience == 0:
+        if patience == 0 or (self.telling is not None and self.to_host.size <= HOST_BACKLOG_MAX):
             return 0
         if self.held_back:
             return OUTPUT_HOLD_MS
@@ -336,6 +343,13 @@ class Supervisor:
                     worker.requested = True
                     worker.restore = restore
                     kill(worker.pid, signal.SIGKILL)
+            case {"type": "file"}:
+                self.put_file(frame)
+            case {"type": "keep", "seq": seq, "everything": bool(everything)}:
+                if self.workspace is None:
+                    self.fault("there is no workspace whose files are kept")
+                else:
+                    self.telling = self.workspace.changes(seq, everything)
             case {"type": "shutdown"}:
                 raise Ended(0)
             case _:
@@ -349,7 +363,7 @@ class Supervisor:
         if frame.get("version") != VERSION:
             self.last_words(f"the bridge speaks version {frame.get('version')!r}, the sandbox version {VERSION}")
         try:
-            self.limits = Limits(limits)
+            self.limits = Limits(limits, str(frame.get("workspace") or ""))
         except ValueError as error:
             self.last_words(str(error))
         python = ".".join(map(str, sys.version_info[:3]))
@@ -359,7 +373,23 @@ class Supervisor:
             # The cgroup counts processes; or else the user's number is that of others on the machine too.
             self.limits.processes = 0
         self.send({"type": "hello", "version": VERSION, "python": python, "posture": seen})
+        if self.limits.workspace:
+            self.workspace = Workspace(self.limits.workspace, self.limits.workspace_files)
         self.greeted = True
+
+    def put_file(self, frame: Frame) -> None:
+        try:
+            if self.workspace is not None:
+                self.workspace.put(frame)
+        except (OSError, KeyError, ValueError, AssertionError) as error:
+            self.fault(f"a file could not be put back into the workspace: {error}")
+
+    def tell_changes(self, telling: Iterator[Frame]) -> None:
+        for frame in telling:
+            self.send(frame)
+            if self.to_host.size > HOST_BACKLOG_MAX:
+                return
+        self.telling = None
 
     # From the worker.
 

@@ -58,6 +58,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     from .frozen_copy import FrozenCopy
     from .interpreter import Interpreter
     from .interrupts import Interrupts
+    from .workspace import Watch
 
     fork_by_default()
     interrupts = Interrupts()
@@ -90,6 +91,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
         finally:
             streams.process_starts_are_ours = False
 
+    files = Watch(limits.workspace, limits.workspace_files) if limits.workspace else None
     quiet = not channel.has_input(_QUIET_MS)
     if quiet:
         interpreter.prepare()
@@ -109,7 +111,10 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
         if isinstance(run, int) and isinstance(code, str) and isinstance(servers, list):
             keys = ("name", "alias", "description", "takes_files")
             offered = [Server(*(server[key] for key in keys)) for server in servers]
-            channel.send(encode(interpreter.run(run, code, offered)))
+            done = interpreter.run(run, code, offered)
+            if files is not None and files.has_changed():
+                done["files_changed"] = True
+            channel.send(encode(done))
             interpreter.tidy()
             number = renew(run, interpreter.changed)
 

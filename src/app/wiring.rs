@@ -10,6 +10,7 @@ use crate::engine::{Choice, Places};
 use crate::guard::{Guardian, Mark};
 use crate::session::{SandboxSettings, Session};
 use crate::upstream::Upstream;
+use crate::workspace::Place;
 
 /// The image that `make image` builds.
 pub(super) const OWN_IMAGE: &str = "localhost/hotcell-sandbox:latest";
@@ -18,6 +19,9 @@ const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
 
 /// This program, also when its file has been replaced since it was started.
 const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// Where workspaces are kept, below the folder for what is the user's own.
+const WORKSPACES: &str = "workspaces";
 
 /// Where is kept what servers say of themselves, below what is kept of the user's own.
 pub(super) const SERVER_LOG: &str = "servers";
@@ -113,6 +117,7 @@ pub(super) fn sandbox_settings(config: &Config, mark: Mark) -> SandboxSettings {
         pids_max: config.pids.into(),
         cpu_millis: config.cpu_millis.map(u64::from),
         allow_weak: config.allow_weak.clone(),
+        workspace: Place { root: config.state_dir.join(WORKSPACES), name: config.workspace.clone() },
         lock_dir: config.lock_dir.clone(),
         guardian: Guardian::new(OWN_PROGRAM.into(), mark),
     }

@@ -20,7 +20,7 @@ use super::servers::{self, Allowed, Loaded};
 use super::settings::{Setting, Settings, Source};
 use super::values as read;
 use crate::limits::Limits;
-use crate::names::ServerName;
+use crate::names::{ServerName, WorkspaceName};
 use crate::policy::Policy;
 use crate::protocol::PostureField;
 use crate::run::OutputMode;
@@ -56,6 +56,8 @@ pub struct Config {
     /// Where saved tools are kept. It can be the folder of server entries too: what is written there
     /// must not end in `.json` at its top.
     pub state_dir: PathBuf,
+    /// The workspace that is kept across sessions; `None`: each session has its own, which ends with it.
+    pub workspace: Option<WorkspaceName>,
     /// Where is kept what can be made again; `None`: nowhere, since the user has no home.
     pub cache_dir: Option<PathBuf>,
     /// Where the sentence encoder's model is put; `None`: nowhere, since the user has no home.
@@ -280,6 +282,7 @@ impl Config {
             allow_weak: settings.optional("MCP_BRIDGE_ALLOW_WEAK", read::posture_fields).unwrap_or_default(),
             idle_stop: Some(idle).filter(|idle| !idle.is_zero()),
             lock_dir: environment.lock_dir(),
+            workspace: settings.optional("MCP_BRIDGE_WORKSPACE", read::workspace),
             state_dir: environment.resolve(&state_dir, environment.cwd.as_deref()),
             cache_dir: environment.cache_dir(),
             model_dir: environment.data_dir().map(|dir| dir.join("model")),

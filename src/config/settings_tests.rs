@@ -82,6 +82,7 @@ impl Home {
 
 const EVERYTHING: &str = r#"
 [sandbox]
+workspace = "sales"
 runtime = "ssh://me:s3cret@box"
 image = "python:3.13"
 memory = "1g"

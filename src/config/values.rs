@@ -7,6 +7,7 @@ use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
 use super::load::{Audit, ContainerUser, EngineChoice, Sampling, Semantic};
+use crate::names::WorkspaceName;
 use crate::policy::Profile;
 use crate::protocol::PostureField;
 use crate::run::OutputMode;
@@ -37,6 +38,10 @@ pub(super) fn profile(value: &str) -> Result<Profile, String> {
         "read-only" => Ok(Profile::ReadOnly),
         _ => Err(format!("is {}, no profile", quoted(value))),
     }
+}
+
+pub(super) fn workspace(value: &str) -> Result<WorkspaceName, String> {
+    WorkspaceName::new(value).map_err(|error| error.to_string())
 }
 
 /// The parts between commas, without the empty ones.

@@ -57,12 +57,17 @@ fn to_sandbox(frame: &Value) -> Vec<u8> {
                 processes: limit("processes"),
                 heartbeat_ms: limit("heartbeat_ms"),
                 allow_unfiltered: limit("allow_unfiltered"),
+                workspace_files: limit("workspace_files") as usize,
             };
-            ToSupervisor::Hello { version: number("version"), limits }.to_line()
+            ToSupervisor::Hello { version: number("version"), limits, workspace: "/workspace" }.to_line()
         }
         "interrupt" => ToSupervisor::Interrupt.to_line(),
         "replace" => {
             ToSupervisor::Replace { worker: number("worker"), restore: frame["restore"] == true }.to_line()
+        }
+        "file" => ToSupervisor::File(serde_json::from_value(frame.clone()).unwrap()).to_line(),
+        "keep" => {
+            ToSupervisor::Keep { seq: number("seq"), everything: frame["everything"] == true }.to_line()
         }
         "ping" => ToSupervisor::Ping { seq: number("seq") }.to_line(),
         "shutdown" => ToSupervisor::Shutdown.to_line(),
@@ -144,6 +149,9 @@ fn done_json(done: DoneFrame) -> Value {
     }
     frame["images"] = json!(images);
     frame["notes"] = json!(done.notes);
+    if done.files_changed {
+        frame["files_changed"] = json!(true);
+    }
     frame
 }
 

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::lines::Dropped;
 use super::posture::{Posture, WorkerPosture};
+use super::to_sandbox::FilePiece;
 use crate::names::{CallId, RunId};
 use crate::run::{Image, OutputStream, PythonError};
 
@@ -66,6 +67,24 @@ pub enum FromSupervisor {
         /// The bytes, when they are not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         base64: Option<String>,
+    },
+    /// A part of a file that has changed.
+    File(FilePiece),
+    /// A file or folder that is not there any more.
+    FileGone {
+        /// Its path below the workspace.
+        path: String,
+    },
+    /// The answer to `keep`: what has changed was sent before.
+    Kept {
+        /// Of the `keep`.
+        seq: u64,
+        /// What cannot be kept, and why; a few of them.
+        #[serde(default)]
+        left_out: Vec<String>,
+        /// How many those are.
+        #[serde(default)]
+        left_out_total: u64,
     },
     /// The answer to `ping`.
     Pong {
@@ -158,6 +177,9 @@ pub struct DoneFrame {
     /// Sentences for the reader.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Whether files of the workspace may have changed.
+    #[serde(default)]
+    pub files_changed: bool,
 }
 
 /// How a run ended, by the interpreter's own word.

@@ -15,8 +15,8 @@ pub use from_sandbox::{CallFrame, DoneFrame, DoneOutcome, FromSandbox, FromSuper
 pub use lines::{Decoder, Dropped};
 pub use posture::{Mount, Posture, PostureField, ProcessPosture, Rlimits, WorkerPosture};
 pub use to_sandbox::{
-    Result as CallResult, RunServer, SandboxBounds, SandboxLimits, ToSupervisor, ToWorker, VERSION,
-    bundle_line,
+    FilePiece, Result as CallResult, RunServer, SandboxBounds, SandboxLimits, ToSupervisor, ToWorker,
+    VERSION, bundle_line,
 };
 
 #[cfg(test)]

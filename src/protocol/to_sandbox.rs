@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::limits::Limits;
@@ -22,6 +22,8 @@ pub enum ToSupervisor {
         version: u64,
         /// What the sandbox must keep to.
         limits: SandboxLimits,
+        /// The folder whose files are kept.
+        workspace: &'static str,
     },
     /// SIGINT to the worker.
     Interrupt,
@@ -32,6 +34,15 @@ pub enum ToSupervisor {
         /// Whether its frozen copy may take its place, instead of a fresh one.
         restore: bool,
     },
+    /// A part of a file that was kept.
+    File(FilePiece),
+    /// Tell what has changed of the files since the last time.
+    Keep {
+        /// Comes back in `kept`.
+        seq: u64,
+        /// Tell of all files, as if nothing had been told.
+        everything: bool,
+    },
     /// Sign of life; answered by `pong`.
     Ping {
         /// Comes back in the `pong`.
@@ -39,6 +50,27 @@ pub enum ToSupervisor {
     },
     /// Kill everything and exit.
     Shutdown,
+}
+
+/// A part of a file of the workspace, or a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilePiece {
+    /// Its path below the workspace, with `/`.
+    pub path: String,
+    /// It is a folder.
+    #[serde(default)]
+    pub folder: bool,
+    /// Whether it may be executed.
+    #[serde(default)]
+    pub executable: bool,
+    /// When it was changed, in microseconds since 1970.
+    pub modified_us: u64,
+    /// Where in the file the bytes stand.
+    pub offset: u64,
+    /// They.
+    pub base64: String,
+    /// Whether the file is whole with them.
+    pub last: bool,
 }
 
 /// The bounds that the sandbox keeps by itself.
@@ -64,6 +96,8 @@ pub struct SandboxLimits {
     pub heartbeat_ms: u64,
     /// 1: a worker whose system calls cannot be filtered starts all the same.
     pub allow_unfiltered: u64,
+    /// Files and folders of the workspace that are kept.
+    pub workspace_files: usize,
 }
 
 /// What the operator asked for of the sandbox, as far as it keeps to that by itself.
@@ -95,6 +129,7 @@ impl SandboxLimits {
             processes: bounds.pids_max,
             heartbeat_ms: u64::try_from(limits.heartbeat.as_millis()).unwrap_or(u64::MAX),
             allow_unfiltered: bounds.allow_unfiltered.into(),
+            workspace_files: limits.workspace_files_max,
         }
     }
 }
@@ -158,7 +193,8 @@ impl ToSupervisor {
     /// The frame as one line.
     #[must_use]
     pub fn to_line(&self) -> Vec<u8> {
-        to_line(b'S', self, 128)
+        let size = if let Self::File(piece) = self { piece.base64.len() + piece.path.len() } else { 0 };
+        to_line(b'S', self, size + 128)
     }
 }
 

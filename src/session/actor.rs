@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::answered::{outcome, result_line, whole};
 use super::asked::{Ask, RunAsked};
 use super::calls::{self, Counted};
+use super::files::Files;
 use super::in_flight::InFlight;
 use super::machine::{Effect, Machine};
 use super::outgoing::ResultLine;
@@ -80,7 +81,19 @@ pub(super) struct Actor {
     /// Whether it waits for the human.
     waiting: Option<watch::Receiver<Waits>>,
     notices_given: bool,
+    files: Files,
+    /// Ends when nobody holds `files` any more.
+    files_task: JoinHandle<()>,
+    /// What the sandbox has told last of its files is being kept.
+    keeping: Option<Keeping>,
     pings: u64,
+}
+
+/// The end of what a sandbox has told of its files.
+struct Keeping {
+    kept: oneshot::Receiver<Option<String>>,
+    left_out: Vec<String>,
+    left_out_total: u64,
 }
 
 impl Current {
@@ -103,10 +116,11 @@ impl Actor {
         if let Some(said) = said {
             machine.note(said);
         }
+        let (files, files_task) = Files::start(settings.workspace.clone(), &limits);
         Self {
             machine,
             broker,
-            maker: Some(Maker::new(settings, Arc::clone(&limits))),
+            maker: Some(Maker::new(settings, Arc::clone(&limits), Some(files.clone()))),
             limits,
             starting: None,
             sandbox: None,
@@ -119,6 +133,9 @@ impl Actor {
             current: None,
             waiting: None,
             notices_given: false,
+            files,
+            files_task,
+            keeping: None,
             pings: 0,
         }
     }
@@ -144,7 +161,8 @@ impl Actor {
                 exceeded = exceeded(self.watchdog.as_mut()) => self.machine.over_limit(exceeded, Instant::now()),
                 started = joined(self.starting.as_mut()) => self.started(started),
                 (asked, reply) = asks.next(), if takes_runs => self.asked(asked, reply),
-                frame = next_frame(self.sandbox.as_mut()) => self.frame(frame),
+                failed = answered(self.keeping.as_mut()) => self.kept(failed),
+                frame = next_frame(self.sandbox.as_mut()) => self.frame(frame).await,
             };
             self.carry_out(effects);
         }
@@ -205,6 +223,7 @@ impl Actor {
                     notices
                         .push(format!("weaker than asked for, allowed by MCP_BRIDGE_ALLOW_WEAK: {allowed}"));
                 }
+                notices.extend(sandbox.files.said());
                 let worker = sandbox.worker;
                 self.watchdog = sandbox.watchdog.take();
                 self.sandbox = Some(sandbox);
@@ -221,8 +240,25 @@ impl Actor {
         }
     }
 
-    fn frame(&mut self, frame: Option<Result<FromSandbox, crate::protocol::Dropped>>) -> Vec<Effect> {
+    async fn frame(&mut self, frame: Option<Result<FromSandbox, crate::protocol::Dropped>>) -> Vec<Effect> {
         match frame {
+            Some(Ok(FromSandbox::Supervisor(FromSupervisor::File(piece)))) if self.machine.keeps(None) => {
+                self.files.piece(piece).await;
+                vec![]
+            }
+            Some(Ok(FromSandbox::Supervisor(FromSupervisor::FileGone { path })))
+                if self.machine.keeps(None) =>
+            {
+                self.files.gone(path).await;
+                vec![]
+            }
+            Some(Ok(FromSandbox::Supervisor(FromSupervisor::Kept { seq, left_out, left_out_total })))
+                if self.machine.keeps(Some(seq)) =>
+            {
+                let kept = self.files.kept().await;
+                self.keeping = Some(Keeping { kept, left_out, left_out_total });
+                vec![]
+            }
             Some(Ok(frame)) => match self.weak_worker(&frame) {
                 Some(reason) => self.machine.stream_ended(&reason),
                 None => {
@@ -250,6 +286,11 @@ impl Actor {
         let weak = self.sandbox.as_ref()?.judge_worker(posture, restored.is_some()).err()?;
         let said: Vec<String> = weak.iter().map(ToString::to_string).collect();
         Some(format!("its next interpreter is weaker than asked for: {}", said.join("; ")))
+    }
+
+    fn kept(&mut self, failed: Option<String>) -> Vec<Effect> {
+        let Some(Keeping { left_out, left_out_total, .. }) = self.keeping.take() else { return vec![] };
+        self.machine.kept(failed.as_deref(), &left_out, left_out_total, Instant::now())
     }
 
     fn call_ended(&mut self, ended: Result<CallEnded, tokio::task::JoinError>) -> Vec<Effect> {
@@ -453,6 +494,10 @@ impl Actor {
         {
             maker.release().await;
         }
+        drop(self.files);
+        if let Err(error) = self.files_task.await {
+            tracing::warn!(%error, "what keeps the files of the workspace broke");
+        }
     }
 
     fn closed(&mut self, closed: Result<Result<(), EngineError>, tokio::task::JoinError>) {
@@ -485,6 +530,16 @@ async fn waiting(waiting: Option<&mut watch::Receiver<Waits>>) -> bool {
     }
     // There is no run, or it has ended.
     std::future::pending().await
+}
+
+/// What could not be kept, once the files are.
+async fn answered(keeping: Option<&mut Keeping>) -> Option<String> {
+    match keeping {
+        Some(Keeping { kept, .. }) => {
+            (&mut *kept).await.unwrap_or_else(|_| Some("what keeps them has broken".into()))
+        }
+        None => std::future::pending().await,
+    }
 }
 
 async fn exceeded(watchdog: Option<&mut Watchdog>) -> String {

@@ -126,7 +126,7 @@ impl Session {
         settings: SandboxSettings,
         limits: Arc<Limits>,
     ) -> Result<(About, SandboxReport), ToolFault> {
-        let mut maker = Maker::new(settings, limits);
+        let mut maker = Maker::new(settings, limits, None);
         let made = maker.make().await;
         let probed = async {
             let sandbox = made?;

@@ -4,12 +4,14 @@
 //! finished exactly once, whatever the sandbox says or does not say.
 
 mod frames;
+mod keeping;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::keeping::KeptFiles;
 use super::calls::{CallLog, Counted};
 use super::notes::Notes;
 use super::output::OutputBuffer;
@@ -65,6 +67,7 @@ pub(super) struct Machine {
     waits_since: Option<Instant>,
     /// The limit that was last exceeded, and by how much.
     exceeded: String,
+    files: KeptFiles,
 }
 
 const GONE_BACK: &str = "variables are as after an earlier run; what later runs changed is gone";
@@ -84,6 +87,7 @@ impl Machine {
             last_done: 0,
             waits_since: None,
             exceeded: String::new(),
+            files: KeptFiles::default(),
         }
     }
 
@@ -211,9 +215,10 @@ impl Machine {
             return vec![];
         }
         match std::mem::replace(&mut self.phase, Phase::Absent) {
-            Phase::Idle => {
-                self.fresh = Some(self.fresh.unwrap_or(FreshReason::IdleStop));
-                vec![Effect::CloseSandbox]
+            // What was left running may have written files since the last run.
+            Phase::Idle => self.keep(None, now),
+            Phase::Keeping { report, .. } => {
+                self.not_kept("the sandbox did not tell of them in time", report)
             }
             Phase::Running { run, .. } => self.interrupt(run, Cause::TimedOut, now),
             Phase::Interrupting { run, cause, .. } => {
@@ -260,6 +265,10 @@ impl Machine {
                 effects.push(Effect::StartSandbox);
             }
             Phase::Starting { run } => self.phase = Phase::Starting { run },
+            Phase::Keeping { report, .. } => {
+                effects = self.not_kept("the sandbox ended", report);
+                effects.insert(0, Effect::EndCalls);
+            }
             Phase::Idle | Phase::AwaitingWorker { .. } | Phase::Absent => self.forget(),
         }
         effects
@@ -277,11 +286,13 @@ impl Machine {
                 self.lose(run, outcome)
             }
             Phase::Recovering { run, outcome, .. } => self.lose(run, outcome),
+            Phase::Keeping { report: Some(report), .. } => vec![Effect::Finish(report)],
             // Who waits for a run that never began is told so by the session.
             Phase::Starting { .. }
             | Phase::Resetting { .. }
             | Phase::Idle
             | Phase::AwaitingWorker { .. }
+            | Phase::Keeping { report: None, .. }
             | Phase::Absent => vec![],
         }
     }

@@ -10,22 +10,31 @@ use crate::session::notes;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A machine with the actor's bookkeeping: which run is asked, what came back.
-struct Bench {
-    machine: Machine,
-    now: Instant,
-    asked: Option<RunId>,
-    reports: Vec<(RunId, RunReport)>,
-    effects: Vec<&'static str>,
+pub(super) struct Bench {
+    pub(super) machine: Machine,
+    pub(super) now: Instant,
+    pub(super) asked: Option<RunId>,
+    pub(super) reports: Vec<(RunId, RunReport)>,
+    pub(super) effects: Vec<&'static str>,
+    /// Files are kept as soon as they are asked for, and nobody hears of it.
+    pub(super) keeps_at_once: bool,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let machine = Machine::new(Arc::new(Limits::default()), Some(Duration::from_secs(300)));
-        Self { machine, now: Instant::now(), asked: None, reports: vec![], effects: vec![] }
+        Self {
+            machine,
+            now: Instant::now(),
+            asked: None,
+            reports: vec![],
+            effects: vec![],
+            keeps_at_once: true,
+        }
     }
 
     /// With a sandbox that is up and has been used once.
-    fn used() -> Self {
+    pub(super) fn used() -> Self {
         let mut bench = Self::new();
         bench.ask(false);
         bench.up();
@@ -35,18 +44,24 @@ impl Bench {
         bench
     }
 
-    fn running() -> Self {
+    pub(super) fn running() -> Self {
         let mut bench = Self::used();
         bench.ask(false);
         bench
     }
 
-    fn take(&mut self, effects: Vec<Effect>) {
+    pub(super) fn take(&mut self, effects: Vec<Effect>) {
         for effect in effects {
+            if self.keeps_at_once && matches!(effect, Effect::Send(ToSupervisor::Keep { .. })) {
+                self.kept(None, &[], 0);
+                continue;
+            }
             self.effects.push(match effect {
                 Effect::StartSandbox => "start sandbox",
                 Effect::Send(ToSupervisor::Interrupt) => "interrupt",
                 Effect::Send(ToSupervisor::Replace { .. }) => "replace",
+                Effect::Send(ToSupervisor::Keep { everything: false, .. }) => "keep",
+                Effect::Send(ToSupervisor::Keep { everything: true, .. }) => "keep everything",
                 Effect::Send(_) => "send",
                 Effect::SendRun { .. } => "send run",
                 Effect::StartCall { .. } => "start call",
@@ -63,7 +78,7 @@ impl Bench {
         }
     }
 
-    fn ask(&mut self, reset: bool) {
+    pub(super) fn ask(&mut self, reset: bool) {
         assert!(self.machine.takes_runs());
         let request = RunRequest {
             code: "1".into(),
@@ -77,41 +92,58 @@ impl Bench {
         self.take(effects);
     }
 
-    fn up(&mut self) {
+    pub(super) fn up(&mut self) {
         let effects = self.machine.sandbox_up(1, vec![], self.now);
         self.take(effects);
     }
 
-    fn done(&mut self, outcome: DoneOutcome) {
+    pub(super) fn kept(&mut self, failed: Option<&str>, left_out: &[String], left_out_total: u64) {
+        let effects = self.machine.kept(failed, left_out, left_out_total, self.now);
+        self.take(effects);
+    }
+
+    pub(super) fn done(&mut self, outcome: DoneOutcome) {
+        self.done_with_files(outcome, false);
+    }
+
+    pub(super) fn done_with_files(&mut self, outcome: DoneOutcome, files_changed: bool) {
         let run = self.asked.unwrap_or(RunId(999));
-        let done = DoneFrame { run, outcome, value: None, bound: vec![], images: vec![], notes: vec![] };
+        let done = DoneFrame {
+            run,
+            outcome,
+            value: None,
+            bound: vec![],
+            images: vec![],
+            notes: vec![],
+            files_changed,
+        };
         self.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     }
 
-    fn frame(&mut self, frame: FromSandbox) {
+    pub(super) fn frame(&mut self, frame: FromSandbox) {
         let effects = self.machine.frame(frame, self.now);
         self.take(effects);
     }
 
-    fn supervisor(&mut self, frame: FromSupervisor) {
+    pub(super) fn supervisor(&mut self, frame: FromSupervisor) {
         self.frame(FromSandbox::Supervisor(frame));
     }
 
-    fn exited(&mut self, signal: Option<i64>, oom: bool, requested: bool) {
+    pub(super) fn exited(&mut self, signal: Option<i64>, oom: bool, requested: bool) {
         let exit_code = signal.is_none().then_some(7);
         self.supervisor(FromSupervisor::WorkerExited { worker: 1, exit_code, signal, oom, requested });
     }
 
-    fn started(&mut self) {
+    pub(super) fn started(&mut self) {
         self.restored(None);
     }
 
-    fn restored(&mut self, restored: Option<u64>) {
+    pub(super) fn restored(&mut self, restored: Option<u64>) {
         let posture = Box::default();
         self.supervisor(FromSupervisor::WorkerStarted { worker: 2, posture, restored });
     }
 
-    fn output(&mut self, text: &str) {
+    pub(super) fn output(&mut self, text: &str) {
         let (stream, text) = (OutputStream::Stdout, Some(text.to_owned()));
         self.supervisor(FromSupervisor::Output { stream, text, base64: None });
     }
@@ -131,7 +163,7 @@ impl Bench {
     }
 
     /// Lets the time of the present phase run out.
-    fn wait(&mut self) {
+    pub(super) fn wait(&mut self) {
         if let Some(deadline) = self.machine.deadline() {
             self.now = deadline;
             let effects = self.machine.tick(self.now);
@@ -155,7 +187,7 @@ impl Bench {
         std::mem::take(&mut self.effects)
     }
 
-    fn report(&mut self) -> RunReport {
+    pub(super) fn report(&mut self) -> RunReport {
         assert_eq!(self.reports.len(), 1);
         self.reports.remove(0).1
     }
@@ -603,6 +635,7 @@ fn a_forged_end_of_another_run_changes_nothing() {
         bound: vec![],
         images: vec![],
         notes: vec![],
+        files_changed: false,
     };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     assert!(bench.reports.is_empty());
@@ -638,6 +671,7 @@ fn images_over_their_bounds_are_left_out_and_counted() {
         bound: vec![],
         images: vec![image; 6],
         notes: vec![],
+        files_changed: false,
     };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
@@ -654,8 +688,15 @@ fn what_is_no_picture_is_left_out() {
     };
     let images = vec![image("text/html", "YQ=="), image("image/png", "!!"), image("image/png", "YQ==")];
     let run = bench.asked.unwrap();
-    let done =
-        DoneFrame { run, outcome: DoneOutcome::Finished, value: None, bound: vec![], images, notes: vec![] };
+    let done = DoneFrame {
+        run,
+        outcome: DoneOutcome::Finished,
+        value: None,
+        bound: vec![],
+        images,
+        notes: vec![],
+        files_changed: false,
+    };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
     assert_eq!(report.images, [image("image/png", "YQ==")]);
@@ -680,7 +721,15 @@ fn forged_texts_and_calls_are_bounded() {
     let notes = (0..50).map(|number| format!("{number}{long}")).collect();
     let bound = vec![long.clone(); 50];
     let value = Some(long);
-    let done = DoneFrame { run: bench.asked.unwrap(), outcome, value, bound, images: vec![], notes };
+    let done = DoneFrame {
+        run: bench.asked.unwrap(),
+        outcome,
+        value,
+        bound,
+        images: vec![],
+        notes,
+        files_changed: false,
+    };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
     assert_eq!(report.calls.of_tools.len(), 1);

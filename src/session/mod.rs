@@ -7,6 +7,7 @@ mod answered;
 mod asked;
 mod calls;
 mod ending;
+mod files;
 mod handle;
 mod in_flight;
 mod machine;

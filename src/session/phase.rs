@@ -6,7 +6,7 @@ use super::calls::CallLog;
 use super::notes::Notes;
 use super::output::OutputBuffer;
 use crate::names::{RunId, ServerName};
-use crate::run::{FreshReason, RunOutcome, RunRequest};
+use crate::run::{FreshReason, RunOutcome, RunReport, RunRequest};
 
 /// Why a run is being ended before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,14 @@ pub(super) enum Phase {
         outcome: RunOutcome,
         until: Instant,
     },
+    /// `keep` was sent; the report of the run, which has ended, waits for its files to be kept. Without a report the
+    /// sandbox is stopped then.
+    Keeping {
+        report: Option<Box<RunReport>>,
+        /// The worker has ended meanwhile, and another one is awaited.
+        is_worker_gone: bool,
+        until: Instant,
+    },
     /// No run, and no worker yet.
     AwaitingWorker {
         until: Instant,
@@ -78,6 +86,7 @@ impl Phase {
             | Phase::Interrupting { until, .. }
             | Phase::Replacing { until, .. }
             | Phase::Recovering { until, .. }
+            | Phase::Keeping { until, .. }
             | Phase::AwaitingWorker { until } => Some(*until),
         }
     }

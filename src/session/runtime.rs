@@ -65,6 +65,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/text.py",
         "hotcell_sandbox/values.py",
         "hotcell_sandbox/worker.py",
+        "hotcell_sandbox/workspace.py",
         "mcp/__init__.py",
         "mcp/runtime.py",
         "mcp/servers/__init__.py",

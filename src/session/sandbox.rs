@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::files::{Files, PutBack};
 use super::outgoing::{Outgoing, ResultLine, write};
 use super::posture::{self, Asked, Weakness};
 use super::runtime::{BOOTSTRAP, bundle};
@@ -23,6 +24,7 @@ use crate::protocol::{
     ToSupervisor, ToWorker, WorkerPosture,
 };
 use crate::run::{FaultCode, ToolFault};
+use crate::workspace::Place;
 
 /// How the operator wants sandboxes.
 #[derive(Debug, Clone)]
@@ -49,6 +51,8 @@ pub struct SandboxSettings {
     pub unreadable: Option<String>,
     /// Where the lock that marks this bridge as alive is kept.
     pub lock_dir: PathBuf,
+    /// The workspace whose files are kept.
+    pub workspace: Place,
     /// Hears of everything that would outlive this bridge, before it is there.
     pub guardian: Guardian,
 }
@@ -82,6 +86,8 @@ pub(super) struct Maker {
     engine: Option<Engine>,
     owner: Option<Owner>,
     reaped: usize,
+    /// What is put into each sandbox.
+    files: Option<Files>,
     /// Sandboxes that were asked for.
     asked: u64,
     /// The one that the engine has not answered yet.
@@ -105,6 +111,8 @@ pub(super) struct Sandbox {
     pub(super) report: SandboxReport,
     /// The number of the worker that it started with.
     pub(super) worker: u64,
+    /// The files that it began with.
+    pub(super) files: PutBack,
 }
 
 /// What the guardian is told when there is nothing for it to do, as JSON.
@@ -113,12 +121,15 @@ const NOTHING: &str = "null";
 const CONTROL_QUEUED_MAX: usize = 32;
 /// Lines for the worker that may wait: few, since each may be large.
 const DATA_QUEUED_MAX: usize = 8;
+/// The folder whose files are kept.
+const WORKSPACE: &str = "/workspace";
 /// How long a sandbox may take to end itself before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 impl Maker {
-    pub(super) fn new(settings: SandboxSettings, limits: Arc<Limits>) -> Self {
-        Self { settings, limits, engine: None, owner: None, reaped: 0, asked: 0, creating: BTreeSet::new() }
+    pub(super) fn new(settings: SandboxSettings, limits: Arc<Limits>, files: Option<Files>) -> Self {
+        let creating = BTreeSet::new();
+        Self { settings, limits, engine: None, owner: None, reaped: 0, files, asked: 0, creating }
     }
 
     /// Starts a sandbox and waits for its interpreter.
@@ -193,6 +204,7 @@ impl Maker {
                 watched: vec![],
             },
             worker: 0,
+            files: PutBack::default(),
             container,
             output: streams.output,
             decoder: Decoder::new(&self.limits),
@@ -206,7 +218,11 @@ impl Maker {
         };
         let shaken = tokio::time::timeout(self.limits.sandbox_start, self.handshake(&mut sandbox)).await;
         let after = self.limits.sandbox_start;
-        match shaken.unwrap_or(Err(Failure::Late { after })) {
+        let ready = match shaken.unwrap_or(Err(Failure::Late { after })) {
+            Ok(()) => self.put_files_back(&mut sandbox).await,
+            failed => failed,
+        };
+        match ready {
             Ok(()) => Ok(sandbox),
             Err(failure) => {
                 if sandbox.close().await.is_err() {
@@ -300,7 +316,8 @@ impl Maker {
             frozen_copies: self.settings.rollback,
         };
         let limits = SandboxLimits::new(&self.limits, bounds);
-        sandbox.send(&ToSupervisor::Hello { version: protocol::VERSION, limits });
+        let version = protocol::VERSION;
+        sandbox.send(&ToSupervisor::Hello { version, limits, workspace: WORKSPACE });
         let mut watched = Ok(());
         loop {
             let Some(frame) = sandbox.next().await else {
@@ -340,6 +357,24 @@ impl Maker {
                 Err(dropped) => tracing::debug!(%dropped, "a line before the handshake"),
             }
         }
+    }
+
+    /// Puts the kept files into its workspace, before its first run.
+    async fn put_files_back(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let put = async {
+            sandbox.files = files.put_back(sandbox.control.clone()).await?;
+            // All are on their way, so that a run finds room in the queue.
+            sandbox
+                .control
+                .reserve_many(CONTROL_QUEUED_MAX)
+                .await
+                .map_err(|_| "the sandbox has gone".to_owned())?;
+            Ok(())
+        };
+        let after = self.limits.keep_files;
+        let put = tokio::time::timeout(after, put).await.unwrap_or_else(|_| Err("it took too long".into()));
+        put.map_err(|reason| Failure::Files { reason })
     }
 
     fn asked(&self) -> Asked {
@@ -492,6 +527,8 @@ enum Failure {
     NoHello,
     #[error("the sandbox could not start: {message}")]
     Fault { message: String },
+    #[error("the files of the workspace could not be put into the sandbox: {reason}")]
+    Files { reason: String },
     #[error("the sandbox is weaker than asked for and was refused: {}", said.join("; "))]
     Weak { fields: Vec<PostureField>, said: Vec<String> },
 }
@@ -517,6 +554,11 @@ impl Failure {
                      the same, set MCP_BRIDGE_ALLOW_WEAK={}",
                     names.join(",")
                 )
+            }
+            Self::Files { .. } => {
+                "end the other hotcell, or choose another name in MCP_BRIDGE_WORKSPACE; its files are below `workspaces` in \
+                 MCP_BRIDGE_STATE_DIR"
+                    .into()
             }
             _ => "`hotcell doctor` checks the engine and the image".into(),
         };

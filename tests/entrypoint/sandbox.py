@@ -31,6 +31,7 @@ LIMITS = {
     "processes": 0,
     "heartbeat_ms": 0,
     "allow_unfiltered": 0,
+    "workspace_files": 50,
 }
 
 Frame = dict[str, Any]
@@ -50,7 +51,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class Sandbox:
-    def __init__(self, greet: bool = True, prefix: tuple[str, ...] = (), **limits: int) -> None:
+    def __init__(self, greet: bool = True, prefix: tuple[str, ...] = (), workspace: str = "", **limits: int) -> None:
         bootstrap = (ENTRYPOINT / "bootstrap.py").read_text()
         self.process = subprocess.Popen(
             [*prefix, sys.executable, "-I", "-u", "-c", bootstrap],
@@ -71,6 +72,7 @@ class Sandbox:
         self.runs = 0
         self.worker = 1
         self.limits = {**LIMITS, **limits}
+        self.workspace = workspace
         self.ended = False
         # What the bridge says of the calls that stand in code: nothing, unless a test knows better.
         self.on_check: Callable[[list[Frame]], list[Frame | None]] = lambda calls: [None for _ in calls]
@@ -98,7 +100,7 @@ class Sandbox:
             pipe.close()
 
     def greet(self) -> Frame:
-        self.supervise({"type": "hello", "version": 1, "limits": self.limits})
+        self.supervise({"type": "hello", "version": 1, "limits": self.limits, "workspace": self.workspace})
         hello = self.wait("hello")
         self.wait("worker_started")
         return hello

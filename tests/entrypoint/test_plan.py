@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hotcell_sandbox.frames import Frame
-
 from sandbox import Sandbox
 
 

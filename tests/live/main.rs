@@ -15,6 +15,7 @@ mod configuration;
 mod endings;
 mod engine_faults;
 mod failed_runs;
+mod files;
 mod floods;
 mod functions;
 mod injection;

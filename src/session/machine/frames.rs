@@ -39,6 +39,12 @@ impl Machine {
             FromSandbox::Supervisor(
                 FromSupervisor::Pong { .. } | FromSupervisor::Hello { .. } | FromSupervisor::Taken { .. },
             ) => vec![],
+            FromSandbox::Supervisor(
+                FromSupervisor::File(_) | FromSupervisor::FileGone { .. } | FromSupervisor::Kept { .. },
+            ) => {
+                self.note("the sandbox told of files unasked; it was ignored".into());
+                vec![]
+            }
             FromSandbox::Worker(FromWorker::Call(call)) => self.call(call),
             FromSandbox::Worker(FromWorker::Cancel { call, .. }) => vec![Effect::CancelCall(call)],
             FromSandbox::Worker(FromWorker::Done(done)) => self.done(*done, now),
@@ -81,6 +87,7 @@ impl Machine {
         };
         self.idle(now);
         self.last_done = run.id.0;
+        let has_changed_files = done.files_changed;
         let Ending { outcome, value, bound, images, mut notes } = Ending::of(done, &self.limits);
         if let (Some(Cause::TimedOut), RunOutcome::Raised(PythonError { line: Some(line), .. })) =
             (cause, &outcome)
@@ -92,7 +99,13 @@ impl Machine {
         let mut report = self.report(*run, outcome, state);
         report.notes.extend(notes.into_vec());
         (report.value, report.bound, report.images) = (value, bound, images);
-        vec![Effect::EndCalls, Effect::Finish(Box::new(report))]
+        let report = Box::new(report);
+        if !has_changed_files {
+            return vec![Effect::EndCalls, Effect::Finish(report)];
+        }
+        let mut effects = self.keep(Some(report), now);
+        effects.insert(0, Effect::EndCalls);
+        effects
     }
 
     fn worker_exited(
@@ -123,6 +136,12 @@ impl Machine {
                 self.phase = Phase::AwaitingWorker { until };
                 vec![]
             }
+            Phase::Keeping { report, until, .. } => {
+                self.note(format!("the interpreter ended after the run ({})", describe(&loss)));
+                self.forget();
+                self.phase = Phase::Keeping { report, is_worker_gone: true, until };
+                vec![]
+            }
             other => {
                 self.phase = other;
                 vec![]
@@ -150,23 +169,33 @@ impl Machine {
             Phase::Recovering { run, outcome, .. } => {
                 self.idle(now);
                 self.fresh = (state == StateNote::Lost).then_some(FreshReason::Lost);
-                vec![Effect::Finish(Box::new(self.report(*run, outcome, state)))]
+                let report = self.report(*run, outcome, state);
+                self.keep(Some(Box::new(report)), now)
             }
             Phase::AwaitingWorker { .. } => {
                 self.idle(now);
-                if restored.is_some() {
-                    self.fresh = None;
-                    self.note(match state {
-                        StateNote::RolledBack => "variables are as the last run left them".into(),
-                        _ => GONE_BACK.into(),
-                    });
-                }
+                self.note_restored(restored, state);
+                vec![]
+            }
+            Phase::Keeping { report, until, .. } => {
+                self.note_restored(restored, state);
+                self.phase = Phase::Keeping { report, is_worker_gone: false, until };
                 vec![]
             }
             other => {
                 self.phase = other;
                 vec![]
             }
+        }
+    }
+    /// A worker has come between runs.
+    fn note_restored(&mut self, restored: Option<u64>, state: StateNote) {
+        if restored.is_some() {
+            self.fresh = None;
+            self.note(match state {
+                StateNote::RolledBack => "variables are as the last run left them".into(),
+                _ => GONE_BACK.into(),
+            });
         }
     }
 }

@@ -1,0 +1,111 @@
+//! How the machine has the files of the workspace kept: between the end of a run and its report.
+
+use tokio::time::Instant;
+
+use super::{Effect, Machine};
+use crate::protocol::ToSupervisor;
+use crate::run::{FreshReason, RunReport, StateNote};
+use crate::session::phase::Phase;
+use crate::text;
+
+/// Longest sentence on what cannot be kept, in characters.
+const LEFT_OUT_CHARS_MAX: usize = 600;
+
+/// What the machine remembers of the files.
+#[derive(Debug, Default)]
+pub(super) struct KeptFiles {
+    /// The last `keep` that was sent.
+    seq: u64,
+    /// Something could not be written the last time: then all is told anew.
+    everything: bool,
+    /// What was last said to be left out, which is not said again.
+    left_out: String,
+}
+
+impl Machine {
+    /// Whether what the sandbox tells of files was asked for; and the answer to this `keep`, where that is it.
+    pub(in crate::session) fn keeps(&self, answer: Option<u64>) -> bool {
+        matches!(self.phase, Phase::Keeping { .. }) && answer.is_none_or(|seq| seq == self.files.seq)
+    }
+
+    /// What the sandbox has told is on the disk, but for what failed, and what it has left out.
+    pub(in crate::session) fn kept(
+        &mut self,
+        failed: Option<&str>,
+        left_out: &[String],
+        left_out_total: u64,
+        now: Instant,
+    ) -> Vec<Effect> {
+        let (report, is_worker_gone) = match std::mem::replace(&mut self.phase, Phase::Absent) {
+            Phase::Keeping { report, is_worker_gone, .. } => (report, is_worker_gone),
+            other => {
+                self.phase = other;
+                return vec![];
+            }
+        };
+        self.files.everything = failed.is_some();
+        let mut notes: Vec<String> = failed
+            .map(|failed| format!("files of /workspace are not kept beyond this sandbox: {failed}"))
+            .into_iter()
+            .collect();
+        let said = told(left_out, left_out_total);
+        if said != self.files.left_out {
+            self.files.left_out.clone_from(&said);
+            notes.extend((!said.is_empty()).then_some(said));
+        }
+        let Some(mut report) = report else {
+            for note in notes {
+                self.note(note);
+            }
+            self.fresh = Some(self.fresh.unwrap_or(FreshReason::IdleStop));
+            return vec![Effect::CloseSandbox];
+        };
+        report.notes.extend(notes);
+        if is_worker_gone {
+            self.phase = Phase::AwaitingWorker { until: now + self.limits.replace };
+        } else {
+            self.idle(now);
+        }
+        vec![Effect::Finish(report)]
+    }
+
+    /// Has the changes of files kept before this report is given; without one before the sandbox is stopped.
+    pub(super) fn keep(&mut self, report: Option<Box<RunReport>>, now: Instant) -> Vec<Effect> {
+        self.files.seq += 1;
+        self.phase = Phase::Keeping { report, is_worker_gone: false, until: now + self.limits.keep_files };
+        let KeptFiles { seq, everything, .. } = self.files;
+        vec![Effect::Send(ToSupervisor::Keep { seq, everything })]
+    }
+
+    /// The sandbox is lost before its files were kept.
+    pub(super) fn not_kept(&mut self, why: &str, report: Option<Box<RunReport>>) -> Vec<Effect> {
+        self.forget();
+        self.files = KeptFiles { seq: self.files.seq, ..KeptFiles::default() };
+        let said = format!("what was changed last in /workspace is not kept: {why}");
+        let Some(mut report) = report else {
+            self.note(said);
+            return vec![Effect::CloseSandbox];
+        };
+        report.notes.push(said);
+        report.state = StateNote::Lost;
+        vec![Effect::CloseSandbox, Effect::Finish(report)]
+    }
+}
+
+/// A sentence on what the sandbox has left out; empty when that is nothing.
+fn told(left_out: &[String], total: u64) -> String {
+    if total == 0 {
+        return String::new();
+    }
+    let shown = text::inert_line(&left_out.join("; "));
+    let more = match total.saturating_sub(left_out.len() as u64) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let shown = text::bounded(&shown, LEFT_OUT_CHARS_MAX);
+    format!("in /workspace for as long as this sandbox lives, and not kept: {shown}{more}")
+}
+
+#[cfg(test)]
+#[path = "keeping_tests.rs"]
+mod tests;

@@ -1,0 +1,330 @@
+//! One workspace's folder on the host: who holds it, what comes in, what is in it.
+
+use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg, OFlag};
+
+use super::file_path::FilePath;
+use super::pieces::{Piece, PiecesOf, modified};
+use crate::limits::Limits;
+use crate::names::WorkspaceName;
+
+/// Where the files are, in a workspace's folder.
+const FILES: &str = "files";
+/// Where a file is while it is not whole.
+const INCOMING: &str = "incoming";
+/// What says that somebody has the workspace.
+const LOCK: &str = "lock";
+/// What names of workspaces that end with their session begin with.
+const OF_SESSION: &str = ".session-";
+
+/// Which workspace is wanted.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The folder of all.
+    pub root: PathBuf,
+    /// The name of one that is kept; without, one that ends with its holder.
+    pub name: Option<WorkspaceName>,
+}
+
+/// A workspace that nobody else has.
+#[derive(Debug)]
+pub struct Workspace {
+    folder: PathBuf,
+    is_kept: bool,
+    bytes_max: u64,
+    files_max: usize,
+    incoming: Option<(FilePath, File, u64)>,
+    _lock: Flock<File>,
+}
+
+/// A file that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its path.
+    pub path: FilePath,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// Its size in bytes; 0 of a folder.
+    pub bytes: u64,
+}
+
+/// What is wrong with a workspace, or with what was to be kept in it.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// Another process has it.
+    #[error("the workspace \"{name}\" is in use by another hotcell")]
+    InUse {
+        /// Its name.
+        name: String,
+    },
+    /// Its folder cannot be used.
+    #[error("the folder {} cannot be used: {error}", folder.display())]
+    Folder {
+        /// Which.
+        folder: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file cannot be kept.
+    #[error("{path} cannot be kept: {error}")]
+    File {
+        /// Which.
+        path: FilePath,
+        /// Why.
+        error: io::Error,
+    },
+    /// The pieces of a file do not follow each other.
+    #[error("{path} came in pieces that do not fit together")]
+    Pieces {
+        /// Which.
+        path: FilePath,
+    },
+    /// There is more than a workspace may hold.
+    #[error("a workspace holds at most {bytes_max} bytes in {files_max} files and folders")]
+    Full {
+        /// Bytes of all files.
+        bytes_max: u64,
+        /// Files and folders.
+        files_max: usize,
+    },
+}
+
+impl Workspace {
+    /// Takes the workspace, and makes its folder if need be. Also removes what sessions have left that ended without
+    /// ending theirs.
+    ///
+    /// # Errors
+    /// When another process has it, or its folder cannot be made.
+    pub fn open(place: &Place, limits: &Limits) -> Result<Self, WorkspaceError> {
+        let of_root = |error| WorkspaceError::Folder { folder: place.root.clone(), error };
+        make_folder(&place.root).map_err(of_root)?;
+        remove_left(&place.root);
+        let (folder, is_kept) = match &place.name {
+            Some(name) => (place.root.join(name.as_str()), true),
+            None => {
+                let made =
+                    tempfile::Builder::new().prefix(OF_SESSION).tempdir_in(&place.root).map_err(of_root)?;
+                (made.keep(), false)
+            }
+        };
+        let of_folder = |error| WorkspaceError::Folder { folder: folder.clone(), error };
+        make_folder(&folder).map_err(of_folder)?;
+        let in_use = || WorkspaceError::InUse {
+            name: place.name.as_ref().map_or_else(String::new, ToString::to_string),
+        };
+        let lock = lock(&folder).map_err(of_folder)?.ok_or_else(in_use)?;
+        for part in [FILES, INCOMING] {
+            make_folder(&folder.join(part)).map_err(of_folder)?;
+        }
+        let workspace = Self {
+            folder: folder.clone(),
+            is_kept,
+            bytes_max: limits.workspace_bytes_max,
+            files_max: limits.workspace_files_max,
+            incoming: None,
+            _lock: lock,
+        };
+        fs::remove_file(workspace.part()).or_else(absent).map_err(of_folder)?;
+        Ok(workspace)
+    }
+
+    /// Takes in a piece. With the last one the file is there in the place of what had its name.
+    ///
+    /// # Errors
+    /// When it does not fit to the pieces before it, or cannot be written; the file is as it was then.
+    pub fn take(&mut self, piece: &Piece) -> Result<(), WorkspaceError> {
+        let of_file = |error| WorkspaceError::File { path: piece.path.clone(), error };
+        if piece.is_folder {
+            self.incoming = None;
+            return self
+                .make_room(&piece.path, true)
+                .and_then(|target| make_folder(&target))
+                .map_err(of_file);
+        }
+        let (file, at) = match self.incoming.take() {
+            _ if piece.offset == 0 => (self.begin().map_err(of_file)?, 0),
+            Some((path, file, at)) if path == piece.path && at == piece.offset => (file, at),
+            _ => return Err(WorkspaceError::Pieces { path: piece.path.clone() }),
+        };
+        let at = at + piece.bytes.len() as u64;
+        if at > self.bytes_max {
+            return Err(self.full());
+        }
+        (&file).write_all(&piece.bytes).map_err(of_file)?;
+        if !piece.is_last {
+            self.incoming = Some((piece.path.clone(), file, at));
+            return Ok(());
+        }
+        self.finish(piece, &file).map_err(of_file)
+    }
+
+    /// Removes a file, or an empty folder; one that is not there is removed already.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove(&mut self, path: &FilePath) -> Result<(), WorkspaceError> {
+        let target = path.below(&self.files_folder());
+        let removed = match fs::symlink_metadata(&target) {
+            Ok(about) if about.is_dir() => fs::remove_dir(&target),
+            Ok(_) => fs::remove_file(&target),
+            Err(error) => Err(error),
+        };
+        removed.or_else(absent).map_err(|error| WorkspaceError::File { path: path.clone(), error })
+    }
+
+    /// Whether what is there is within the bounds.
+    ///
+    /// # Errors
+    /// When it is not, or cannot be told.
+    pub fn check(&self) -> Result<(), WorkspaceError> {
+        let all = self.all()?;
+        let bytes: u64 = all.iter().map(|kept| kept.bytes).sum();
+        if all.len() > self.files_max || bytes > self.bytes_max { Err(self.full()) } else { Ok(()) }
+    }
+
+    /// All files and folders, each folder before what is in it.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn all(&self) -> Result<Vec<Kept>, WorkspaceError> {
+        let mut found = Vec::new();
+        let of_folder = |error| WorkspaceError::Folder { folder: self.folder.clone(), error };
+        list(&self.files_folder(), "", &mut found).map_err(of_folder)?;
+        found.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(found)
+    }
+
+    /// The pieces of a file.
+    ///
+    /// # Errors
+    /// When it is not there, or is a link.
+    pub fn pieces(
+        &self,
+        path: &FilePath,
+    ) -> Result<impl Iterator<Item = io::Result<Piece>> + use<>, WorkspaceError> {
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path.below(&self.files_folder()));
+        opened
+            .and_then(|file| PiecesOf::new(path.clone(), file))
+            .map_err(|error| WorkspaceError::File { path: path.clone(), error })
+    }
+
+    fn begin(&self) -> io::Result<File> {
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(self.part())
+    }
+
+    fn finish(&self, piece: &Piece, file: &File) -> io::Result<()> {
+        let mode = if piece.is_executable { 0o700 } else { 0o600 };
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.set_times(FileTimes::new().set_modified(modified(piece)))?;
+        let target = self.make_room(&piece.path, false)?;
+        fs::rename(self.part(), target)
+    }
+
+    /// Its folders are there, and nothing of another kind has its name.
+    fn make_room(&self, path: &FilePath, is_folder: bool) -> io::Result<PathBuf> {
+        let target = path.below(&self.files_folder());
+        if let Some(folder) = target.parent() {
+            make_folder(folder)?;
+        }
+        match fs::symlink_metadata(&target) {
+            Ok(about) if about.is_dir() && !is_folder => fs::remove_dir_all(&target)?,
+            Ok(about) if !about.is_dir() && is_folder => fs::remove_file(&target)?,
+            _ => {}
+        }
+        Ok(target)
+    }
+
+    fn files_folder(&self) -> PathBuf {
+        self.folder.join(FILES)
+    }
+
+    fn part(&self) -> PathBuf {
+        self.folder.join(INCOMING).join("part")
+    }
+
+    fn full(&self) -> WorkspaceError {
+        WorkspaceError::Full { bytes_max: self.bytes_max, files_max: self.files_max }
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        if !self.is_kept
+            && let Err(error) = fs::remove_dir_all(&self.folder)
+        {
+            tracing::warn!(%error, "the files of the session could not be removed");
+        }
+    }
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// The lock of this workspace, unless somebody has it.
+fn lock(folder: &Path) -> io::Result<Option<Flock<File>>> {
+    let flags = OFlag::O_NOFOLLOW.bits();
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(folder.join(LOCK))?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok(Some(lock)),
+        Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
+        Err((_, error)) => Err(error.into()),
+    }
+}
+
+/// Removes the workspaces of sessions that have ended without it.
+fn remove_left(root: &Path) {
+    let Ok(entries) = fs::read_dir(root) else { return };
+    for entry in entries.flatten() {
+        let is_of_session = entry.file_name().to_str().is_some_and(|name| name.starts_with(OF_SESSION));
+        // One that has no lock yet is being made.
+        if is_of_session && entry.path().join(LOCK).exists() {
+            match lock(&entry.path()) {
+                Ok(Some(_lock)) => {
+                    if let Err(error) = fs::remove_dir_all(entry.path()) {
+                        tracing::warn!(%error, "the files of an earlier session could not be removed");
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => tracing::debug!(%error, "whether a session has ended cannot be told"),
+            }
+        }
+    }
+}
+
+fn list(folder: &Path, prefix: &str, found: &mut Vec<Kept>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let about = entry.metadata()?;
+        let path = entry.file_name().to_str().map(|name| format!("{prefix}{name}"));
+        // Of what the user has put there himself, names that no sandbox could take are left out, and links.
+        let Some(path) = path.and_then(|path| FilePath::new(&path).ok()) else { continue };
+        if about.is_dir() {
+            let inner = format!("{path}/");
+            found.push(Kept { path, is_folder: true, bytes: 0 });
+            list(&entry.path(), &inner, found)?;
+        } else if about.is_file() {
+            found.push(Kept { path, is_folder: false, bytes: about.len() });
+        }
+    }
+    Ok(())
+}
+
+fn absent(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+#[path = "folder_tests.rs"]
+mod tests;

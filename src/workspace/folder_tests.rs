@@ -1,0 +1,160 @@
+//! What a workspace keeps, gives back and refuses, with real folders.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+fn place(root: &Path, name: Option<&str>) -> Place {
+    Place { root: root.to_owned(), name: name.map(|name| WorkspaceName::new(name).unwrap()) }
+}
+
+fn open(root: &Path, name: &str) -> Workspace {
+    Workspace::open(&place(root, Some(name)), &Limits::default()).unwrap()
+}
+
+fn piece(path: &str, offset: u64, bytes: &[u8], is_last: bool) -> Piece {
+    Piece {
+        path: FilePath::new(path).unwrap(),
+        is_folder: false,
+        is_executable: false,
+        modified_us: 1_700_000_000_123_456,
+        offset,
+        bytes: bytes.to_vec(),
+        is_last,
+    }
+}
+
+fn folder(path: &str) -> Piece {
+    Piece { is_folder: true, ..piece(path, 0, b"", true) }
+}
+
+fn shown(workspace: &Workspace) -> Vec<String> {
+    let all = workspace.all().unwrap();
+    all.iter().map(|kept| format!("{}{}", kept.path, if kept.is_folder { "/" } else { "" })).collect()
+}
+
+fn bytes(workspace: &Workspace, path: &str) -> Vec<u8> {
+    let pieces = workspace.pieces(&FilePath::new(path).unwrap()).unwrap();
+    pieces.flat_map(|piece| piece.unwrap().bytes).collect()
+}
+
+#[test]
+fn files_come_back_as_they_were_also_to_the_next_holder() {
+    let root = tempfile::tempdir().unwrap();
+    let big = vec![7_u8; 600_000];
+    {
+        let mut workspace = open(root.path(), "w");
+        workspace.take(&piece("a.csv", 0, b"1,2", false)).unwrap();
+        assert_eq!(shown(&workspace), [] as [&str; 0], "it is not whole");
+        workspace.take(&piece("a.csv", 3, b",3", true)).unwrap();
+        workspace.take(&folder("out")).unwrap();
+        workspace.take(&Piece { is_executable: true, ..piece("deep/er/run.sh", 0, &big, true) }).unwrap();
+        workspace.take(&piece("empty", 0, b"", true)).unwrap();
+    }
+    let workspace = open(root.path(), "w");
+    assert_eq!(shown(&workspace), ["a.csv", "deep/", "deep/er/", "deep/er/run.sh", "empty", "out/"]);
+    assert_eq!(bytes(&workspace, "a.csv"), b"1,2,3");
+    assert_eq!(bytes(&workspace, "deep/er/run.sh"), big);
+    let pieces = |path| workspace.pieces(&FilePath::new(path).unwrap()).unwrap().map(Result::unwrap);
+    assert_eq!(pieces("a.csv").next(), Some(piece("a.csv", 0, b"1,2,3", true)));
+    assert!(pieces("deep/er/run.sh").all(|piece| piece.is_executable));
+    assert_eq!(pieces("empty").count(), 1);
+    assert!(pieces("out").next().unwrap().is_folder);
+    let about = fs::metadata(root.path().join("w/files/a.csv")).unwrap();
+    assert_eq!(about.permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(root.path().join("w")).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn what_takes_the_place_of_something_else_replaces_it() {
+    let root = tempfile::tempdir().unwrap();
+    let mut workspace = open(root.path(), "w");
+    workspace.take(&piece("a", 0, b"old", true)).unwrap();
+    workspace.take(&piece("a", 0, b"new", true)).unwrap();
+    assert_eq!(bytes(&workspace, "a"), b"new");
+    workspace.take(&folder("a")).unwrap();
+    workspace.take(&piece("a/b", 0, b"b", true)).unwrap();
+    assert_eq!(shown(&workspace), ["a/", "a/b"]);
+    workspace.take(&piece("a", 0, b"file", true)).unwrap();
+    assert_eq!(shown(&workspace), ["a"]);
+    workspace.remove(&FilePath::new("a").unwrap()).unwrap();
+    workspace.remove(&FilePath::new("a").unwrap()).unwrap();
+    assert_eq!(shown(&workspace), [] as [&str; 0]);
+}
+
+#[test]
+fn a_file_whose_pieces_do_not_follow_each_other_stays_as_it_was() {
+    let root = tempfile::tempdir().unwrap();
+    let mut workspace = open(root.path(), "w");
+    workspace.take(&piece("a", 0, b"whole", true)).unwrap();
+    workspace.take(&piece("a", 0, b"ha", false)).unwrap();
+    let error = workspace.take(&piece("a", 3, b"lf", true)).unwrap_err();
+    assert_eq!(error.to_string(), "a came in pieces that do not fit together");
+    workspace.take(&piece("a", 0, b"ha", false)).unwrap();
+    assert!(workspace.take(&piece("b", 2, b"lf", true)).is_err());
+    workspace.take(&piece("a", 0, b"ha", false)).unwrap();
+    drop(workspace);
+    let workspace = open(root.path(), "w");
+    assert_eq!((shown(&workspace), bytes(&workspace, "a")), (vec!["a".to_owned()], b"whole".to_vec()));
+}
+
+#[test]
+fn more_than_a_workspace_holds_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let limits = Limits { workspace_bytes_max: 10, workspace_files_max: 2, ..Limits::default() };
+    let mut workspace = Workspace::open(&place(root.path(), Some("w")), &limits).unwrap();
+    workspace.take(&piece("a", 0, b"123456", true)).unwrap();
+    workspace.check().unwrap();
+    assert!(matches!(workspace.take(&piece("b", 0, &[0; 11], true)), Err(WorkspaceError::Full { .. })));
+    workspace.take(&piece("b", 0, b"123456", true)).unwrap();
+    let error = workspace.check().unwrap_err();
+    assert_eq!(error.to_string(), "a workspace holds at most 10 bytes in 2 files and folders");
+    workspace.take(&piece("b", 0, b"", true)).unwrap();
+    workspace.check().unwrap();
+    workspace.take(&piece("c", 0, b"", true)).unwrap();
+    assert!(workspace.check().is_err());
+}
+
+#[test]
+fn links_are_not_followed() {
+    let root = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("secret"), "s").unwrap();
+    let mut workspace = open(root.path(), "w");
+    symlink(elsewhere.path().join("secret"), root.path().join("w/files/link")).unwrap();
+    assert_eq!(shown(&workspace), [] as [&str; 0]);
+    assert!(workspace.pieces(&FilePath::new("link").unwrap()).is_err());
+    workspace.take(&piece("link", 0, b"mine", true)).unwrap();
+    assert_eq!(fs::read(elsewhere.path().join("secret")).unwrap(), b"s");
+    assert_eq!(bytes(&workspace, "link"), b"mine");
+}
+
+#[test]
+fn one_has_a_workspace_at_a_time() {
+    let root = tempfile::tempdir().unwrap();
+    let first = open(root.path(), "w");
+    let error = Workspace::open(&place(root.path(), Some("w")), &Limits::default()).unwrap_err();
+    assert_eq!(error.to_string(), "the workspace \"w\" is in use by another hotcell");
+    drop(open(root.path(), "other"));
+    drop(first);
+    drop(open(root.path(), "w"));
+}
+
+#[test]
+fn a_sessions_own_ends_with_it_or_with_the_next_one() {
+    let root = tempfile::tempdir().unwrap();
+    let folders = || fs::read_dir(root.path()).unwrap().count();
+    let mut one = Workspace::open(&place(root.path(), None), &Limits::default()).unwrap();
+    one.take(&piece("a", 0, b"a", true)).unwrap();
+    let two = Workspace::open(&place(root.path(), None), &Limits::default()).unwrap();
+    assert_eq!((folders(), shown(&one), shown(&two).len()), (2, vec!["a".to_owned()], 0));
+    drop(two);
+    assert_eq!(folders(), 1);
+    // As after kill -9: the lock is free, and the folder is there.
+    let left = one.folder.clone();
+    drop(one);
+    fs::create_dir_all(left.join(FILES)).unwrap();
+    fs::write(left.join(LOCK), "").unwrap();
+    drop(open(root.path(), "w"));
+    assert!(!left.exists());
+}

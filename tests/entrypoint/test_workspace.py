@@ -1,0 +1,164 @@
+"""The files of the workspace: what is told of them, and what is put back."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox import Frame, Sandbox
+
+
+class Kept:
+    """The bridge's side: what it has been told."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes | None] = {}
+        self.executable: set[str] = set()
+        self.left_out: list[str] = []
+        self.pieces = 0
+
+    def ask(self, sandbox: Sandbox, seq: int = 1, everything: bool = False) -> Kept:
+        sandbox.supervise({"type": "keep", "seq": seq, "everything": everything})
+        self.pieces = 0
+        part = b""
+        while True:
+            frame = sandbox.next()
+            match frame:
+                case {"type": "file_gone", "path": path}:
+                    del self.files[path]
+                case {"type": "file", "path": path, "folder": True}:
+                    self.files[path] = None
+                case {"type": "file", "path": path}:
+                    self.pieces += 1
+                    part = part if frame["offset"] else b""
+                    assert frame["offset"] == len(part)
+                    part += base64.b64decode(frame["base64"])
+                    if frame["last"]:
+                        self.files[path] = part
+                        (self.executable.add if frame["executable"] else self.executable.discard)(path)
+                case {"type": "kept"}:
+                    assert frame["seq"] == seq and len(frame["left_out"]) <= min(5, frame["left_out_total"])
+                    self.left_out = frame["left_out"]
+                    return self
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "w"
+
+
+@pytest.fixture
+def sandbox(root: Path) -> Iterator[Sandbox]:
+    root.mkdir()
+    with Sandbox(workspace=str(root)) as started:
+        yield started
+
+
+def changed(sandbox: Sandbox, code: str) -> bool:
+    return "files_changed" in sandbox.run(code)
+
+
+def test_a_run_says_whether_files_have_changed(sandbox: Sandbox, root: Path) -> None:
+    assert not changed(sandbox, "x = 1")
+    assert changed(sandbox, f"import os; os.chdir({str(root)!r}); open('a', 'w').write('1')")
+    assert not changed(sandbox, "open('a').read()")
+    assert changed(sandbox, "open('a', 'a').write('2')")
+    assert changed(sandbox, "os.makedirs('d/e')")
+    assert changed(sandbox, "os.remove('a')")
+    assert not changed(sandbox, "os.makedirs('.cache/pip'); open('.cache/pip/x', 'w').close()")
+    assert changed(sandbox, "import sys; open('b', 'w').close(); os.scandir = None; sys.setrecursionlimit(60)")
+
+
+def test_what_has_changed_is_told_once_and_whole(sandbox: Sandbox, root: Path) -> None:
+    kept = Kept()
+    (root / "deep/er").mkdir(parents=True)
+    big = bytes(range(256)) * 3_000
+    (root / "deep/er/big.bin").write_bytes(big)
+    (root / "é.csv").write_text("1,2")
+    (root / "empty").touch(0o755)
+    wanted = {"deep": None, "deep/er": None, "deep/er/big.bin": big, "é.csv": b"1,2", "empty": b""}
+    assert kept.ask(sandbox).files == wanted
+    assert kept.executable == {"empty"}
+    assert kept.ask(sandbox, 2).pieces == 0
+    (root / "é.csv").write_text("3,4,5")
+    (root / "deep/er/big.bin").unlink()
+    (root / "deep/er").rmdir()
+    (root / "deep").rmdir()
+    (root / "deep").write_bytes(b"a file now")
+    assert kept.ask(sandbox).files == {"deep": b"a file now", "é.csv": b"3,4,5", "empty": b""}
+    assert kept.pieces == 2
+    (root / "empty").unlink()
+    assert kept.ask(sandbox, everything=True).files == {"deep": b"a file now", "é.csv": b"3,4,5"}
+    assert kept.pieces == 2
+
+
+def test_what_is_no_plain_file_is_left_out_with_the_reason(sandbox: Sandbox, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s")
+    (root / "link").symlink_to(tmp_path / "secret")
+    (root / "folder").symlink_to(tmp_path)
+    os.mkfifo(root / "pipe")
+    Path(os.fsdecode(bytes(root) + b"/\xff")).touch()
+    kept = Kept().ask(sandbox)
+    assert kept.files == {}
+    assert sorted(kept.left_out) == [
+        "'\\udcff': a name that is no text, or too long",
+        "folder: a link",
+        "link: a link",
+        "pipe: no plain file",
+    ]
+
+
+def test_more_files_than_the_limit_are_left_out(sandbox: Sandbox, root: Path) -> None:
+    for number in range(60):
+        (root / f"{number}").touch()
+    kept = Kept().ask(sandbox)
+    assert len(kept.files) == 50 and len(kept.left_out) == 5
+    assert kept.left_out[0].endswith("more than 50 files and folders")
+    assert changed(sandbox, "1")
+
+
+def put(sandbox: Sandbox, path: str, data: bytes, **other: object) -> None:
+    piece: Frame = {"path": path, "folder": False, "executable": False, "modified_us": 1_700_000_000_000_001}
+    encoded = base64.b64encode(data).decode()
+    sandbox.supervise({"type": "file", **piece, "offset": 0, "base64": encoded, "last": True, **other})
+
+
+def test_files_are_put_back_before_the_first_run_and_are_known(sandbox: Sandbox, root: Path) -> None:
+    put(sandbox, "a/b.txt", b"one ", last=False)
+    put(sandbox, "a/b.txt", b"two", offset=4)
+    put(sandbox, "run.sh", b"#!/bin/sh", executable=True)
+    put(sandbox, "d", b"", folder=True)
+    sandbox.run(f"import os; os.chdir({str(root)!r}); print(open('a/b.txt').read())")
+    assert (root / "a/b.txt").read_text() == "one two"
+    assert (root / "a/b.txt").stat().st_mtime_ns == 1_700_000_000_000_001_000
+    assert os.access(root / "run.sh", os.X_OK) and (root / "d").is_dir()
+    # The folder above is told, as only its file was put there.
+    kept = Kept().ask(sandbox)
+    assert (kept.files, kept.pieces) == ({"a": None}, 0)
+
+
+def test_what_cannot_be_put_back_is_a_fault_and_no_end(sandbox: Sandbox, root: Path) -> None:
+    (root / "a").write_text("a file")
+    put(sandbox, "a/b", b"x")
+    assert "could not be put back" in sandbox.wait("fault")["message"]
+    put(sandbox, "c", b"x", base64="!")
+    sandbox.supervise({"type": "file", "path": "c"})
+    assert sandbox.run("1")["value"] == "1"
+
+
+def test_without_a_workspace_nothing_is_kept() -> None:
+    with Sandbox() as sandbox:
+        assert not changed(sandbox, "open('/tmp/x-of-hotcell', 'w').close()")
+        sandbox.supervise({"type": "keep", "seq": 1, "everything": False})
+        assert "no workspace" in sandbox.wait("fault")["message"]
+
+
+def test_files_are_told_of_also_while_the_worker_is_busy_or_gone(sandbox: Sandbox, root: Path) -> None:
+    run = sandbox.start(f"open({str(root / 'a')!r}, 'w').write('1')\nimport os; os._exit(3)")
+    sandbox.wait("worker_exited")
+    assert Kept().ask(sandbox).files == {"a": b"1"}
+    assert run == 1
