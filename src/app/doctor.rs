@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 
+use super::printing::out;
 use super::{login, search_model, wiring};
 use crate::audit::last_remarks;
 use crate::config::{Config, Later, Launch, Reach, ServerConfig, locate_program};
@@ -25,7 +26,7 @@ const ASKED_AT_ONCE_MAX: usize = 16;
 
 /// Prints the report; the exit code is 1 when code could not be run.
 pub(super) async fn doctor(config: Config) -> ExitCode {
-    println!("hotcell {}", env!("CARGO_PKG_VERSION"));
+    out!("hotcell {}", env!("CARGO_PKG_VERSION"));
     let limits = Arc::new(config.limits.clone());
     let probed = Session::probe(wiring::sandbox_settings(&config, Mark::new()), limits).await;
     match &probed {
@@ -163,5 +164,5 @@ fn cpus(millis: u64) -> String {
 }
 
 fn line(label: &str, text: &str) {
-    println!("{label:10} {text}");
+    out!("{label:10} {text}");
 }

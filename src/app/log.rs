@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::printing::{err, out};
 use crate::audit::{Entry, Event, Filter, entries, time};
 use crate::cli;
 use crate::config::Config;
@@ -16,26 +17,26 @@ pub(super) fn log(config: &Config, arguments: cli::Log) -> ExitCode {
     let since = match arguments.since.as_deref().map(time).transpose() {
         Ok(since) => since,
         Err(message) => {
-            eprintln!("hotcell: --since: {message}");
+            err!("hotcell: --since: {message}");
             return ExitCode::from(USAGE);
         }
     };
     let Some(dir) = &config.own_state_dir else {
-        eprintln!("hotcell: no home folder is known, so nothing is written down");
+        err!("hotcell: no home folder is known, so nothing is written down");
         return ExitCode::FAILURE;
     };
     let cli::Log { server, tool, outcome, session, denied, lines, json, .. } = arguments;
     let found = match entries(dir, &Filter { server, tool, outcome, session, since, denied }) {
         Ok(found) => found,
         Err(error) => {
-            eprintln!("hotcell: the log in {} cannot be read: {error}", dir.display());
+            err!("hotcell: the log in {} cannot be read: {error}", dir.display());
             return ExitCode::FAILURE;
         }
     };
     for entry in &found[found.len().saturating_sub(lines)..] {
         match serde_json::to_string(entry) {
-            Ok(line) if json => println!("{line}"),
-            _ => println!("{}", shown(entry)),
+            Ok(line) if json => out!("{line}"),
+            _ => out!("{}", shown(entry)),
         }
     }
     ExitCode::SUCCESS

@@ -220,3 +220,79 @@ fn a_limit_that_a_file_misspells_starts_no_sandbox() {
     assert!(output.stderr.contains("did you mean \"memory\"?"), "{}", output.stderr);
     assert_eq!(home.run(&["config"]).code, Some(1));
 }
+
+/// How each command is tried where nobody reads what it prints.
+const UNREAD: [&[&str]; 22] = [
+    &["--help"],
+    &["--version"],
+    &["run", "-c", "print(1)"],
+    &["run", "gone.py"],
+    &["doctor"],
+    &["config"],
+    &["config", "--json"],
+    &["config", "schema"],
+    &["config", "trust"],
+    &["config", "untrust"],
+    &["import", "--client", "cursor", "--yes"],
+    &["install"],
+    &["install", "--client", "cursor"],
+    &["uninstall", "--client", "cursor"],
+    &["log"],
+    &["log", "--since", "never"],
+    &["trust", "good"],
+    &["trust", "bad"],
+    &["login", "good"],
+    &["logout", "far"],
+    &["search", "status"],
+    &["search", "remove-model"],
+];
+
+#[test]
+fn every_command_does_its_work_and_does_not_break_where_nobody_reads() {
+    let help = Home::new().run(&["--help"]).stdout;
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    for command in commands.map_while(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        assert!(UNREAD.iter().any(|arguments| arguments[0] == command), "{command} is not tried");
+    }
+    let home = || {
+        let entry = json!({"time": "2026-01-01T00:00:00.000Z", "session": "a", "kind": "run", "run": 1,
+            "outcome": "finished", "calls": 0, "code_bytes": 1, "ms": 1});
+        Home::new()
+            .server("good", json!({"command": "true"}))
+            .server("far", json!({"url": "http://127.0.0.1:1/mcp"}))
+            .file(".config/hotcell/config.toml", "[run]\nunknown_key = 1\n")
+            .file(".hotcell/config.toml", "[run]\ntimeout = 5\n")
+            .file(".cursor/mcp.json", "{\"mcpServers\": {\"x\": {\"command\": \"x\"}}}")
+            .file(".local/state/hotcell/audit.jsonl", &format!("{entry}\n").repeat(60))
+    };
+    let (read, unread) = (home(), home());
+    let closed = || std::process::Stdio::from(std::io::pipe().unwrap().1);
+    for arguments in UNREAD {
+        let expected = read.run(arguments);
+        let silent = unread.command(arguments).stdin(closed()).stdout(closed()).output().unwrap();
+        let said = String::from_utf8_lossy(&silent.stderr);
+        let own = |text: &str, home: &Home| text.replace(home.path().to_str().unwrap(), "~");
+        assert_eq!(
+            (silent.status.code(), own(&said, &unread)),
+            (expected.code, own(&expected.stderr, &read)),
+            "{arguments:?}"
+        );
+        let deaf = unread.command(arguments).stdout(closed()).stderr(closed()).status().unwrap();
+        assert_ne!(deaf.code(), Some(101), "{arguments:?}");
+    }
+    for file in ["MCPs/cursor.json", ".cursor/mcp.json"] {
+        let content = |home: &Home| std::fs::read_to_string(home.path().join(file)).ok();
+        assert_eq!(content(&unread), content(&read), "{file}");
+    }
+}
+
+#[test]
+fn words_that_a_full_disk_takes_are_told_of_by_the_exit_code() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = Home::new().command(&["config"]).stdout(full()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        (output.status.code(), said.as_ref()),
+        (Some(74), "hotcell: cannot write to stdout: No space left on device (os error 28)\n")
+    );
+}
