@@ -14,6 +14,7 @@ use super::wiring::Rooms;
 use crate::cli;
 use crate::config::{Config, ServerFiles, report};
 use crate::names::ServerName;
+use crate::render::{calls_made, calls_with_unknown_outcome};
 use crate::run::{
     ClientAbilities, OutputStream, Planned, PlannedCall, PythonError, RunOutcome, RunReport, RunRequest,
     SandboxLoss, ServerScope, StateNote,
@@ -147,6 +148,9 @@ fn print(report: &RunReport) -> u8 {
     let (code, message) = ending(report);
     if let Some(message) = message {
         to_stderr(&message);
+    }
+    for line in calls_made(report).into_iter().chain(calls_with_unknown_outcome(report)) {
+        err!("hotcell: {line}");
     }
     code
 }
