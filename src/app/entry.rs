@@ -58,7 +58,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
             Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
             Some(Command::Logout(arguments)) => login::logout(&config, &arguments).await,
-            Some(Command::Doctor) => doctor::doctor(config).await,
+            Some(Command::Doctor(arguments)) => doctor::doctor(config, files, &arguments).await,
             Some(Command::Search(search)) => search_model::search(&config, search).await,
             // Done before.
             Some(

@@ -84,7 +84,15 @@ pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode
 pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &Endpoint) -> String {
     let remote = remote_spec(&server.name, endpoint, wiring::logins(config).as_deref());
     let command = format!("run: hotcell login {}", text::shell_word(server.name.as_str(), SAID_CHARS_MAX));
-    let Some(file) = &remote.login else { return "not asked".into() };
+    let Some(file) = &remote.login else {
+        return match wiring::logins(config) {
+            Some(_) => {
+                "not asked, since it would be sent its own credentials; `hotcell doctor --ask` does that"
+                    .into()
+            }
+            None => "not asked, since no home folder is known and so no login".into(),
+        };
+    };
     let state = file.state();
     match &state {
         LoginState::LoggedIn { .. } => format!("logged in{}", lasts(&state)),
@@ -92,6 +100,7 @@ pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &End
         LoginState::Unreadable(why) => format!("the login cannot be read: {why}; {command}"),
         LoginState::None => match upstream::probe(&remote).await {
             Ok(Probed::Open) => "answers".into(),
+            Ok(Probed::Other(why)) => format!("NO SERVER THERE: {why}; correct its url"),
             Ok(Probed::Wants { challenge: Some(_) }) => format!("needs a login; {command}"),
             Ok(Probed::Wants { challenge: None }) => format!("wants credentials: headers, or {command}"),
             Err(why) => format!("NOT REACHED: {}", text::inert_excerpt(&why, SAID_CHARS_MAX)),
