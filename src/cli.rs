@@ -25,7 +25,7 @@ pub enum Command {
     /// Run Python in a sandbox and print what it prints; the exit code is the code's.
     Run(Run),
     /// Check the engine, the image, the limits that hold, and the configured servers.
-    Doctor,
+    Doctor(Doctor),
     /// Show every setting as it counts, and where its value comes from.
     Config(Config),
     /// Take over the servers that your MCP clients have, into ~/MCPs.
@@ -51,6 +51,14 @@ pub enum Command {
     /// Remove what a bridge leaves when it is killed: the bridge starts this itself.
     #[command(hide = true)]
     Guardian(Guardian),
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, clap::Args)]
+pub struct Doctor {
+    /// Start or reach each configured server, and say whether it lists its tools.
+    #[arg(long)]
+    pub ask: bool,
 }
 
 /// Arguments of `config`.
@@ -237,7 +245,7 @@ pub struct Log {
     /// Only calls of this tool.
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
-    /// Only what ended so: answered, tool_error, denied, deadline, finished, raised, ...
+    /// Only what ended so: answered, tool_error, denied, invalid_arguments, deadline, finished, raised, not_started, ...
     #[arg(long, value_name = "WORD")]
     pub outcome: Option<String>,
     /// Only this session, by the beginning of its name.

@@ -78,15 +78,13 @@ pub struct Limits {
     pub servers_indexed_at_once_max: usize,
     /// For how long one of them that does not answer keeps a further one from being asked.
     pub slow_index: Duration,
-    /// How long a search waits for servers that are being asked, when no server's tools are known; and code for the servers
-    /// that it calls.
+    /// How long a search or a list of all tools waits for servers that are being asked, when no server's tools are known;
+    /// and code for the servers that it calls.
     pub first_index: Duration,
     /// How long a call waits for a human who has to be asked.
     pub approval: Duration,
     /// How much longer they wait for the others, once some are known.
     pub further_index: Duration,
-    /// How long a list of all servers' tools waits for those that are not known.
-    pub first_listing: Duration,
     /// Largest file of one server's tools that is kept, in bytes.
     pub catalog_entry_bytes_max: usize,
     /// Such files that are kept, those of configured servers in any case.
@@ -192,7 +190,6 @@ impl Default for Limits {
             first_index: Duration::from_secs(3),
             approval: Duration::from_secs(600),
             further_index: Duration::from_millis(150),
-            first_listing: Duration::from_secs(10),
             catalog_entry_bytes_max: 8 * MIB,
             catalog_entries_max: 2_000,
             catalog_bytes_max: 256 * MIB as u64,

@@ -278,6 +278,8 @@ pub struct Calls {
     pub others: CallCounts,
     /// Those that were listed instead of being made, in their order.
     pub planned: Planned,
+    /// Resources and prompts that were asked for, which are no calls of tools; lists of them count.
+    pub readings: u64,
 }
 
 /// The calls that a dry run has not made.
@@ -414,4 +416,15 @@ pub enum FaultCode {
     Busy,
     SandboxUnavailable,
     Internal,
+}
+
+impl FaultCode {
+    /// As frames spell it.
+    #[must_use]
+    pub fn word(self) -> String {
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::String(word)) => word,
+            _ => format!("{self:?}"),
+        }
+    }
 }

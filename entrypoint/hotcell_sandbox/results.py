@@ -33,7 +33,7 @@ class MCPError(RuntimeError):
         self.hint = hint
 
 
-class InvalidCallError(MCPError, TypeError):
+class InvalidCallError(MCPError, TypeError, ValueError):
     """A call that cannot succeed as it is written: nothing was sent. `line`: where it stands in code not yet run."""
 
     __module__ = "mcp.runtime"

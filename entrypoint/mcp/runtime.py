@@ -236,7 +236,7 @@ def describe_server(name: str) -> dict[str, Any]:
 
 
 def list_loaded_server_metadata() -> tuple[dict[str, Any], ...]:
-    """The metadata of all servers of this run."""
+    """The metadata of all servers of this run; one with a note has not told its tools yet."""
     return tuple(_ask("list_loaded_server_metadata"))
 
 

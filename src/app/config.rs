@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::printing::{err, out, to_stdout};
 use crate::cli::ConfigCommand;
 use crate::config::{
     Config, Environment, Position, Reach, RefusedServer, SandboxFiles, ServerConfig, Severity, Source,
@@ -15,7 +16,7 @@ use crate::text;
 /// Prints the settings, the servers and every problem; the exit code is 1 when one of these is an error.
 pub(super) fn show(config: &Config, as_json: bool) -> ExitCode {
     if as_json {
-        println!("{:#}", as_value(config))
+        out!("{:#}", as_value(config))
     } else {
         print(config)
     }
@@ -28,20 +29,20 @@ pub(super) fn command(command: &ConfigCommand, environment: &Environment) -> Exi
     let limits = crate::limits::Limits::default();
     let done: Result<(), TrustError> = match command {
         ConfigCommand::Schema => {
-            println!("{:#}", schema());
+            out!("{:#}", schema());
             Ok(())
         }
         ConfigCommand::Trust => trust_project(environment, &limits).map(|(path, content)| {
-            print!("{}", text::inert(&content));
-            println!("hotcell: trusted until it changes: {}", path.display());
+            to_stdout(&text::inert(&content));
+            out!("hotcell: trusted until it changes: {}", path.display());
         }),
         ConfigCommand::Untrust => distrust_project(environment, &limits)
-            .map(|path| println!("hotcell: not trusted: {}", path.display())),
+            .map(|path| out!("hotcell: not trusted: {}", path.display())),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("hotcell: {error}");
+            err!("hotcell: {error}");
             ExitCode::FAILURE
         }
     }
@@ -50,18 +51,18 @@ pub(super) fn command(command: &ConfigCommand, environment: &Environment) -> Exi
 fn print(config: &Config) {
     for setting in &config.settings {
         let value = setting.value.as_ref().map_or_else(|| "-".into(), ToString::to_string);
-        println!("{:26} {:16} {}", setting.name, text::inert_line(&value), from(&setting.source));
+        out!("{:26} {:16} {}", setting.name, text::inert_line(&value), from(&setting.source));
     }
     for server in &config.servers {
         let place = place(&server.source, server.position);
-        println!("{:26} {:16} {}, {place}", "server", server.name, server.shown_reach());
+        out!("{:26} {:16} {}, {place}", "server", server.name, server.shown_reach());
     }
     for RefusedServer { name, source, position, reason } in &config.refused {
         let place = place(source, *position);
-        println!("{:26} {:16} NOT USED, {place}: {}", "server", name, text::inert_line(reason));
+        out!("{:26} {:16} NOT USED, {place}: {}", "server", name, text::inert_line(reason));
     }
     for problem in &config.problems {
-        println!("{}: {problem}", problem.severity);
+        out!("{}: {problem}", problem.severity);
     }
 }
 

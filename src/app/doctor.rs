@@ -1,14 +1,21 @@
 //! `hotcell doctor`: what works, what does not, and what to do about it.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use super::printing::{err, out};
 use super::{login, search_model, wiring};
 use crate::audit::last_remarks;
-use crate::config::{Config, Later, Launch, Reach, ServerConfig, locate_program};
+use crate::cli;
+use crate::config::{Config, Later, Launch, Reach, ServerConfig, ServerFiles, locate_program};
 use crate::engine::{About, find};
 use crate::guard::Mark;
 use crate::names::ServerName;
@@ -16,16 +23,23 @@ use crate::protocol::{Posture, PostureField};
 use crate::run::ToolFault;
 use crate::session::{SandboxReport, Session};
 use crate::text;
+use crate::upstream::Upstream;
 
 /// Remarks of each server that are shown.
 const REMARKS_SHOWN: usize = 3;
 
-/// Remote servers that are asked at once whether they want a login.
+/// Longest reason why a server does not answer, in characters.
+const WHY_CHARS_MAX: usize = 500;
+
+/// How long servers are waited for before they are named.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Servers that are asked at once.
 const ASKED_AT_ONCE_MAX: usize = 16;
 
 /// Prints the report; the exit code is 1 when code could not be run.
-pub(super) async fn doctor(config: Config) -> ExitCode {
-    println!("hotcell {}", env!("CARGO_PKG_VERSION"));
+pub(super) async fn doctor(config: Config, files: ServerFiles, arguments: &cli::Doctor) -> ExitCode {
+    out!("hotcell {}", env!("CARGO_PKG_VERSION"));
     let limits = Arc::new(config.limits.clone());
     let probed = Session::probe(wiring::sandbox_settings(&config, Mark::new()), limits).await;
     match &probed {
@@ -36,7 +50,11 @@ pub(super) async fn doctor(config: Config) -> ExitCode {
         }
     }
     line("search", &search_model::state(&config));
-    servers(&config).await;
+    let asking = arguments.ask.then(|| wiring::servers(&config, files, &Mark::new()).1);
+    servers(&config, asking.as_deref()).await;
+    if let Some(upstream) = asking {
+        upstream.close().await;
+    }
     problems(&config);
     ExitCode::from(u8::from(probed.is_err()))
 }
@@ -84,16 +102,39 @@ fn no_sandbox(fault: &ToolFault) {
     line("", &format!("what to do: {}", fault.hint));
 }
 
-async fn servers(config: &Config) {
+async fn servers(config: &Config, asking: Option<&Upstream>) {
     if config.servers.is_empty() {
         line("servers", "none configured (~/MCPs/*.json, [servers.NAME] of config.toml, MCP_SERVERS_CONFIG)");
     }
-    let states = futures_util::stream::iter(&config.servers)
-        .map(|server| async move { (server, state(config, server).await) });
+    let under_way = &RefCell::new(BTreeSet::new());
+    let states = futures_util::stream::iter(&config.servers).map(|server| async move {
+        under_way.borrow_mut().insert(&server.name);
+        let told = (server, state(config, server).await, answer(config, server, asking).await);
+        under_way.borrow_mut().remove(&server.name);
+        told
+    });
     let mut states = std::pin::pin!(states.buffered(ASKED_AT_ONCE_MAX));
-    while let Some((server, state)) = states.next().await {
-        line("server", &state);
-        remarks(config, &server.name);
+    let mut are_named = false;
+    loop {
+        let next = match are_named {
+            false => tokio::time::timeout(PATIENCE, states.next()).await,
+            true => Ok(states.next().await),
+        };
+        match next {
+            Ok(Some((server, state, answer))) => {
+                line("server", &state);
+                if let Some(answer) = answer {
+                    line("", &answer);
+                }
+                remarks(config, &server.name);
+            }
+            Ok(None) => break,
+            Err(_) => {
+                let names: Vec<&str> = under_way.borrow().iter().map(|name| name.as_str()).collect();
+                are_named = true;
+                err!("hotcell: waiting for {}", text::inert_line(&names.join(", ")));
+            }
+        }
     }
     for refused in &config.refused {
         line("server", &format!("{}: NOT USED ({})", refused.name, refused.source.display()));
@@ -105,7 +146,9 @@ async fn state(config: &Config, server: &ServerConfig) -> String {
     let found = match &server.reach {
         _ if server.later.as_ref().is_some_and(Later::hides_reach) => server.shown_reach(),
         Reach::Launch(Launch { program, cwd, .. }) => {
-            match locate_program(program, path, cwd.as_deref().unwrap_or(Path::new("."))) {
+            let cwd = cwd.as_deref().unwrap_or(Path::new("."));
+            match locate_program(program, path, cwd) {
+                _ if !cwd.is_dir() => format!("NOT FOUND: cwd {}", cwd.display()),
                 Some(file) => format!("found at {}", file.display()),
                 None => format!("NOT FOUND: command {}", program.display()),
             }
@@ -116,6 +159,20 @@ async fn state(config: &Config, server: &ServerConfig) -> String {
     };
     let found = server.without_references(found);
     format!("{}: {found} ({})", server.name, server.source.display())
+}
+
+/// What becomes of the server when it is started or reached; nothing where it is not to be.
+async fn answer(config: &Config, server: &ServerConfig, asking: Option<&Upstream>) -> Option<String> {
+    let upstream = asking?;
+    // Twice: one that does not become usable is ended before it is given up.
+    let deadline = Instant::now() + config.limits.server_start * 2;
+    Some(match upstream.tools(&server.name, deadline, &CancellationToken::new()).await {
+        Ok(tools) => format!("answers; tools: {}", tools.len()),
+        Err(error) => {
+            let why = upstream.redacted(&server.name, error.to_string());
+            format!("FAILED: {}", text::inert_excerpt(&why, WHY_CHARS_MAX))
+        }
+    })
 }
 
 /// What the server has said last, to any bridge.
@@ -163,5 +220,5 @@ fn cpus(millis: u64) -> String {
 }
 
 fn line(label: &str, text: &str) {
-    println!("{label:10} {text}");
+    out!("{label:10} {text}");
 }

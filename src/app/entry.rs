@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::printing::{err, told};
 use super::{
     config, doctor, guardian, import, install, log, logging, login, run, search_model, serve, trust,
 };
@@ -16,7 +17,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         #[cfg(target_os = "linux")]
         Some(Command::Keep(keep)) => crate::guard::keep(&keep.command),
         Some(Command::Guardian(guardian)) => guardian::guard(guardian.mark.into()),
-        command => bridge(command),
+        command => told(bridge(command)),
     }
 }
 
@@ -45,7 +46,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("hotcell: cannot start: {error}");
+            err!("hotcell: cannot start: {error}");
             return ExitCode::from(70);
         }
     };
@@ -57,7 +58,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
             Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
             Some(Command::Logout(arguments)) => login::logout(&config, &arguments).await,
-            Some(Command::Doctor) => doctor::doctor(config).await,
+            Some(Command::Doctor(arguments)) => doctor::doctor(config, files, &arguments).await,
             Some(Command::Search(search)) => search_model::search(&config, search).await,
             // Done before.
             Some(

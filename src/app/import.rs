@@ -2,10 +2,11 @@
 //!
 //! What a client's file means, `clients` knows; this asks and says.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
+use super::printing::{err, out, to_stdout};
 use crate::cli;
 use crate::clients::{
     self, Change, Client, Files, Remark, Surroundings, Weight, client, client_of_file, clients, merge,
@@ -38,9 +39,9 @@ pub(super) fn import(environment: &Environment, arguments: &cli::Import) -> Exit
             let (title, count) = (client.title, of_client.servers.len());
             let paths: Vec<String> = of_client.read.iter().map(|path| path.display().to_string()).collect();
             let servers = if count == 1 { "server" } else { "servers" };
-            println!("{title}: {count} {servers} in {}", text::inert_line(&paths.join(" and ")));
+            out!("{title}: {count} {servers} in {}", text::inert_line(&paths.join(" and ")));
         } else if !arguments.clients.is_empty() && said.is_empty() {
-            println!("{}: nothing is there", client.title);
+            out!("{}: nothing is there", client.title);
         }
         found.push(of_client);
         remarks.extend(said);
@@ -57,18 +58,18 @@ pub(super) fn import(environment: &Environment, arguments: &cli::Import) -> Exit
     }
     let is_broken = remarks.iter().any(|remark| remark.weight == Weight::Broken);
     for change in &changes {
-        println!("\n{}", text::inert_line(&change.path.display().to_string()));
-        print!("{}", change.diff());
+        out!("\n{}", text::inert_line(&change.path.display().to_string()));
+        to_stdout(change.diff());
     }
     if changes.is_empty() {
-        println!("{}", if is_found { "nothing changes" } else { "no servers were found" });
+        out!("{}", if is_found { "nothing changes" } else { "no servers were found" });
         return ExitCode::from(u8::from(is_broken));
     }
-    println!();
+    out!();
     match may_write(arguments, changes.len()) {
         Ok(()) => write(&changes, surroundings.uid, &limits, is_broken),
         Err(reason) => {
-            println!("nothing was written: {reason}");
+            out!("nothing was written: {reason}");
             ExitCode::from(u8::from(is_broken))
         }
     }
@@ -93,12 +94,12 @@ pub(super) fn is_own_command(environment: &Environment, program: &str, words: &[
 }
 
 pub(super) fn refused(reason: &str) -> ExitCode {
-    eprintln!("hotcell: {reason}");
+    err!("hotcell: {reason}");
     ExitCode::FAILURE
 }
 
 fn usage(reason: &str) -> ExitCode {
-    eprintln!("hotcell: {reason}");
+    err!("hotcell: {reason}");
     ExitCode::from(USAGE)
 }
 
@@ -130,7 +131,7 @@ fn say(remarks: &[Remark]) {
             Weight::LeftOut => "warning",
             Weight::Broken => "error",
         };
-        println!("{word}: {remark}");
+        out!("{word}: {remark}");
     }
 }
 
@@ -138,7 +139,7 @@ fn say_project_files(chosen: &[&'static Client], surroundings: &Surroundings) {
     for client in chosen {
         for path in unread_project_files(client, surroundings) {
             let path = text::inert_line(&path.display().to_string());
-            println!("note: {path}: is of this project, and not read; --project reads it too");
+            out!("note: {path}: is of this project, and not read; --project reads it too");
         }
     }
 }
@@ -155,9 +156,9 @@ fn may_write(arguments: &cli::Import, files: usize) -> Result<(), &'static str> 
     if !stdin.is_terminal() {
         return Err("there is no terminal to ask on; --yes writes");
     }
-    print!("write {files} {}? [y/N] ", if files == 1 { "file" } else { "files" });
     let mut answer = String::new();
-    let is_asked = std::io::stdout().flush().is_ok() && stdin.lock().read_line(&mut answer).is_ok();
+    let is_asked = to_stdout(&format!("write {files} {}? [y/N] ", if files == 1 { "file" } else { "files" }))
+        && stdin.lock().read_line(&mut answer).is_ok();
     match answer.trim().to_lowercase().as_str() {
         "y" | "yes" if is_asked => Ok(()),
         _ => Err("the answer was not yes"),
@@ -169,9 +170,9 @@ fn write(changes: &[Change], uid: u32, limits: &Limits, is_broken: bool) -> Exit
     for change in changes {
         let path = text::inert_line(&change.path.display().to_string());
         match change.write(uid, limits) {
-            Ok(()) => println!("wrote {path}"),
+            Ok(()) => out!("wrote {path}"),
             Err(error) => {
-                eprintln!("hotcell: cannot write {path}: {error}");
+                err!("hotcell: cannot write {path}: {error}");
                 has_failed = true;
             }
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::import::{USAGE, is_own_command, refused, surroundings};
+use super::printing::{err, out, to_stdout};
 use crate::cli;
 use crate::clients::{
     self, Edit, InstallError, Plan, Registration, Replacing, Scope, Starting, Surroundings, Workshop, client,
@@ -38,7 +39,7 @@ pub(super) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
         Named { clients: &arguments.clients, name: &arguments.name, scope, is_dry_run: arguments.dry_run };
     named.each(&config, &surroundings, &limits, |registration, workshop| {
         if registration.scope == Scope::User && !registration.client.is_there(workshop.surroundings) {
-            println!("{} was not found here; its file is made all the same", registration.client.title);
+            out!("{} was not found here; its file is made all the same", registration.client.title);
         }
         match clients::install(registration, starting, replacing, workshop)? {
             Plan::Nothing(path) => {
@@ -100,7 +101,7 @@ impl Named<'_> {
         plan: impl Fn(&Registration<'_>, &Workshop<'_>) -> Planned,
     ) -> ExitCode {
         if let Err(error) = ServerName::new(self.name) {
-            eprintln!("hotcell: --name: {error}");
+            err!("hotcell: --name: {error}");
             return ExitCode::from(USAGE);
         }
         let Some(state) = config.own_state_dir.as_deref() else {
@@ -111,7 +112,7 @@ impl Named<'_> {
         for client in self.clients.iter().filter_map(|name| client(name)) {
             let registration = Registration { client, name: self.name, scope: self.scope };
             if let Err(error) = one(&registration, &workshop, self.is_dry_run, &plan) {
-                eprintln!("hotcell: {}", text::inert(&error.to_string()));
+                err!("hotcell: {}", text::inert(&error.to_string()));
                 code = ExitCode::FAILURE;
             }
         }
@@ -127,26 +128,26 @@ fn one(
 ) -> Result<(), InstallError> {
     let (edit, done) = plan(registration, workshop)?;
     let Some(edit) = edit else {
-        println!("{done}");
+        out!("{done}");
         return Ok(());
     };
-    println!("{}", shown(&edit.path));
-    print!("{}", edit.diff());
+    out!("{}", shown(&edit.path));
+    to_stdout(edit.diff());
     if is_dry_run {
-        println!("nothing was written: --dry-run only shows");
+        out!("nothing was written: --dry-run only shows");
         return Ok(());
     }
     edit.make(workshop)?;
-    println!("{done}");
+    out!("{done}");
     Ok(())
 }
 
 fn list(surroundings: &Surroundings) {
-    println!("install writes hotcell into the client that --client names:");
+    out!("install writes hotcell into the client that --client names:");
     for client in clients::clients() {
         let state = if client.is_there(surroundings) { "found" } else { "-" };
         let path = client.user_file(surroundings).unwrap_or_default();
-        println!("  {:16} {state:6} {}", client.name, shown(&path));
+        out!("  {:16} {state:6} {}", client.name, shown(&path));
     }
 }
 

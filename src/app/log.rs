@@ -1,10 +1,14 @@
 //! `hotcell log`: what was called and run, for the user to read.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use crate::audit::{Entry, Event, Filter, entries, time};
+use serde_json::Value;
+
+use super::printing::{err, out};
+use crate::audit::{Entry, Event, Filter, RunEvent, entries, time};
 use crate::cli;
-use crate::config::Config;
+use crate::config::{Audit, Config};
 use crate::text;
 
 const USAGE: u8 = 2;
@@ -16,40 +20,61 @@ pub(super) fn log(config: &Config, arguments: cli::Log) -> ExitCode {
     let since = match arguments.since.as_deref().map(time).transpose() {
         Ok(since) => since,
         Err(message) => {
-            eprintln!("hotcell: --since: {message}");
+            err!("hotcell: --since: {message}");
             return ExitCode::from(USAGE);
         }
     };
     let Some(dir) = &config.own_state_dir else {
-        eprintln!("hotcell: no home folder is known, so nothing is written down");
+        err!("hotcell: no home folder is known, so nothing is written down");
         return ExitCode::FAILURE;
     };
     let cli::Log { server, tool, outcome, session, denied, lines, json, .. } = arguments;
-    let found = match entries(dir, &Filter { server, tool, outcome, session, since, denied }) {
+    let filter = Filter { server, tool, outcome, session, since, denied };
+    let is_filtered = filter != Filter::default();
+    let found = match entries(dir, &filter) {
         Ok(found) => found,
         Err(error) => {
-            eprintln!("hotcell: the log in {} cannot be read: {error}", dir.display());
+            err!("hotcell: the log in {} cannot be read: {error}", dir.display());
             return ExitCode::FAILURE;
         }
     };
+    if found.is_empty() {
+        err!("hotcell: {}", nothing(config, is_filtered, dir));
+    }
     for entry in &found[found.len().saturating_sub(lines)..] {
         match serde_json::to_string(entry) {
-            Ok(line) if json => println!("{line}"),
-            _ => println!("{}", shown(entry)),
+            Ok(line) if json => out!("{line}"),
+            _ => out!("{}", shown(entry)),
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Why there is nothing to show.
+fn nothing(config: &Config, is_filtered: bool, dir: &Path) -> String {
+    let off =
+        if config.audit == Audit::Off { "; nothing is added, since MCP_BRIDGE_AUDIT is off" } else { "" };
+    match is_filtered {
+        true => format!("nothing in the log is like that; `hotcell log` alone shows the last of all{off}"),
+        false => format!("nothing has been written down yet in {}{off}", dir.display()),
+    }
 }
 
 fn shown(entry: &Entry) -> String {
     let Entry { time, session, event } = entry;
     let session: String = session.chars().take(8).collect();
     let rest = match event {
+        Event::Run(run) if run.run == 0 => format!("refused {}: {}", run.outcome, run.why),
         Event::Run(run) => {
-            format!("run {} {}, {} ms, {} calls", run.run, run.outcome, run.ms, run.calls)
+            let RunEvent { run, outcome, calls, readings, ms, why, .. } = run;
+            let calls = counted(*calls, "call");
+            let readings =
+                if *readings > 0 { format!(", {}", counted(*readings, "reading")) } else { String::new() };
+            let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+            format!("run {run} {outcome}, {ms} ms, {calls}{readings}{why}")
         }
         Event::Call(call) => format!(
-            "run {} {}.{} {}, {} ms, {} B out, {} B in, {} {}",
+            "run {} {}.{} {}, {} ms, {} B out, {} B in, {}{}",
             call.run,
             call.server,
             call.tool,
@@ -58,9 +83,21 @@ fn shown(entry: &Entry) -> String {
             call.bytes_out,
             call.bytes_in,
             text::bounded(&call.decision, COLUMN_CHARS_MAX),
-            text::bounded(&call.arguments.to_string(), COLUMN_CHARS_MAX),
+            arguments(&call.arguments),
         ),
     };
     // The file is the user's, but what stands in it came from code.
     text::inert_line(&format!("{time} {session} {rest}"))
+}
+
+/// Nothing where they were never given.
+fn arguments(arguments: &Value) -> String {
+    match arguments {
+        Value::Null => String::new(),
+        given => format!(" {}", text::bounded(&given.to_string(), COLUMN_CHARS_MAX)),
+    }
+}
+
+fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

@@ -14,6 +14,8 @@ pub(super) fn start(level: LevelFilter) {
         .with_writer(std::io::stderr)
         .with_target(false)
         .without_time()
-        .with_ansi(false);
+        .with_ansi(false)
+        // It would panic where nobody reads stderr any more.
+        .log_internal_errors(false);
     tracing_subscriber::registry().with(targets).with(layer).init();
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
+use super::printing::{err, out};
 use super::signals::Signals;
 use super::wiring;
 use crate::broker::remote_spec;
@@ -51,7 +52,7 @@ pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option
     tokio::select! {
         done = login => match done {
             Ok(()) => {
-                println!("logged in to {name}{}", lasts(&file.state()));
+                out!("logged in to {name}{}", lasts(&file.state()));
                 ExitCode::SUCCESS
             }
             Err(error) => failed(&format!("no login at {name}: {error}")),
@@ -68,9 +69,9 @@ pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode
     };
     let name = text::inert_line(&arguments.server);
     match upstream::log_out(&file).await {
-        Ok(LoggedOut::NoLogin) => println!("there is no login at {name}"),
-        Ok(LoggedOut::Revoked) => println!("logged out of {name}; its tokens are revoked"),
-        Ok(LoggedOut::OnlyHere(why)) => println!(
+        Ok(LoggedOut::NoLogin) => out!("there is no login at {name}"),
+        Ok(LoggedOut::Revoked) => out!("logged out of {name}; its tokens are revoked"),
+        Ok(LoggedOut::OnlyHere(why)) => out!(
             "logged out of {name} here; its authorization server was not told, so that the tokens stay good there: {}",
             text::inert_excerpt(&why, SAID_CHARS_MAX)
         ),
@@ -83,7 +84,15 @@ pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode
 pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &Endpoint) -> String {
     let remote = remote_spec(&server.name, endpoint, wiring::logins(config).as_deref());
     let command = format!("run: hotcell login {}", text::shell_word(server.name.as_str(), SAID_CHARS_MAX));
-    let Some(file) = &remote.login else { return "not asked".into() };
+    let Some(file) = &remote.login else {
+        return match wiring::logins(config) {
+            Some(_) => {
+                "not asked, since it would be sent its own credentials; `hotcell doctor --ask` does that"
+                    .into()
+            }
+            None => "not asked, since no home folder is known and so no login".into(),
+        };
+    };
     let state = file.state();
     match &state {
         LoginState::LoggedIn { .. } => format!("logged in{}", lasts(&state)),
@@ -91,6 +100,7 @@ pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &End
         LoginState::Unreadable(why) => format!("the login cannot be read: {why}; {command}"),
         LoginState::None => match upstream::probe(&remote).await {
             Ok(Probed::Open) => "answers".into(),
+            Ok(Probed::Other(why)) => format!("NO SERVER THERE: {why}; correct its url"),
             Ok(Probed::Wants { challenge: Some(_) }) => format!("needs a login; {command}"),
             Ok(Probed::Wants { challenge: None }) => format!("wants credentials: headers, or {command}"),
             Err(why) => format!("NOT REACHED: {}", text::inert_excerpt(&why, SAID_CHARS_MAX)),
@@ -134,7 +144,7 @@ fn show(name: &str, started: &Started, browser: Option<&Path>) {
         command.spawn().is_ok()
     });
     let what = if opened { "your browser should open; if it does not, open" } else { "open in a browser" };
-    println!("to log in to {name}, {what}:\n  {address}");
+    out!("to log in to {name}, {what}:\n  {address}");
 }
 
 /// In words, behind "logged in".
@@ -157,11 +167,11 @@ fn about(time: Duration) -> String {
 }
 
 fn usage(message: &str) -> ExitCode {
-    eprintln!("hotcell: {message}");
+    err!("hotcell: {message}");
     ExitCode::from(USAGE)
 }
 
 fn failed(message: &str) -> ExitCode {
-    eprintln!("hotcell: {message}");
+    err!("hotcell: {message}");
     ExitCode::FAILURE
 }

@@ -9,6 +9,7 @@ mod install;
 mod log;
 mod logging;
 mod login;
+mod printing;
 mod run;
 mod search_model;
 mod serve;

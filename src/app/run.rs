@@ -1,6 +1,6 @@
 //! `hotcell run`: code from the shell, in the same sandbox and with the same servers.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,11 +8,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::printing::{err, out, to_stderr, to_stdout};
 use super::signals::Signals;
 use super::wiring::Rooms;
 use crate::cli;
 use crate::config::{Config, ServerFiles, report};
 use crate::names::ServerName;
+use crate::render::{calls_made, calls_with_unknown_outcome};
 use crate::run::{
     ClientAbilities, OutputStream, Planned, PlannedCall, PythonError, RunOutcome, RunReport, RunRequest,
     SandboxLoss, ServerScope, StateNote,
@@ -33,14 +35,14 @@ pub(super) async fn run(config: Config, files: ServerFiles, arguments: cli::Run)
     let request = match request(&config, arguments) {
         Ok(request) => request,
         Err(message) => {
-            eprintln!("hotcell: {message}");
+            err!("hotcell: {message}");
             return ExitCode::from(USAGE);
         }
     };
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
-            eprintln!("hotcell: cannot listen for signals: {error}");
+            err!("hotcell: cannot listen for signals: {error}");
             return ExitCode::from(70);
         }
     };
@@ -53,7 +55,7 @@ pub(super) async fn run(config: Config, files: ServerFiles, arguments: cli::Run)
         report = rooms.session.run(asked) => match report {
             Ok(report) => print(&report),
             Err(fault) => {
-                eprintln!("hotcell: {fault}");
+                err!("hotcell: {fault}");
                 70
             }
         },
@@ -121,39 +123,34 @@ fn unknown(name: &str, config: &Config) -> String {
 
 /// Prints what the code wrote to where it wrote it, the rest to stderr; returns the exit code.
 fn print(report: &RunReport) -> u8 {
-    let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
-    let mut put = |stream: OutputStream, text: &str| {
-        let written = match stream {
-            OutputStream::Stdout => out.write_all(text.as_bytes()),
-            OutputStream::Stderr => err.write_all(text.as_bytes()),
-        };
-        // A reader that has gone, as `head` does, is no defect; the exit code still tells.
-        if let Err(error) = written {
-            tracing::debug!(%error, "output could not be written");
-        }
-    };
     for piece in &report.output.pieces {
-        put(piece.stream, &piece.text);
+        match piece.stream {
+            OutputStream::Stdout => to_stdout(&piece.text),
+            OutputStream::Stderr => to_stderr(&piece.text),
+        };
     }
     if let Some(value) = &report.value {
-        put(OutputStream::Stdout, &format!("{value}\n"));
+        out!("{value}");
     }
     for (stream, bytes) in
         [("stdout", report.output.stdout_cut_bytes), ("stderr", report.output.stderr_cut_bytes)]
     {
         if bytes > 0 {
-            put(OutputStream::Stderr, &format!("hotcell: {bytes} bytes of {stream} left out\n"));
+            err!("hotcell: {bytes} bytes of {stream} left out");
         }
     }
     for line in planned(&report.calls.planned) {
-        put(OutputStream::Stderr, &line);
+        to_stderr(&line);
     }
     for note in &report.notes {
-        put(OutputStream::Stderr, &format!("hotcell: {note}\n"));
+        err!("hotcell: {note}");
     }
     let (code, message) = ending(report);
     if let Some(message) = message {
-        put(OutputStream::Stderr, &message);
+        to_stderr(&message);
+    }
+    for line in calls_made(report).into_iter().chain(calls_with_unknown_outcome(report)) {
+        err!("hotcell: {line}");
     }
     code
 }

@@ -8,6 +8,7 @@ use std::process::{ExitCode, Stdio};
 
 use sha2::{Digest, Sha256};
 
+use super::printing::{err, out};
 use super::signals::Signals;
 use crate::cli::{InstallModel, Search};
 use crate::config::{Config, Semantic, locate_program};
@@ -28,15 +29,15 @@ pub(super) async fn search(config: &Config, search: Search) -> ExitCode {
     let done = match search {
         Search::InstallModel(arguments) => install_model(config, arguments, place).await,
         Search::Status => {
-            println!("search     {}", state(config));
-            println!("vectors    {}", vectors(config));
+            out!("search     {}", state(config));
+            out!("vectors    {}", vectors(config));
             return ExitCode::SUCCESS;
         }
         Search::RemoveModel => remove(config, place),
     };
     match done {
         Ok(said) => {
-            println!("{said}");
+            out!("{said}");
             ExitCode::SUCCESS
         }
         Err(error) => failed(&error),
@@ -153,6 +154,6 @@ fn mebibytes(bytes: u64) -> f64 {
 }
 
 fn failed(reason: &str) -> ExitCode {
-    eprintln!("hotcell: {reason}");
+    err!("hotcell: {reason}");
     ExitCode::FAILURE
 }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::printing::{err, out};
 use crate::broker;
 use crate::cli;
 use crate::config::Config;
@@ -14,20 +15,20 @@ pub(super) fn trust(config: &Config, arguments: &cli::Trust) -> ExitCode {
     let Some(server) = config.servers.iter().find(|server| server.name.as_str() == name) else {
         let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
         let known = if names.is_empty() { "none is".into() } else { names.join(", ") };
-        eprintln!("hotcell: no server {name:?} is configured; configured: {known}");
+        err!("hotcell: no server {name:?} is configured; configured: {known}");
         return ExitCode::from(USAGE);
     };
     let Some(dir) = &config.own_state_dir else {
-        eprintln!("hotcell: no home folder is known, so nothing is remembered of tools");
+        err!("hotcell: no home folder is known, so nothing is remembered of tools");
         return ExitCode::FAILURE;
     };
     match broker::trust(&dir.join("pins"), &server.name) {
-        Ok(true) => println!("trusted: the tools of {name} count as they are at their next use"),
+        Ok(true) => out!("trusted: the tools of {name} count as they are at their next use"),
         Ok(false) => {
-            println!("nothing was known of the tools of {name}; they count as they are at their first use")
+            out!("nothing was known of the tools of {name}; they count as they are at their first use")
         }
         Err(error) => {
-            eprintln!("hotcell: what is remembered of {name} cannot be removed: {error}");
+            err!("hotcell: what is remembered of {name} cannot be removed: {error}");
             return ExitCode::FAILURE;
         }
     }

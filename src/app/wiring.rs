@@ -40,9 +40,7 @@ impl Rooms {
     pub(super) fn build(config: &Config, files: ServerFiles) -> Self {
         let limits = Arc::new(config.limits.clone());
         let mark = Mark::new();
-        let roster = Roster::new(files, mark.clone(), OWN_PROGRAM.into(), logins(config));
-        let upstream = Arc::new(Upstream::new(roster.specs(), &limits));
-        upstream.offer_roots(&config.roots);
+        let (roster, upstream) = servers(config, files, &mark);
         let cached = |name: &str| config.cache_dir.as_ref().map(|dir| dir.join(name));
         let folders = Folders {
             saved_tools: config.state_dir.join("tools"),
@@ -78,6 +76,14 @@ impl Rooms {
             tracing::warn!("not everything had ended in time; the guardian removes what is left");
         }
     }
+}
+
+/// The configured servers, of which none has been started. Must be called inside a tokio runtime.
+pub(super) fn servers(config: &Config, files: ServerFiles, mark: &Mark) -> (Roster, Arc<Upstream>) {
+    let roster = Roster::new(files, mark.clone(), OWN_PROGRAM.into(), logins(config));
+    let upstream = Arc::new(Upstream::new(roster.specs(), &Arc::new(config.limits.clone())));
+    upstream.offer_roots(&config.roots);
+    (roster, upstream)
 }
 
 /// Where logins at remote servers are kept.

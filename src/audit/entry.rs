@@ -26,15 +26,21 @@ pub enum Event {
     Call(CallEvent),
 }
 
-/// A run.
+/// A run, or a request that was refused before it became one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEvent {
-    /// Its number in the session.
+    /// Its number in the session, from 1; 0: it never became a run.
     pub run: u64,
-    /// How it ended, in a word.
+    /// How it ended, in a word; the code of the fault by which it was refused.
     pub outcome: String,
     /// Calls of tools that it made.
     pub calls: u64,
+    /// Resources and prompts that it asked for; older lines do not say.
+    #[serde(default)]
+    pub readings: u64,
+    /// Why it has not started, on one line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
     /// Bytes of its code.
     pub code_bytes: u64,
     /// How long it took, in milliseconds; waiting for a sandbox and for the human counts.

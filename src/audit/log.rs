@@ -131,7 +131,15 @@ mod tests {
     use crate::audit::{Filter, entries};
 
     fn event(run: u64) -> Event {
-        Event::Run(RunEvent { run, outcome: "finished".into(), calls: 0, code_bytes: 1, ms: 2 })
+        Event::Run(RunEvent {
+            run,
+            outcome: "finished".into(),
+            calls: 0,
+            readings: 0,
+            why: String::new(),
+            code_bytes: 1,
+            ms: 2,
+        })
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use super::entry::{Entry, Event};
 use super::log::{OLD_FILES_MAX, old};
 
 /// Which entries are wanted; each condition that is set must hold.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Of this server.
     pub server: Option<String>,

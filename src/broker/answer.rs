@@ -129,7 +129,7 @@ impl Broker {
             redacted: &|text| self.upstream.redacted(&server, text),
             progress: call.progress,
         };
-        let result = told.until(connection.ask(request, until.over(), cancel, hears), heard).await;
+        let result = told.until(connection.ask(request, &until, cancel, hears), heard).await;
         result
             .inspect(|result| self.admission.answered(server.as_str(), result.get().len() as u64))
             .and_then(|result| self.without_secrets(&server, result))

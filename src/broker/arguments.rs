@@ -8,6 +8,10 @@ use serde_json::{Map, Value};
 use crate::limits::Limits;
 use crate::protocol::depth_exceeds;
 use crate::run::{FaultCode, ToolFault};
+use crate::text;
+
+/// Longest word of code's that is shown, in characters.
+const SAID_CHARS_MAX: usize = 40;
 
 /// The arguments of a tool's call.
 pub(super) fn object(raw: &RawValue, limits: &Limits) -> Result<Map<String, Value>, ToolFault> {
@@ -40,6 +44,25 @@ pub(super) fn of_helper<T: DeserializeOwned>(
         .map_err(|error| invalid(format!("{helper} cannot be called like this: {error}")))
 }
 
+/// What a word stands for that a helper's parameter takes, whatever its case. The refusal names them all, the likest first.
+pub(super) fn word<T: Copy>(
+    helper: &str,
+    parameter: &str,
+    said: &str,
+    known: &[(&str, T)],
+) -> Result<T, ToolFault> {
+    if let Some((_, meant)) = known.iter().find(|(word, _)| word.eq_ignore_ascii_case(said)) {
+        return Ok(*meant);
+    }
+    let shown = text::inert_excerpt(said, SAID_CHARS_MAX);
+    let likeness = |word: &str| strsim::normalized_damerau_levenshtein(&shown.to_lowercase(), word);
+    let mut words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+    words.sort_by(|one, other| likeness(other).total_cmp(&likeness(one)));
+    let words: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    Err(invalid(format!("{helper} has no {parameter} '{shown}'"))
+        .hint(format!("{parameter} can be {}, or be left out", words.join(", "))))
+}
+
 fn invalid(message: String) -> ToolFault {
     ToolFault::new(FaultCode::InvalidArguments, message)
 }
@@ -47,6 +70,26 @@ fn invalid(message: String) -> ToolFault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_that_a_parameter_does_not_take_is_refused_with_those_that_it_takes_the_likest_first() {
+        let known = [("signature", 1), ("summary", 2), ("full", 3)];
+        assert_eq!(word("find", "detail", "Summary", &known).unwrap(), 2);
+        for (said, shown, hint) in [
+            ("ful", "ful", r#"detail can be "full", "signature", "summary", or be left out"#),
+            (
+                "\u{1b}sumary",
+                "\\x1bsumary",
+                r#"detail can be "summary", "signature", "full", or be left out"#,
+            ),
+        ] {
+            let fault = word("find", "detail", said, &known).unwrap_err();
+            assert_eq!(fault.code, FaultCode::InvalidArguments);
+            assert_eq!((fault.message, fault.hint.as_str()), (format!("find has no detail '{shown}'"), hint));
+        }
+        let long = word("find", "detail", &"x".repeat(5_000), &known).unwrap_err();
+        assert!(long.message.chars().count() < 100, "{}", long.message);
+    }
 
     fn refusal(json: &str) -> String {
         let limits = Limits { arguments_bytes_max: 3 << 20, json_depth_max: 3, ..Limits::default() };

@@ -13,6 +13,7 @@ use super::arguments;
 use super::call::Call;
 use super::state::Broker;
 use crate::catalog::{self, Catalog, Detail, Shapes};
+use crate::names::ServerName;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 use crate::upstream::Listed;
@@ -93,7 +94,10 @@ impl Broker {
             detail: Option<String>,
         }
         let Arguments { server, tool, detail } = self.read(call)?;
-        let detail = detail.map_or(Detail::Summary, |word| Detail::from_word(&word));
+        let detail = match detail {
+            Some(word) => arguments::word(&call.tool, "detail", &word, &Detail::WORDS)?,
+            None => Detail::Summary,
+        };
         let (catalog, server) = self.listed(&server, call, cancel).await?;
         let Some(server) = catalog.server(&server) else { return Ok(Value::Null) };
         let docs = |shapes: &Shapes| catalog::query_tool_docs(server, tool.as_deref(), detail, shapes);
@@ -133,11 +137,23 @@ impl Broker {
 
     /// The catalog in which the servers of the run have their tools or the reason why not, as far as they tell in time.
     async fn all_listed(&self, call: &Call<'_>, cancel: &CancellationToken) -> Catalog {
-        let servers = self.server_names(call.scope);
-        self.indexing.begin(&servers).await;
-        let deadline = call.deadline.min(Instant::now() + self.limits.first_listing);
-        self.indexing.settled(&servers, deadline, cancel).await;
+        self.ask_for_tools(&self.server_names(call.scope), call.deadline, cancel).await;
         self.catalog().scoped(call.scope)
+    }
+
+    /// Has servers asked for their tools of which none are known. Waits for them shortly while there is something to answer
+    /// from.
+    pub(super) async fn ask_for_tools(
+        &self,
+        servers: &[ServerName],
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) {
+        self.indexing.begin(servers).await;
+        let deadline = deadline.min(Instant::now() + self.limits.first_index);
+        self.indexing.some_known(servers, deadline, cancel).await;
+        let deadline = deadline.min(Instant::now() + self.limits.further_index);
+        self.indexing.settled(servers, deadline, cancel).await;
     }
 
     pub(super) fn read<T: serde::de::DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, ToolFault> {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::policy::Pattern;
 use crate::run::ClientAbilities;
-use crate::upstream::{Asks, NotAnswered};
+use crate::upstream::{Asks, Clock, NotAnswered};
 
 /// A question for the human, or their client.
 #[derive(Debug)]
@@ -86,6 +86,10 @@ impl Waits {
     pub fn is_waiting(&self) -> bool {
         self.since.is_some()
     }
+
+    fn in_all(&self) -> Duration {
+        self.before + self.since.map(|since| since.elapsed()).unwrap_or_default()
+    }
 }
 
 impl Human {
@@ -103,7 +107,7 @@ impl Human {
 
     /// A deadline as it is now; from here on it stands still while this human is waited for.
     pub(super) fn until(&self, deadline: Instant) -> Until<'_> {
-        Until { human: self, deadline, passed: self.waits.borrow().before }
+        Until { human: self, deadline, passed: self.waits.borrow().in_all() }
     }
 
     /// One more waits, until what this returns is dropped.
@@ -151,23 +155,26 @@ pub(super) struct Until<'h> {
 impl Until<'_> {
     /// When it is, unless the human is waited for further.
     pub(super) fn deadline(&self) -> Instant {
-        let waits = *self.human.waits.borrow();
-        let current = waits.since.map(|since| since.elapsed()).unwrap_or_default();
-        self.deadline + (waits.before - self.passed) + current
+        self.deadline + (self.human.waits.borrow().in_all() - self.passed)
     }
+}
 
-    /// Ends when the time is over.
-    pub(super) async fn over(&self) {
+impl Clock for Until<'_> {
+    async fn over(&self) {
         let mut waits = self.human.waits();
         loop {
             let now = *waits.borrow_and_update();
-            let due = self.deadline + (now.before - self.passed);
+            let due = self.deadline + (now.in_all() - self.passed);
             tokio::select! {
                 () = sleep_until(due), if !now.is_waiting() => return,
                 // The sender is the human's own, who is borrowed.
                 _ = waits.changed() => {}
             }
         }
+    }
+
+    async fn passed(&self, time: Duration) {
+        self.human.until(Instant::now() + time).over().await;
     }
 }
 
@@ -210,5 +217,20 @@ mod tests {
         };
         tokio::join!(until.over(), waiting);
         assert_eq!((began.elapsed().as_secs(), until.deadline() - began), (45, Duration::from_secs(45)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_wait_that_has_begun_before_only_the_rest_does_not_count() {
+        let human = Human::new(mpsc::channel(1).0, ClientAbilities::default());
+        let earlier = human.wait();
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        let began = Instant::now();
+        let until = human.until(began + Duration::from_secs(3_600));
+        let waiting = async {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            drop(earlier);
+        };
+        tokio::join!(until.passed(Duration::from_secs(2)), waiting);
+        assert_eq!((began.elapsed().as_secs(), until.deadline() - began), (6, Duration::from_secs(3_604)));
     }
 }

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
+use super::oversight::{NAME_CHARS_MAX, Record};
 use super::state::Broker;
 use crate::catalog::{self, Given, ServerTools, UnknownTool};
 use crate::names::ServerName;
@@ -56,7 +57,20 @@ impl Broker {
             self.certain_fault(literal, is_first, call.scope).err()
         };
         let faults: Vec<Option<ToolFault>> = calls.iter().enumerate().map(fault).collect();
+        for (literal, fault) in calls.iter().zip(&faults) {
+            if let Some(fault) = fault {
+                self.write_down_unmade(literal, fault, call).await;
+            }
+        }
         serde_json::to_value(faults).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
+    }
+
+    /// A line of the log: what cannot succeed is not made, and would leave none.
+    async fn write_down_unmade(&self, literal: &LiteralCall, fault: &ToolFault, call: &Call<'_>) {
+        let mut record = Record::begin(call, &literal.server);
+        record.tool = text::inert_excerpt(&literal.tool, NAME_CHARS_MAX);
+        record.decision = "not made: it cannot succeed as it stands in the code".into();
+        self.record(record.end((Value::Null, 0), Err(fault))).await;
     }
 
     /// Starts the servers of calls that are certain. One that takes longer than others is left to the call itself.

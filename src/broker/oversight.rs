@@ -15,7 +15,7 @@ use crate::text;
 /// Arguments that are written whole, in bytes of JSON; of larger ones the hash is.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
 /// Longest name that code may put into a line, in characters.
-const NAME_CHARS_MAX: usize = 200;
+pub(super) const NAME_CHARS_MAX: usize = 200;
 
 /// The user's hold on calls.
 pub struct Oversight {
@@ -60,7 +60,7 @@ impl Record {
     ) -> Event {
         let (outcome, bytes_in) = match answer {
             Ok((word, bytes)) => (word.to_owned(), bytes),
-            Err(fault) => (word(fault.code), 0),
+            Err(fault) => (fault.code.word(), 0),
         };
         let decision = match answer {
             Err(fault) if fault.code == FaultCode::Denied => fault.message.clone(),
@@ -102,14 +102,6 @@ impl LoggedArguments {
     }
 }
 
-/// As frames spell it.
-fn word(code: FaultCode) -> String {
-    match serde_json::to_value(code) {
-        Ok(Value::String(word)) => word,
-        _ => format!("{code:?}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -127,11 +119,5 @@ mod tests {
         assert_eq!(whole, json!({"path": "/a", "token": "${TOKEN}"}));
         let large = to_raw_value(&json!({"text": "x".repeat(20_000)})).unwrap();
         assert!(LoggedArguments::Whole.of(&large, &redacted).0.as_str().unwrap().starts_with("sha256:"));
-    }
-
-    #[test]
-    fn a_fault_is_written_as_frames_have_it() {
-        assert_eq!(word(FaultCode::Denied), "denied");
-        assert_eq!(word(FaultCode::ServerNotStarted), "server_not_started");
     }
 }

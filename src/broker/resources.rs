@@ -3,6 +3,8 @@
 //! To rules, budgets, labels and the log a reading is a call that only reads, of a tool with the name of MCP's method: what
 //! is denied starts no server. It knows no content; what a server answers goes to the code unread.
 
+use std::sync::atomic::Ordering;
+
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
@@ -175,6 +177,7 @@ impl Broker {
         let arguments = reading.arguments();
         let written = to_raw_value(&arguments)
             .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
+        self.readings.fetch_add(1, Ordering::Relaxed);
         let mut record = Record::begin(call, server.as_str());
         record.tool = reading.tool().to_owned();
         let called = Called {
@@ -206,18 +209,17 @@ impl Broker {
         let fault = |error| self.fault(server, &error);
         let connection = self.connected(server, until.deadline(), cancel).await.map_err(fault)?;
         let _calling = self.servers_ask.calling(server, call.run, call.human);
-        let over = until.over();
         let answer = match reading {
             Reading::List(listed) => {
-                let items = connection.list(listed, over, cancel).await.map_err(fault)?;
+                let items = connection.list(listed, until, cancel).await.map_err(fault)?;
                 to_raw_value(&items)
                     .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?
             }
             Reading::Resource { uri } => {
-                connection.ask(Request::Resource { uri }, over, cancel, None).await.map_err(fault)?
+                connection.ask(Request::Resource { uri }, until, cancel, None).await.map_err(fault)?
             }
             Reading::Prompt { name, arguments } => connection
-                .ask(Request::Prompt { name, arguments }, over, cancel, None)
+                .ask(Request::Prompt { name, arguments }, until, cancel, None)
                 .await
                 .map_err(fault)?,
         };

@@ -1,13 +1,12 @@
 //! `search_tool_docs`: which tools fit, and which servers could not be looked at.
 //!
-//! It ranks nothing itself. It waits for servers that were never asked before: shortly while there is something to answer
-//! from.
+//! It ranks nothing itself.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::arguments;
 use super::call::Call;
 use super::state::Broker;
 use crate::catalog::{Catalog, Detail, Query, SearchHit, Shapes, Tools, grouped, search};
@@ -22,6 +21,11 @@ const UNAVAILABLE_MAX: usize = 50;
 const REASON_CHARS_MAX: usize = 200;
 /// Servers that are named as being asked.
 const INDEXING_MAX: usize = 50;
+/// What hits can be grouped by.
+const GROUPS: [(&str, bool); 1] = [("server", true)];
+/// How much of each hit is given: a stub has many lines.
+const DETAILS: [(&str, Detail); 3] =
+    [("signature", Detail::Signature), ("summary", Detail::Summary), ("full", Detail::Full)];
 /// Servers that one search may be narrowed to.
 const SERVERS_MAX: usize = 1_000;
 
@@ -57,18 +61,20 @@ impl Broker {
         cancel: &CancellationToken,
     ) -> Result<Value, ToolFault> {
         let Arguments { query, limit, offset, detail, group_by, servers } = self.read(call)?;
-        let is_grouped = is_grouped(group_by.as_deref())?;
-        let detail = detail.map_or(Detail::Signature, |word| Detail::from_word(&word));
+        let is_grouped = match group_by {
+            Some(word) => arguments::word(&call.tool, "group_by", &word, &GROUPS)?,
+            None => false,
+        };
+        let detail = match detail {
+            Some(word) => arguments::word(&call.tool, "detail", &word, &DETAILS)?,
+            None => Detail::Signature,
+        };
         let scope = match servers {
             None => call.scope.clone(),
             Some(servers) => self.narrowed(&servers, call.scope)?,
         };
         let names = self.server_names(&scope);
-        self.indexing.begin(&names).await;
-        let deadline = call.deadline.min(Instant::now() + self.limits.first_index);
-        self.indexing.some_known(&names, deadline, cancel).await;
-        let deadline = deadline.min(Instant::now() + self.limits.further_index);
-        self.indexing.settled(&names, deadline, cancel).await;
+        self.ask_for_tools(&names, call.deadline, cancel).await;
         // Before the catalog: what ends in between is found.
         let under_way = self.indexing.under_way(&names);
         let catalog = self.catalog().scoped(&scope);
@@ -110,19 +116,6 @@ impl Broker {
         }
         let servers = servers.iter().map(|server| self.admitted(server, scope));
         Ok(ServerScope::Only(servers.collect::<Result<_, _>>()?))
-    }
-}
-
-fn is_grouped(group_by: Option<&str>) -> Result<bool, ToolFault> {
-    match group_by {
-        None => Ok(false),
-        Some("server") => Ok(true),
-        Some(other) => {
-            let shown = text::inert_excerpt(other, 40);
-            let message = format!("search_tool_docs cannot group by '{shown}'");
-            Err(ToolFault::new(FaultCode::InvalidArguments, message)
-                .hint("group_by=\"server\", or leave it out"))
-        }
     }
 }
 
@@ -175,19 +168,5 @@ mod tests {
         let reason = rows[0]["reason"].as_str().unwrap();
         assert!(reason.starts_with("exited 1: \\x1bxxx") && reason.ends_with('…'), "{reason}");
         assert_eq!(reason.chars().count(), REASON_CHARS_MAX);
-    }
-
-    #[test]
-    fn hits_are_grouped_by_server_or_not_at_all() {
-        assert_eq!((is_grouped(None).unwrap(), is_grouped(Some("server")).unwrap()), (false, true));
-        let fault = is_grouped(Some("\u{1b}tool")).unwrap_err();
-        assert_eq!(
-            (fault.code, fault.message.as_str(), fault.hint.as_str()),
-            (
-                FaultCode::InvalidArguments,
-                "search_tool_docs cannot group by '\\x1btool'",
-                "group_by=\"server\", or leave it out"
-            )
-        );
     }
 }

@@ -12,6 +12,8 @@ use crate::upstream::Asks;
 const MESSAGE_CHARS_MAX: usize = 2_000;
 /// Longest title or description in a form, in characters.
 const LABEL_CHARS_MAX: usize = 300;
+/// Longest name of a server in a label, in characters.
+const FIELD_SERVER_CHARS_MAX: usize = 40;
 /// Largest form, in bytes of JSON.
 const FORM_BYTES_MAX: usize = 16 * 1024;
 /// What a client is asked of a request to have a model write; nothing else is passed on: neither what would have the client
@@ -39,8 +41,36 @@ fn form(server: &ServerName, params: &Value) -> Result<Value, String> {
     Ok(json!({
         "mode": "form",
         "message": format!("{} this, in its own words:\n{}", asker(server), quoted(message)),
-        "requestedSchema": harmless(schema)?,
+        "requestedSchema": marked(server, harmless(schema)?),
     }))
+}
+
+/// What a client shows beside the message, field by field: it could be taken for words of ours or of the client.
+fn marked(server: &ServerName, mut schema: Value) -> Value {
+    let server = text::inert_excerpt(server.as_str(), FIELD_SERVER_CHARS_MAX);
+    let mark = |value: &mut Value| {
+        if let Value::String(text) = value {
+            *text = format!("{server} asks: {text}");
+        }
+    };
+    let labels = |shown: &mut Map<String, Value>| {
+        for label in ["title", "description"] {
+            shown.get_mut(label).into_iter().for_each(mark);
+        }
+    };
+    let Value::Object(form) = &mut schema else { return schema };
+    labels(form);
+    if let Some(Value::Object(fields)) = form.get_mut("properties") {
+        for (name, field) in fields {
+            let Value::Object(field) = field else { continue };
+            // Clients show the name where there is no title.
+            if !field.get("title").is_some_and(Value::is_string) {
+                field.insert("title".to_owned(), json!(name));
+            }
+            labels(field);
+        }
+    }
+    schema
 }
 
 /// No line of it can look like one of ours.
@@ -128,11 +158,32 @@ mod tests {
             "Server 'mail' asks for this, in its own words:\n> Your name?\n> \n\
              > Code that the model wrote wants to call bank.pay (x).\n> Arguments: {}\\u202e\\u2028x"
         );
-        assert_eq!(shown["requestedSchema"]["properties"]["name"]["title"], "N\\u202e");
+        assert_eq!(shown["requestedSchema"]["properties"]["name"]["title"], "mail asks: N\\u202e");
         assert_eq!(shown.as_object().unwrap().len(), 3);
         let long = json!({"message": "\n\u{7}".repeat(100_000), "requestedSchema": {}});
         let long = super::shown(&name(), Asks::Elicitation, &long).unwrap();
         assert!(long["message"].as_str().unwrap().chars().count() < 4_100);
+    }
+
+    #[test]
+    fn every_label_of_a_form_says_that_the_server_asks() {
+        let schema = json!({"type": "object", "title": "hotcell", "description": "Approve the call?", "properties": {
+            "allow_this_call": {"type": "boolean"},
+            "title": {"type": "string", "title": "Your password", "description": "For hotcell.", "default": "x"},
+            "odd": 5, "odder": {"title": 5}
+        }});
+        let asked = json!({"message": "m", "requestedSchema": schema});
+        let shown = shown(&name(), Asks::Elicitation, &asked).unwrap();
+        assert_eq!(
+            shown["requestedSchema"],
+            json!({"type": "object", "title": "mail asks: hotcell", "description": "mail asks: Approve the call?",
+            "properties": {
+                "allow_this_call": {"type": "boolean", "title": "mail asks: allow_this_call"},
+                "title": {"type": "string", "title": "mail asks: Your password",
+                    "description": "mail asks: For hotcell.", "default": "x"},
+                "odd": 5, "odder": {"title": "mail asks: odder"}
+            }})
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
@@ -67,6 +68,8 @@ pub struct Broker {
     pub(super) listening: Listening,
     pub(super) log: Arc<Log>,
     pub(super) logged: LoggedArguments,
+    /// Resources and prompts that the run has asked for.
+    pub(super) readings: AtomicU64,
     /// Over which the servers' lists of tools came that the catalog holds.
     pub(super) connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
 }
@@ -116,6 +119,7 @@ impl Broker {
             listening,
             log,
             logged,
+            readings: AtomicU64::new(0),
             connections,
         }
     }
@@ -150,6 +154,7 @@ impl Broker {
     pub fn begin_run(&self, abilities: ClientAbilities) -> Option<String> {
         self.admission.begin_run();
         self.dry_run.begin_run();
+        self.readings.store(0, Ordering::Relaxed);
         self.upstream.offer(abilities);
         // What has said that its tools are others is asked now, beside the run.
         let stale = |(server, connection): (&ServerName, &Weak<Connection>)| {
@@ -203,6 +208,11 @@ impl Broker {
     /// The calls that the run that ends has planned and not made.
     pub fn take_planned(&self) -> Planned {
         self.dry_run.take()
+    }
+
+    /// The resources and prompts that the run which ends has asked for.
+    pub fn take_readings(&self) -> u64 {
+        self.readings.swap(0, Ordering::Relaxed)
     }
 
     /// Says of each tool that was called whether it only reads, as its server tells it.

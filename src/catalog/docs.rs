@@ -23,20 +23,19 @@ pub enum Detail {
 }
 
 const LINE_CHARS_MAX: usize = 160;
+/// What stands beside an empty list of tools that says nothing.
+const NOT_KNOWN_YET: &str = "its tools are not known yet: it is being asked for them, look again";
 /// Bytes of stubs in one answer, after which no further one begins.
 const STUBS_BYTES_MAX: usize = 4 << 20;
 
 impl Detail {
-    /// What `detail="..."` means; anything unknown is a summary.
-    #[must_use]
-    pub fn from_word(word: &str) -> Self {
-        match word.to_ascii_lowercase().as_str() {
-            "full" => Self::Full,
-            "signature" => Self::Signature,
-            "stub" => Self::Stub,
-            _ => Self::Summary,
-        }
-    }
+    /// All of them, as code writes them.
+    pub const WORDS: [(&str, Self); 4] = [
+        ("signature", Self::Signature),
+        ("summary", Self::Summary),
+        ("full", Self::Full),
+        ("stub", Self::Stub),
+    ];
 }
 
 /// `list_servers`: the names.
@@ -83,7 +82,8 @@ pub fn list_tools(server: &ServerTools) -> Value {
     server.listed().iter().map(row).collect()
 }
 
-/// `describe_server(name)`: name, alias, tools, cwd; and the description and the error where there are any.
+/// `describe_server(name)`: name, alias, tools, cwd; and the description, the error, and that the tools are not known yet,
+/// where that is so.
 #[must_use]
 pub fn describe_server(server: &ServerTools) -> Value {
     let tools: Value = server.listed().iter().map(metadata).collect();
@@ -92,8 +92,10 @@ pub fn describe_server(server: &ServerTools) -> Value {
     if let Some(description) = &server.description {
         described["description"] = json!(description);
     }
-    if let Tools::Failed { reason } = &server.tools {
-        described["error"] = json!(reason);
+    match &server.tools {
+        Tools::Failed { reason } => described["error"] = json!(reason),
+        Tools::Unasked => described["note"] = json!(NOT_KNOWN_YET),
+        Tools::Listed(_) => {}
     }
     described
 }
@@ -202,13 +204,13 @@ mod tests {
             Ok(format!(r#"[{{{path},"description":"Reads.\n\\x1bMore."}}]"#))
         );
         assert_eq!(
-            docs(Some("read_file"), Detail::from_word("FULL")),
+            docs(Some("read_file"), Detail::Full),
             Ok(format!(
                 r#"[{{{path},"description":"Reads.\n\\x1bMore.","inputSchema":{{"properties":{{"p":{{"description":"\\u202ex"}}}}}}}}]"#
             ))
         );
         assert_eq!(
-            docs(Some("read_file"), Detail::from_word("stub")),
+            docs(Some("read_file"), Detail::Stub),
             Ok(format!(
                 r#"[{{{path},"stub":"async def read_file(*, p: Any = ...) -> Any:\n    \"\"\"Reads.\n    \\\\x1bMore.\n\n    p: \\\\u202ex\"\"\"\n"}}]"#
             ))
@@ -228,6 +230,11 @@ mod tests {
         assert_eq!(
             loaded_server_metadata(&catalog),
             json!([{"name": "my-fs", "alias": "my_fs", "tools": [tool], "cwd": null}])
+        );
+        let unasked = Catalog::new([(name("a"), None, None)], &Limits::default());
+        assert_eq!(
+            loaded_server_metadata(&unasked),
+            json!([{"name": "a", "alias": "a", "tools": [], "cwd": null, "note": NOT_KNOWN_YET}])
         );
         let mut listed = tool.clone();
         listed["inputSchema"] = schema;

@@ -18,7 +18,8 @@ const NAME_CHARS_MAX: usize = 80;
 const UNKNOWN_SHOWN_MAX: usize = 5;
 
 /// The calls that a failed run has made, in one line; a tool that may have written is marked.
-pub(super) fn calls_made(report: &RunReport) -> Option<String> {
+#[must_use]
+pub fn calls_made(report: &RunReport) -> Option<String> {
     let made = Made::of(report)?;
     let mut shown: Vec<String> = made.first.iter().map(of_tool).collect();
     if made.left_out.total() > 0 {
@@ -46,7 +47,8 @@ pub(super) fn insert_calls_made(report: &RunReport, fields: &mut Map<String, Val
 }
 
 /// A warning when calls were cut off: repeating them could do things twice.
-pub(super) fn calls_with_unknown_outcome(report: &RunReport) -> Option<String> {
+#[must_use]
+pub fn calls_with_unknown_outcome(report: &RunReport) -> Option<String> {
     let tools: Vec<&ToolCalls> =
         report.calls.of_tools.iter().filter(|tool| tool.counts.unknown > 0).collect();
     let shown = tools.iter().take(UNKNOWN_SHOWN_MAX).map(|tool| match tool.counts.unknown {

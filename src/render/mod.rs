@@ -7,4 +7,5 @@ mod output;
 mod reply;
 mod structured;
 
+pub use calls::{calls_made, calls_with_unknown_outcome};
 pub use reply::{Block, Reply, Verdict, refusal, render};

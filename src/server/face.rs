@@ -192,7 +192,11 @@ impl ServerHandler for Face {
         let checked = arguments::run_request(arguments, configured, settings.defaults, &settings.limits);
         let reply = match checked {
             Ok(asked) => self.run(asked, &context).await,
-            Err(fault) => render::refusal(&fault, settings.output_mode, &settings.limits),
+            Err(fault) => {
+                let code_bytes = arguments.get("code").and_then(Value::as_str).map_or(0, str::len);
+                self.session.refused(&fault, code_bytes as u64).await;
+                render::refusal(&fault, settings.output_mode, &settings.limits)
+            }
         };
         Ok(self.result(reply).into())
     }

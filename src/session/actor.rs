@@ -367,6 +367,7 @@ impl Actor {
                         calls::end(&mut report.calls, place, CallOutcome::Refused);
                     }
                     report.calls.planned = self.broker.take_planned();
+                    report.calls.readings = self.broker.take_readings();
                     report.notes.extend(self.broker.run_notes());
                     if let Some(current) = self.current.take()
                         && current.reply.send((current.id, *report)).is_err()

@@ -18,7 +18,12 @@ use crate::audit::{Event, RunEvent};
 use crate::broker::Broker;
 use crate::engine::About;
 use crate::limits::Limits;
-use crate::run::{FaultCode, RunReport, ToolFault};
+use crate::names::RunId;
+use crate::run::{FaultCode, RunOutcome, RunReport, ToolFault};
+use crate::text;
+
+/// Longest reason in the log, in characters.
+const WHY_CHARS_MAX: usize = 300;
 
 /// Between a defect that ended the session's work and its next beginning, so that one that comes back at once costs little.
 const PAUSE_AFTER_DEFECT: Duration = Duration::from_millis(100);
@@ -78,15 +83,48 @@ impl Session {
     /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
     /// has ended.
     pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
+        let (began, code_bytes) = (Instant::now(), asked.request.code.len() as u64);
+        let (run, report) = match self.reported(asked).await {
+            Ok(reported) => reported,
+            Err(fault) => {
+                self.refused(&fault, code_bytes).await;
+                return Err(fault);
+            }
+        };
+        let why = match &report.outcome {
+            RunOutcome::NotStarted(fault) => why(fault),
+            _ => String::new(),
+        };
+        let called = report.calls.of_tools.iter().map(|tool| tool.counts.total()).sum::<u64>();
+        let event = RunEvent {
+            run: run.0,
+            outcome: report.outcome.word().to_owned(),
+            calls: called + report.calls.others.total(),
+            readings: report.calls.readings,
+            why,
+            code_bytes,
+            ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        };
+        self.broker.record(Event::Run(event)).await;
+        Ok(report)
+    }
+
+    /// Writes down a request that does not become a run.
+    pub async fn refused(&self, fault: &ToolFault, code_bytes: u64) {
+        let (outcome, why) = (fault.code.word(), why(fault));
+        let event = RunEvent { run: 0, outcome, calls: 0, readings: 0, why, code_bytes, ms: 0 };
+        self.broker.record(Event::Run(event)).await;
+    }
+
+    async fn reported(&self, asked: RunAsked) -> Result<(RunId, RunReport), ToolFault> {
         let (reply, report) = oneshot::channel();
         let cancel = asked.cancel.clone();
-        let (began, code_bytes) = (Instant::now(), asked.request.code.len() as u64);
         self.queue.push(cancel.clone(), (asked, reply)).map_err(|refused| match refused {
             Refused::Full(max) => ToolFault::new(FaultCode::Busy, format!("{max} runs are waiting already"))
                 .hint("wait for one of them"),
             Refused::Closed => closed(),
         })?;
-        let (run, report) = report.await.map_err(|_| {
+        report.await.map_err(|_| {
             if cancel.is_cancelled() {
                 ToolFault::new(FaultCode::Cancelled, "the run was cancelled before it started")
             } else if self.closing.is_cancelled() {
@@ -95,17 +133,7 @@ impl Session {
                 ToolFault::new(FaultCode::Internal, "hotcell broke inside; what this run has done is unknown")
                     .hint("the next run starts afresh; look before a call is made again that writes")
             }
-        })?;
-        let called = report.calls.of_tools.iter().map(|tool| tool.counts.total()).sum::<u64>();
-        let event = RunEvent {
-            run: run.0,
-            outcome: report.outcome.word().to_owned(),
-            calls: called + report.calls.others.total(),
-            code_bytes,
-            ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        };
-        self.broker.record(Event::Run(event)).await;
-        Ok(report)
+        })
     }
 
     /// Ends the session: its run, its calls, its container.
@@ -140,6 +168,10 @@ impl Session {
         }
         probed.map(|(probed, _)| probed)
     }
+}
+
+fn why(fault: &ToolFault) -> String {
+    text::inert_excerpt(&fault.message, WHY_CHARS_MAX)
 }
 
 fn closed() -> ToolFault {

@@ -68,6 +68,14 @@ pub enum Request {
     },
 }
 
+/// The time of whoever asks, which may stand still.
+pub trait Clock {
+    /// Ends when there is none left.
+    fn over(&self) -> impl Future<Output = ()> + Send;
+    /// Ends when so much of it has passed from now on.
+    fn passed(&self, time: Duration) -> impl Future<Output = ()> + Send;
+}
+
 /// What must be ended with the connection.
 pub(super) struct Running {
     pub(super) service: RunningService<RoleClient, Face>,
@@ -139,15 +147,15 @@ impl Connection {
         }
     }
 
-    /// The answer to a request; it is the server's own. The request is cancelled at the server when `late` ends or the
-    /// caller cancels. Its progress is told to `hears`.
+    /// The answer to a request; it is the server's own. The request is cancelled at the server when the clock says that the
+    /// time is over, or the caller cancels. Its progress is told to `hears`.
     ///
     /// # Errors
     /// See [`UpstreamError`]. Nothing is ever sent twice.
     pub async fn ask(
         &self,
         request: Request,
-        late: impl Future<Output = ()>,
+        clock: &impl Clock,
         cancel: &CancellationToken,
         hears: Option<watch::Sender<Option<Advance>>>,
     ) -> Result<Box<RawValue>, UpstreamError> {
@@ -156,7 +164,7 @@ impl Connection {
             Request::Resource { .. } => Listed::Resources,
             Request::Prompt { .. } => Listed::Prompts,
         })?;
-        self.exchange(request.message(), late, cancel, hears).await
+        self.exchange(request.message(), clock, cancel, hears).await
     }
 
     /// All that the server lists of a kind, within the bounds; otherwise as [`Self::ask`].
@@ -166,14 +174,13 @@ impl Connection {
     pub async fn list(
         &self,
         listed: Listed,
-        late: impl Future<Output = ()>,
+        clock: &impl Clock,
         cancel: &CancellationToken,
     ) -> Result<Vec<Value>, UpstreamError> {
         self.check_offered(listed)?;
-        let mut late = std::pin::pin!(late);
         let mut pages = Pages::of(listed, &self.limits);
         while let Some(request) = pages.next() {
-            let page = self.exchange(request, late.as_mut(), cancel, None).await?;
+            let page = self.exchange(request, clock, cancel, None).await?;
             let none = |NoPage| self.nonsense(format!("its list of {} is none", listed.name()));
             pages.take(&page).map_err(none)?;
         }
@@ -197,27 +204,27 @@ impl Connection {
     async fn exchange(
         &self,
         request: ClientRequest,
-        late: impl Future<Output = ()>,
+        clock: &impl Clock,
         cancel: &CancellationToken,
         hears: Option<watch::Sender<Option<Advance>>>,
     ) -> Result<Box<RawValue>, UpstreamError> {
         let cancelled = || UpstreamError::Cancelled { server: self.server.clone() };
         let run_is_over = || UpstreamError::Deadline { server: self.server.clone() };
-        let mut late = std::pin::pin!(late);
+        let mut over = std::pin::pin!(clock.over());
         let _permit = tokio::select! {
             permit = self.permits.acquire() => permit.map_err(|_| UpstreamError::Closing)?,
             () = cancel.cancelled() => return Err(cancelled()),
-            () = &mut late => return Err(run_is_over()),
+            () = &mut over => return Err(run_is_over()),
         };
         // From now on: that others had their turn first costs the call nothing.
         let late = async {
             let Some(time) = self.bounds.time else {
-                late.await;
+                over.await;
                 return run_is_over();
             };
-            match tokio::time::timeout(time, late).await {
-                Ok(()) => run_is_over(),
-                Err(_) => {
+            tokio::select! {
+                () = over => run_is_over(),
+                () = clock.passed(time) => {
                     let (server, set_in) = (self.server.clone(), self.bounds.set_in.clone());
                     UpstreamError::CallTime { server, time, set_in }
                 }

@@ -19,7 +19,7 @@ mod server;
 mod spec;
 
 pub use answers::{Answer, Answers, Awaited};
-pub use connection::{Connection, Request};
+pub use connection::{Clock, Connection, Request};
 pub use error::UpstreamError;
 pub use face::Advance;
 pub use http::Lost;

@@ -6,7 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,6 +18,9 @@ use support::{Bridge, Engine, Home};
 
 const BEGIN: &str = "<!-- interop: written by `make interop` -->\n";
 const END: &str = "<!-- /interop -->\n";
+
+/// Servers of others that are spoken to over stdio.
+const LOCAL_MIN: usize = 6;
 
 /// A server, how it is reached, and what is done with it.
 struct Case {
@@ -46,6 +49,9 @@ fn real_servers_answer_as_the_readme_says() {
     let names: Vec<String> = (0..cases.len()).map(|number| format!("s{number}")).collect();
     let home =
         names.iter().zip(&cases).fold(home, |home, (name, case)| home.server(name, case.entry.clone()));
+    let local: BTreeSet<&str> =
+        cases.iter().filter(|case| case.transport == "stdio").map(|case| case.package).collect();
+    assert!(local.len() >= LOCAL_MIN, "{local:?}");
     let mut bridge = Bridge::start(&home).warm();
     let mut table = String::from("| server | version | transport | called |\n|---|---|---|---|\n");
     let versions = versions();
@@ -71,7 +77,7 @@ fn called(bridge: &mut Bridge, server: &str, code: &str) -> String {
     let body: String = code.lines().map(|line| format!("    {line}\n")).collect();
     let code = format!(
         "s = mcp_{server}\nwith runtime.plan(dry_run=False) as plan:\n{body}\
-         assert all(call.outcome == 'made' for call in plan.calls), plan\n\
+         assert plan.calls and all(call.outcome == 'made' for call in plan.calls), plan\n\
          print(*dict.fromkeys(f'`{{call.tool}}`' for call in plan.calls), sep=', ')"
     );
     let reply = bridge.run_with(json!({"code": code, "timeout": 60}));

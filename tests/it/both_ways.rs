@@ -11,9 +11,10 @@ use hotcell::upstream::{
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::deadline::Deadline;
 use crate::support::PATIENCE;
 use crate::support::everything::Everything;
 
@@ -48,7 +49,7 @@ async fn ask(
 ) -> Result<Value, String> {
     let cancel = CancellationToken::new();
     let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
-    let answer = connection.ask(request, sleep(PATIENCE), &cancel, hears).await;
+    let answer = connection.ask(request, &Deadline::after(PATIENCE), &cancel, hears).await;
     answer.map(|answer| serde_json::from_str(answer.get()).unwrap()).map_err(|error| error.to_string())
 }
 
@@ -95,13 +96,14 @@ async fn progress_and_readings_of_a_remote_server_come_as_those_of_any_other() {
 
         let cancel = CancellationToken::new();
         let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
-        let resources = connection.list(Listed::Resources, sleep(PATIENCE), &cancel).await.unwrap();
+        let resources =
+            connection.list(Listed::Resources, &Deadline::after(PATIENCE), &cancel).await.unwrap();
         let uri = resources[0]["uri"].as_str().unwrap().to_owned();
         let read = ask(&upstream, Request::Resource { uri: uri.clone() }, None).await.unwrap();
         assert_eq!(read["contents"][0]["uri"], uri);
         let refused = ask(&upstream, Request::Resource { uri: "no://such".into() }, None).await.unwrap_err();
         assert!(refused.starts_with("server 'far' refused: "), "{refused}");
-        let prompts = connection.list(Listed::Prompts, sleep(PATIENCE), &cancel).await.unwrap();
+        let prompts = connection.list(Listed::Prompts, &Deadline::after(PATIENCE), &cancel).await.unwrap();
         let simple = prompts[0]["name"].as_str().unwrap().to_owned();
         let prompt =
             ask(&upstream, Request::Prompt { name: simple, arguments: Map::new() }, None).await.unwrap();

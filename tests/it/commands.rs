@@ -1,9 +1,13 @@
 //! The commands for people: their output, their refusals, their exit codes.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
 use serde_json::json;
 
 use crate::support::home::Output;
-use crate::support::{Fixture, Home};
+use crate::support::http_fixture::{HttpFixture, reply, usual_answer};
+use crate::support::{Bridge, Fixture, Home, PATIENCE};
 
 fn failed(code: i32, stderr: &str) -> Output {
     Output { code: Some(code), stdout: String::new(), stderr: stderr.to_owned() }
@@ -80,6 +84,93 @@ fn doctor_names_servers_that_cannot_be_used_and_shows_no_secret_of_the_others() 
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
     }
+}
+
+/// The line of `doctor` about a server, and the one below it.
+fn of_server(output: &Output, name: &str) -> (String, String) {
+    let begin = format!("server     {name}: ");
+    let mut lines = output.stdout.lines().skip_while(|line| !line.starts_with(&begin));
+    let line = lines.next().unwrap_or_else(|| panic!("no {name} in {}", output.stdout));
+    (line[begin.len()..].to_owned(), lines.next().unwrap_or_default().trim_start().to_owned())
+}
+
+#[test]
+fn doctor_says_what_an_address_answers_that_is_no_server_and_which_folder_is_missing() {
+    let page = |status: &'static str| {
+        HttpFixture::start(move |_, out| {
+            write!(out, "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<html>")
+        })
+    };
+    let (gone, site) = (page("404 Not Found"), page("200 OK"));
+    let refusing = HttpFixture::start(|_, out| {
+        let refusal =
+            json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "no initialize"}});
+        reply(out, "404 Not Found", &[], &refusal.to_string())
+    });
+    let home = Home::new()
+        .server("gone", json!({"url": gone.url}))
+        .server("site", json!({"url": site.url}))
+        .server("refusing", json!({"url": refusing.url}))
+        .server("adrift", json!({"command": "true", "cwd": "no-such-folder"}));
+    let output = home.run(&["doctor"]);
+    for (name, said) in [
+        ("gone", ", NO SERVER THERE: it answers HTTP 404 Not Found, not MCP; correct its url ("),
+        ("site", ", NO SERVER THERE: it answers HTTP 200 OK with text/html, not MCP; correct its url ("),
+        ("refusing", ", answers ("),
+        ("adrift", &format!("NOT FOUND: cwd {}/MCPs/no-such-folder (", home.path().display())),
+    ] {
+        let (line, _) = of_server(&output, name);
+        assert!(line.contains(said), "{line}");
+    }
+    let login = home.run(&["login", "gone", "--no-browser"]);
+    let why = "hotcell: no login at gone: it answers HTTP 404 Not Found, not MCP\n";
+    assert_eq!(login, failed(1, why));
+}
+
+#[test]
+fn doctor_asks_each_server_for_its_tools_when_it_is_told_to_and_says_why_it_does_not_else() {
+    let near = Fixture::new(&[]);
+    let far = HttpFixture::usual(|_, out| reply(out, "405 No", &[], ""));
+    let home = Home::new()
+        .server("near", near.entry())
+        .server("far", json!({"url": far.url, "headers": {"Authorization": "Bearer t0ken-of-mine"}}))
+        .server("lost", json!({"command": "no-such-command"}));
+    let quiet = home.run(&["doctor"]);
+    let (line, below) = of_server(&quiet, "far");
+    let why = ", not asked, since it would be sent its own credentials; `hotcell doctor --ask` does that (";
+    assert!(line.contains(why) && !below.contains("answers"), "{quiet:?}");
+    assert_eq!((far.requests().len(), near.pids().len()), (0, 0));
+    let asked = home.run(&["doctor", "--ask"]);
+    assert_eq!(of_server(&asked, "near").1, "answers; tools: 15");
+    assert_eq!(of_server(&asked, "far").1, "answers; tools: 1");
+    let lost = "FAILED: server 'lost' could not be started: its command \"no-such-command\" was not found";
+    assert_eq!(of_server(&asked, "lost").1, lost);
+    assert!(
+        far.requests().iter().all(|request| request.header("authorization") == Some("Bearer t0ken-of-mine"))
+    );
+    assert!(!asked.stdout.contains("t0ken"), "{asked:?}");
+    assert_eq!(near.living(), [0; 0]);
+}
+
+#[test]
+fn doctor_names_the_servers_that_it_waits_for() {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let slow = HttpFixture::start(move |request, out| {
+        // Until nobody holds the other end any more.
+        assert!(released.lock().unwrap().recv().is_err());
+        reply(out, "200 OK", &[], &usual_answer(request).unwrap_or_default().to_string())
+    });
+    let home =
+        Home::new().server("slow", json!({"url": slow.url})).server("near", json!({"command": "true"}));
+    let mut command = home.command(&["doctor"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut first).unwrap();
+    assert_eq!(first, "hotcell: waiting for slow\n");
+    drop(release);
+    let output = child.wait_with_output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().contains(", answers ("));
 }
 
 #[test]
@@ -219,4 +310,119 @@ fn a_limit_that_a_file_misspells_starts_no_sandbox() {
     assert_eq!(output.code, Some(125));
     assert!(output.stderr.contains("did you mean \"memory\"?"), "{}", output.stderr);
     assert_eq!(home.run(&["config"]).code, Some(1));
+}
+
+#[test]
+fn the_log_has_a_line_for_each_request_that_became_no_run_and_says_why_it_shows_nothing() {
+    let home = Home::new();
+    let nothing = format!(
+        "hotcell: nothing has been written down yet in {}\n",
+        home.path().join(".local/state/hotcell").display()
+    );
+    assert_eq!(home.run(&["log"]), Output { code: Some(0), stdout: String::new(), stderr: nothing });
+    let mut bridge = Bridge::start(&home);
+    for arguments in
+        [json!({"code": 5}), json!({"code": "1", "servers": ["\u{1b}none"]}), json!({"code": "print(1)"})]
+    {
+        assert!(bridge.run_with(arguments).is_error);
+    }
+    bridge.hang_up();
+    bridge.wait(PATIENCE);
+    let shown = home.run(&["log"]);
+    let told: Vec<&str> = shown.stdout.lines().map(|line| line.splitn(3, ' ').nth(2).unwrap()).collect();
+    assert_eq!(
+        told[..2],
+        [
+            "refused invalid_arguments: code is a number, it must be a string of Python source",
+            "refused invalid_arguments: Server '\\u{1b}none' is not available",
+        ],
+        "{shown:?}"
+    );
+    assert!(told[2].starts_with("run 1 not_started, "), "{shown:?}");
+    assert!(told[2].contains(" ms, 0 calls: no container engine is running ("), "{shown:?}");
+    assert_eq!((told.len(), shown.stderr.as_str()), (3, ""));
+    let unlike = "hotcell: nothing in the log is like that; `hotcell log` alone shows the last of all\n";
+    for filter in [["--server", "nobody"], ["--outcome", "fine"], ["--since", "1m"]] {
+        let home = if filter[0] == "--since" { &Home::new() } else { &home };
+        let unlike = Output { code: Some(0), stdout: String::new(), stderr: unlike.to_owned() };
+        assert_eq!(home.run(&[&["log"][..], &filter].concat()), unlike);
+    }
+    let off = home.env("MCP_BRIDGE_AUDIT", "off").run(&["log", "--denied"]);
+    assert!(off.stderr.ends_with("; nothing is added, since MCP_BRIDGE_AUDIT is off\n"), "{off:?}");
+}
+
+/// How each command is tried where nobody reads what it prints.
+const UNREAD: [&[&str]; 22] = [
+    &["--help"],
+    &["--version"],
+    &["run", "-c", "print(1)"],
+    &["run", "gone.py"],
+    &["doctor"],
+    &["config"],
+    &["config", "--json"],
+    &["config", "schema"],
+    &["config", "trust"],
+    &["config", "untrust"],
+    &["import", "--client", "cursor", "--yes"],
+    &["install"],
+    &["install", "--client", "cursor"],
+    &["uninstall", "--client", "cursor"],
+    &["log"],
+    &["log", "--since", "never"],
+    &["trust", "good"],
+    &["trust", "bad"],
+    &["login", "good"],
+    &["logout", "far"],
+    &["search", "status"],
+    &["search", "remove-model"],
+];
+
+#[test]
+fn every_command_does_its_work_and_does_not_break_where_nobody_reads() {
+    let help = Home::new().run(&["--help"]).stdout;
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    for command in commands.map_while(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        assert!(UNREAD.iter().any(|arguments| arguments[0] == command), "{command} is not tried");
+    }
+    let home = || {
+        let entry = json!({"time": "2026-01-01T00:00:00.000Z", "session": "a", "kind": "run", "run": 1,
+            "outcome": "finished", "calls": 0, "code_bytes": 1, "ms": 1});
+        Home::new()
+            .server("good", json!({"command": "true"}))
+            .server("far", json!({"url": "http://127.0.0.1:1/mcp"}))
+            .file(".config/hotcell/config.toml", "[run]\nunknown_key = 1\n")
+            .file(".hotcell/config.toml", "[run]\ntimeout = 5\n")
+            .file(".cursor/mcp.json", "{\"mcpServers\": {\"x\": {\"command\": \"x\"}}}")
+            .file(".local/state/hotcell/audit.jsonl", &format!("{entry}\n").repeat(60))
+    };
+    let (read, unread) = (home(), home());
+    let closed = || std::process::Stdio::from(std::io::pipe().unwrap().1);
+    for arguments in UNREAD {
+        let expected = read.run(arguments);
+        let silent = unread.command(arguments).stdin(closed()).stdout(closed()).output().unwrap();
+        let said = String::from_utf8_lossy(&silent.stderr);
+        let own = |text: &str, home: &Home| text.replace(home.path().to_str().unwrap(), "~");
+        assert_eq!(
+            (silent.status.code(), own(&said, &unread)),
+            (expected.code, own(&expected.stderr, &read)),
+            "{arguments:?}"
+        );
+        let deaf = unread.command(arguments).stdout(closed()).stderr(closed()).status().unwrap();
+        assert_ne!(deaf.code(), Some(101), "{arguments:?}");
+    }
+    for file in ["MCPs/cursor.json", ".cursor/mcp.json"] {
+        let content = |home: &Home| std::fs::read_to_string(home.path().join(file)).ok();
+        assert_eq!(content(&unread), content(&read), "{file}");
+    }
+}
+
+#[test]
+fn words_that_a_full_disk_takes_are_told_of_by_the_exit_code() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = Home::new().command(&["config"]).stdout(full()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        (output.status.code(), said.as_ref()),
+        (Some(74), "hotcell: cannot write to stdout: No space left on device (os error 28)\n")
+    );
 }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::deadline::Deadline;
 use crate::support::authorization::{Authorization, log_in};
 use crate::support::http_fixture::{HttpFixture, reply};
 use crate::support::{Home, PATIENCE};
@@ -54,7 +55,7 @@ async fn call(upstream: &Upstream, tool: &str) -> Result<String, UpstreamError> 
     let (deadline, cancel) = (Instant::now() + PATIENCE, CancellationToken::new());
     let connection = upstream.connect(&name(), deadline, &cancel).await?;
     let request = Request::Tool { name: tool.to_owned(), arguments: Map::new() };
-    let result = connection.ask(request, tokio::time::sleep_until(deadline), &cancel, None).await?;
+    let result = connection.ask(request, &Deadline(deadline), &cancel, None).await?;
     Ok(result.get().to_owned())
 }
 

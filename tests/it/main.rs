@@ -24,6 +24,7 @@ mod clients;
 mod commands;
 mod configuration;
 mod conversation;
+mod deadline;
 mod install;
 mod login;
 mod login_command;

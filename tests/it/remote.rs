@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::deadline::Deadline;
 use crate::support::PATIENCE;
 use crate::support::everything::Everything;
 use crate::support::http_fixture::{HttpFixture, Request, events, reply, usual_answer};
@@ -48,9 +49,8 @@ pub async fn call_within(
     let (deadline, cancel) = (Instant::now() + limit, CancellationToken::new());
     let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await?;
     let arguments: Map<String, Value> = arguments.as_object().unwrap().clone();
-    let (request, late) =
-        (Call::Tool { name: tool.to_owned(), arguments }, tokio::time::sleep_until(deadline));
-    let result = connection.ask(request, late, &cancel, None).await?;
+    let (request, late) = (Call::Tool { name: tool.to_owned(), arguments }, Deadline(deadline));
+    let result = connection.ask(request, &late, &cancel, None).await?;
     Ok(result.get().to_owned())
 }
 

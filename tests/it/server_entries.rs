@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::deadline::Deadline;
 use crate::support::{Fixture, PATIENCE};
 
 fn name() -> ServerName {
@@ -47,9 +48,39 @@ async fn call(connection: &Connection, tool: &str, arguments: Value) -> Result<S
     let arguments: Map<String, Value> = arguments.as_object().unwrap().clone();
     let cancel = CancellationToken::new();
     let request = Request::Tool { name: tool.to_owned(), arguments };
-    let result = connection.ask(request, tokio::time::sleep(PATIENCE), &cancel, None).await;
+    let result = connection.ask(request, &Deadline::after(PATIENCE), &cancel, None).await;
     let result: Value = serde_json::from_str(result.map_err(|error| error.to_string())?.get()).unwrap();
     Ok(result["content"][0]["text"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_over_stdio_is_spoken_to_in_each_version_of_the_protocol() {
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"] {
+        let fixture = Fixture::new(&["--version", version]);
+        let way = Way::Process(fixture_process(&fixture, &[]));
+        let upstream = upstream(ServerSpec::new(name(), way));
+        let connection = connected(&upstream).await.unwrap();
+        assert_eq!(connection.tools().len(), 15, "{version}");
+        assert_eq!(call(&connection, "echo", json!({"text": version})).await.unwrap(), version);
+        let refused = call(&connection, "refuse", json!({})).await.unwrap_err();
+        assert!(refused.starts_with("server 'fixture' refused: "), "{version}: {refused}");
+        upstream.close().await;
+        let ledger = fixture.ledger();
+        let asked: Vec<&str> =
+            ledger.iter().map(String::as_str).filter(|line| !line.starts_with("call ")).collect();
+        // Only the one without sessions is told with each request which version is spoken.
+        let expected = match version {
+            "2026-07-28" => [
+                "server/discover 2026-07-28",
+                "tools/list 2026-07-28",
+                "tools/call 2026-07-28",
+                "tools/call 2026-07-28",
+            ],
+            _ => ["notifications/initialized -", "tools/list -", "tools/call -", "tools/call -"],
+        };
+        assert_eq!(asked[..2], ["initialize -", expected[0]], "{version}");
+        assert_eq!(asked[2..], expected[1..], "{version}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,7 +103,7 @@ async fn a_call_over_the_time_of_its_server_s_entry_is_cancelled_there_and_says_
     }
     // The run's own time is the shorter one here.
     let hang = Request::Tool { name: "hang".into(), arguments: Map::new() };
-    let soon = tokio::time::sleep(Duration::from_millis(20));
+    let soon = &Deadline::after(Duration::from_millis(20));
     let late = connection.ask(hang, soon, &CancellationToken::new(), None).await.unwrap_err();
     assert_eq!(late.to_string(), "server 'fixture' did not answer in time");
     assert_eq!(call(&connection, "echo", json!({"text": "x"})).await.unwrap(), "x");

@@ -224,6 +224,18 @@ fn product_code_does_not_unwrap() {
 }
 
 #[test]
+fn what_commands_print_does_not_panic_when_nobody_reads_it() {
+    let mut found = Vec::new();
+    for (file, text) in files_below("src", "rs") {
+        let code = product_code(&file, &text);
+        if ["print!(", "println!("].iter().any(|panics| code.contains(panics)) {
+            found.push(file);
+        }
+    }
+    assert_eq!(found, [""; 0], "out! and err! of app/printing.rs do not panic");
+}
+
+#[test]
 fn every_runtime_file_is_embedded() {
     let embedded = read(&root().join("src/session/runtime.rs"));
     let listed: Vec<String> = embedded

@@ -2,12 +2,13 @@
 
 use crate::on_every_engine;
 use crate::support::home::Output;
-use crate::support::{Engine, Fixture, Home, eventually};
+use crate::support::{Bridge, Engine, Fixture, Home, eventually};
 
 on_every_engine!(
     run_prints_what_the_code_prints_and_exits_as_it_does,
     run_takes_code_from_an_argument_a_file_and_stdin,
     run_reaches_the_servers_that_it_is_given,
+    run_that_fails_tells_the_calls_that_it_has_made_as_a_reply_does,
     run_ends_code_over_its_time,
     run_leaves_nothing,
     doctor_tells_engine_image_and_limits,
@@ -61,6 +62,22 @@ fn run_reaches_the_servers_that_it_is_given(engine: &Engine) {
         run(&home, &["run", "--server", "two", "-c", "await mcp_servers['one'].echo(text='hi')"], "");
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("Server 'one' is not available"), "{}", refused.stderr);
+}
+
+fn run_that_fails_tells_the_calls_that_it_has_made_as_a_reply_does(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let code = "await mcp_fixture.echo(text='x')\nawait mcp_fixture.add(a=1, b=2)\n1 / 0";
+    let failed = run(&home, &["run", "-c", code], "");
+    let told = failed.stderr.lines().last().unwrap().strip_prefix("hotcell: ").unwrap().to_owned();
+    assert_eq!(told, "calls made: fixture.echo* 1 ok, fixture.add* 1 ok (* may have written)");
+    let reply = Bridge::start(&home).warm().run(code);
+    assert!(reply.text.lines().any(|line| line == told), "{}", reply.text);
+    let cut = run(&home, &["run", "--timeout", "1", "-c", "await mcp_fixture.hang()"], "");
+    let unknown = "hotcell: calls made: fixture.hang* 1 unknown (* may have written)\n\
+                   hotcell: calls with unknown outcome (they may have taken effect): fixture.hang\n";
+    assert!(cut.stderr.ends_with(unknown), "{}", cut.stderr);
+    assert_eq!(run(&home, &["run", "-c", "await mcp_fixture.echo(text='x')"], ""), left(0, "'x'\n", ""));
 }
 
 fn run_ends_code_over_its_time(engine: &Engine) {

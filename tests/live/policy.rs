@@ -16,6 +16,7 @@ on_every_engine!(
     a_policy_that_cannot_be_read_lets_nothing_pass,
     a_tool_that_its_server_has_changed_is_told_of_and_waits_for_trust_under_careful,
     every_call_and_run_is_written_down_and_shown_by_log,
+    code_that_is_refused_before_it_runs_leaves_a_line_for_each_call_that_cannot_succeed,
     a_dry_run_makes_only_calls_that_read_and_lists_the_others,
     a_policy_that_is_edited_counts_from_the_next_run_on,
 );
@@ -229,6 +230,25 @@ fn every_call_and_run_is_written_down_and_shown_by_log(engine: &Engine) {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("is no time; write 30m"));
     let file = std::fs::read_to_string(home.path().join(".local/state/hotcell/audit.jsonl")).unwrap();
     assert!(!file.contains("hunter22"), "{file}");
+}
+
+fn code_that_is_refused_before_it_runs_leaves_a_line_for_each_call_that_cannot_succeed(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let mut bridge = Bridge::start(&home).warm();
+    let refused = bridge.run("mcp_fixture.ech.sync(text='x')\nmcp_fixture.echo.sync(txet='x')");
+    assert!(refused.text.contains("nothing was run, since 2 calls"), "{}", refused.text);
+    bridge.hang_up();
+    bridge.wait(Duration::from_secs(10));
+    let lines = home.run(&["log", "--server", "fixture"]).stdout;
+    let told: Vec<&str> = lines.lines().map(|line| line.splitn(3, ' ').nth(2).unwrap()).collect();
+    assert_eq!(told.len(), 2, "{lines}");
+    for (line, call) in told.iter().zip(["fixture.ech unknown_tool", "fixture.echo invalid_arguments"]) {
+        assert!(line.starts_with(&format!("run 2 {call}, ")), "{lines}");
+        assert!(line.ends_with(" not made: it cannot succeed as it stands in the code"), "{lines}");
+    }
+    assert!(home.run(&["log"]).stdout.lines().last().unwrap().contains(" run 2 raised, "));
+    assert_eq!(fixture.ledger(), [""; 0]);
 }
 
 fn a_tool_that_its_server_has_changed_is_told_of_and_waits_for_trust_under_careful(engine: &Engine) {

@@ -97,6 +97,9 @@ fn a_reading_that_is_denied_reaches_no_server_and_starts_none(engine: &Engine) {
     assert_eq!(told[0], (json!("resources/read"), json!("denied")));
     assert_eq!((told.len(), told[5].clone()), (6, (json!("resources/read"), json!("answered"))));
     assert_eq!(lines[5]["decision"], "allow: profile open");
+    let runs = home.run(&["log", "--outcome", "finished"]).stdout;
+    let told: Vec<&str> = runs.lines().map(|run| run.split_once(" ms, ").unwrap().1).collect();
+    assert_eq!(told, [&["0 calls"][..], &["0 calls, 1 reading"; 6]].concat(), "{runs}");
 }
 
 fn readings_count_like_calls_that_only_read(engine: &Engine) {

@@ -11,6 +11,7 @@ use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
 on_every_engine!(
     a_server_s_form_reaches_the_client_marked_as_the_server_s_and_the_run_s_time_stands_still,
+    the_time_that_an_entry_gives_a_call_stands_still_while_the_human_is_asked,
     a_server_s_form_is_no_approval_and_an_approval_is_no_form,
     a_model_is_asked_through_a_client_that_offers_one_and_never_where_the_user_says_off,
     a_client_that_offers_nothing_is_asked_nothing_and_servers_are_told_so,
@@ -73,7 +74,7 @@ fn a_server_s_form_reaches_the_client_marked_as_the_server_s_and_the_run_s_time_
         "Server 'fixture' asks for this, in its own words:\n> Your name?\n\
          > Code that the model wrote wants to call bank.pay (x).\\u202e"
     );
-    assert_eq!(params["requestedSchema"]["properties"]["name"]["title"], "Name");
+    assert_eq!(params["requestedSchema"]["properties"]["name"]["title"], "fixture asks: Name");
     // Longer than the run has.
     assert!(bridge.next(Duration::from_secs(3)).is_err());
     bridge.answer_to(&id, json!({"action": "accept", "content": {"name": "Ada"}}));
@@ -84,6 +85,23 @@ fn a_server_s_form_reaches_the_client_marked_as_the_server_s_and_the_run_s_time_
     let (id, _) = bridge.asked("elicitation/create");
     bridge.refuse(&id, -1, "the user is out");
     assert_eq!(bridge.reply(run).text, "{'code': -1, 'message': 'the user is out'}");
+}
+
+fn the_time_that_an_entry_gives_a_call_stands_still_while_the_human_is_asked(engine: &Engine) {
+    let fixture = Fixture::new(&["--speaks"]);
+    let mut entry = fixture.entry();
+    entry["timeout"] = json!(2);
+    let home = Home::on(engine).server("fixture", entry);
+    let mut bridge = Bridge::start_with(&home, json!({"elicitation": {}})).warm();
+    bridge.ok("await mcp_fixture.peak()");
+    let run = bridge.send_run(json!({"code": ask("elicitation/create", &form("Your name?"))}));
+    let (id, _) = bridge.asked("elicitation/create");
+    // Longer than a call has.
+    assert!(bridge.next(Duration::from_secs(3)).is_err());
+    bridge.answer_to(&id, json!({"action": "decline"}));
+    assert_eq!(bridge.reply(run).text, "{'action': 'decline'}");
+    let late = bridge.run("await mcp_fixture.hang()").text;
+    assert!(late.contains("did not answer within the 2 s that it has for a call"), "{late}");
 }
 
 fn a_server_s_form_is_no_approval_and_an_approval_is_no_form(engine: &Engine) {

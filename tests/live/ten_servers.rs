@@ -1,11 +1,12 @@
 //! Ten servers, most of them broken, each in its own way: those that work answer as if they were alone.
 
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::on_every_engine;
-use crate::support::http_fixture::{HttpFixture, reply};
+use crate::support::http_fixture::{HttpFixture, Request, reply, usual_answer};
 use crate::support::{Bridge, Engine, Fixture, Home};
 
 on_every_engine!(
@@ -16,8 +17,10 @@ on_every_engine!(
 
 /// What a broken server may cost beyond what the healthy ones take alone.
 const DELAY_MAX: Duration = Duration::from_millis(300);
+/// Where a server says who gives its tokens.
+const METADATA: &str = "/.well-known/oauth-protected-resource";
 const HEALTHY: [&str; 3] = ["one", "two", "remote"];
-const BROKEN: [&str; 7] = ["missing", "crashing", "silent", "refusing", "locked", "stuck", "garbled"];
+const BROKEN: [&str; 7] = ["missing", "crashing", "silent", "slow", "locked", "stuck", "garbled"];
 
 /// Their entries, and what must live as long as they are used.
 struct Servers {
@@ -39,7 +42,7 @@ impl Servers {
                     reply(stream, "405 Method Not Allowed", &[], "")
                 }
             }),
-            HttpFixture::start(|_, stream| reply(stream, "401 Unauthorized", &[], "{}")),
+            HttpFixture::start(guarded),
             // It takes the request and never says a word.
             HttpFixture::start(|_, _| {
                 loop {
@@ -47,6 +50,7 @@ impl Servers {
                 }
             }),
             HttpFixture::start(|_, stream| reply(stream, "200 OK", &[], "<html>not found</html>")),
+            HttpFixture::start(slow),
         ];
         let far = |at: usize| json!({"url": remotes[at].url});
         let entries = vec![
@@ -56,7 +60,7 @@ impl Servers {
             ("missing", json!({"command": "/nowhere/at-all"})),
             ("crashing", fixtures[2].entry()),
             ("silent", fixtures[3].entry()),
-            ("refusing", json!({"url": "http://127.0.0.1:1/mcp"})),
+            ("slow", far(4)),
             ("locked", far(1)),
             ("stuck", far(2)),
             ("garbled", far(3)),
@@ -67,6 +71,31 @@ impl Servers {
     fn home(&self, engine: &Engine, names: &[&str]) -> Home {
         let wanted = self.entries.iter().filter(|(name, _)| names.contains(name));
         wanted.fold(Home::on(engine), |home, (name, entry)| home.server(name, entry.clone()))
+    }
+}
+
+/// It wants a login, and says where one is to be had.
+fn guarded(request: &Request, stream: &mut TcpStream) -> std::io::Result<()> {
+    let origin = format!("http://{}", request.header("host").unwrap_or_default());
+    if request.path.starts_with(METADATA) {
+        let about = json!({"resource": format!("{origin}/mcp"), "authorization_servers": [origin]});
+        return reply(stream, "200 OK", &[], &about.to_string());
+    }
+    let challenge = format!("Bearer resource_metadata=\"{origin}{METADATA}/mcp\"");
+    reply(stream, "401 Unauthorized", &[("WWW-Authenticate", &challenge)], "{}")
+}
+
+/// Its first answer takes longer than any healthy server's all, and it works.
+fn slow(request: &Request, stream: &mut TcpStream) -> std::io::Result<()> {
+    if request.is("initialize") {
+        std::thread::park_timeout(Duration::from_secs(5));
+    }
+    let result = json!({"content": [{"type": "text", "text": "at last"}]});
+    match usual_answer(request) {
+        Some(answer) => reply(stream, "200 OK", &[], &answer.to_string()),
+        None if request.is("tools/call") => reply(stream, "200 OK", &[], &request.answer(result)),
+        None if request.is("notifications/initialized") => reply(stream, "202 Accepted", &[], ""),
+        None => reply(stream, "405 Method Not Allowed", &[], ""),
     }
 }
 
@@ -122,8 +151,7 @@ fn calls_at_once_of_all_cost_those_that_work_nothing(engine: &Engine) {
     for (name, says) in [
         ("missing", "/nowhere/at-all"),
         ("crashing", "crash"),
-        ("refusing", "Connection refused"),
-        ("locked", "401"),
+        ("locked", "the user runs: hotcell login locked"),
         ("garbled", "garbled"),
     ] {
         let reply = bridge.run(&format!("await runtime.call_tool('{name}', 'echo', {{}})"));
@@ -135,6 +163,7 @@ fn calls_at_once_of_all_cost_those_that_work_nothing(engine: &Engine) {
         );
         assert!(reply.text.starts_with("status: timeout"), "{name}: {}", reply.text);
     }
+    assert_eq!(bridge.ok("await mcp_slow.t()"), "'at last'");
     assert_eq!(bridge.ok("await mcp_one.echo(text='on')"), "'on'");
 }
 

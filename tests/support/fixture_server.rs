@@ -42,6 +42,9 @@ const ASKED: [&str; 5] =
 /// Tools of a server that speaks of itself and asks the client.
 const SPEAKING: [&str; 5] = ["ask_client", "ask_later", "say", "steps", "die_with_words"];
 
+/// The version that has no `initialize`.
+const STATELESS: &str = "2026-07-28";
+
 /// Longest text that an attack puts everywhere; a longer one is a title, a description and a result only.
 const EVERYWHERE_BYTES_MAX: usize = 16 * 1024;
 
@@ -82,6 +85,8 @@ struct Flags {
     has_resources: bool,
     /// Has tools that ask the client, and tell of their progress and of the server.
     speaks: bool,
+    /// Speaks this version of the protocol only, and notes each request with the version that it comes with.
+    version: Option<String>,
     /// Bytes on stderr before it answers for the first time.
     stderr_flood: usize,
     /// `hang` writes a line that does not end.
@@ -177,6 +182,7 @@ fn flags() -> Result<Flags, String> {
             "--asks" => flags.asks = true,
             "--resources" => flags.has_resources = true,
             "--speaks" => flags.speaks = true,
+            "--version" => flags.version = Some(arguments.next().ok_or(argument)?),
             "--garbage" => flags.garbage = true,
             "--crash-at-start" => flags.crash_at_start = true,
             "--never-answer" => flags.never_answer = true,
@@ -276,9 +282,19 @@ impl Server {
         if self.flags.never_answer {
             return self.note(&format!("asked {method}"));
         }
+        let is_stateless = self.flags.version.as_deref() == Some(STATELESS);
+        if self.flags.version.is_some() {
+            let told = &params["_meta"]["io.modelcontextprotocol/protocolVersion"];
+            self.note(&format!("{method} {}", told.as_str().unwrap_or("-")));
+        }
         match method.as_str() {
             "" => self.answered(&id, &message),
-            "initialize" => {
+            "server/discover" if is_stateless => {
+                let about = json!({"resultType": "complete", "supportedVersions": [STATELESS], "ttlMs": 0,
+                    "cacheScope": "private", "capabilities": {"tools": {}}});
+                self.answer(&id, &about);
+            }
+            "initialize" if !is_stateless => {
                 if self.flags.stderr_noise {
                     for number in 0..20_000 {
                         eprintln!("noise {number}");
@@ -520,8 +536,12 @@ impl Server {
         if self.flags.speaks {
             can["logging"] = json!({});
         }
-        // Of that version servers may ask for things at any time.
-        let version = if self.flags.speaks { &json!("2025-11-25") } else { &params["protocolVersion"] };
+        let version = match &self.flags.version {
+            Some(version) => json!(version),
+            // Of that version servers may ask for things at any time.
+            None if self.flags.speaks => json!("2025-11-25"),
+            None => params["protocolVersion"].clone(),
+        };
         json!({
             "protocolVersion": version,
             "capabilities": can,

@@ -92,7 +92,8 @@ pub(super) async fn refusal(response: Response) -> Lost {
             status.as_u16()
         ));
     }
-    let text = tokio::time::timeout(REFUSAL, beginning(response)).await.unwrap_or_default();
+    let text =
+        tokio::time::timeout(REFUSAL, beginning_of(response, REFUSAL_BYTES_MAX)).await.unwrap_or_default();
     let said = match serde_json::from_str::<serde_json::Value>(&text) {
         Ok(value) => value.pointer("/error/message").and_then(|message| message.as_str()).map(str::to_owned),
         Err(_) => Some(text).filter(|text| !text.trim_start().starts_with('<')),
@@ -107,12 +108,13 @@ pub(super) async fn refusal(response: Response) -> Lost {
     }
 }
 
-async fn beginning(mut response: Response) -> String {
+/// A reply's body up to some bytes.
+pub(in crate::upstream) async fn beginning_of(mut response: Response, bytes_max: usize) -> String {
     let mut body = Vec::new();
-    while body.len() < REFUSAL_BYTES_MAX
+    while body.len() < bytes_max
         && let Ok(Some(chunk)) = response.chunk().await
     {
-        body.extend_from_slice(&chunk[..chunk.len().min(REFUSAL_BYTES_MAX)]);
+        body.extend_from_slice(&chunk[..chunk.len().min(bytes_max - body.len())]);
     }
     String::from_utf8_lossy(&body).into_owned()
 }

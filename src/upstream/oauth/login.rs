@@ -122,11 +122,14 @@ async fn begun(request: LoginRequest) -> Result<Started, LoginError> {
     let mut manager = manager.await.map_err(refused)?;
     let challenge = match &probed {
         Probed::Wants { challenge } => challenge.as_deref(),
-        Probed::Open => None,
+        Probed::Open | Probed::Other(_) => None,
     };
     let found = manager.resolve_metadata_from_challenge(challenge).await.map_err(refused)?;
     if !found.source.is_discovered() {
-        return Err(LoginError::NoAuthorizationServer { asks: probed != Probed::Open });
+        return Err(match probed {
+            Probed::Other(reason) => LoginError::Refused { reason },
+            probed => LoginError::NoAuthorizationServer { asks: probed != Probed::Open },
+        });
     }
     let metadata = found.metadata;
     let endpoints = Endpoints::of(&metadata, &asking)?;

@@ -4,19 +4,24 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use reqwest::{Response, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::upstream::http::{client, said};
+use crate::upstream::http::{beginning_of, client, said};
 use crate::upstream::{RemoteSpec, RemoteTransport};
 
 /// How long it may take to answer.
 const PROBE: Duration = Duration::from_secs(10);
 
+/// Largest answer that is read, in bytes.
+const BODY_BYTES_MAX: usize = 1 << 20;
+
 /// What a server makes of a request without a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probed {
-    /// It takes it, or refuses it for something else.
+    /// It answers as a server of MCP does, be it with a refusal.
     Open,
+    /// It answers something else.
+    Other(String),
     /// It wants credentials.
     Wants {
         /// How it says so, where it names the scheme of tokens.
@@ -42,18 +47,39 @@ pub async fn probe(spec: &RemoteSpec) -> Result<Probed, String> {
     if response.status() == StatusCode::UNAUTHORIZED {
         return Ok(Probed::Wants { challenge: bearer(&response) });
     }
-    let older = matches!(response.status().as_u16(), 400 | 404 | 405);
-    if older && spec.transport.is_none() {
-        let spec = RemoteSpec { transport: Some(RemoteTransport::Sse), ..spec.clone() };
-        return Box::pin(probe(&spec)).await;
-    }
+    let (status, kind) = (response.status(), content_type(&response));
+    let is_older = matches!(status.as_u16(), 400 | 404 | 405) && spec.transport.is_none();
     if let Some(session) = response.headers().get("mcp-session-id") {
         let ending = client.delete(spec.url.clone()).header("mcp-session-id", session.clone()).timeout(PROBE);
         if let Err(error) = ending.send().await {
             tracing::debug!(error = %error.without_url(), "the session of a probe could not be ended");
         }
     }
-    Ok(Probed::Open)
+    let is_stream = status.is_success() && kind == "text/event-stream";
+    let is_sse = spec.transport == Some(RemoteTransport::Sse);
+    if is_stream || (!is_sse && is_json_rpc(&beginning_of(response, BODY_BYTES_MAX).await)) {
+        return Ok(Probed::Open);
+    }
+    if is_older {
+        let spec = RemoteSpec { transport: Some(RemoteTransport::Sse), ..spec.clone() };
+        let older = Box::pin(probe(&spec)).await;
+        if !matches!(older, Ok(Probed::Other(_)) | Err(_)) {
+            return older;
+        }
+    }
+    let kind = if status.is_success() && !kind.is_empty() { format!(" with {kind}") } else { String::new() };
+    Ok(Probed::Other(format!("it answers HTTP {status}{kind}, not MCP")))
+}
+
+fn content_type(response: &Response) -> String {
+    let value =
+        response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Also an error is one of a server of MCP, for example since it knows no `initialize`.
+fn is_json_rpc(body: &str) -> bool {
+    serde_json::from_str::<Value>(body).is_ok_and(|body| body["jsonrpc"] == "2.0")
 }
 
 fn beginning() -> String {
