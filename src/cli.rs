@@ -36,6 +36,8 @@ pub enum Command {
     Uninstall(Uninstall),
     /// Show what was called and run, and what was not let pass.
     Log(Log),
+    /// Show the files of a workspace that is kept, take some out, or put some in.
+    Files(Files),
     /// Accept what a server's tools are now, after it has changed them.
     Trust(Trust),
     /// Log in to a remote server: your browser does it, the bridge keeps the token and renews it.
@@ -82,6 +84,48 @@ pub enum ConfigCommand {
     Trust,
     /// Let the .hotcell/config.toml of the working folder only narrow again.
     Untrust,
+}
+
+/// Arguments of `files`.
+#[derive(Debug, clap::Args)]
+pub struct Files {
+    /// Which one; without, the one that MCP_BRIDGE_WORKSPACE names.
+    #[arg(long, value_name = "NAME", global = true)]
+    pub workspace: Option<String>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: FilesCommand,
+}
+
+/// What `files` does.
+#[derive(Debug, Subcommand)]
+pub enum FilesCommand {
+    /// List its files with their sizes; where no workspace is named, the workspaces.
+    Ls,
+    /// Copy a file out of it; nothing that is there is overwritten.
+    Get {
+        /// Its path below /workspace.
+        #[arg(value_name = "PATH")]
+        path: String,
+        /// The new file, or a folder for it; - for stdout; without, the working folder.
+        #[arg(value_name = "TO")]
+        to: Option<PathBuf>,
+    },
+    /// Copy a file into it, which no hotcell may be using.
+    Put {
+        /// The file.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Its path below /workspace; without, its own name.
+        #[arg(value_name = "PATH")]
+        path: Option<String>,
+    },
+    /// Remove a file from it, which no hotcell may be using.
+    Rm {
+        /// Its path below /workspace.
+        #[arg(value_name = "PATH")]
+        path: String,
+    },
 }
 
 /// What `search` does.

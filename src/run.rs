@@ -89,6 +89,8 @@ pub struct RunReport {
     pub bound: Vec<String>,
     /// Pictures that it left.
     pub images: Vec<Image>,
+    /// Addresses of files that the run has handed over, as resources.
+    pub saved: Vec<String>,
     /// What became of the variables.
     pub state: StateNote,
     /// Sentences for the reader: engine notices, dropped frames, tasks left behind.
@@ -109,6 +111,7 @@ impl RunReport {
             value: None,
             bound: vec![],
             images: vec![],
+            saved: vec![],
             state: StateNote::Kept,
             notes: vec![],
             servers: vec![],

@@ -30,6 +30,7 @@ from .output_record import OutputRecord
 from .proxies import Proxies
 from .report import Sources, error_report
 from .results import InvalidCallError
+from .saved_files import SAVED
 from .saved_tools import SavedTools
 from .streams import Streams
 
@@ -122,6 +123,7 @@ class Interpreter:
         self._calls.begin_run(number, self._proxies.offer(servers))
         self._record.begin_run()
         IMAGES.begin_run(number)
+        SAVED.begin_run()
         self._interrupts.begin_run()
         value: str | None = None
         bound: list[str] = []
@@ -163,6 +165,8 @@ class Interpreter:
         done: Frame = {"type": "done", "run": number, **end, "value": value, "images": images, "notes": notes}
         if bound:
             done["bound"] = bound
+        if SAVED.paths:
+            done["saved"] = list(SAVED.paths)
         return done
 
     def tidy(self) -> None:

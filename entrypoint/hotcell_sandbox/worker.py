@@ -58,6 +58,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     from .frozen_copy import FrozenCopy
     from .interpreter import Interpreter
     from .interrupts import Interrupts
+    from .saved_files import SAVED
     from .workspace import Watch
 
     fork_by_default()
@@ -91,6 +92,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
         finally:
             streams.process_starts_are_ours = False
 
+    SAVED.root = limits.workspace
     files = Watch(limits.workspace, limits.workspace_files) if limits.workspace else None
     quiet = not channel.has_input(_QUIET_MS)
     if quiet:

@@ -2,7 +2,7 @@
 
 Each asks the bridge; nothing is cached here. The plain names without `_sync` are to be awaited, except those that
 return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool,
-last_output, show, plan. Their _sync twins are the same, so that no caller needs to know which is which.
+last_output, save, show, plan. Their _sync twins are the same, so that no caller needs to know which is which.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from hotcell_sandbox.calls import Calls
 from hotcell_sandbox.output_record import OutputRecord
 from hotcell_sandbox.resources import ResourceText, contents, messages
 from hotcell_sandbox.results import Blob, InvalidCallError, MCPError, ToolError
+from hotcell_sandbox.saved_files import SAVED
 from hotcell_sandbox.saved_tools import source_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from os import PathLike
     from typing import Any
 
     from hotcell_sandbox.plan import Plan
@@ -58,6 +60,8 @@ __all__ = [
     "query_tool_docs_sync",
     "read_resource",
     "read_resource_sync",
+    "save",
+    "save_sync",
     "save_tool",
     "save_tool_sync",
     "search_tool_docs",
@@ -95,6 +99,14 @@ async def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = Non
 def call_tool_sync(server: str, tool: str, args: Mapping[str, Any] | None = None) -> Any:
     """call_tool without await."""
     return _calls.call_sync(server, tool, dict(args or {}))
+
+
+def save(path: str | PathLike[str], name: str | None = None) -> str:
+    """Hands a file over to the user: the reply names it, and it can be read as a resource. Returns where it is kept.
+
+    A file outside /workspace is copied into it; `name` is its path there.
+    """
+    return SAVED.save(path, name)
 
 
 def plan(dry_run: bool = True) -> Plan:
@@ -261,6 +273,7 @@ def show(thing: object) -> None:
 discovered_servers_sync = discovered_servers
 describe_server_sync = describe_server
 last_output_sync = last_output
+save_sync = save
 show_sync = show
 plan_sync = plan
 list_loaded_server_metadata_sync = list_loaded_server_metadata

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::printing::{err, told};
 use super::{
-    config, doctor, guardian, import, install, log, logging, login, run, search_model, serve, trust,
+    config, doctor, files, guardian, import, install, log, logging, login, run, search_model, serve, trust,
 };
 use crate::cli::{self, Arguments, Command};
 use crate::config::{Environment, ServerFiles};
@@ -36,7 +36,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
         Some(Command::Login(arguments)) => login::client_secret(arguments, &environment),
         _ => None,
     };
-    let (config, files) = ServerFiles::load(environment);
+    let (config, server_files) = ServerFiles::load(environment);
     if let Some(Command::Config(arguments)) = &command {
         return config::show(&config, arguments.json);
     }
@@ -52,13 +52,14 @@ fn bridge(command: Option<Command>) -> ExitCode {
     };
     let code = runtime.block_on(async {
         match command {
-            None => serve::serve(config, files).await,
-            Some(Command::Run(run)) => run::run(config, files, run).await,
+            None => serve::serve(config, server_files).await,
+            Some(Command::Run(run)) => run::run(config, server_files, run).await,
             Some(Command::Log(arguments)) => log::log(&config, arguments),
+            Some(Command::Files(arguments)) => files::files(&config, arguments),
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
             Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
             Some(Command::Logout(arguments)) => login::logout(&config, &arguments).await,
-            Some(Command::Doctor(arguments)) => doctor::doctor(config, files, &arguments).await,
+            Some(Command::Doctor(arguments)) => doctor::doctor(config, server_files, &arguments).await,
             Some(Command::Search(search)) => search_model::search(&config, search).await,
             // Done before.
             Some(

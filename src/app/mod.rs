@@ -3,6 +3,7 @@
 mod config;
 mod doctor;
 mod entry;
+mod files;
 mod guardian;
 mod import;
 mod install;

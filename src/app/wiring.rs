@@ -91,6 +91,11 @@ pub(super) fn logins(config: &Config) -> Option<PathBuf> {
     config.own_state_dir.as_ref().map(|dir| dir.join("oauth"))
 }
 
+/// Where workspaces are kept.
+pub(super) fn workspaces(config: &Config) -> PathBuf {
+    config.state_dir.join(WORKSPACES)
+}
+
 /// How sandboxes are to be. Must be called inside a tokio runtime.
 pub(super) fn sandbox_settings(config: &Config, mark: Mark) -> SandboxSettings {
     let addresses = &config.engine_addresses;
@@ -123,7 +128,7 @@ pub(super) fn sandbox_settings(config: &Config, mark: Mark) -> SandboxSettings {
         pids_max: config.pids.into(),
         cpu_millis: config.cpu_millis.map(u64::from),
         allow_weak: config.allow_weak.clone(),
-        workspace: Place { root: config.state_dir.join(WORKSPACES), name: config.workspace.clone() },
+        workspace: Place { root: workspaces(config), name: config.workspace.clone() },
         lock_dir: config.lock_dir.clone(),
         guardian: Guardian::new(OWN_PROGRAM.into(), mark),
     }

@@ -149,6 +149,9 @@ fn done_json(done: DoneFrame) -> Value {
     }
     frame["images"] = json!(images);
     frame["notes"] = json!(done.notes);
+    if !done.saved.is_empty() {
+        frame["saved"] = json!(done.saved);
+    }
     if done.files_changed {
         frame["files_changed"] = json!(true);
     }

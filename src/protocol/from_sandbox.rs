@@ -177,6 +177,9 @@ pub struct DoneFrame {
     /// Sentences for the reader.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Files that it hands over, by their paths below the workspace.
+    #[serde(default)]
+    pub saved: Vec<String>,
     /// Whether files of the workspace may have changed.
     #[serde(default)]
     pub files_changed: bool,

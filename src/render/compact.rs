@@ -44,6 +44,7 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
         below.push(format!("hint: {}", hint(&fault.hint)));
     }
     below.extend(facts);
+    below.extend(report.saved.iter().map(|uri| format!("file: {uri}")));
     below.extend(report.notes.iter().map(|note| format!("note: {note}")));
     assembled(&above.join("\n"), report, &below.join("\n"), limits)
 }

@@ -27,6 +27,8 @@ pub enum Block {
     Text(String),
     /// A picture.
     Image(Image),
+    /// The address of a file that can be read as a resource.
+    File(String),
 }
 
 /// Whether the client is told of an error.
@@ -55,8 +57,9 @@ pub fn render(report: &RunReport, mode: OutputMode, limits: &Limits) -> Reply {
     };
     let text = if mode == OutputMode::Compact { compact::of_report(report, limits) } else { text };
     let images = report.images.iter().cloned().map(Block::Image);
+    let files = report.saved.iter().cloned().map(Block::File);
     Reply {
-        blocks: std::iter::once(Block::Text(text)).chain(images).collect(),
+        blocks: std::iter::once(Block::Text(text)).chain(images).chain(files).collect(),
         verdict: structured::verdict(report),
         structured,
     }

@@ -19,6 +19,7 @@ fn report(outcome: RunOutcome) -> RunReport {
         value: None,
         bound: Vec::new(),
         images: Vec::new(),
+        saved: Vec::new(),
         state: StateNote::Kept,
         notes: Vec::new(),
         servers: Vec::new(),
@@ -37,7 +38,7 @@ fn wrote(mut report: RunReport, pieces: &[(OutputStream, &str)]) -> RunReport {
 fn text(reply: &Reply) -> &str {
     match &reply.blocks[0] {
         Block::Text(text) => text,
-        Block::Image(_) => panic!("the first block is no text"),
+        Block::Image(_) | Block::File(_) => panic!("the first block is no text"),
     }
 }
 

@@ -89,6 +89,7 @@ fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize
         fields.insert("value".into(), json!(fitted(&inert(value), room)));
     }
     insert_lines(&mut fields, "bound", within_room(&report.bound, room));
+    insert_lines(&mut fields, "files", report.saved.clone());
     if let Some(error) = error_line(&report.outcome) {
         let error = inert(&error);
         let error = match has_traceback(report) {
@@ -220,7 +221,8 @@ fn summary(report: &RunReport) -> String {
     let is_silent = report.output.pieces.is_empty()
         && report.value.is_none()
         && report.bound.is_empty()
-        && report.images.is_empty();
+        && report.images.is_empty()
+        && report.saved.is_empty();
     match &report.outcome {
         RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 } if is_silent => {
             "Success (no output)".to_owned()

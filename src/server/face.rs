@@ -6,7 +6,7 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
     DiscoverResult, ErrorCode, ErrorData, Implementation, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
-    ResourceContents, ServerCapabilities, ServerConfig,
+    ResourceContents, ServerCapabilities, ServerConfig, SubscribeRequestParams, UnsubscribeRequestParams,
 };
 #[expect(deprecated, reason = "clients of all versions up to now set a level")]
 use rmcp::model::{LoggingLevel, SetLevelRequestParams};
@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{self, Configured, RunDefaults};
+use super::files::{self, Watched};
 use super::{clients, description, live_output, notify, progress, questions};
 use crate::broker::Broker;
 use crate::limits::Limits;
@@ -54,13 +55,14 @@ pub struct Face {
     /// From which level on the client wants log messages; none before it has said so.
     #[expect(deprecated, reason = "clients of all versions up to now set a level")]
     log_level: Mutex<Option<LoggingLevel>>,
+    watched: Watched,
 }
 
 impl Face {
     /// A face over the session; the broker knows the servers.
     #[must_use]
     pub fn new(session: Arc<Session>, broker: Arc<Broker>, settings: FaceSettings) -> Self {
-        Self { session, broker, settings, log_level: Mutex::new(None) }
+        Self { session, broker, settings, log_level: Mutex::new(None), watched: Watched::default() }
     }
 
     fn prewarm(&self) {
@@ -128,13 +130,14 @@ impl Face {
         context.meta.log_level().or(set)
     }
 
-    fn result(&self, reply: Reply) -> CallToolResult {
+    fn result(&self, reply: Reply, context: &RequestContext<RoleServer>) -> CallToolResult {
         let blocks = reply
             .blocks
             .into_iter()
-            .map(|block| match block {
-                Block::Text(text) => ContentBlock::text(text),
-                Block::Image(image) => ContentBlock::image(image.base64, image.mime_type),
+            .filter_map(|block| match block {
+                Block::Text(text) => Some(ContentBlock::text(text)),
+                Block::Image(image) => Some(ContentBlock::image(image.base64, image.mime_type)),
+                Block::File(address) => files::link(&address, context).map(ContentBlock::resource_link),
             })
             .collect();
         let mut result = CallToolResult::success(blocks);
@@ -149,8 +152,13 @@ impl Face {
 impl ServerHandler for Face {
     fn get_info(&self) -> ServerConfig {
         #[expect(deprecated, reason = "as above")]
-        let capabilities =
-            ServerCapabilities::builder().enable_logging().enable_tools().enable_resources().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_logging()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .build();
         let about = Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities).with_server_info(about)
     }
@@ -198,7 +206,8 @@ impl ServerHandler for Face {
                 render::refusal(&fault, settings.output_mode, &settings.limits)
             }
         };
-        Ok(self.result(reply).into())
+        files::tell_changes(self.session.files(), &self.watched, &context.peer).await;
+        Ok(self.result(reply, &context).into())
     }
 
     #[expect(deprecated, reason = "as above")]
@@ -221,7 +230,7 @@ impl ServerHandler for Face {
 
     async fn list_resources(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let manual = |uri: &str| {
@@ -229,7 +238,26 @@ impl ServerHandler for Face {
                 .with_title("What code in run_python can do")
                 .with_mime_type("text/markdown")
         };
-        Ok(ListResourcesResult::with_all_items(MANUALS.map(manual).to_vec()))
+        let cursor = request.and_then(|request| request.cursor);
+        files::list(MANUALS.map(manual).to_vec(), cursor.as_deref(), self.session.files()).await
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // The manual does not change.
+        if MANUALS.contains(&request.uri.as_str()) { Ok(()) } else { self.watched.add(&request.uri) }
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.watched.remove(&request.uri);
+        Ok(())
     }
 
     async fn read_resource(
@@ -238,8 +266,7 @@ impl ServerHandler for Face {
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         if !MANUALS.contains(&request.uri.as_str()) {
-            let message = format!("unknown resource {:?}; there is {}", request.uri, MANUALS[0]);
-            return Err(ErrorData::resource_not_found(message, None));
+            return Ok(files::read(&request.uri, self.session.files()).await?.into());
         }
         let contents = ResourceContents::text(self.broker.manual(), request.uri);
         Ok(ReadResourceResult::new(vec![contents]).into())

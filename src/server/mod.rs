@@ -7,6 +7,7 @@ mod arguments;
 mod clients;
 mod description;
 mod face;
+mod files;
 mod live_output;
 mod notify;
 mod progress;

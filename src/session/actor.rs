@@ -82,8 +82,6 @@ pub(super) struct Actor {
     waiting: Option<watch::Receiver<Waits>>,
     notices_given: bool,
     files: Files,
-    /// Ends when nobody holds `files` any more.
-    files_task: JoinHandle<()>,
     /// What the sandbox has told last of its files is being kept.
     keeping: Option<Keeping>,
     pings: u64,
@@ -107,6 +105,7 @@ impl Actor {
     /// For a session that begins; starts no sandbox. `said` is told with its first report.
     pub(super) fn new(
         settings: SandboxSettings,
+        files: Files,
         broker: Arc<Broker>,
         limits: Arc<Limits>,
         idle_stop: Option<Duration>,
@@ -116,7 +115,6 @@ impl Actor {
         if let Some(said) = said {
             machine.note(said);
         }
-        let (files, files_task) = Files::start(settings.workspace.clone(), &limits);
         Self {
             machine,
             broker,
@@ -134,7 +132,6 @@ impl Actor {
             waiting: None,
             notices_given: false,
             files,
-            files_task,
             keeping: None,
             pings: 0,
         }
@@ -494,10 +491,6 @@ impl Actor {
             && !self.container_stays
         {
             maker.release().await;
-        }
-        drop(self.files);
-        if let Err(error) = self.files_task.await {
-            tracing::warn!(%error, "what keeps the files of the workspace broke");
         }
     }
 

@@ -9,6 +9,7 @@ use crate::limits::Limits;
 use crate::protocol::{DoneFrame, DoneOutcome};
 use crate::run::{Image, PythonError, RunOutcome};
 use crate::text;
+use crate::workspace::{FilePath, uri};
 
 /// Longest class name, message, and traceback of an exception, and longest value, in characters.
 const ERROR_CHARS_MAX: (usize, usize, usize) = (200, 16_000, 64_000);
@@ -19,12 +20,17 @@ const BOUND_MAX: (usize, usize) = (16, 200);
 /// What clients show as pictures.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
+/// Files that one run hands over.
+const SAVED_MAX: usize = 20;
+
 /// The end of a run as its worker tells it.
 pub(super) struct Ending {
     pub(super) outcome: RunOutcome,
     pub(super) value: Option<String>,
     pub(super) bound: Vec<String>,
     pub(super) images: Vec<Image>,
+    /// Addresses of files that were handed over.
+    pub(super) saved: Vec<String>,
     pub(super) notes: Notes,
 }
 
@@ -52,7 +58,9 @@ impl Ending {
             let left_out = count - images.len();
             notes.push(&format!("{left_out} of {count} images are left out: too many, too large, or none"));
         }
-        Self { outcome, value, bound, images, notes }
+        let saved = done.saved.iter().take(SAVED_MAX).filter_map(|path| FilePath::new(path).ok());
+        let saved = saved.map(|path| uri(&path)).collect();
+        Self { outcome, value, bound, images, saved, notes }
     }
 }
 

@@ -4,7 +4,9 @@
 //! One thread owns the workspace; the session's task never waits for the disk, except where the disk is slower than the
 //! sandbox tells.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +16,7 @@ use tokio::task::JoinHandle;
 use crate::limits::Limits;
 use crate::protocol::{FilePiece, ToSupervisor};
 use crate::text;
-use crate::workspace::{FilePath, Piece, Place, Workspace};
+use crate::workspace::{FilePath, Piece, Place, View, Workspace};
 
 /// Jobs that may wait; a piece is below a megabyte.
 const JOBS_QUEUED_MAX: usize = 8;
@@ -29,6 +31,12 @@ enum Job {
     Gone(String),
     /// All was told: answers with what could not be kept.
     Kept(oneshot::Sender<Option<String>>),
+    /// There is nothing more to do.
+    Close,
+    /// Answers with what is kept now; without an answer that is nothing.
+    Look(oneshot::Sender<View>),
+    /// Answers with the files that have changed since this was last asked.
+    Changes(oneshot::Sender<BTreeSet<FilePath>>),
     /// Sends the pieces of all files, and answers with how many files there were.
     PutBack(mpsc::Sender<Vec<u8>>, oneshot::Sender<Result<PutBack, String>>),
 }
@@ -57,17 +65,26 @@ impl PutBack {
 
 /// The workspace of this session.
 #[derive(Debug, Clone)]
-pub(super) struct Files {
+pub struct Files {
     jobs: mpsc::Sender<Job>,
+    /// Whether any file has changed since that was last asked: most runs change none, and need not wait for the thread.
+    has_changed: Arc<AtomicBool>,
 }
 
 impl Files {
-    /// Begins; the workspace is opened when it is first used. The task ends when nobody holds this any more.
+    /// Begins; the workspace is opened when it is first used. The task ends after [`Self::close`].
     pub(super) fn start(place: Place, limits: &Arc<Limits>) -> (Self, JoinHandle<()>) {
         let (jobs, inbox) = mpsc::channel(JOBS_QUEUED_MAX);
         let limits = Arc::clone(limits);
-        let task = tokio::task::spawn_blocking(move || Keeper::new(place, limits).work(inbox));
-        (Self { jobs }, task)
+        let has_changed = Arc::new(AtomicBool::new(false));
+        let changing = Arc::clone(&has_changed);
+        let task = tokio::task::spawn_blocking(move || Keeper::new(place, limits, changing).work(inbox));
+        (Self { jobs, has_changed }, task)
+    }
+
+    /// Ends what keeps them, whoever holds this still.
+    pub(super) async fn close(&self) {
+        self.ask(Job::Close).await;
     }
 
     /// Takes in a piece that the sandbox has sent.
@@ -94,9 +111,26 @@ impl Files {
         answer.await.unwrap_or_else(|_| Err("what keeps the files has broken".into()))
     }
 
+    /// What is kept now: files change between runs only. Nothing when no file was ever kept.
+    pub async fn view(&self) -> Option<View> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Job::Look(reply)).await;
+        answer.await.ok()
+    }
+
+    /// The files that have changed since this was last asked.
+    pub async fn changes(&self) -> BTreeSet<FilePath> {
+        if !self.has_changed.swap(false, Ordering::Relaxed) {
+            return BTreeSet::new();
+        }
+        let (reply, answer) = oneshot::channel();
+        self.ask(Job::Changes(reply)).await;
+        answer.await.unwrap_or_default()
+    }
+
     async fn ask(&self, job: Job) {
         if self.jobs.send(job).await.is_err() {
-            tracing::error!("what keeps the files of the workspace has broken");
+            tracing::debug!("what keeps the files of the workspace has ended");
         }
     }
 }
@@ -106,13 +140,16 @@ struct Keeper {
     place: Place,
     limits: Arc<Limits>,
     workspace: Option<Workspace>,
+    /// What has come or gone since somebody last asked.
+    changed: BTreeSet<FilePath>,
+    has_changed: Arc<AtomicBool>,
     /// What went wrong first since the last `kept`, and how many things did.
     failed: Option<(String, usize)>,
 }
 
 impl Keeper {
-    fn new(place: Place, limits: Arc<Limits>) -> Self {
-        Self { place, limits, workspace: None, failed: None }
+    fn new(place: Place, limits: Arc<Limits>, has_changed: Arc<AtomicBool>) -> Self {
+        Self { place, limits, workspace: None, changed: BTreeSet::new(), has_changed, failed: None }
     }
 
     fn work(mut self, mut inbox: mpsc::Receiver<Job>) {
@@ -137,6 +174,20 @@ impl Keeper {
                         tracing::debug!("nobody waits any more for the files to be kept");
                     }
                 }
+                Job::Close => return,
+                Job::Look(reply) => {
+                    let view = self.look();
+                    if let Some(view) = view
+                        && reply.send(view).is_err()
+                    {
+                        tracing::debug!("nobody waits any more for a look at the files");
+                    }
+                }
+                Job::Changes(reply) => {
+                    if reply.send(std::mem::take(&mut self.changed)).is_err() {
+                        tracing::debug!("nobody waits any more for changes of files");
+                    }
+                }
                 Job::PutBack(lines, reply) => {
                     if reply.send(self.put_back(&lines)).is_err() {
                         tracing::debug!("nobody waits any more for the files to be put back");
@@ -144,6 +195,22 @@ impl Keeper {
                 }
             }
         }
+    }
+
+    /// Opens none that would be empty.
+    fn look(&mut self) -> Option<View> {
+        match &self.workspace {
+            Some(workspace) => Some(workspace.view()),
+            None => self.open_named().ok()?.map(|workspace| workspace.view()),
+        }
+    }
+
+    fn open_named(&mut self) -> Result<Option<&mut Workspace>, String> {
+        if self.workspace.is_none() && self.place.name.is_none() {
+            // A new session's has no files, and needs no folder before it has.
+            return Ok(None);
+        }
+        self.open().map(Some)
     }
 
     fn open(&mut self) -> Result<&mut Workspace, String> {
@@ -168,24 +235,25 @@ impl Keeper {
             bytes,
             is_last: last,
         };
-        self.open()?.take(&piece).map_err(said)
+        self.open()?.take(&piece).map_err(said)?;
+        self.note_change(piece.path);
+        Ok(())
     }
 
     fn remove(&mut self, path: &str) -> Result<(), String> {
         let path = FilePath::new(path).map_err(said)?;
-        self.open()?.remove(&path).map_err(said)
+        self.open()?.remove(&path).map_err(said)?;
+        self.note_change(path);
+        Ok(())
     }
 
     fn put_back(&mut self, lines: &mpsc::Sender<Vec<u8>>) -> Result<PutBack, String> {
-        if self.workspace.is_none() && self.place.name.is_none() {
-            // A new session's has no files, and needs no folder before it has.
-            return Ok(PutBack::default());
-        }
-        let workspace = self.open()?;
+        let Some(workspace) = self.open_named()? else { return Ok(PutBack::default()) };
         workspace.check().map_err(said)?;
+        let view = workspace.view();
         let mut put = PutBack::default();
-        for kept in workspace.all().map_err(said)? {
-            for piece in workspace.pieces(&kept.path).map_err(said)? {
+        for kept in view.all().map_err(said)? {
+            for piece in view.pieces(&kept.path).map_err(said)? {
                 let piece = piece.map_err(|error| format!("{}: {error}", kept.path))?;
                 let frame = ToSupervisor::File(FilePiece {
                     path: piece.path.as_str().to_owned(),
@@ -204,6 +272,13 @@ impl Keeper {
             }
         }
         Ok(put)
+    }
+
+    fn note_change(&mut self, path: FilePath) {
+        if self.changed.len() < self.limits.workspace_files_max {
+            self.changed.insert(path);
+            self.has_changed.store(true, Ordering::Relaxed);
+        }
     }
 
     fn note(&mut self, done: Result<(), String>) {

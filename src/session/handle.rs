@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
 use super::asked::{Ask, RunAsked};
+use super::files::Files;
 use super::queue::{Queue, Refused, queue};
 use super::sandbox::{Maker, SandboxReport, SandboxSettings};
 use crate::audit::{Event, RunEvent};
@@ -34,6 +35,7 @@ pub struct Session {
     broker: Arc<Broker>,
     prewarm: Arc<Notify>,
     closing: CancellationToken,
+    files: Files,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -51,9 +53,12 @@ impl Session {
         let prewarm = Arc::new(Notify::new());
         let recorder = Arc::clone(&broker);
         let (asked_to_close, asked_to_prewarm) = (closing.clone(), Arc::clone(&prewarm));
+        let (files, keeper) = Files::start(settings.workspace.clone(), &limits);
+        let of_session = files.clone();
         let task = tokio::spawn(async move {
             let begin = |said| {
-                Actor::new(settings.clone(), Arc::clone(&broker), Arc::clone(&limits), idle_stop, said)
+                let (broker, limits) = (Arc::clone(&broker), Arc::clone(&limits));
+                Actor::new(settings.clone(), files.clone(), broker, limits, idle_stop, said)
             };
             let mut actor = begin(None);
             // A defect costs the run, its variables and the sandbox, which ends when nobody holds its stdin; not the session.
@@ -68,8 +73,18 @@ impl Session {
             }
             drop(taker);
             actor.end().await;
+            files.close().await;
+            if let Err(error) = keeper.await {
+                tracing::warn!(%error, "what keeps the files of the workspace broke");
+            }
         });
-        Self { queue, broker: recorder, prewarm, closing, task: Mutex::new(Some(task)) }
+        Self { queue, broker: recorder, prewarm, closing, files: of_session, task: Mutex::new(Some(task)) }
+    }
+
+    /// The files of the workspace.
+    #[must_use]
+    pub fn files(&self) -> &Files {
+        &self.files
     }
 
     /// Starts the sandbox in the background, unless there is one.

@@ -435,6 +435,7 @@ impl Machine {
             value: None,
             bound: vec![],
             images: vec![],
+            saved: vec![],
             state,
             notes,
             servers: run.servers,

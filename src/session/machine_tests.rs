@@ -115,6 +115,7 @@ impl Bench {
             bound: vec![],
             images: vec![],
             notes: vec![],
+            saved: vec![],
             files_changed,
         };
         self.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
@@ -635,6 +636,7 @@ fn a_forged_end_of_another_run_changes_nothing() {
         bound: vec![],
         images: vec![],
         notes: vec![],
+        saved: vec![],
         files_changed: false,
     };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
@@ -671,6 +673,7 @@ fn images_over_their_bounds_are_left_out_and_counted() {
         bound: vec![],
         images: vec![image; 6],
         notes: vec![],
+        saved: vec![],
         files_changed: false,
     };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
@@ -695,6 +698,7 @@ fn what_is_no_picture_is_left_out() {
         bound: vec![],
         images,
         notes: vec![],
+        saved: vec![],
         files_changed: false,
     };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
@@ -728,6 +732,7 @@ fn forged_texts_and_calls_are_bounded() {
         bound,
         images: vec![],
         notes,
+        saved: vec![],
         files_changed: false,
     };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));

@@ -24,6 +24,7 @@ mod watchdog;
 #[cfg(test)]
 pub(crate) use actor::BREAKS;
 pub use asked::RunAsked;
+pub use files::Files;
 pub use handle::Session;
 pub use runtime::{BOOTSTRAP, bundle};
 pub use sandbox::{SandboxReport, SandboxSettings};

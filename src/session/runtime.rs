@@ -55,6 +55,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/report.py",
         "hotcell_sandbox/resources.py",
         "hotcell_sandbox/results.py",
+        "hotcell_sandbox/saved_files.py",
         "hotcell_sandbox/saved_tools.py",
         "hotcell_sandbox/search_results.py",
         "hotcell_sandbox/seccomp.py",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
 use super::file_path::FilePath;
-use super::pieces::{Piece, PiecesOf, modified};
+use super::pieces::{Piece, modified, pieces_of};
 use crate::limits::Limits;
 use crate::names::WorkspaceName;
 
@@ -69,8 +69,8 @@ pub enum WorkspaceError {
         /// Why.
         error: io::Error,
     },
-    /// A file cannot be kept.
-    #[error("{path} cannot be kept: {error}")]
+    /// A file cannot be kept or read.
+    #[error("{path}: {error}")]
     File {
         /// Which.
         path: FilePath,
@@ -181,36 +181,15 @@ impl Workspace {
     /// # Errors
     /// When it is not, or cannot be told.
     pub fn check(&self) -> Result<(), WorkspaceError> {
-        let all = self.all()?;
+        let all = self.view().all()?;
         let bytes: u64 = all.iter().map(|kept| kept.bytes).sum();
         if all.len() > self.files_max || bytes > self.bytes_max { Err(self.full()) } else { Ok(()) }
     }
 
-    /// All files and folders, each folder before what is in it.
-    ///
-    /// # Errors
-    /// When the folder cannot be read.
-    pub fn all(&self) -> Result<Vec<Kept>, WorkspaceError> {
-        let mut found = Vec::new();
-        let of_folder = |error| WorkspaceError::Folder { folder: self.folder.clone(), error };
-        list(&self.files_folder(), "", &mut found).map_err(of_folder)?;
-        found.sort_by(|one, other| one.path.cmp(&other.path));
-        Ok(found)
-    }
-
-    /// The pieces of a file.
-    ///
-    /// # Errors
-    /// When it is not there, or is a link.
-    pub fn pieces(
-        &self,
-        path: &FilePath,
-    ) -> Result<impl Iterator<Item = io::Result<Piece>> + use<>, WorkspaceError> {
-        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path.below(&self.files_folder()));
-        opened
-            .and_then(|file| PiecesOf::new(path.clone(), file))
-            .map_err(|error| WorkspaceError::File { path: path.clone(), error })
+    /// What is in it.
+    #[must_use]
+    pub fn view(&self) -> View {
+        View { files: self.files_folder() }
     }
 
     fn begin(&self) -> io::Result<File> {
@@ -250,6 +229,85 @@ impl Workspace {
     fn full(&self) -> WorkspaceError {
         WorkspaceError::Full { bytes_max: self.bytes_max, files_max: self.files_max }
     }
+}
+
+/// What is in a workspace, also for those who do not have it: each file is there whole.
+#[derive(Debug, Clone)]
+pub struct View {
+    files: PathBuf,
+}
+
+impl View {
+    /// The workspace of this name; nothing when there is none.
+    #[must_use]
+    pub fn named(root: &Path, name: &WorkspaceName) -> Option<Self> {
+        let files = root.join(name.as_str()).join(FILES);
+        files.is_dir().then_some(Self { files })
+    }
+
+    /// All files and folders, each folder before what is in it.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn all(&self) -> Result<Vec<Kept>, WorkspaceError> {
+        let mut found = Vec::new();
+        let of_folder = |error| WorkspaceError::Folder { folder: self.files.clone(), error };
+        list(&self.files, "", &mut found).map_err(of_folder)?;
+        found.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(found)
+    }
+
+    /// The pieces of a file.
+    ///
+    /// # Errors
+    /// When it is not there, or is a link.
+    pub fn pieces(
+        &self,
+        path: &FilePath,
+    ) -> Result<impl Iterator<Item = io::Result<Piece>> + use<>, WorkspaceError> {
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path.below(&self.files));
+        opened
+            .and_then(|file| pieces_of(path.clone(), file))
+            .map_err(|error| WorkspaceError::File { path: path.clone(), error })
+    }
+
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    /// When it is not there, is no plain file, or has more bytes than these.
+    pub fn read(&self, path: &FilePath, bytes_max: u64) -> Result<Vec<u8>, WorkspaceError> {
+        let mut bytes = Vec::new();
+        for piece in self.pieces(path)? {
+            let piece = piece.map_err(|error| WorkspaceError::File { path: path.clone(), error })?;
+            bytes.extend(piece.bytes);
+            if piece.is_folder || bytes.len() as u64 > bytes_max {
+                let why =
+                    if piece.is_folder { "it is a folder" } else { "it is too large to be read at once" };
+                let error = io::Error::other(why);
+                return Err(WorkspaceError::File { path: path.clone(), error });
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// The names of the workspaces that are kept, sorted.
+///
+/// # Errors
+/// When the folder of all cannot be read; one that is not there has none.
+pub fn names(root: &Path) -> io::Result<Vec<WorkspaceName>> {
+    let entries = match fs::read_dir(root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        entries => entries?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        names.extend(name.to_str().and_then(|name| WorkspaceName::new(name).ok()));
+    }
+    names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+    Ok(names)
 }
 
 impl Drop for Workspace {

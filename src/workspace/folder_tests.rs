@@ -29,12 +29,12 @@ fn folder(path: &str) -> Piece {
 }
 
 fn shown(workspace: &Workspace) -> Vec<String> {
-    let all = workspace.all().unwrap();
+    let all = workspace.view().all().unwrap();
     all.iter().map(|kept| format!("{}{}", kept.path, if kept.is_folder { "/" } else { "" })).collect()
 }
 
 fn bytes(workspace: &Workspace, path: &str) -> Vec<u8> {
-    let pieces = workspace.pieces(&FilePath::new(path).unwrap()).unwrap();
+    let pieces = workspace.view().pieces(&FilePath::new(path).unwrap()).unwrap();
     pieces.flat_map(|piece| piece.unwrap().bytes).collect()
 }
 
@@ -55,7 +55,7 @@ fn files_come_back_as_they_were_also_to_the_next_holder() {
     assert_eq!(shown(&workspace), ["a.csv", "deep/", "deep/er/", "deep/er/run.sh", "empty", "out/"]);
     assert_eq!(bytes(&workspace, "a.csv"), b"1,2,3");
     assert_eq!(bytes(&workspace, "deep/er/run.sh"), big);
-    let pieces = |path| workspace.pieces(&FilePath::new(path).unwrap()).unwrap().map(Result::unwrap);
+    let pieces = |path| workspace.view().pieces(&FilePath::new(path).unwrap()).unwrap().map(Result::unwrap);
     assert_eq!(pieces("a.csv").next(), Some(piece("a.csv", 0, b"1,2,3", true)));
     assert!(pieces("deep/er/run.sh").all(|piece| piece.is_executable));
     assert_eq!(pieces("empty").count(), 1);
@@ -123,7 +123,7 @@ fn links_are_not_followed() {
     let mut workspace = open(root.path(), "w");
     symlink(elsewhere.path().join("secret"), root.path().join("w/files/link")).unwrap();
     assert_eq!(shown(&workspace), [] as [&str; 0]);
-    assert!(workspace.pieces(&FilePath::new("link").unwrap()).is_err());
+    assert!(workspace.view().pieces(&FilePath::new("link").unwrap()).is_err());
     workspace.take(&piece("link", 0, b"mine", true)).unwrap();
     assert_eq!(fs::read(elsewhere.path().join("secret")).unwrap(), b"s");
     assert_eq!(bytes(&workspace, "link"), b"mine");

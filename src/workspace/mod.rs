@@ -7,7 +7,9 @@
 mod file_path;
 mod folder;
 mod pieces;
+mod uri;
 
 pub use file_path::{FilePath, FilePathError};
-pub use folder::{Kept, Place, Workspace, WorkspaceError};
-pub use pieces::Piece;
+pub use folder::{Kept, Place, View, Workspace, WorkspaceError, names};
+pub use pieces::{Piece, pieces_of};
+pub use uri::{mime_type, path_of, uri};

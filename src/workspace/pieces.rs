@@ -29,13 +29,13 @@ pub struct Piece {
 }
 
 /// The pieces of an open file.
-pub(super) struct PiecesOf {
+struct PiecesOf {
     file: std::fs::File,
     next: Option<Piece>,
 }
 
 impl PiecesOf {
-    pub(super) fn new(path: FilePath, file: std::fs::File) -> std::io::Result<Self> {
+    fn new(path: FilePath, file: std::fs::File) -> std::io::Result<Self> {
         let about = file.metadata()?;
         let modified = about.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
         let next = Piece {
@@ -70,6 +70,17 @@ impl Iterator for PiecesOf {
         piece.bytes = bytes;
         Some(Ok(piece))
     }
+}
+
+/// The pieces of an open file, as they would be kept under this path.
+///
+/// # Errors
+/// When what it is cannot be told.
+pub fn pieces_of(
+    path: FilePath,
+    file: std::fs::File,
+) -> std::io::Result<impl Iterator<Item = std::io::Result<Piece>>> {
+    PiecesOf::new(path, file)
 }
 
 /// The time that a piece gives for its file.

@@ -162,3 +162,34 @@ def test_files_are_told_of_also_while_the_worker_is_busy_or_gone(sandbox: Sandbo
     sandbox.wait("worker_exited")
     assert Kept().ask(sandbox).files == {"a": b"1"}
     assert run == 1
+
+
+def saved(done: Frame) -> object:
+    return done.get("saved")
+
+
+def test_files_are_handed_over_from_anywhere(sandbox: Sandbox, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "fig.png").write_bytes(b"png")
+    begin = f"from mcp import runtime; import os; os.chdir({str(root)!r})\n"
+    done = sandbox.run(begin + f"runtime.save({str(tmp_path / 'fig.png')!r})")
+    assert (saved(done), done["value"]) == (["fig.png"], repr(str(root / "fig.png")))
+    assert done["files_changed"] and (root / "fig.png").read_bytes() == b"png"
+    done = sandbox.run("os.mkdir('out'); open('out/a', 'w').close(); runtime.save('out/a'); runtime.save('out/a')")
+    assert saved(done) == ["out/a"]
+    assert saved(sandbox.run("runtime.save('out/a', 'copies/b')")) == ["copies/b"]
+    assert saved(sandbox.run("1")) is None
+
+
+def test_what_cannot_be_handed_over_is_an_error_that_says_why(sandbox: Sandbox, root: Path) -> None:
+    for code, says in [
+        ("runtime.save('nothing')", "'nothing' is not there"),
+        (f"runtime.save({str(root)!r})", "is a folder; save its files"),
+        ("runtime.save('/etc/passwd', '../x')", "is no name of a file below"),
+        ("runtime.save('/etc/passwd', '/x')", "is no name of a file below"),
+        ("[runtime.save('/etc/passwd', str(n)) for n in range(21)]", "at most 20 files"),
+    ]:
+        done = sandbox.run(f"from mcp import runtime\n{code}")
+        assert says in done["error"]["message"], done
+    with Sandbox() as without:
+        done = without.run("from mcp import runtime\nruntime.save('/etc/passwd')")
+        assert "keeps no files" in done["error"]["message"]

@@ -22,7 +22,7 @@ fn every_version_with_a_handshake_is_spoken_as_asked() {
             result,
             json!({
                 "protocolVersion": version,
-                "capabilities": {"logging": {}, "resources": {}, "tools": {}},
+                "capabilities": {"logging": {}, "resources": {"listChanged": true, "subscribe": true}, "tools": {}},
                 "serverInfo": {"name": "hotcell", "version": env!("CARGO_PKG_VERSION")}
             })
         );

@@ -153,7 +153,7 @@ fn the_manual_is_a_resource_under_both_addresses() {
         bridge.request("resources/read", json!({"uri": "resource://elsewhere"})).unwrap_err(),
         json!({
             "code": -32002,
-            "message": "unknown resource \"resource://elsewhere\"; there is resource://hotcell/capabilities"
+            "message": "unknown resource \"resource://elsewhere\"; files of /workspace are workspace:///PATH"
         })
     );
 }

@@ -38,7 +38,7 @@ const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules with owners: nobody else names them.
-const OWNED: [(&str, &[&str]); 22] = [
+const OWNED: [(&str, &[&str]); 24] = [
     ("bollard", &["engine"]),
     ("candle_core", &["encoder"]),
     ("candle_nn", &["encoder"]),
@@ -60,6 +60,8 @@ const OWNED: [(&str, &[&str]); 22] = [
     ("saphyr_parser", &["clients"]),
     ("similar", &["clients"]),
     ("toml_edit", &["clients"]),
+    ("mime_guess", &["workspace"]),
+    ("percent_encoding", &["workspace"]),
     ("std::env", &["config"]),
 ];
 

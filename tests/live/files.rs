@@ -18,6 +18,9 @@ on_every_engine!(
     much_comes_back_to_the_byte,
     what_cannot_be_kept_is_said_and_leads_nowhere,
     a_run_that_changes_no_file_writes_nothing_on_the_host,
+    files_are_resources_that_are_listed_read_and_subscribed_to,
+    files_that_are_handed_over_are_links_in_the_reply,
+    the_user_takes_files_out_of_a_workspace_and_puts_some_in,
 );
 
 fn workspaces(home: &Home) -> Vec<PathBuf> {
@@ -174,4 +177,127 @@ fn a_run_that_changes_no_file_writes_nothing_on_the_host(engine: &Engine) {
     let mut bridge = Bridge::start(&home).warm();
     bridge.ok("open('/tmp/a', 'w').write('1')");
     assert_eq!(workspaces(&home), [] as [PathBuf; 0]);
+}
+
+fn addresses(bridge: &mut Bridge) -> Vec<String> {
+    let mut found = vec![];
+    let mut cursor = None;
+    loop {
+        let params = cursor.map_or_else(|| json!({}), |cursor: String| json!({"cursor": cursor}));
+        let page = bridge.request("resources/list", params).unwrap();
+        let listed = page["resources"].as_array().unwrap();
+        found.extend(listed.iter().map(|one| one["uri"].as_str().unwrap().to_owned()));
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    found.retain(|uri| uri.starts_with("workspace:"));
+    found
+}
+
+fn files_are_resources_that_are_listed_read_and_subscribed_to(engine: &Engine) {
+    let home = Home::on(engine);
+    let mut bridge = Bridge::start(&home).warm();
+    assert_eq!(addresses(&mut bridge), [] as [&str; 0]);
+    bridge.request("resources/subscribe", json!({"uri": "workspace:///out/a%20b.csv"})).unwrap();
+    bridge.ok("import os\nos.mkdir('out')\nopen('out/a b.csv', 'w').write('x,é')\nopen('c.bin', 'wb').write(b'\\xff\\x00')");
+    bridge.notification("notifications/resources/list_changed");
+    let told = bridge.notification("notifications/resources/updated");
+    assert_eq!(told["params"]["uri"], "workspace:///out/a%20b.csv");
+    assert_eq!(addresses(&mut bridge), ["workspace:///c.bin", "workspace:///out/a%20b.csv"]);
+    let mut read = |uri: &str| bridge.request("resources/read", json!({"uri": uri}));
+    let text = read("workspace:///out/a%20b.csv").unwrap();
+    assert_eq!(
+        (&text["contents"][0]["text"], &text["contents"][0]["mimeType"]),
+        (&json!("x,é"), &json!("text/csv"))
+    );
+    assert_eq!(read("workspace:///c.bin").unwrap()["contents"][0]["blob"], "/wA=");
+    for wrong in [
+        "workspace:///nothing",
+        "workspace:///out",
+        "workspace:///../../servers.json",
+        "workspace:///a%2F..%2F..%2Fx",
+    ] {
+        let error = read(wrong).unwrap_err();
+        assert_eq!(error["code"], -32002, "{error}");
+    }
+    let error = bridge.request("resources/list", json!({"cursor": "x"})).unwrap_err();
+    assert!(error["message"].as_str().unwrap().contains("cursor"), "{error}");
+    bridge.ok("for n in range(1_200): open(f'out/{n}', 'w').close()");
+    assert_eq!(addresses(&mut bridge).len(), 1_202);
+    // Nobody is told of what has not changed, or is no longer wanted.
+    bridge.request("resources/unsubscribe", json!({"uri": "workspace:///out/a%20b.csv"})).unwrap();
+    bridge.rest();
+    bridge.ok("open('out/a b.csv', 'w').write('y')");
+    bridge.ok("1");
+    let methods: Vec<_> = bridge.rest().iter().map(|message| message["method"].clone()).collect();
+    assert_eq!(methods, [json!("notifications/resources/list_changed")]);
+}
+
+fn files_that_are_handed_over_are_links_in_the_reply(engine: &Engine) {
+    let code = "from mcp import runtime\nopen('/tmp/fig 1.svg', 'w').write('<svg/>')\nruntime.save('/tmp/fig 1.svg')";
+    for (version, has_link) in [("2025-06-18", true), ("2025-03-26", false)] {
+        let home = Home::on(engine);
+        let mut bridge = Bridge::spawn(&home);
+        bridge.initialize(version);
+        bridge.notify("notifications/initialized", json!({}));
+        let result =
+            bridge.request("tools/call", json!({"name": "run_python", "arguments": {"code": code}})).unwrap();
+        let blocks = result["content"].as_array().unwrap();
+        let text = blocks[0]["text"].as_str().unwrap();
+        assert!(text.contains("'/workspace/fig 1.svg'"), "{text}");
+        assert!(text.contains("\nfile: workspace:///fig%201.svg"), "{text}");
+        let link = blocks.iter().find(|block| block["type"] == "resource_link");
+        assert_eq!(link.is_some(), has_link, "{result}");
+        if let Some(link) = link {
+            assert_eq!(
+                (&link["uri"], &link["mimeType"]),
+                (&json!("workspace:///fig%201.svg"), &json!("image/svg+xml"))
+            );
+        }
+        let read = bridge.request("resources/read", json!({"uri": "workspace:///fig%201.svg"})).unwrap();
+        assert_eq!(read["contents"][0]["text"], "<svg/>");
+    }
+}
+
+fn the_user_takes_files_out_of_a_workspace_and_puts_some_in(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_WORKSPACE", "sales").file("data.csv", "x,y\n1,2\n");
+    let at = |name: &str| home.path().join(name).display().to_string();
+    let put = home.run(&["files", "put", &at("data.csv"), "in/data.csv"]);
+    assert_eq!((put.code, put.stdout.as_str()), (Some(0), "/workspace/in/data.csv\n"), "{}", put.stderr);
+    let mut bridge = Bridge::start(&home);
+    bridge.first("open('out.txt', 'w').write(open('in/data.csv').read().upper())");
+    let refused = home.run(&["files", "rm", "out.txt"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("is in use by another hotcell"), "{}", refused.stderr);
+    // It may be read while it is in use.
+    let shown = home.run(&["files", "get", "out.txt", "-"]);
+    assert_eq!((shown.code, shown.stdout.as_str()), (Some(0), "X,Y\n1,2\n"));
+    bridge.hang_up();
+    bridge.wait(PATIENCE);
+    let listed = home.run(&["files", "ls"]);
+    assert_eq!(listed.stdout, "              in/\n           8  in/data.csv\n           8  out.txt\n");
+    let to = at("copy.txt");
+    assert_eq!(home.run(&["files", "get", "out.txt", &to]).code, Some(0));
+    assert_eq!(std::fs::read_to_string(&to).unwrap(), "X,Y\n1,2\n");
+    assert_eq!(home.run(&["files", "rm", "out.txt"]).code, Some(0));
+    for (arguments, code, says) in [
+        (&["get", "in/data.csv", &to][..], 1, "exists"),
+        (&["get", "in", &at("x")], 1, "it is a folder"),
+        (&["get", "out.txt"], 1, "No such file"),
+        (&["get", "../lock"], 2, "\"..\""),
+        (&["rm", "out.txt"], 2, "there is no file out.txt"),
+        (&["put", "/nowhere/x"], 1, "No such file"),
+        (&["put", "/dev/null"], 2, "no plain file"),
+        (&["--workspace", "other", "ls"], 2, "there is no workspace \"other\"; there is sales"),
+        (&["--workspace", "../x", "ls"], 2, "a workspace name has only"),
+    ] {
+        let arguments: Vec<&str> = std::iter::once("files").chain(arguments.iter().copied()).collect();
+        let refused = home.run(&arguments);
+        assert!(refused.code == Some(code) && refused.stderr.contains(says), "{arguments:?}: {refused:?}");
+    }
+    let unnamed = home.without_env("MCP_BRIDGE_WORKSPACE");
+    assert_eq!(unnamed.run(&["files", "ls"]).stdout, "sales  1 files, 8 bytes\n");
+    assert_eq!(unnamed.run(&["files", "rm", "x"]).code, Some(2));
 }

@@ -151,6 +151,7 @@ fn said(text: &str, outcome: RunOutcome) -> RunReport {
         value: Some(text.to_owned()),
         bound: vec![text.to_owned()],
         images: vec![],
+        saved: vec![],
         state: StateNote::Kept,
         notes: vec![text.to_owned()],
         servers: vec![],

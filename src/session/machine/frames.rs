@@ -88,7 +88,7 @@ impl Machine {
         self.idle(now);
         self.last_done = run.id.0;
         let has_changed_files = done.files_changed;
-        let Ending { outcome, value, bound, images, mut notes } = Ending::of(done, &self.limits);
+        let Ending { outcome, value, bound, images, saved, mut notes } = Ending::of(done, &self.limits);
         if let (Some(Cause::TimedOut), RunOutcome::Raised(PythonError { line: Some(line), .. })) =
             (cause, &outcome)
         {
@@ -99,6 +99,7 @@ impl Machine {
         let mut report = self.report(*run, outcome, state);
         report.notes.extend(notes.into_vec());
         (report.value, report.bound, report.images) = (value, bound, images);
+        report.saved = saved;
         let report = Box::new(report);
         if !has_changed_files {
             return vec![Effect::EndCalls, Effect::Finish(report)];

@@ -1,0 +1,139 @@
+//! The files of the workspace as resources: listed in pages, read, and told of when they change.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use rmcp::model::{
+    ErrorData, ListResourcesResult, ProtocolVersion, ReadResourceResult, Resource, ResourceContents,
+    ResourceUpdatedNotificationParam,
+};
+use rmcp::service::Peer;
+use rmcp::{RoleServer, service::RequestContext};
+
+use crate::session::Files;
+use crate::workspace::{FilePath, Kept, View, mime_type, path_of, uri};
+
+/// Files in one page of the list.
+const PAGE_FILES: usize = 500;
+/// Largest file that is read as a resource, in bytes.
+const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Files that a client may watch.
+const WATCHED_MAX: usize = 1_000;
+/// The first version in which results may hold links to resources.
+const LINKS_SINCE: ProtocolVersion = ProtocolVersion::V_2025_06_18;
+
+/// The files that the client wants to hear of.
+#[derive(Debug, Default)]
+pub(super) struct Watched(Mutex<BTreeSet<FilePath>>);
+
+impl Watched {
+    /// Adds one, also one that is not there yet.
+    pub(super) fn add(&self, uri: &str) -> Result<(), ErrorData> {
+        let path = path_of(uri).ok_or_else(|| unknown(uri))?;
+        let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if watched.len() >= WATCHED_MAX && !watched.contains(&path) {
+            let message = format!("{WATCHED_MAX} files are subscribed to already; unsubscribe from some");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        watched.insert(path);
+        Ok(())
+    }
+
+    /// Takes one away; nothing happens when it was not there.
+    pub(super) fn remove(&self, uri: &str) {
+        if let Some(path) = path_of(uri) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&path);
+        }
+    }
+
+    fn of(&self, changed: &BTreeSet<FilePath>) -> Vec<String> {
+        let watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.intersection(changed).map(uri).collect()
+    }
+}
+
+/// One page of the files, behind these resources on the first.
+pub(super) async fn list(
+    first: Vec<Resource>,
+    cursor: Option<&str>,
+    files: &Files,
+) -> Result<ListResourcesResult, ErrorData> {
+    let from = match cursor.map(str::parse::<usize>) {
+        None => 0,
+        Some(Ok(from)) => from,
+        Some(Err(_)) => {
+            let message = "the cursor is none that this list has given; leave it out to begin again";
+            return Err(ErrorData::invalid_params(message, None));
+        }
+    };
+    let kept = match files.view().await {
+        Some(view) => on_disk(move || view.all().map_err(|error| error.to_string())).await?,
+        None => vec![],
+    };
+    let kept: Vec<Kept> = kept.into_iter().filter(|kept| !kept.is_folder).collect();
+    let page = kept.iter().skip(from).take(PAGE_FILES).map(resource);
+    let mut result = ListResourcesResult::default();
+    result.resources = if from == 0 { first.into_iter().chain(page).collect() } else { page.collect() };
+    let next = from.saturating_add(PAGE_FILES);
+    result.next_cursor = (next < kept.len()).then(|| next.to_string());
+    Ok(result)
+}
+
+/// What a file holds: its text, or where it is none, its bytes.
+pub(super) async fn read(uri: &str, files: &Files) -> Result<ReadResourceResult, ErrorData> {
+    let path = path_of(uri).ok_or_else(|| unknown(uri))?;
+    let not_there = || ErrorData::resource_not_found(format!("there is no file {path} in /workspace"), None);
+    let view: View = files.view().await.ok_or_else(not_there)?;
+    let wanted = path.clone();
+    let bytes = on_disk(move || view.read(&wanted, READ_BYTES_MAX).map_err(|error| error.to_string())).await;
+    let bytes = bytes.map_err(|error| ErrorData::resource_not_found(error.message, None))?;
+    let contents = match String::from_utf8(bytes) {
+        Ok(text) => ResourceContents::text(text, uri),
+        Err(error) => {
+            use base64::Engine as _;
+            let base64 = base64::engine::general_purpose::STANDARD.encode(error.as_bytes());
+            ResourceContents::blob(base64, uri)
+        }
+    };
+    Ok(ReadResourceResult::new(vec![contents.with_mime_type(mime_type(&path))]))
+}
+
+/// Tells the client what the run has changed.
+pub(super) async fn tell_changes(files: &Files, watched: &Watched, peer: &Peer<RoleServer>) {
+    let changed = files.changes().await;
+    if changed.is_empty() {
+        return;
+    }
+    let mut told = peer.notify_resource_list_changed().await;
+    for uri in watched.of(&changed) {
+        told = told.and(peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await);
+    }
+    if let Err(error) = told {
+        tracing::debug!(%error, "the client could not be told of changed files");
+    }
+}
+
+/// A link to this file, where the client knows of links.
+pub(super) fn link(address: &str, context: &RequestContext<RoleServer>) -> Option<Resource> {
+    let version = context.peer.peer_info().map(|info| info.protocol_version.clone());
+    let path = path_of(address).filter(|_| version.is_none_or(|version| version >= LINKS_SINCE))?;
+    Some(Resource::new(address, path.as_str()).with_mime_type(mime_type(&path)))
+}
+
+fn resource(kept: &Kept) -> Resource {
+    Resource::new(uri(&kept.path), kept.path.as_str())
+        .with_mime_type(mime_type(&kept.path))
+        .with_size(kept.bytes)
+}
+
+async fn on_disk<T: Send + 'static>(
+    look: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, ErrorData> {
+    let looked = tokio::task::spawn_blocking(look).await.unwrap_or_else(|error| Err(error.to_string()));
+    looked.map_err(|error| ErrorData::internal_error(error, None))
+}
+
+fn unknown(uri: &str) -> ErrorData {
+    let message = format!("unknown resource {uri:?}; files of /workspace are workspace:///PATH");
+    ErrorData::resource_not_found(message, None)
+}
