@@ -132,7 +132,7 @@ pub struct Run {
     #[arg(long = "server", value_name = "NAME")]
     pub servers: Vec<String>,
     /// Seconds until the code is interrupted.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub timeout: Option<f64>,
     /// Make only calls whose tool says that it only reads; list the others with their arguments.
     #[arg(long)]
@@ -258,7 +258,13 @@ pub struct Log {
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
     /// How many, of the last ones.
-    #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 50)]
+    #[arg(
+        short = 'n',
+        long = "lines",
+        value_name = "N",
+        default_value_t = 50,
+        allow_negative_numbers = true
+    )]
     pub lines: usize,
     /// The lines as they were written, JSON.
     #[arg(long)]
