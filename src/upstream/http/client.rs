@@ -29,7 +29,11 @@ pub(in crate::upstream) fn client(spec: &RemoteSpec) -> Result<Client, String> {
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    builder(&spec.url).default_headers(headers).redirect(Policy::custom(followed)).build().map_err(said)
+    let builder = builder(&spec.url).default_headers(headers).redirect(Policy::custom(followed));
+    let is_in_the_clear = spec.url.scheme() == "http" && is_loopback(&spec.url);
+    // Neither a redirect nor a proxy leads to TLS there; reading the system's certificates would hold up all other servers.
+    let builder = if is_in_the_clear { builder.tls_certs_only([]) } else { builder };
+    builder.build().map_err(said)
 }
 
 /// What every client for an address has.
