@@ -172,11 +172,14 @@ pub struct Run {
     /// A file of Python source; `-` is stdin.
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// Put this file into /workspace first, under its own name; may be given more than once.
+    #[arg(long = "file", value_name = "PATH")]
+    pub files: Vec<PathBuf>,
     /// Reach only this server; may be given more than once. Without it, all configured servers.
     #[arg(long = "server", value_name = "NAME")]
     pub servers: Vec<String>,
     /// Seconds until the code is interrupted.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub timeout: Option<f64>,
     /// Make only calls whose tool says that it only reads; list the others with their arguments.
     #[arg(long)]
@@ -302,7 +305,13 @@ pub struct Log {
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
     /// How many, of the last ones.
-    #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 50)]
+    #[arg(
+        short = 'n',
+        long = "lines",
+        value_name = "N",
+        default_value_t = 50,
+        allow_negative_numbers = true
+    )]
     pub lines: usize,
     /// The lines as they were written, JSON.
     #[arg(long)]

@@ -74,6 +74,15 @@ _calls: Calls
 _record: OutputRecord
 
 
+def __getattr__(name: str) -> Any:
+    # At need: a first run waits for what is imported above.
+    if name != "state":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from hotcell_sandbox.state import State
+
+    return State(SAVED.root)
+
+
 def use(calls: Calls) -> None:
     """For the runtime itself, at its start."""
     global _calls

@@ -11,7 +11,7 @@ use crate::cli::{self, FilesCommand};
 use crate::config::Config;
 use crate::names::WorkspaceName;
 use crate::text;
-use crate::workspace::{FilePath, Place, View, Workspace, names, pieces_of};
+use crate::workspace::{FilePath, Place, View, Workspace, names};
 
 const USAGE: u8 = 2;
 /// Longest name that is shown, in characters.
@@ -32,7 +32,7 @@ pub(super) fn files(config: &Config, arguments: cli::Files) -> ExitCode {
         (FilesCommand::Ls, Some(name)) => list(&view(&root, &name)?),
         (FilesCommand::Get { path, to }, Some(name)) => get(&view(&root, &name)?, &path, to),
         (FilesCommand::Put { file, path }, Some(name)) => {
-            put(config, Place { root, name: Some(name) }, &file, path)
+            put(config, &Place { root, name: Some(name) }, &file, path)
         }
         (FilesCommand::Rm { path }, Some(name)) => {
             view(&root, &name)?;
@@ -140,32 +140,25 @@ fn copy(
     to.flush()
 }
 
-fn put(config: &Config, place: Place, file: &Path, path: Option<String>) -> Result<(), Failure> {
+fn put(config: &Config, place: &Place, file: &Path, path: Option<String>) -> Result<(), Failure> {
     let own_name = || file.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let path =
         FilePath::new(&path.unwrap_or_else(own_name)).map_err(|error| Failure::Usage(error.to_string()))?;
-    let named = |error: io::Error| Failure::Failed(format!("{}: {error}", file.display()));
-    let opened = File::open(file).map_err(named)?;
-    let about = opened.metadata().map_err(named)?;
-    if !about.is_file() {
-        return Err(Failure::Usage(format!("{} is no plain file", file.display())));
-    }
-    let mut workspace = Workspace::open(&place, &config.limits).map_err(failed)?;
-    let others: u64 = {
-        let all = workspace.view().all().map_err(failed)?;
-        all.iter().filter(|kept| kept.path != path).map(|kept| kept.bytes).sum()
-    };
-    if others + about.len() > config.limits.workspace_bytes_max {
-        let max = config.limits.workspace_bytes_max;
-        return Err(Failure::Failed(format!(
-            "the workspace would have more than {max} bytes, which is what it may"
-        )));
-    }
-    for piece in pieces_of(path.clone(), opened).map_err(named)? {
-        workspace.take(&piece.map_err(named)?).map_err(failed)?;
-    }
+    let opened = plain_file(file).map_err(Failure::Failed)?;
+    let mut workspace = Workspace::open(place, &config.limits).map_err(failed)?;
+    workspace.put(&path, opened).map_err(failed)?;
     out!("/workspace/{}", text::inert_excerpt(path.as_str(), SHOWN_CHARS_MAX));
     Ok(())
+}
+
+/// A file of the user's, open.
+pub(super) fn plain_file(path: &Path) -> Result<File, String> {
+    let named = |error: io::Error| format!("{}: {error}", path.display());
+    // Without a look first a pipe would be waited for.
+    if !path.metadata().map_err(named)?.is_file() {
+        return Err(format!("{} is no plain file", path.display()));
+    }
+    File::open(path).map_err(named)
 }
 
 fn remove(config: &Config, place: &Place, path: &str) -> Result<(), Failure> {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
+use super::named::named;
 use super::printing::{err, out};
 use super::signals::Signals;
 use super::wiring;
@@ -110,11 +111,7 @@ pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &End
 
 /// Where a server is and its login is kept, or why it has none.
 fn place(config: &Config, name: &str) -> Result<(RemoteSpec, LoginFile), String> {
-    let Some(server) = config.servers.iter().find(|server| server.name.as_str() == name) else {
-        let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
-        let known = if names.is_empty() { "none is".into() } else { names.join(", ") };
-        return Err(format!("no server {name:?} is configured; configured: {known}"));
-    };
+    let server = named(config, name)?;
     let Reach::Endpoint(endpoint) = &server.reach else {
         return Err(format!("server {name:?} is started by a command; only one with a url has a login"));
     };

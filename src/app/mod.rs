@@ -10,6 +10,7 @@ mod install;
 mod log;
 mod logging;
 mod login;
+mod named;
 mod printing;
 mod run;
 mod search_model;

@@ -1,19 +1,22 @@
 //! `hotcell run`: code from the shell, in the same sandbox and with the same servers.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::files::plain_file;
+use super::named::named;
 use super::printing::{err, out, to_stderr, to_stdout};
-use super::signals::Signals;
+use super::signals::{Ending, Signals};
 use super::wiring::Rooms;
 use crate::cli;
 use crate::config::{Config, ServerFiles, report};
-use crate::names::ServerName;
 use crate::render::{calls_made, calls_with_unknown_outcome};
 use crate::run::{
     ClientAbilities, OutputStream, Planned, PlannedCall, PythonError, RunOutcome, RunReport, RunRequest,
@@ -21,6 +24,7 @@ use crate::run::{
 };
 use crate::session::RunAsked;
 use crate::text;
+use crate::workspace::FilePath;
 
 /// Bad usage, as clap's own.
 const USAGE: u8 = 2;
@@ -30,8 +34,16 @@ const TIMED_OUT: u8 = 124;
 const NO_SANDBOX: u8 = 125;
 
 /// Runs the code; the exit code is the code's own.
-pub(super) async fn run(config: Config, files: ServerFiles, arguments: cli::Run) -> ExitCode {
+pub(super) async fn run(config: Config, server_files: ServerFiles, mut arguments: cli::Run) -> ExitCode {
     report(&config.problems);
+    let files = std::mem::take(&mut arguments.files);
+    let files: Vec<(FilePath, File)> = match files.iter().map(|path| given(path)).collect() {
+        Ok(files) => files,
+        Err(message) => {
+            err!("hotcell: --file: {message}");
+            return ExitCode::from(USAGE);
+        }
+    };
     let request = match request(&config, arguments) {
         Ok(request) => request,
         Err(message) => {
@@ -46,21 +58,41 @@ pub(super) async fn run(config: Config, files: ServerFiles, arguments: cli::Run)
             return ExitCode::from(70);
         }
     };
-    let rooms = Rooms::build(&config, files);
+    let rooms = Rooms::build(&config, server_files);
+    for (path, file) in files {
+        if let Err(reason) = rooms.session.files().put(path, file).await {
+            err!("hotcell: --file: {reason}");
+            rooms.close(&config).await;
+            return ExitCode::from(USAGE);
+        }
+    }
     let progress = mpsc::channel(1).0;
     let (cancel, nobody) = (CancellationToken::new(), mpsc::channel(1).0);
     let abilities = ClientAbilities::default();
-    let asked = RunAsked { request, cancel, progress, output: None, questions: nobody, abilities };
-    let code = tokio::select! {
-        report = rooms.session.run(asked) => match report {
-            Ok(report) => print(&report),
-            Err(fault) => {
-                err!("hotcell: {fault}");
-                70
-            }
-        },
-        ending = signals.next() => ending.exit_code(),
+    let asked =
+        RunAsked { request, cancel: cancel.clone(), progress, output: None, questions: nobody, abilities };
+    let mut running = pin!(rooms.session.run(asked));
+    let (reported, ending) = tokio::select! {
+        reported = &mut running => (Some(reported), None),
+        ending = signals.next() => {
+            cancel.cancel();
+            // What it has printed and called until then is told; whoever asks twice means at once.
+            let reported = tokio::select! {
+                reported = tokio::time::timeout(config.limits.grace + config.limits.replace, running) => reported.ok(),
+                _ = signals.next() => None,
+            };
+            (reported, Some(ending))
+        }
     };
+    let code = match reported {
+        Some(Ok(report)) => print(&report),
+        Some(Err(fault)) => {
+            err!("hotcell: {fault}");
+            70
+        }
+        None => 70,
+    };
+    let code = ending.map_or(code, Ending::exit_code);
     rooms.close(&config).await;
     ExitCode::from(code)
 }
@@ -85,40 +117,38 @@ fn request(config: &Config, arguments: cli::Run) -> Result<RunRequest, String> {
     };
     let mut servers = Vec::new();
     for name in &arguments.servers {
-        let known = config.servers.iter().find(|server| server.name.as_str() == name);
-        servers.push(known.map(|server| server.name.clone()).ok_or_else(|| unknown(name, config))?);
+        servers.push(named(config, name)?.name.clone());
     }
     let servers = if servers.is_empty() { ServerScope::All } else { ServerScope::Only(servers) };
     Ok(RunRequest { code, servers, timeout, reset: false, dry_run: arguments.dry_run })
 }
 
-fn source(file: &Path, bytes_max: u64) -> Result<String, String> {
-    let mut text = String::new();
-    let read = if file == Path::new("-") {
-        std::io::stdin().take(bytes_max + 1).read_to_string(&mut text)
-    } else {
-        std::fs::File::open(file).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text))
-    };
-    match read {
-        Ok(bytes) if bytes as u64 > bytes_max => {
-            Err(format!("{} is larger than {bytes_max} bytes", file.display()))
-        }
-        Ok(_) => Ok(text),
-        Err(error) => Err(format!("cannot read {}: {error}", file.display())),
-    }
+/// A file that is to be put into the workspace, under its own name.
+fn given(path: &Path) -> Result<(FilePath, File), String> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let named = FilePath::new(name).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok((named, plain_file(path)?))
 }
 
-fn unknown(name: &str, config: &Config) -> String {
-    if let Some(refused) = config.refused.iter().find(|refused| refused.name.as_str() == name) {
-        return refused.to_string();
-    }
-    let names: Vec<&str> = config.servers.iter().map(|server| ServerName::as_str(&server.name)).collect();
-    let known = if names.is_empty() {
-        "none is configured".into()
+fn source(file: &Path, bytes_max: u64) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin().take(bytes_max + 1).read_to_end(&mut bytes)
     } else {
-        format!("configured: {}", names.join(", "))
+        std::fs::File::open(file).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes))
     };
-    format!("server '{name}' is not available; {known}")
+    let shown = text::inert_line(&file.display().to_string());
+    if let Err(error) = read {
+        return Err(format!("cannot read {shown}: {error}"));
+    }
+    if bytes.len() as u64 > bytes_max {
+        return Err(format!("{shown} is larger than {bytes_max} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+        format!("{shown}:{line}: is not UTF-8")
+    })
 }
 
 /// Prints what the code wrote to where it wrote it, the rest to stderr; returns the exit code.

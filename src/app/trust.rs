@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::named::named;
 use super::printing::{err, out};
 use crate::broker;
 use crate::cli;
@@ -12,11 +13,12 @@ const USAGE: u8 = 2;
 /// Forgets what the server's tools were.
 pub(super) fn trust(config: &Config, arguments: &cli::Trust) -> ExitCode {
     let name = &arguments.server;
-    let Some(server) = config.servers.iter().find(|server| server.name.as_str() == name) else {
-        let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
-        let known = if names.is_empty() { "none is".into() } else { names.join(", ") };
-        err!("hotcell: no server {name:?} is configured; configured: {known}");
-        return ExitCode::from(USAGE);
+    let server = match named(config, name) {
+        Ok(server) => server,
+        Err(message) => {
+            err!("hotcell: {message}");
+            return ExitCode::from(USAGE);
+        }
     };
     let Some(dir) = &config.own_state_dir else {
         err!("hotcell: no home folder is known, so nothing is remembered of tools");

@@ -76,7 +76,7 @@ mod tests {
         let known = [("signature", 1), ("summary", 2), ("full", 3)];
         assert_eq!(word("find", "detail", "Summary", &known).unwrap(), 2);
         for (said, shown, hint) in [
-            ("ful", "ful", r#"detail can be "full", "signature", "summary", or be left out"#),
+            ("ful", "ful", r#"detail can be "full", "summary", "signature", or be left out"#),
             (
                 "\u{1b}sumary",
                 "\\x1bsumary",

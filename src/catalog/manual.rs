@@ -30,6 +30,7 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   list_prompts(server)  get_prompt(server, name, {...})   messages: role and content
   plan(dry_run=True)                     for `with ... as p`: makes only calls that read, and p shows them and the others
   save(path)                             hands a file over: the reply names it; files in /workspace outlive the sandbox
+  state['key'] = value                   JSON values that outlive variables, as files in /workspace do
   save_tool(func)                        keeps a function for later sessions
 
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and

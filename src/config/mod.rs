@@ -34,6 +34,7 @@ pub use load::{
     Rollback, Sampling, SelfServers, Semantic, StructuredContent,
 };
 pub use locate::locate_program;
+pub use nearest::nearest;
 pub use policy_file::PolicyFile;
 pub use problem::{Origin, Position, Problem, Severity, report};
 pub use reach::{Endpoint, HttpTransport, Launch, NamedSecrets, Reach};

@@ -6,7 +6,8 @@
 const LIKENESS_MIN: f64 = 0.6;
 
 /// The most alike of the known words, or none that is alike at all.
-pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+#[must_use]
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let word = word.to_lowercase();
     let likeness = |known: &str| strsim::normalized_damerau_levenshtein(&word, known);
     let alike = known.into_iter().map(|known| (likeness(known), known));

@@ -5,6 +5,7 @@
 //! sandbox tells.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,6 +32,8 @@ enum Job {
     Gone(String),
     /// All was told: answers with what could not be kept.
     Kept(oneshot::Sender<Option<String>>),
+    /// Takes in a file of the host's.
+    Put(FilePath, File, oneshot::Sender<Result<(), String>>),
     /// There is nothing more to do.
     Close,
     /// Answers with what is kept now; without an answer that is nothing.
@@ -111,6 +114,16 @@ impl Files {
         answer.await.unwrap_or_else(|_| Err("what keeps the files has broken".into()))
     }
 
+    /// Puts a file of the host's into the workspace, for the next sandbox.
+    ///
+    /// # Errors
+    /// Why it cannot be kept.
+    pub async fn put(&self, path: FilePath, file: File) -> Result<(), String> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Job::Put(path, file, reply)).await;
+        answer.await.unwrap_or_else(|_| Err("what keeps the files has broken".into()))
+    }
+
     /// What is kept now: files change between runs only. Nothing when no file was ever kept.
     pub async fn view(&self) -> Option<View> {
         let (reply, answer) = oneshot::channel();
@@ -172,6 +185,12 @@ impl Keeper {
                     });
                     if reply.send(failed).is_err() {
                         tracing::debug!("nobody waits any more for the files to be kept");
+                    }
+                }
+                Job::Put(path, file, reply) => {
+                    let put = self.open().and_then(|workspace| workspace.put(&path, file).map_err(said));
+                    if reply.send(put).is_err() {
+                        tracing::debug!("nobody waits any more for a file to be put");
                     }
                 }
                 Job::Close => return,

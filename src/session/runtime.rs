@@ -59,6 +59,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/saved_tools.py",
         "hotcell_sandbox/search_results.py",
         "hotcell_sandbox/seccomp.py",
+        "hotcell_sandbox/state.py",
         "hotcell_sandbox/streams.py",
         "hotcell_sandbox/stubs.py",
         "hotcell_sandbox/supervisor.py",

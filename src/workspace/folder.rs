@@ -162,6 +162,24 @@ impl Workspace {
         self.finish(piece, &file).map_err(of_file)
     }
 
+    /// Takes in a file of the host's, whole.
+    ///
+    /// # Errors
+    /// When it cannot be read or kept, or there would be more than a workspace may hold; nothing has changed then.
+    pub fn put(&mut self, path: &FilePath, file: File) -> Result<(), WorkspaceError> {
+        let of_file = |error| WorkspaceError::File { path: path.clone(), error };
+        let all = self.view().all()?;
+        let others = all.iter().filter(|kept| kept.path != *path);
+        let bytes: u64 = others.map(|kept| kept.bytes).sum::<u64>() + file.metadata().map_err(of_file)?.len();
+        if bytes > self.bytes_max || all.len() >= self.files_max {
+            return Err(self.full());
+        }
+        for piece in pieces_of(path.clone(), file).map_err(of_file)? {
+            self.take(&piece.map_err(of_file)?)?;
+        }
+        Ok(())
+    }
+
     /// Removes a file, or an empty folder; one that is not there is removed already.
     ///
     /// # Errors

@@ -116,6 +116,29 @@ fn more_than_a_workspace_holds_is_refused() {
 }
 
 #[test]
+fn a_file_of_the_hosts_is_put_in_whole_or_not_at_all() {
+    let root = tempfile::tempdir().unwrap();
+    let limits = Limits { workspace_bytes_max: 10, workspace_files_max: 3, ..Limits::default() };
+    let mut workspace = Workspace::open(&place(root.path(), Some("w")), &limits).unwrap();
+    let mut put = |path: &str, text: &str| {
+        let host = root.path().join("host");
+        fs::write(&host, text).unwrap();
+        workspace.put(&FilePath::new(path).unwrap(), File::open(host).unwrap())
+    };
+    put("in/a", "12345").unwrap();
+    put("in/a", "1234567890").unwrap();
+    assert!(matches!(put("b", "1"), Err(WorkspaceError::Full { .. })));
+    assert!(matches!(put("in/a", "12345678901"), Err(WorkspaceError::Full { .. })));
+    put("in/a", "123").unwrap();
+    put("b", "4").unwrap();
+    assert!(matches!(put("c", ""), Err(WorkspaceError::Full { .. })));
+    assert_eq!(
+        (shown(&workspace), bytes(&workspace, "in/a")),
+        (vec!["b".into(), "in/".into(), "in/a".into()], b"123".to_vec())
+    );
+}
+
+#[test]
 fn links_are_not_followed() {
     let root = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();

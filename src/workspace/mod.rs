@@ -11,5 +11,5 @@ mod uri;
 
 pub use file_path::{FilePath, FilePathError};
 pub use folder::{Kept, Place, View, Workspace, WorkspaceError, names};
-pub use pieces::{Piece, pieces_of};
+pub use pieces::Piece;
 pub use uri::{mime_type, path_of, uri};

@@ -76,7 +76,7 @@ impl Iterator for PiecesOf {
 ///
 /// # Errors
 /// When what it is cannot be told.
-pub fn pieces_of(
+pub(super) fn pieces_of(
     path: FilePath,
     file: std::fs::File,
 ) -> std::io::Result<impl Iterator<Item = std::io::Result<Piece>>> {

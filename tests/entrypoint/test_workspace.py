@@ -193,3 +193,25 @@ def test_what_cannot_be_handed_over_is_an_error_that_says_why(sandbox: Sandbox, 
     with Sandbox() as without:
         done = without.run("from mcp import runtime\nruntime.save('/etc/passwd')")
         assert "keeps no files" in done["error"]["message"]
+
+
+def test_state_is_read_and_written_whole(sandbox: Sandbox, root: Path) -> None:
+    begin = "from mcp import runtime\nfrom mcp.runtime import state\n"
+    code = "state['a'] = {'b': [1, None]}\nstate['c'] = 1\ndel state['c']\nlen(state), 'c' in state, state"
+    done = sandbox.run(begin + code)
+    assert done["value"] == "(1, False, runtime.state({'a': {'b': [1, None]}}))"
+    assert done["files_changed"] and sorted(path.name for path in root.iterdir()) == [".state.json"]
+    assert sandbox.run("runtime.state['a']['b']")["value"] == "[1, None]"
+    for code, says in [
+        ("state['x'] = {1, 2}", "takes JSON values"),
+        ("state['x'] = float('nan')", "takes JSON values"),
+        ("state[1] = 1", "is a str, not int"),
+        ("state['x'] = 'x' * 300_000", "at most 262,144 bytes"),
+        ("state['x']", "x"),
+        ("runtime.stat", "has no attribute 'stat'"),
+    ]:
+        assert says in sandbox.run(code)["error"]["message"], code
+    (root / ".state.json").write_text("[")
+    assert "is no JSON" in sandbox.run("state['a']")["error"]["message"]
+    (root / ".state.json").unlink()
+    assert sandbox.run("dict(state)")["value"] == "{}"

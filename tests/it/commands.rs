@@ -201,7 +201,16 @@ fn a_setting_of_the_sandbox_that_cannot_be_read_starts_no_sandbox() {
 #[test]
 fn bad_usage_of_run_is_refused_before_anything_starts() {
     let home = Home::new().server("time", Fixture::new(&[]).entry());
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 8] = [
+        (&["run", "."], "hotcell: cannot read .: Is a directory (os error 21)\n"),
+        (
+            &["run", "\u{1b}[2J.py"],
+            "hotcell: cannot read \\x1b[2J.py: No such file or directory (os error 2)\n",
+        ),
+        (
+            &["run", "--timeout", "-1", "-c", "1"],
+            "hotcell: --timeout is -1, it must be above 0 and up to 120\n",
+        ),
         (&["run", "gone.py"], "hotcell: cannot read gone.py: No such file or directory (os error 2)\n"),
         (
             &["run", "--timeout", "0", "-c", "1"],
@@ -217,7 +226,7 @@ fn bad_usage_of_run_is_refused_before_anything_starts() {
         ),
         (
             &["run", "--server", "clock", "-c", "1"],
-            "hotcell: server 'clock' is not available; configured: time\n",
+            "hotcell: no server \"clock\" is configured; configured: time\n",
         ),
     ];
     for (arguments, stderr) in cases {
@@ -228,8 +237,14 @@ fn bad_usage_of_run_is_refused_before_anything_starts() {
 #[test]
 fn bad_usage_of_the_command_line_exits_with_2_and_nothing_on_stdout() {
     let home = Home::new();
-    let cases: [&[&str]; 5] =
-        [&["run"], &["run", "-c", "1", "x.py"], &["walk"], &["--no-such"], &["doctor", "now"]];
+    let cases: [&[&str]; 6] = [
+        &["run"],
+        &["run", "-c", "1", "x.py"],
+        &["walk"],
+        &["--no-such"],
+        &["doctor", "now"],
+        &["log", "-n", "-1"],
+    ];
     for arguments in cases {
         let output = home.run(arguments);
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}");
@@ -238,14 +253,41 @@ fn bad_usage_of_the_command_line_exits_with_2_and_nothing_on_stdout() {
 }
 
 #[test]
+fn a_server_that_a_command_names_wrongly_is_told_with_the_nearest_one() {
+    let home = Home::new();
+    for arguments in [&["run", "-c", "1", "--server", "gihub"][..], &["trust", "gihub"], &["login", "gihub"]]
+    {
+        let none = "hotcell: no server \"gihub\" is configured; there is none at all\n";
+        assert_eq!(home.run(arguments), failed(2, none), "{arguments:?}");
+    }
+    let home = home
+        .server("github", json!({"command": "true"}))
+        .server("files", json!({"command": "true"}))
+        .server("off", json!({"command": "true", "disabled": true}));
+    for command in [&["run", "-c", "1", "--server"][..], &["trust"], &["login"], &["logout"]] {
+        let refused = |name| home.run(&[command, &[name]].concat());
+        let near = "hotcell: no server \"gihub\" is configured; did you mean \"github\"? configured: files, github\n";
+        assert_eq!(refused("gihub"), failed(2, near), "{command:?}");
+        let strange = "hotcell: no server \"\\x1b[2J\" is configured; configured: files, github\n";
+        assert_eq!(refused("\u{1b}[2J"), failed(2, strange), "{command:?}");
+        let off = format!(
+            "hotcell: server 'off' is configured, but is not used: {}:1:71: mcpServers.off: is switched off in its entry\n",
+            home.path().join("MCPs/servers.json").display()
+        );
+        assert_eq!(refused("off"), failed(2, &off), "{command:?}");
+    }
+}
+
+#[test]
 fn a_file_that_is_no_text_or_too_large_is_refused() {
     let home = Home::new().file("large.py", &"#".repeat((4 << 20) + 1));
-    std::fs::write(home.path().join("binary.py"), b"\xff\xfe").unwrap();
+    std::fs::write(home.path().join("binary.py"), b"# caf\xc3\xa9\n\xff\xfe").unwrap();
+    let wide = ["#".repeat(4 << 20), "\u{e9}".into()].concat();
+    std::fs::write(home.path().join("wide.py"), &wide).unwrap();
+    let too_wide = failed(2, "hotcell: wide.py is larger than 4194304 bytes\n");
+    assert_eq!(home.run(&["run", "wide.py"]), too_wide);
     assert_eq!(home.run(&["run", "large.py"]), failed(2, "hotcell: large.py is larger than 4194304 bytes\n"));
-    assert_eq!(
-        home.run(&["run", "binary.py"]),
-        failed(2, "hotcell: cannot read binary.py: stream did not contain valid UTF-8\n")
-    );
+    assert_eq!(home.run(&["run", "binary.py"]), failed(2, "hotcell: binary.py:2: is not UTF-8\n"));
 }
 
 #[test]

@@ -203,7 +203,8 @@ fn a_server_that_can_have_no_login_is_told_of_before_anything_is_sent() {
         assert_eq!((done.code, done.stderr), (Some(code), format!("hotcell: {said}\n")));
     }
     assert_eq!(fixture.requests().len(), 0);
-    let open = home.server("open", json!({"url": fixture.url}));
+    let plain = HttpFixture::usual(|_, stream| reply(stream, "404 No", &[], ""));
+    let open = home.server("open", json!({"url": plain.url}));
     let done = open.run(&["login", "open"]);
     let said = "hotcell: no login at open: it names no authorization server, and wants no login\n";
     assert_eq!((done.code, done.stderr.as_str()), (Some(1), said));

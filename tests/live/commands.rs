@@ -1,5 +1,10 @@
 //! The commands for people, with an engine: `run` and `doctor`.
 
+use std::process::Stdio;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use crate::on_every_engine;
 use crate::support::home::Output;
 use crate::support::{Bridge, Engine, Fixture, Home, eventually};
@@ -10,6 +15,7 @@ on_every_engine!(
     run_reaches_the_servers_that_it_is_given,
     run_that_fails_tells_the_calls_that_it_has_made_as_a_reply_does,
     run_ends_code_over_its_time,
+    run_that_the_user_interrupts_tells_what_it_has_printed_and_called_and_leaves_nothing,
     run_leaves_nothing,
     doctor_tells_engine_image_and_limits,
 );
@@ -89,6 +95,29 @@ fn run_ends_code_over_its_time(engine: &Engine) {
         output.stderr,
         "hotcell: it was interrupted at line 2 of the code\nhotcell: ended after 0.5 s, as it was interrupted\n"
     );
+}
+
+fn run_that_the_user_interrupts_tells_what_it_has_printed_and_called_and_leaves_nothing(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let code = "print('so far')\nawait mcp_fixture.hang()";
+    let mut command = home.command(&["run", "-c", code]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("the call is under way", crate::support::PATIENCE, || !fixture.ledger().is_empty());
+    let owners = home.owners();
+    assert_eq!(engine.containers_of(&owners).len(), 1);
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(130), &b"so far\n"[..]), "{said}");
+    for line in ["hotcell: interrupted", "hotcell: calls made: fixture.hang* 1 unknown (* may have written)"]
+    {
+        assert!(said.lines().any(|said| said == line), "{said}");
+    }
+    eventually("the container goes", std::time::Duration::from_secs(3), || {
+        engine.containers_of(&owners).is_empty()
+    });
+    assert_eq!(fixture.living(), [0; 0]);
 }
 
 fn run_leaves_nothing(engine: &Engine) {

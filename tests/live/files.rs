@@ -21,6 +21,8 @@ on_every_engine!(
     files_are_resources_that_are_listed_read_and_subscribed_to,
     files_that_are_handed_over_are_links_in_the_reply,
     the_user_takes_files_out_of_a_workspace_and_puts_some_in,
+    a_run_from_the_shell_is_given_files,
+    state_survives_what_variables_do_not,
 );
 
 fn workspaces(home: &Home) -> Vec<PathBuf> {
@@ -289,7 +291,7 @@ fn the_user_takes_files_out_of_a_workspace_and_puts_some_in(engine: &Engine) {
         (&["get", "../lock"], 2, "\"..\""),
         (&["rm", "out.txt"], 2, "there is no file out.txt"),
         (&["put", "/nowhere/x"], 1, "No such file"),
-        (&["put", "/dev/null"], 2, "no plain file"),
+        (&["put", "/dev/null"], 1, "no plain file"),
         (&["--workspace", "other", "ls"], 2, "there is no workspace \"other\"; there is sales"),
         (&["--workspace", "../x", "ls"], 2, "a workspace name has only"),
     ] {
@@ -300,4 +302,38 @@ fn the_user_takes_files_out_of_a_workspace_and_puts_some_in(engine: &Engine) {
     let unnamed = home.without_env("MCP_BRIDGE_WORKSPACE");
     assert_eq!(unnamed.run(&["files", "ls"]).stdout, "sales  1 files, 8 bytes\n");
     assert_eq!(unnamed.run(&["files", "rm", "x"]).code, Some(2));
+}
+
+fn a_run_from_the_shell_is_given_files(engine: &Engine) {
+    let home = Home::on(engine).file("data.csv", "a,b\n1,2\n").file("more.txt", "more");
+    let at = |name: &str| home.path().join(name).display().to_string();
+    let code = "import csv\nprint(list(csv.reader(open('data.csv'))), open('more.txt').read())";
+    let ran = home.run(&["run", "--file", &at("data.csv"), "--file", &at("more.txt"), "-c", code]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "[['a', 'b'], ['1', '2']] more\n"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(workspaces(&home), [] as [PathBuf; 0], "they end with the run");
+    for (file, says) in [(at("nothing"), "No such file"), (at("MCPs"), "is no plain file")] {
+        let refused = home.run(&["run", "--file", &file, "-c", "1"]);
+        assert!(refused.code == Some(2) && refused.stderr.contains(says), "{refused:?}");
+    }
+}
+
+fn state_survives_what_variables_do_not(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_WORKSPACE", "sales");
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok("from mcp import runtime\nruntime.state['done'] = ['a', {'b': 1.5}]\nruntime.state['x'] = None\ndel runtime.state['x']");
+    bridge.run("import os\nos.kill(os.getpid(), 9)");
+    let look = "from mcp import runtime\ndict(runtime.state)";
+    assert!(bridge.ok(look).starts_with("{'done': ['a', {'b': 1.5}]}"));
+    lose_the_container(engine, &home, &mut bridge);
+    assert!(bridge.ok(look).starts_with("{'done': ['a', {'b': 1.5}]}"));
+    bridge.signal(Signal::SIGKILL);
+    bridge.wait(PATIENCE);
+    drop(bridge);
+    let mut bridge = Bridge::start(&home);
+    assert_eq!(bridge.first(look), "{'done': ['a', {'b': 1.5}]}");
 }

@@ -17,6 +17,8 @@ on_every_engine!(
 
 /// What a broken server may cost beyond what the healthy ones take alone.
 const DELAY_MAX: Duration = Duration::from_millis(300);
+/// Tries among ten, of which one must be within that.
+const TRIES_MAX: usize = 6;
 /// Where a server says who gives its tokens.
 const METADATA: &str = "/.well-known/oauth-protected-resource";
 const HEALTHY: [&str; 3] = ["one", "two", "remote"];
@@ -99,21 +101,30 @@ fn slow(request: &Request, stream: &mut TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// The shortest time of three until the first reply of a warm bridge with these servers, and that reply.
+/// The time until the first reply of a warm bridge with these servers, and that reply.
 fn first_reply(engine: &Engine, servers: &Servers, names: &[&str], code: &str) -> (Duration, String) {
-    let once = || {
-        let mut bridge = Bridge::start(&servers.home(engine, names)).warm();
-        let began = Instant::now();
-        let reply = bridge.ok(code);
-        (began.elapsed(), reply)
-    };
-    (0..3).map(|_| once()).min().unwrap()
+    let mut bridge = Bridge::start(&servers.home(engine, names)).warm();
+    let began = Instant::now();
+    let reply = bridge.ok(code);
+    (began.elapsed(), reply)
 }
 
-/// On a machine that is busy everything takes longer, also the start of those that fail.
-fn assert_undelayed(alone: Duration, among_ten: Duration) {
-    let delay_max = DELAY_MAX.max(alone * 2);
-    assert!(among_ten <= alone + delay_max, "alone {alone:?}, among ten {among_ten:?}");
+/// The reply is as it should be in any case. On a machine that is busy everything takes longer, also the start of those
+/// that fail, and what else it does holds up some of the tries, but not all of them.
+fn assert_undelayed(engine: &Engine, code: &str, is_right: impl Fn(&str) -> bool) {
+    let servers = Servers::new();
+    let timed = |names: &[&str]| {
+        let (took, reply) = first_reply(engine, &servers, names, code);
+        assert!(is_right(&reply), "{reply}");
+        took
+    };
+    let alone = (0..3).map(|_| timed(&HEALTHY)).min().unwrap();
+    let bound = alone + DELAY_MAX.max(alone * 2);
+    let mut among_ten = Vec::new();
+    while among_ten.iter().all(|took| *took > bound) {
+        assert!(among_ten.len() < TRIES_MAX, "alone {alone:?}, among ten {among_ten:?}");
+        among_ten.push(timed(&all()));
+    }
 }
 
 fn all() -> Vec<&'static str> {
@@ -121,17 +132,11 @@ fn all() -> Vec<&'static str> {
 }
 
 fn a_first_reply_waits_for_no_server_that_it_does_not_need(engine: &Engine) {
-    let servers = Servers::new();
     let code = "print(await mcp_one.echo(text='1'), await mcp_two.echo(text='2'), await mcp_remote.t())";
-    let (alone, reply) = first_reply(engine, &servers, &HEALTHY, code);
-    assert_eq!(reply, "1 2 far");
-    let (among_ten, reply) = first_reply(engine, &servers, &all(), code);
-    assert_eq!(reply, "1 2 far");
-    assert_undelayed(alone, among_ten);
+    assert_undelayed(engine, code, |reply| reply == "1 2 far");
 }
 
 fn calls_at_once_of_all_cost_those_that_work_nothing(engine: &Engine) {
-    let servers = Servers::new();
     // Until all that work have answered; the others are given up then.
     let code = "import asyncio\nasync def ask(name):\n  try:\n    \
                 return await runtime.call_tool(name, *(('t', {}) if name == 'remote' else ('echo', {'text': name})))\n  \
@@ -141,11 +146,8 @@ fn calls_at_once_of_all_cost_those_that_work_nothing(engine: &Engine) {
                 answers = {name: task.result() for name, task in tasks.items() if task.done()}\n\
                 for task in tasks.values(): task.cancel()\n\
                 print(*(answers[name] for name in ('one', 'two', 'remote')))";
-    let (alone, reply) = first_reply(engine, &servers, &HEALTHY, code);
-    assert_eq!(reply, "one two far");
-    let (among_ten, reply) = first_reply(engine, &servers, &all(), code);
-    assert_eq!(reply, "one two far");
-    assert_undelayed(alone, among_ten);
+    assert_undelayed(engine, code, |reply| reply == "one two far");
+    let servers = Servers::new();
     // Each broken one says what is wrong with it, and costs the session nothing more.
     let mut bridge = Bridge::start(&servers.home(engine, &all())).warm();
     for (name, says) in [
@@ -168,12 +170,7 @@ fn calls_at_once_of_all_cost_those_that_work_nothing(engine: &Engine) {
 }
 
 fn a_first_search_waits_for_no_server_that_does_not_answer(engine: &Engine) {
-    let servers = Servers::new();
     let code =
         "found = await runtime.search_tool_docs('echo text')\nsorted({hit['server'] for hit in found})";
-    let (alone, reply) = first_reply(engine, &servers, &HEALTHY, code);
-    assert!(reply.contains("'one'") && reply.contains("'two'"), "{reply}");
-    let (among_ten, reply) = first_reply(engine, &servers, &all(), code);
-    assert!(reply.contains("'one'") && reply.contains("'two'"), "{reply}");
-    assert_undelayed(alone, among_ten);
+    assert_undelayed(engine, code, |reply| reply.contains("'one'") && reply.contains("'two'"));
 }

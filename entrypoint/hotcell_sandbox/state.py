@@ -1,0 +1,74 @@
+"""Small values that outlive variables: a file of JSON in the workspace, read and written at each use.
+
+It keeps nothing in memory: a rolled back interpreter, or its successor, sees what was written last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, MutableMapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+BYTES_MAX = 256 * 1024
+_NAME = ".state.json"
+
+
+class State(MutableMapping[str, "Any"]):
+    """`runtime.state["key"] = value`: JSON values, 256 KiB in all, as lasting as the files in /workspace."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = os.path.join(folder, _NAME) if folder else ""
+
+    def __getitem__(self, key: str) -> Any:
+        return self._read()[key]
+
+    def __setitem__(self, key: str, value: object) -> None:
+        if type(key) is not str:
+            raise TypeError(f"a key of runtime.state is a str, not {type(key).__name__}")
+        try:
+            plain = json.loads(json.dumps(value, allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"runtime.state[{key!r}] takes JSON values: {error}") from None
+        self._write({**self._read(), key: plain})
+
+    def __delitem__(self, key: str) -> None:
+        values = self._read()
+        del values[key]
+        self._write(values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __repr__(self) -> str:
+        return f"runtime.state({self._read()!r})"
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            with open(self._path, "rb") as file:
+                values = json.loads(file.read(2 * BYTES_MAX))
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            raise ValueError(f"{self._path} is no JSON ({error}); correct or remove it") from None
+        if type(values) is not dict:
+            raise ValueError(f"{self._path} holds no JSON object; correct or remove it")
+        return values
+
+    def _write(self, values: dict[str, Any]) -> None:
+        if not self._path:
+            raise RuntimeError("this sandbox keeps no files, and so no state")
+        data = json.dumps(values).encode()
+        if len(data) > BYTES_MAX:
+            raise ValueError(f"runtime.state holds at most {BYTES_MAX:,} bytes of JSON; keep larger things in files")
+        # Beside, and renamed: it is there whole whenever this is interrupted.
+        part = self._path + ".part"
+        with open(part, "wb") as file:
+            file.write(data)
+        os.replace(part, self._path)
