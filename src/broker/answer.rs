@@ -94,8 +94,8 @@ impl Broker {
             Making::Always | Making::IfItReads => catalog::checked(&server, tool, arguments)?,
         };
         let called = Called {
-            server: server.as_str(),
-            tool: tool.name.as_str(),
+            server: known.names(),
+            tool: tool.names(),
             annotations: &tool.annotations,
             arguments: &arguments,
         };
@@ -131,7 +131,7 @@ impl Broker {
         };
         let result = told.until(connection.ask(request, until.over(), cancel, hears), heard).await;
         result
-            .inspect(|result| self.admission.answered(server.as_str(), result.get().len() as u64))
+            .inspect(|result| self.admission.answered(known.names(), result.get().len() as u64))
             .and_then(|result| self.without_secrets(&server, result))
             .inspect(|answer| self.learn_shape(&server, tool, answer))
             .map_err(|error| self.fault(&server, &error))

@@ -41,14 +41,14 @@ impl DryRun {
             redact(&mut arguments, redacted);
             planned.calls.push(PlannedCall {
                 server: server.clone(),
-                tool: called.tool.to_owned(),
+                tool: called.tool.name.to_owned(),
                 arguments: text::inert_excerpt(&arguments.to_string(), ARGUMENTS_CHARS_MAX),
                 asks,
             });
         } else {
             planned.further += 1;
         }
-        Answer::Planned { server: server.as_str().to_owned(), tool: called.tool.to_owned() }
+        Answer::Planned { server: server.as_str().to_owned(), tool: called.tool.name.to_owned() }
     }
 
     /// What has been listed since the run began.
@@ -62,13 +62,18 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
+    use crate::policy::Names;
 
     #[test]
     fn what_is_listed_is_bounded_and_no_call_is_lost() {
         let (dry_run, server, none) = (DryRun::default(), ServerName::new("s").unwrap(), Map::new());
         let arguments = json!({"text": "x".repeat(5_000), "token": "hunter22"});
-        let called =
-            Called { server: "s", tool: "t", annotations: &none, arguments: arguments.as_object().unwrap() };
+        let called = Called {
+            server: Names::only("s"),
+            tool: Names::only("t"),
+            annotations: &none,
+            arguments: arguments.as_object().unwrap(),
+        };
         for _ in 0..LISTED_MAX + 3 {
             dry_run.list(&server, &called, true, &|text| text.replace("hunter22", "${TOKEN}"));
         }

@@ -14,7 +14,7 @@ use super::oversight::Record;
 use super::state::Broker;
 use super::uri_template;
 use crate::names::ServerName;
-use crate::policy::Called;
+use crate::policy::{Called, Names};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 use crate::upstream::{Listed, Request};
@@ -177,9 +177,12 @@ impl Broker {
             .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
         let mut record = Record::begin(call, server.as_str());
         record.tool = reading.tool().to_owned();
+        let catalog = self.catalog();
+        let names =
+            catalog.server(server.as_str()).map_or(Names::only(server.as_str()), |known| known.names());
         let called = Called {
-            server: server.as_str(),
-            tool: reading.tool(),
+            server: names,
+            tool: Names::only(reading.tool()),
             annotations: &Map::from_iter([("readOnlyHint".to_owned(), Value::Bool(true))]),
             arguments: &arguments,
         };
@@ -187,7 +190,7 @@ impl Broker {
         let answer = match self.admission.admit(&called, bytes, call.human, cancel).await {
             Ok(admitted) => {
                 record.decision = admitted.decision;
-                self.asked(server, reading, (call, &until), cancel).await
+                self.asked((server, names), reading, (call, &until), cancel).await
             }
             Err(fault) => Err(fault),
         };
@@ -198,7 +201,7 @@ impl Broker {
 
     async fn asked(
         &self,
-        server: &ServerName,
+        (server, names): (&ServerName, Names<'_>),
         reading: Reading,
         (call, until): (&Call<'_>, &Until<'_>),
         cancel: &CancellationToken,
@@ -221,7 +224,7 @@ impl Broker {
                 .await
                 .map_err(fault)?,
         };
-        self.admission.answered(server.as_str(), answer.get().len() as u64);
+        self.admission.answered(names, answer.get().len() as u64);
         Ok(answer)
     }
 }
