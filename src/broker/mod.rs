@@ -27,6 +27,7 @@ mod semantics;
 mod sending;
 mod server_progress;
 mod servers_ask;
+mod shown_arguments;
 mod shown_requests;
 mod state;
 mod uri_template;
