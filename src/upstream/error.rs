@@ -145,6 +145,20 @@ pub enum UpstreamError {
     Closing,
 }
 
+impl UpstreamError {
+    /// How much of it the server itself has said, in bytes.
+    #[must_use]
+    pub fn bytes_of_server(&self) -> usize {
+        match self {
+            Self::Refused { message, .. } => message.len(),
+            Self::NotAllowed { reason, .. } | Self::NeedsLogin { reason, .. } => reason.len(),
+            Self::Handshake { reason, stderr, .. } => reason.len() + stderr.len(),
+            Self::Died { stderr, .. } => stderr.len(),
+            _ => 0,
+        }
+    }
+}
+
 fn stderr_note(stderr: &str) -> String {
     if stderr.is_empty() { String::new() } else { format!("; its last words: {stderr}") }
 }
