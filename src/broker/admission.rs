@@ -11,7 +11,7 @@ use super::human::{Approval, Human};
 use super::shown_arguments::shown as shown_arguments;
 use crate::config::{PolicyFile, report};
 use crate::limits::Limits;
-use crate::policy::{Called, Decision, Ledger, Names, NotAgain, Plan, Policy, Verdict};
+use crate::policy::{Called, Decision, Ledger, Names, NotAgain, Plan, Policy, Profile, Verdict};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
@@ -216,6 +216,11 @@ impl Admission {
         if notes.len() < NOTES_MAX && !notes.contains(&note) {
             notes.push(note);
         }
+    }
+
+    /// The profile in effect.
+    pub(super) fn profile(&self) -> Profile {
+        self.policy().profile
     }
 
     fn policy(&self) -> Arc<Policy> {
