@@ -23,6 +23,7 @@ mod server_files;
 mod server_keys;
 mod servers;
 mod settings;
+mod stance;
 mod toml_file;
 mod trust;
 mod values;

@@ -30,6 +30,14 @@ pub struct Policy {
     pub budgets: Budgets,
 }
 
+impl Policy {
+    /// Whether it decides nothing beside its profile.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty() && self.labels == Labels::default() && self.budgets == Budgets::default()
+    }
+}
+
 /// A stance towards all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
