@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::ConfigCommand;
 use crate::config::{
     Config, Environment, Position, Reach, RefusedServer, SandboxFiles, ServerConfig, Severity, Source,
-    TrustError, distrust_project, schema, trust_project,
+    TrustError, distrust_project, policy_schema, schema, trust_project,
 };
 use crate::text;
 
@@ -27,8 +27,8 @@ pub(super) fn show(config: &Config, as_json: bool) -> ExitCode {
 pub(super) fn command(command: &ConfigCommand, environment: &Environment) -> ExitCode {
     let limits = crate::limits::Limits::default();
     let done: Result<(), TrustError> = match command {
-        ConfigCommand::Schema => {
-            println!("{:#}", schema());
+        ConfigCommand::Schema(of) => {
+            println!("{:#}", if of.policy { policy_schema() } else { schema() });
             Ok(())
         }
         ConfigCommand::Trust => trust_project(environment, &limits).map(|(path, content)| {

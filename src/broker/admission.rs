@@ -19,6 +19,8 @@ use crate::text;
 const ARGUMENTS_CHARS_MAX: usize = 4_000;
 /// Longest reason in a fault or note, in characters.
 const REASON_CHARS_MAX: usize = 300;
+/// Longest reason why somebody is asked, where the reason why they were not stands beside it.
+const BECAUSE_CHARS_MAX: usize = 150;
 /// Notes of one run.
 const NOTES_MAX: usize = 10;
 
@@ -134,18 +136,15 @@ impl Admission {
         human: &Human,
         cancel: &CancellationToken,
     ) -> Result<(), ToolFault> {
-        let Some(question) = question(called, because) else {
-            let reason = format!(
-                "the user has to be asked ({because}), and the arguments are too many to be shown to them"
-            );
-            return Err(denied(called, &reason).hint("call it with fewer or smaller arguments at once"));
-        };
         let _waiting = human.wait();
         let asking = async {
             let _turn = self.asking.lock().await;
             if let Some(before) = self.answered_before(called) {
                 return before;
             }
+            let Some(question) = question(called, because) else {
+                return Approval::Unable { reason: "the arguments are too many to be shown to them".into() };
+            };
             let approval = self.answer(question, human).await;
             let mut ledger = self.ledger();
             match &approval {
@@ -177,6 +176,7 @@ impl Admission {
                 Err(denied(called, "the user was asked, and refused").hint("do not try again in this run"))
             }
             Approval::Unable { reason } => {
+                let because = text::inert_excerpt(because, BECAUSE_CHARS_MAX);
                 Err(denied(called, &format!("the user has to be asked ({because}), and {reason}"))
                     .hint("the user can let it pass by a rule or another profile in policy.toml"))
             }

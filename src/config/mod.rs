@@ -13,6 +13,7 @@ mod load;
 mod locate;
 mod nearest;
 mod policy_file;
+mod policy_schema;
 mod problem;
 mod reach;
 mod references;
@@ -36,6 +37,7 @@ pub use load::{
 };
 pub use locate::locate_program;
 pub use policy_file::PolicyFile;
+pub use policy_schema::policy_schema;
 pub use problem::{Origin, Position, Problem, Severity, report};
 pub use reach::{Endpoint, HttpTransport, Launch, NamedSecrets, Reach};
 pub use references::CommandLine;

@@ -1,5 +1,7 @@
 //! What tools were when they were first used: a change is told of, and reaches no server where the user has to trust it first.
 
+use serde_json::json;
+
 use crate::on_every_engine;
 use crate::support::{Bridge, Engine, Fixture, Home};
 
