@@ -87,7 +87,9 @@ impl Broker {
         let server = match server {
             Some(server) => self.admitted(&server, call.scope)?,
             // Nobody is asked for an address that does not exist.
-            None if call.making == Making::Never => return self.plan_help(call),
+            None if call.making == Making::Never && self.server_names(call.scope).len() > 1 => {
+                return self.plan_help(call);
+            }
             None => self.server_of(&uri, call, cancel).await?,
         };
         self.reading(&server, Reading::Resource { uri }, call, cancel).await

@@ -28,7 +28,7 @@ fn bridge(engine: &Engine, fixture: &Fixture, policy: &str) -> Bridge {
 fn tried(bridge: &mut Bridge, calls: &[&str]) -> Vec<String> {
     let attempt = |call: &&str| {
         format!(
-            "try:\n  print({call})\nexcept runtime.MCPError as error:\n  print(error.code, error.args[0])"
+            "try:\n  print({call})\nexcept runtime.MCPError as error:\n  print(error.code, error.message)"
         )
     };
     let code: Vec<String> = calls.iter().map(attempt).collect();
@@ -115,7 +115,7 @@ fn budgets_of_a_session_s_calls_and_a_run_s_bytes_end_calls(engine: &Engine) {
     let raised = tried(&mut bridge, &[&echo(&"x".repeat(100)), &echo("a"), &echo("b"), &echo("c")]);
     assert!(raised[0].contains("budgets.bytes_per_run: 0 of 100 bytes are used"), "{raised:?}");
     assert_eq!(raised[1..3], ["a", "b"]);
-    assert!(raised[3].contains("budgets.bytes_per_run: 106 of 100 bytes are used"), "{raised:?}");
+    assert!(raised[3].contains("budgets.bytes_per_run: 104 of 100 bytes are used"), "{raised:?}");
     let raised = tried(&mut bridge, &[&echo("d"), &echo("e")]);
     assert_eq!(raised[0], "d");
     assert!(raised[1].contains("budgets.calls_per_session: 3 calls are all"), "{raised:?}");
@@ -164,10 +164,7 @@ fn an_error_of_a_server_is_its_content_too(engine: &Engine) {
         let mut bridge = labelled(engine, [&mail, &web, &chat], (policy, "open"));
         let raised =
             tried(&mut bridge, &["mcp_mail.echo.sync(text='x')", by, "mcp_chat.echo.sync(text='out')"]);
-        assert!(
-            raised.last().unwrap().starts_with("denied chat.echo was not called: labels: "),
-            "{by}: {raised:?}"
-        );
+        assert!(raised[2].starts_with("denied chat.echo was not called: labels: "), "{by}: {raised:?}");
         assert_eq!(chat.ledger(), [""; 0], "{by}");
     }
     let fixture = Fixture::new(&[]);
@@ -183,7 +180,7 @@ fn a_human_who_cannot_be_asked_lets_nothing_pass_and_is_not_asked_again(engine: 
     let home = Home::on(engine).server("fixture", fixture.entry()).env("MCP_BRIDGE_POLICY", "careful");
     let mut bridge = Bridge::start_with(&home, json!({"elicitation": {}})).warm();
     let code = "import asyncio\ncalls = [mcp_fixture.echo(text=str(n)) for n in range(3)]\n\
-                [r.args[0] for r in await asyncio.gather(*calls, return_exceptions=True)]";
+                [r.message for r in await asyncio.gather(*calls, return_exceptions=True)]";
     let run = bridge.send_run(json!({ "code": code }));
     let (id, _) = bridge.asked("elicitation/create");
     bridge.refuse(&id, -32603, "nobody is there");
@@ -210,6 +207,14 @@ fn a_dry_run_saves_no_function_and_reads_nothing_at_an_address_that_does_not_exi
     assert!(done.stderr.contains(listed), "{}", done.stderr);
     assert!(!home.path().join("MCPs/tools").exists());
     assert_eq!(fixture.ledger(), [r#"resources/read {"uri":"fixture://text"}"#]);
+    // Among several servers none is asked for it either.
+    let other = Fixture::new(&["--resources"]);
+    let home = home.server("other", other.entry());
+    let code = "await runtime.list_resources('other')\nmade = await mcp_fixture.echo(text='a')\n\
+                print(await runtime.read_resource(made['uri']))";
+    let done = home.run(&["run", "--dry-run", "-c", code]);
+    assert_eq!(done.stdout, "<result of runtime.read_resource>\n", "{}", done.stderr);
+    assert_eq!((fixture.ledger().len(), other.ledger().len()), (1, 2));
 }
 
 fn a_profile_that_is_edited_counts_and_an_emptied_policy_lets_nothing_pass(engine: &Engine) {
