@@ -162,3 +162,21 @@ impl UpstreamError {
 fn stderr_note(stderr: &str) -> String {
     if stderr.is_empty() { String::new() } else { format!("; its last words: {stderr}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_in_an_error_is_counted_and_our_own_words_are_not() {
+        let (server, words) = (ServerName::new("s").unwrap(), "12345".to_owned());
+        let of = |error: UpstreamError| error.bytes_of_server();
+        assert_eq!(of(UpstreamError::Refused { server: server.clone(), message: words.clone() }), 5);
+        assert_eq!(of(UpstreamError::NotAllowed { server: server.clone(), reason: words.clone() }), 5);
+        assert_eq!(of(UpstreamError::Died { server: server.clone(), stderr: words.clone() }), 5);
+        let (reason, stderr) = (words.clone(), words.clone());
+        assert_eq!(of(UpstreamError::Handshake { server: server.clone(), reason, stderr }), 10);
+        assert_eq!(of(UpstreamError::NotReached { server: server.clone(), reason: words }), 0);
+        assert_eq!(of(UpstreamError::Deadline { server }), 0);
+    }
+}
