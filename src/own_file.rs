@@ -40,10 +40,10 @@ pub fn write(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// As [`write`], where there is none.
+/// As [`write()`], where there is none.
 ///
 /// # Errors
-/// `AlreadyExists` when there is one, which stays as it is; otherwise as [`write`].
+/// `AlreadyExists` when there is one, which stays as it is; otherwise as [`write()`].
 pub fn create(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     written(dir, bytes)?.persist_noclobber(dir.join(name)).map_err(|error| error.error)?;
     Ok(())
