@@ -79,7 +79,7 @@ pub struct Config {
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print the JSON schema of a config.toml, for editors.
-    Schema,
+    Schema(Schema),
     /// Print the .hotcell/config.toml of the working folder, and let it count in full until it changes.
     Trust,
     /// Let the .hotcell/config.toml of the working folder only narrow again.
@@ -126,6 +126,14 @@ pub enum FilesCommand {
         #[arg(value_name = "PATH")]
         path: String,
     },
+}
+
+/// Arguments of `config schema`.
+#[derive(Debug, clap::Args)]
+pub struct Schema {
+    /// Of a policy.toml instead.
+    #[arg(long)]
+    pub policy: bool,
 }
 
 /// What `search` does.

@@ -83,6 +83,10 @@ pub struct Limits {
     pub first_index: Duration,
     /// How long a call waits for a human who has to be asked.
     pub approval: Duration,
+    /// Calls of one run that a human is asked about.
+    pub approvals_per_run_max: usize,
+    /// How long one run waits for its human, all questions together: so long its time stands still.
+    pub waiting_per_run: Duration,
     /// How much longer they wait for the others, once some are known.
     pub further_index: Duration,
     /// Largest file of one server's tools that is kept, in bytes.
@@ -189,6 +193,8 @@ impl Default for Limits {
             slow_index: Duration::from_secs(1),
             first_index: Duration::from_secs(3),
             approval: Duration::from_secs(600),
+            approvals_per_run_max: 20,
+            waiting_per_run: Duration::from_secs(1800),
             further_index: Duration::from_millis(150),
             catalog_entry_bytes_max: 8 * MIB,
             catalog_entries_max: 2_000,

@@ -36,6 +36,21 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// When others can write the folder, or it cannot be made or written.
 pub fn write(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    written(dir, bytes)?.persist(dir.join(name)).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// As [`write()`], where there is none.
+///
+/// # Errors
+/// `AlreadyExists` when there is one, which stays as it is; otherwise as [`write()`].
+pub fn create(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    written(dir, bytes)?.persist_noclobber(dir.join(name)).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// A file of these bytes in the folder, which has no name that lasts yet.
+fn written(dir: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let folder = fs::symlink_metadata(dir)?;
     if !folder.is_dir() || !is_ours(&folder) || folder.mode() & 0o022 != 0 {
@@ -47,8 +62,7 @@ pub fn write(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     // tempfile makes files of mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     file.write_all(bytes)?;
-    file.persist(dir.join(name)).map_err(|error| error.error)?;
-    Ok(())
+    Ok(file)
 }
 
 fn is_ours(about: &fs::Metadata) -> bool {
@@ -72,6 +86,10 @@ mod tests {
         assert_eq!(read(&path, 3).unwrap(), b"two");
         assert_eq!((mode(&path), mode(&folder)), (0o600, 0o700));
         assert_eq!(read(&path, 2).unwrap_err().to_string(), "it is too large");
+        let error = create(&folder, "f", b"three").unwrap_err();
+        assert_eq!((error.kind(), read(&path, 3).unwrap()), (io::ErrorKind::AlreadyExists, b"two".to_vec()));
+        create(&folder, "g", b"one").unwrap();
+        assert_eq!(read(&folder.join("g"), 3).unwrap(), b"one");
     }
 
     #[test]

@@ -297,8 +297,8 @@ pub struct Planned {
 /// A call that was not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedCall {
-    /// The server.
-    pub server: ServerName,
+    /// The server; `runtime` for a helper of the bridge.
+    pub server: String,
     /// The tool's own name.
     pub tool: String,
     /// Its arguments, as JSON; bounded.

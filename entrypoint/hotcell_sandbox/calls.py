@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _MAIN_THREAD = _get_ident()
 _CALLS_PER_WORKER_BITS = 32
 _NAMES_MAX = 5
+# What the bridge does that reaches beyond itself, as a call of a tool does.
+_LISTED_HELPERS = {"save_tool", "read_resource", "get_prompt"}
 
 
 class Server(tuple[str, str, str, bool]):
@@ -187,7 +189,9 @@ class Calls:
 
     def _listed(self, server: str | None, tool: str, arguments: object) -> PlannedCall | None:
         plan = self.plan
-        return None if plan is None or server is None else plan.begin(server, tool, arguments)
+        if plan is None or (server is None and tool not in _LISTED_HELPERS):
+            return None
+        return plan.begin("runtime" if server is None else server, tool, arguments)
 
     def _lead(self, waiter: _Waiter) -> None:
         """Reads until the waiter's result is there; others get theirs on the way."""

@@ -9,7 +9,7 @@ use super::printing::{err, out, to_stdout};
 use crate::cli::ConfigCommand;
 use crate::config::{
     Config, Environment, Position, Reach, RefusedServer, SandboxFiles, ServerConfig, Severity, Source,
-    TrustError, distrust_project, schema, trust_project,
+    TrustError, distrust_project, policy_schema, schema, trust_project,
 };
 use crate::text;
 
@@ -28,8 +28,8 @@ pub(super) fn show(config: &Config, as_json: bool) -> ExitCode {
 pub(super) fn command(command: &ConfigCommand, environment: &Environment) -> ExitCode {
     let limits = crate::limits::Limits::default();
     let done: Result<(), TrustError> = match command {
-        ConfigCommand::Schema => {
-            out!("{:#}", schema());
+        ConfigCommand::Schema(of) => {
+            out!("{:#}", if of.policy { policy_schema() } else { schema() });
             Ok(())
         }
         ConfigCommand::Trust => trust_project(environment, &limits).map(|(path, content)| {

@@ -1,16 +1,16 @@
-//! `hotcell trust`: what a server's tools are now counts as seen by the user.
+//! `hotcell trust`: shows what a server's tools have been changed to, and lets that count.
 
 use std::process::ExitCode;
 
 use super::named::named;
 use super::printing::{err, out};
-use crate::broker;
+use crate::broker::Changes;
 use crate::cli;
 use crate::config::Config;
 
 const USAGE: u8 = 2;
 
-/// Forgets what the server's tools were.
+/// Shows the changes, then accepts them.
 pub(super) fn trust(config: &Config, arguments: &cli::Trust) -> ExitCode {
     let name = &arguments.server;
     let server = match named(config, name) {
@@ -24,13 +24,22 @@ pub(super) fn trust(config: &Config, arguments: &cli::Trust) -> ExitCode {
         err!("hotcell: no home folder is known, so nothing is remembered of tools");
         return ExitCode::FAILURE;
     };
-    match broker::trust(&dir.join("pins"), &server.name) {
-        Ok(true) => out!("trusted: the tools of {name} count as they are at their next use"),
-        Ok(false) => {
-            out!("nothing was known of the tools of {name}; they count as they are at their first use")
+    let trusted = Changes::of(&dir.join("pins"), &server.name).and_then(|changes| {
+        for line in changes.lines() {
+            out!("{line}");
+        }
+        changes.accept().map(|()| changes)
+    });
+    match trusted {
+        Ok(changes) if !changes.is_empty() => out!("trusted: the tools of {name} count as shown"),
+        Ok(changes) if changes.is_known => {
+            out!("no tool of {name} is known to have changed since it was first used; nothing to trust");
+        }
+        Ok(_) => {
+            out!("nothing is known of the tools of {name}; they count as they are at their first use")
         }
         Err(error) => {
-            err!("hotcell: what is remembered of {name} cannot be removed: {error}");
+            err!("hotcell: what is remembered of {name} cannot be read or written: {error}");
             return ExitCode::FAILURE;
         }
     }

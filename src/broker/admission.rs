@@ -8,16 +8,19 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::human::{Approval, Human};
+use super::shown_arguments::shown as shown_arguments;
 use crate::config::{PolicyFile, report};
 use crate::limits::Limits;
-use crate::policy::{Called, Decision, Ledger, Plan, Policy, Verdict};
+use crate::policy::{Called, Decision, Ledger, Names, NotAgain, Plan, Policy, Profile, Verdict};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
 /// Longest arguments in a question, in characters.
-const ARGUMENTS_CHARS_MAX: usize = 2_000;
+const ARGUMENTS_CHARS_MAX: usize = 4_000;
 /// Longest reason in a fault or note, in characters.
 const REASON_CHARS_MAX: usize = 300;
+/// Longest reason why somebody is asked, where the reason why they were not stands beside it.
+const BECAUSE_CHARS_MAX: usize = 150;
 /// Notes of one run.
 const NOTES_MAX: usize = 10;
 
@@ -35,6 +38,8 @@ pub(super) struct Admission {
     /// One question at a time: an answer may cover the calls that wait behind it.
     asking: tokio::sync::Mutex<()>,
     approval_max: Duration,
+    waiting_max: Duration,
+    questions_max: usize,
     notes: Mutex<Vec<String>>,
 }
 
@@ -45,6 +50,8 @@ impl Admission {
             ledger: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             approval_max: limits.approval,
+            waiting_max: limits.waiting_per_run,
+            questions_max: limits.approvals_per_run_max,
             notes: Mutex::default(),
         }
     }
@@ -117,7 +124,7 @@ impl Admission {
     }
 
     /// An answer of the server has come.
-    pub(super) fn answered(&self, server: &str, bytes: u64) {
+    pub(super) fn answered(&self, server: Names<'_>, bytes: u64) {
         self.ledger().answered(&self.policy(), server, bytes);
     }
 
@@ -132,36 +139,36 @@ impl Admission {
         let _waiting = human.wait();
         let asking = async {
             let _turn = self.asking.lock().await;
-            {
-                let mut ledger = self.ledger();
-                if ledger.take_approved(called) {
-                    return Approval::Once;
-                }
-                if ledger.is_refused(called) {
-                    return Approval::Denied;
-                }
+            if let Some(before) = self.answered_before(called) {
+                return before;
             }
-            let unable = Approval::Unable { reason: "the user has not answered".into() };
-            let approval = tokio::time::timeout(self.approval_max, human.ask(question(called, because)))
-                .await
-                .unwrap_or(unable);
+            let Some(question) = question(called, because) else {
+                return Approval::Unable { reason: "the arguments are too many to be shown to them".into() };
+            };
+            let approval = self.answer(question, human).await;
+            let mut ledger = self.ledger();
             match &approval {
-                Approval::Further { calls, arguments } => self.ledger().approve(Plan {
-                    server: called.server.to_owned(),
-                    tool: called.tool.to_owned(),
+                Approval::Once => {}
+                Approval::Further { calls, arguments } => ledger.approve(Plan {
+                    server: called.server.name.to_owned(),
+                    tool: called.tool.name.to_owned(),
                     calls: *calls,
                     arguments: arguments.clone(),
                 }),
-                Approval::Denied => self.ledger().refuse(called),
-                Approval::Once | Approval::Unable { .. } => {}
+                Approval::Denied => ledger.refuse(called, NotAgain::Refused),
+                Approval::Unable { reason } => {
+                    ledger.refuse(called, NotAgain::Unable { reason: reason.clone() });
+                }
             }
+            drop(ledger);
             approval
         };
         let approval = tokio::select! {
-            approval = asking => approval,
+            biased;
             () = cancel.cancelled() => {
                 return Err(ToolFault::new(FaultCode::Cancelled, "the run ended before the user had answered"));
             }
+            approval = asking => approval,
         };
         match approval {
             Approval::Once | Approval::Further { .. } => Ok(()),
@@ -169,10 +176,38 @@ impl Admission {
                 Err(denied(called, "the user was asked, and refused").hint("do not try again in this run"))
             }
             Approval::Unable { reason } => {
+                let because = text::inert_excerpt(because, BECAUSE_CHARS_MAX);
                 Err(denied(called, &format!("the user has to be asked ({because}), and {reason}"))
                     .hint("the user can let it pass by a rule or another profile in policy.toml"))
             }
         }
+    }
+
+    /// What an answer of this run, or an approval of further calls, says of the call.
+    fn answered_before(&self, called: &Called<'_>) -> Option<Approval> {
+        let mut ledger = self.ledger();
+        if ledger.take_approved(called) {
+            return Some(Approval::Once);
+        }
+        ledger.not_again(called).map(|why| match why {
+            NotAgain::Refused => Approval::Denied,
+            NotAgain::Unable { reason } => Approval::Unable { reason: reason.clone() },
+        })
+    }
+
+    /// The human's answer, as far as the run may ask for one.
+    async fn answer(&self, question: String, human: &Human) -> Approval {
+        let time = match human.time_to_answer(self.approval_max, self.waiting_max) {
+            Ok(time) => time,
+            Err(reason) => return Approval::Unable { reason },
+        };
+        let max = self.questions_max;
+        if self.ledger().count_question() > max {
+            let reason = format!("this run has asked them {max} times, which is all that it may");
+            return Approval::Unable { reason };
+        }
+        let unable = Approval::Unable { reason: "the user has not answered".into() };
+        tokio::time::timeout(time, human.ask(question)).await.unwrap_or(unable)
     }
 
     /// A sentence for the reader of the reply.
@@ -181,6 +216,11 @@ impl Admission {
         if notes.len() < NOTES_MAX && !notes.contains(&note) {
             notes.push(note);
         }
+    }
+
+    /// The profile in effect.
+    pub(super) fn profile(&self) -> Profile {
+        self.policy().profile
     }
 
     fn policy(&self) -> Arc<Policy> {
@@ -201,7 +241,7 @@ fn denied(called: &Called<'_>, because: &str) -> ToolFault {
 }
 
 fn shown(called: &Called<'_>) -> String {
-    let name = format!("{}.{}", called.server, called.tool);
+    let name = format!("{}.{}", called.server.name, called.tool.name);
     text::inert_excerpt(&name, REASON_CHARS_MAX)
 }
 
@@ -209,15 +249,13 @@ fn bounded(text: &str) -> String {
     text::inert_excerpt(text, REASON_CHARS_MAX)
 }
 
-fn question(called: &Called<'_>, because: &str) -> String {
-    let arguments = serde_json::to_string_pretty(called.arguments).unwrap_or_default();
-    let arguments = text::bounded(&arguments, ARGUMENTS_CHARS_MAX).into_owned();
-    format!(
+fn question(called: &Called<'_>, because: &str) -> Option<String> {
+    Some(format!(
         "Code that the model wrote wants to call {} ({}).\nArguments: {}",
         shown(called),
         bounded(because),
-        text::bounded(&text::inert(&arguments), ARGUMENTS_CHARS_MAX)
-    )
+        shown_arguments(called.arguments, ARGUMENTS_CHARS_MAX)?
+    ))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::broker::human::Question;
-use crate::policy::Profile;
+use crate::policy::{Names, Profile};
 use crate::run::ClientAbilities;
 
 fn admission(mut policy: Value) -> Admission {
@@ -36,9 +36,17 @@ fn human(answers: Vec<Approval>) -> (Human, tokio::task::JoinHandle<Vec<String>>
     (Human::new(questions, ClientAbilities::default()), answering)
 }
 
+fn called<'c>(
+    tool: &'c str,
+    annotations: &'c Map<String, Value>,
+    arguments: &'c Map<String, Value>,
+) -> Called<'c> {
+    Called { server: Names::only("files"), tool: Names::only(tool), annotations, arguments }
+}
+
 async fn admit(admission: &Admission, human: &Human, tool: &str, arguments: Value) -> Result<(), ToolFault> {
     let (none, Value::Object(arguments)) = (Map::new(), arguments) else { panic!() };
-    let called = Called { server: "files", tool, annotations: &none, arguments: &arguments };
+    let called = called(tool, &none, &arguments);
     admission.admit(&called, 1, human, &CancellationToken::new()).await.map(drop)
 }
 
@@ -98,6 +106,79 @@ async fn an_approval_of_further_calls_answers_for_those_that_wait_behind_it() {
     assert_eq!(asked.await.unwrap().len(), 2);
 }
 
+#[tokio::test]
+async fn the_human_sees_every_argument_or_the_call_is_denied() {
+    let admission = admission(json!({"profile": "careful"}));
+    let (human, asked) = human(vec![Approval::Once]);
+    let long = json!({"body": "x".repeat(100_000), "force": true});
+    admit(&admission, &human, "write", long).await.unwrap();
+    let many: Map<String, Value> = (0..1_000).map(|n| (format!("name {n}"), json!(n))).collect();
+    let fault = admit(&admission, &human, "write", many.into()).await.unwrap_err();
+    assert!(
+        fault.message.ends_with("and the arguments are too many to be shown to them"),
+        "{}",
+        fault.message
+    );
+    drop(human);
+    let asked = asked.await.unwrap();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert!(
+        asked[0].contains("characters not shown") && asked[0].ends_with("\"force\": true\n}"),
+        "{}",
+        asked[0]
+    );
+}
+
+#[tokio::test]
+async fn a_run_asks_so_many_times_and_of_a_tool_that_nobody_could_be_asked_about_once() {
+    let admission = admission(json!({"profile": "careful"}));
+    let unable = Approval::Unable { reason: "the client has not answered".into() };
+    let questions_max = Limits::default().approvals_per_run_max;
+    let answers = [vec![unable], vec![Approval::Once; questions_max]].concat();
+    let (human, asked) = human(answers);
+    for _ in 0..3 {
+        let fault = admit(&admission, &human, "write", json!({})).await.unwrap_err();
+        assert!(fault.message.ends_with("and the client has not answered"), "{}", fault.message);
+    }
+    for _ in 1..questions_max {
+        admit(&admission, &human, "move", json!({})).await.unwrap();
+    }
+    let fault = admit(&admission, &human, "move", json!({})).await.unwrap_err();
+    let said = format!("and this run has asked them {questions_max} times, which is all that it may");
+    assert!(fault.message.ends_with(&said), "{}", fault.message);
+    admission.begin_run();
+    admit(&admission, &human, "write", json!({})).await.unwrap();
+    drop(human);
+    assert_eq!(asked.await.unwrap().len(), questions_max + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_waits_so_long_for_its_human_and_no_longer() {
+    let admission = admission(json!({"profile": "careful"}));
+    let (questions, mut asked) = mpsc::channel::<Question>(1);
+    let human = Human::new(questions, ClientAbilities::default());
+    let keeping = tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Some(question) = asked.recv().await {
+            kept.push(question);
+        }
+        kept.len()
+    });
+    let began = Instant::now();
+    let mut last = String::new();
+    for tool in ["a", "b", "c", "d", "e"] {
+        last = admit(&admission, &human, tool, json!({})).await.unwrap_err().message;
+    }
+    let limits = Limits::default();
+    assert_eq!(began.elapsed().as_secs(), limits.waiting_per_run.as_secs());
+    assert!(
+        last.ends_with("this run has waited 1800 s for answers of the user, which is all that it may"),
+        "{last}"
+    );
+    drop(human);
+    assert_eq!(keeping.await.unwrap(), 3);
+}
+
 #[tokio::test(start_paused = true)]
 async fn waiting_is_bounded_and_told() {
     let admission = admission(json!({"profile": "careful"}));
@@ -107,7 +188,7 @@ async fn waiting_is_bounded_and_told() {
     let deadline = Instant::now() + Duration::from_secs(1);
     let until = human.until(deadline);
     let (none, cancel) = (Map::new(), CancellationToken::new());
-    let called = Called { server: "files", tool: "write", annotations: &none, arguments: &none };
+    let called = called("write", &none, &none);
     let admitting = admission.admit(&called, 1, &human, &cancel);
     let answering = async {
         let Some(Question::Approval { reply, .. }) = asked.recv().await else { panic!("a question") };

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::arguments;
 use super::call::{Answer, Call, Making};
 use super::oversight::Record;
+use super::pins::Comparing;
 use super::server_progress::Told;
 use super::state::Broker;
 use crate::catalog::{self, Answered, Tool};
@@ -29,7 +30,7 @@ impl Broker {
     /// A fault for the model. Nothing is ever sent to a server twice.
     pub async fn answer(&self, call: Call<'_>, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
         match &call.server {
-            None => self.help(&call, cancel).await.map(Answer::Value),
+            None => self.help(&call, cancel).await,
             Some(server) => {
                 let mut record = Record::begin(&call, server);
                 let answer = self.forward(server, &call, &mut record, cancel).await;
@@ -94,12 +95,14 @@ impl Broker {
             Making::Always | Making::IfItReads => catalog::checked(&server, tool, arguments)?,
         };
         let called = Called {
-            server: server.as_str(),
-            tool: tool.name.as_str(),
+            server: known.names(),
+            tool: tool.names(),
             annotations: &tool.annotations,
             arguments: &arguments,
         };
-        self.pins.admit(&server, tool)?;
+        let redacted = |text| self.upstream.redacted(&server, text);
+        let comparing = Comparing { profile: self.admission.profile(), redacted: &redacted };
+        self.pins.admit(known, tool, comparing)?;
         let is_made = match call.making {
             Making::Always => true,
             Making::IfItReads => called.only_reads(),
@@ -108,8 +111,7 @@ impl Broker {
         if !is_made {
             record.decision = "not made: dry run".into();
             let asks = self.admission.would_ask(&called)?;
-            let redacted = |text| self.upstream.redacted(&server, text);
-            return Ok(self.dry_run.list(&server, &called, asks, &redacted));
+            return Ok(self.dry_run.list(&called, asks, &redacted));
         }
         let bytes = call.arguments.get().len() as u64;
         let admitted = self.admission.admit(&called, bytes, call.human, cancel).await?;
@@ -126,12 +128,12 @@ impl Broker {
         let hears = (!call.progress.is_closed()).then_some(hears);
         let told = Told {
             tool: text::inert_excerpt(&format!("{server}.{}", tool.name), PROGRESS_CHARS_MAX),
-            redacted: &|text| self.upstream.redacted(&server, text),
+            redacted: &redacted,
             progress: call.progress,
         };
         let result = told.until(connection.ask(request, &until, cancel, hears), heard).await;
         result
-            .inspect(|result| self.admission.answered(server.as_str(), result.get().len() as u64))
+            .inspect(|result| self.admission.answered(known.names(), result.get().len() as u64))
             .and_then(|result| self.without_secrets(&server, result))
             .inspect(|answer| self.learn_shape(&server, tool, answer))
             .map_err(|error| self.fault(&server, &error))

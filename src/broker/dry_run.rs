@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::call::Answer;
 use super::failures::redact;
-use crate::names::ServerName;
 use crate::policy::Called;
 use crate::run::{Planned, PlannedCall};
 use crate::text;
@@ -30,7 +29,6 @@ impl DryRun {
     /// Remembers the call; what is answered to it.
     pub(super) fn list(
         &self,
-        server: &ServerName,
         called: &Called<'_>,
         asks: bool,
         redacted: &dyn Fn(String) -> String,
@@ -40,15 +38,15 @@ impl DryRun {
             let mut arguments = Value::Object(called.arguments.clone());
             redact(&mut arguments, redacted);
             planned.calls.push(PlannedCall {
-                server: server.clone(),
-                tool: called.tool.to_owned(),
+                server: called.server.name.to_owned(),
+                tool: called.tool.name.to_owned(),
                 arguments: text::inert_excerpt(&arguments.to_string(), ARGUMENTS_CHARS_MAX),
                 asks,
             });
         } else {
             planned.further += 1;
         }
-        Answer::Planned { server: server.as_str().to_owned(), tool: called.tool.to_owned() }
+        Answer::Planned { server: called.server.name.to_owned(), tool: called.tool.name.to_owned() }
     }
 
     /// What has been listed since the run began.
@@ -62,22 +60,27 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
+    use crate::policy::Names;
 
     #[test]
     fn what_is_listed_is_bounded_and_no_call_is_lost() {
-        let (dry_run, server, none) = (DryRun::default(), ServerName::new("s").unwrap(), Map::new());
+        let (dry_run, none) = (DryRun::default(), Map::new());
         let arguments = json!({"text": "x".repeat(5_000), "token": "hunter22"});
-        let called =
-            Called { server: "s", tool: "t", annotations: &none, arguments: arguments.as_object().unwrap() };
+        let called = Called {
+            server: Names::only("s"),
+            tool: Names::only("t"),
+            annotations: &none,
+            arguments: arguments.as_object().unwrap(),
+        };
         for _ in 0..LISTED_MAX + 3 {
-            dry_run.list(&server, &called, true, &|text| text.replace("hunter22", "${TOKEN}"));
+            dry_run.list(&called, true, &|text| text.replace("hunter22", "${TOKEN}"));
         }
         let planned = dry_run.take();
         assert_eq!((planned.calls.len(), planned.further), (LISTED_MAX, 3));
         assert!(planned.calls[0].asks && planned.calls[0].arguments.chars().count() <= ARGUMENTS_CHARS_MAX);
         assert_eq!(dry_run.take(), Planned::default());
         let short = json!({"token": "hunter22"});
-        dry_run.list(&server, &Called { arguments: short.as_object().unwrap(), ..called }, false, &|text| {
+        dry_run.list(&Called { arguments: short.as_object().unwrap(), ..called }, false, &|text| {
             text.replace("hunter22", "${TOKEN}")
         });
         assert_eq!(dry_run.take().calls[0].arguments, r#"{"token":"${TOKEN}"}"#);

@@ -9,6 +9,7 @@ use super::call::Answer;
 use super::state::Broker;
 use crate::catalog::UnknownTool;
 use crate::names::ServerName;
+use crate::policy::Names;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 use crate::upstream::UpstreamError;
@@ -41,8 +42,14 @@ impl Broker {
         fault
     }
 
-    /// A server's failure as the model reads it.
+    /// A server's failure as the model reads it. What the server says in it counts as an answer: it is its content as well.
     pub(super) fn fault(&self, server: &ServerName, error: &UpstreamError) -> ToolFault {
+        let bytes = error.bytes_of_server();
+        if bytes > 0 {
+            let catalog = self.catalog();
+            let names = catalog.server(server.as_str()).map(|known| known.names());
+            self.admission.answered(names.unwrap_or(Names::only(server.as_str())), bytes as u64);
+        }
         let text = self.upstream.redacted(server, error.to_string());
         // Before the escapes too: they make text ten times as long.
         let text = text::inert(&text::bounded(&text, FAILURE_CHARS_MAX)).into_owned();

@@ -4,16 +4,17 @@
 //! servers themselves is in `resources`.
 
 use serde::Deserialize;
-use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Value, json};
+use serde_json::value::to_raw_value;
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments;
-use super::call::Call;
+use super::call::{Answer, Call, Making};
 use super::state::Broker;
 use crate::catalog::{self, Catalog, Detail, Shapes};
 use crate::names::ServerName;
+use crate::policy::{Called, Names};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 use crate::upstream::Listed;
@@ -23,7 +24,7 @@ impl Broker {
         &self,
         call: &Call<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Box<RawValue>, ToolFault> {
+    ) -> Result<Answer, ToolFault> {
         let value = match call.tool.as_str() {
             "list_resources" => return self.list_of(Listed::Resources, call, cancel).await,
             "list_resource_templates" => {
@@ -43,6 +44,7 @@ impl Broker {
             }
             "capability_summary" => json!(catalog::capability_summary(&self.catalog().scoped(call.scope))),
             "check_calls" => self.check_calls(call, cancel).await?,
+            "save_tool" if call.making != Making::Always => return self.plan_help(call),
             "save_tool" => self.save_tool(call)?,
             "saved_tools" => self.saved_tools()?,
             unknown => {
@@ -50,7 +52,20 @@ impl Broker {
                 return Err(ToolFault::new(FaultCode::UnknownTool, format!("there is no helper '{shown}'")));
             }
         };
-        to_raw_value(&value).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
+        let written = to_raw_value(&value);
+        written.map(Answer::Value).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
+    }
+
+    /// Lists a helper's call instead of making it.
+    pub(super) fn plan_help(&self, call: &Call<'_>) -> Result<Answer, ToolFault> {
+        let arguments = self.read(call)?;
+        let called = Called {
+            server: Names::only("runtime"),
+            tool: Names::only(&call.tool),
+            annotations: &Map::new(),
+            arguments: &arguments,
+        };
+        Ok(self.dry_run.list(&called, false, &|text| text))
     }
 
     fn discovered_servers(&self, call: &Call<'_>) -> Result<Value, ToolFault> {

@@ -87,6 +87,7 @@ impl Waits {
         self.since.is_some()
     }
 
+    /// How long in all until now.
     fn in_all(&self) -> Duration {
         self.before + self.since.map(|since| since.elapsed()).unwrap_or_default()
     }
@@ -103,6 +104,25 @@ impl Human {
     #[must_use]
     pub fn waits(&self) -> watch::Receiver<Waits> {
         self.waits.subscribe()
+    }
+
+    /// How long a question may wait: at most `answer_max`, and all of the run at most `waiting_max`.
+    ///
+    /// # Errors
+    /// Why none may.
+    pub(super) fn time_to_answer(
+        &self,
+        answer_max: Duration,
+        waiting_max: Duration,
+    ) -> Result<Duration, String> {
+        let left = waiting_max.saturating_sub(self.waits.borrow().in_all());
+        if left.is_zero() {
+            let all = waiting_max.as_secs();
+            return Err(format!(
+                "this run has waited {all} s for answers of the user, which is all that it may"
+            ));
+        }
+        Ok(answer_max.min(left))
     }
 
     /// A deadline as it is now; from here on it stands still while this human is waited for.

@@ -120,7 +120,7 @@ impl Knowledge {
         let tool = resolved(known.kept_back.get(server)?, asked)?;
         let Configured { tools, place: (key, path), .. } = &**known.servers.get(server)?;
         let name = text::inert_excerpt(&format!("{server}.{}", tool.name), NAME_CHARS_MAX);
-        let by = tools.kept_back(tool.name.as_str())?;
+        let by = tools.kept_back(tool.names())?;
         let message = format!("{name} is not offered: {key}.{by} of {} keeps it back", path.display());
         Some(
             ToolFault::new(FaultCode::Denied, text::inert_line(&message)).hint("the user decides that there"),
@@ -256,7 +256,7 @@ impl Knowledge {
     }
 
     /// The one place through which every listing passes, a server's own and one that was kept: what the entry keeps back is
-    /// in no catalog.
+    /// in no catalog, and the Python names of the others do not depend on that.
     fn tools(&self, server: &ServerName, configured: &Configured, listing: &[Value]) -> Chosen {
         let tools = listing.iter().filter_map(|item| match Tool::from_json(item, &self.limits) {
             Ok(tool) => Some(tool),
@@ -265,9 +265,10 @@ impl Knowledge {
                 None
             }
         });
-        let is_offered = |tool: &Tool| configured.tools.kept_back(tool.name.as_str()).is_none();
-        let (offered, kept_back): (Vec<Tool>, Vec<Tool>) = tools.partition(is_offered);
-        (Tools::listed(offered, &self.limits), Tools::listed(kept_back, &self.limits).into_listed())
+        let is_offered = |tool: &Tool| configured.tools.kept_back(tool.names()).is_none();
+        let all = Tools::listed(tools.collect(), &self.limits).into_listed();
+        let (offered, kept_back) = all.into_iter().partition(is_offered);
+        (Tools::Listed(offered), kept_back)
     }
 
     /// A server, as long as it is configured like this.

@@ -72,6 +72,26 @@ fn what_an_entry_keeps_back_is_in_no_catalog_whether_it_was_listed_now_or_kept()
     assert_eq!(live.kept_back(&name("a"), "none"), None);
 }
 
+#[test]
+fn a_python_name_keeps_a_tool_back_too_and_its_own_name_alone_lets_it_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let listing: Arc<[Value]> = tools_named(&["get-env", "a-b", "a_b"]).into();
+    let of = |allow: Option<&[&str]>, deny: &[&str]| {
+        let knowledge = choosing(dir.path(), allow, deny);
+        knowledge.learn(&name("a"), &key("a"), &listing);
+        let aliases: Vec<String> =
+            knowledge.catalog().servers()[0].listed().iter().map(|tool| tool.alias.clone()).collect();
+        (aliases, knowledge.kept_back(&name("a"), "get_env").is_some())
+    };
+    let all = of(None, &[]).0;
+    let renamed = all.iter().find(|alias| alias.starts_with("a_b_")).unwrap();
+    assert_eq!(all, [renamed, "a_b", "get_env"]);
+    assert_eq!(of(None, &["get_env"]), (all[..2].to_vec(), true));
+    assert_eq!(of(Some(&["get_env", "a?b"]), &[]), (all[..2].to_vec(), true));
+    // The name of what is kept back does not become that of another tool.
+    assert_eq!(of(None, &["a_b"]).0, [renamed, "get_env"]);
+}
+
 fn known(knowledge: &Knowledge) -> Vec<String> {
     let shown = |tools: &Tools| match tools {
         Tools::Unasked => "unasked".to_owned(),

@@ -10,13 +10,13 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::call::Call;
+use super::call::{Answer, Call, Making};
 use super::human::Until;
 use super::oversight::Record;
 use super::state::Broker;
 use super::uri_template;
 use crate::names::ServerName;
-use crate::policy::Called;
+use crate::policy::{Called, Names};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 use crate::upstream::{Listed, Request};
@@ -63,7 +63,7 @@ impl Broker {
         listed: Listed,
         call: &Call<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Box<RawValue>, ToolFault> {
+    ) -> Result<Answer, ToolFault> {
         #[derive(Deserialize)]
         struct Arguments {
             server: String,
@@ -78,7 +78,7 @@ impl Broker {
         &self,
         call: &Call<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Box<RawValue>, ToolFault> {
+    ) -> Result<Answer, ToolFault> {
         #[derive(Deserialize)]
         struct Arguments {
             uri: String,
@@ -88,6 +88,10 @@ impl Broker {
         let Arguments { uri, server } = self.read(call)?;
         let server = match server {
             Some(server) => self.admitted(&server, call.scope)?,
+            // Nobody is asked for an address that does not exist.
+            None if call.making == Making::Never && self.server_names(call.scope).len() > 1 => {
+                return self.plan_help(call);
+            }
             None => self.server_of(&uri, call, cancel).await?,
         };
         self.reading(&server, Reading::Resource { uri }, call, cancel).await
@@ -98,7 +102,7 @@ impl Broker {
         &self,
         call: &Call<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Box<RawValue>, ToolFault> {
+    ) -> Result<Answer, ToolFault> {
         #[derive(Deserialize)]
         struct Arguments {
             server: String,
@@ -153,6 +157,7 @@ impl Broker {
     ) -> bool {
         // One that may not be asked, or fails, is not the one: who means it names it.
         let Ok(items) = self.reading(server, Reading::List(listed), call, cancel).await else { return false };
+        let Answer::Value(items) = items else { return false };
         let Ok(items) = serde_json::from_str::<Vec<Value>>(items.get()) else { return false };
         items.iter().any(|item| match listed {
             Listed::ResourceTemplates => {
@@ -166,42 +171,53 @@ impl Broker {
         self.running(server).is_some_and(|connection| connection.offers(Listed::Resources))
     }
 
-    /// What the server answers, once the user's policy has let it pass; in the log in any case.
+    /// What the server answers, once the user's policy has let it pass; in the log in any case. What holds a placeholder is
+    /// listed instead.
     async fn reading(
         &self,
         server: &ServerName,
         reading: Reading,
         call: &Call<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Box<RawValue>, ToolFault> {
+    ) -> Result<Answer, ToolFault> {
         let arguments = reading.arguments();
         let written = to_raw_value(&arguments)
             .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
         self.readings.fetch_add(1, Ordering::Relaxed);
         let mut record = Record::begin(call, server.as_str());
         record.tool = reading.tool().to_owned();
+        let catalog = self.catalog();
+        let names =
+            catalog.server(server.as_str()).map_or(Names::only(server.as_str()), |known| known.names());
         let called = Called {
-            server: server.as_str(),
-            tool: reading.tool(),
+            server: names,
+            tool: Names::only(reading.tool()),
             annotations: &Map::from_iter([("readOnlyHint".to_owned(), Value::Bool(true))]),
             arguments: &arguments,
         };
         let (bytes, until) = (written.get().len() as u64, call.human.until(call.deadline));
-        let answer = match self.admission.admit(&called, bytes, call.human, cancel).await {
-            Ok(admitted) => {
-                record.decision = admitted.decision;
-                self.asked(server, reading, (call, &until), cancel).await
+        let answer = if call.making == Making::Never {
+            record.decision = "not made: dry run".into();
+            let redacted = |text| self.upstream.redacted(server, text);
+            let asks = self.admission.would_ask(&called);
+            asks.map(|asks| self.dry_run.list(&called, asks, &redacted))
+        } else {
+            match self.admission.admit(&called, bytes, call.human, cancel).await {
+                Ok(admitted) => {
+                    record.decision = admitted.decision;
+                    let asked = self.asked((server, names), reading, (call, &until), cancel).await;
+                    asked.map(Answer::Value)
+                }
+                Err(fault) => Err(fault),
             }
-            Err(fault) => Err(fault),
         };
-        let told = answer.as_ref().map(|value| ("answered", value.get().len()));
-        self.write_down(record, &written, told).await;
+        self.write_down(record, &written, answer.as_ref().map(Answer::told)).await;
         answer
     }
 
     async fn asked(
         &self,
-        server: &ServerName,
+        (server, names): (&ServerName, Names<'_>),
         reading: Reading,
         (call, until): (&Call<'_>, &Until<'_>),
         cancel: &CancellationToken,
@@ -223,7 +239,7 @@ impl Broker {
                 .await
                 .map_err(fault)?,
         };
-        self.admission.answered(server.as_str(), answer.get().len() as u64);
+        self.admission.answered(names, answer.get().len() as u64);
         Ok(answer)
     }
 }

@@ -33,6 +33,7 @@ const MESSAGE_CHARS_MAX: usize = 500;
 pub(super) struct ServersAsk {
     under_way: Mutex<BTreeMap<ServerName, UnderWay>>,
     answer_max: Duration,
+    waiting_max: Duration,
     per_run_max: usize,
 }
 
@@ -73,6 +74,7 @@ impl ServersAsk {
         Arc::new(Self {
             under_way: Mutex::default(),
             answer_max: limits.approval,
+            waiting_max: limits.waiting_per_run,
             per_run_max: limits.server_requests_per_run_max,
         })
     }
@@ -118,8 +120,12 @@ impl ServersAsk {
             Ok(params) => params,
             Err(reason) => return (run, none(reason)),
         };
+        let time = match human.time_to_answer(self.answer_max, self.waiting_max) {
+            Ok(time) => time,
+            Err(reason) => return (run, none(reason)),
+        };
         let _waiting = human.wait();
-        let asking = tokio::time::timeout(self.answer_max, human.pass_on(asks, params));
+        let asking = tokio::time::timeout(time, human.pass_on(asks, params));
         let answer = tokio::select! {
             answer = asking => answer.unwrap_or_else(|_| none("the user has not answered".into())),
             () = over.cancelled() => none("the call that it was asked in has ended".into()),

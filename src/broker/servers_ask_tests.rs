@@ -108,3 +108,17 @@ async fn a_run_hears_so_many_questions_and_waits_so_long_for_each() {
     drop((_calling, human));
     assert_eq!(silent.await.unwrap(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn servers_are_not_heard_once_the_run_has_waited_for_its_human_as_long_as_it_may() {
+    let limits = Limits::default();
+    let ask = ask(&limits);
+    let (human, mut asked) = human();
+    let _calling = ask.calling(&name("a"), RunId(1), &human);
+    let waiting = human.wait();
+    tokio::time::sleep(limits.waiting_per_run).await;
+    drop(waiting);
+    let said = "this run has waited 1800 s for answers of the user, which is all that it may";
+    assert_eq!(refusal(&ask, "a", Asks::Elicitation).await, said);
+    assert!(asked.try_recv().is_err(), "nobody was asked");
+}

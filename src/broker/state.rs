@@ -18,7 +18,7 @@ use super::indexing::Indexing;
 use super::knowledge::{Knowledge, Taken};
 use super::learned::Learned;
 use super::oversight::{LoggedArguments, Oversight};
-use super::pins::Pins;
+use super::pins::{Comparing, Pins};
 use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
 use super::semantics::Semantics;
@@ -85,7 +85,7 @@ impl Broker {
         limits: Arc<Limits>,
     ) -> Self {
         let Oversight { policy, log, arguments: logged } = oversight;
-        let pins = Pins::new(folders.pins, policy.policy().profile);
+        let pins = Pins::new(folders.pins);
         let admission = Admission::new(policy, &limits);
         let saved = SavedTools::new(folders.saved_tools, &limits);
         let learned = Learned::new(folders.learned, &limits);
@@ -303,8 +303,12 @@ impl Broker {
 
     fn compare_with_pins(&self, server: &ServerName) {
         let catalog = self.catalog();
-        let tools = catalog.server(server.as_str()).map(|known| known.listed()).unwrap_or_default();
-        if let Some(said) = self.pins.listed(server, tools.iter()) {
+        let Some(known) = catalog.server(server.as_str()) else { return };
+        let comparing = Comparing {
+            profile: self.admission.profile(),
+            redacted: &|text| self.upstream.redacted(server, text),
+        };
+        for said in self.pins.listed(known, comparing) {
             self.admission.note(said);
         }
     }

@@ -16,6 +16,7 @@ use super::vectors::Vectors;
 use super::words::near;
 use crate::limits::Limits;
 use crate::names::ServerName;
+use crate::policy::Names;
 use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::text;
 
@@ -214,6 +215,12 @@ impl Tools {
 }
 
 impl ServerTools {
+    /// What it is called.
+    #[must_use]
+    pub fn names(&self) -> Names<'_> {
+        Names { name: self.name.as_str(), alias: &self.alias }
+    }
+
     /// The tools that are known.
     #[must_use]
     pub fn listed(&self) -> &[Tool] {

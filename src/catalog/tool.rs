@@ -8,6 +8,7 @@ use super::alias::fnv1a;
 use super::arguments::Checker;
 use crate::limits::Limits;
 use crate::names::{NameError, ToolName};
+use crate::policy::Names;
 use crate::text;
 
 /// What is known of a tool. Its schemas are as the server sent them; `docs` shows them escaped.
@@ -71,6 +72,12 @@ impl Tool {
             checker: Checker::default(),
             name,
         })
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn names(&self) -> Names<'_> {
+        Names { name: self.name.as_str(), alias: &self.alias }
     }
 
     /// Whether its server says that it changes nothing.

@@ -10,9 +10,11 @@ use toml::de::Error;
 use super::environment::Environment;
 use super::file;
 use super::json;
+use super::nearest::nearest;
 use super::problem::{Origin, Problem};
+use super::stance::{self, Stance};
 use crate::limits::Limits;
-use crate::policy::{Policy, Profile};
+use crate::policy::Policy;
 use crate::text;
 
 /// Longest message of the parser that is repeated, in characters.
@@ -21,15 +23,19 @@ const MESSAGE_CHARS_MAX: usize = 300;
 /// The user's policy, which may be edited while the bridge runs.
 #[derive(Debug, Clone)]
 pub struct PolicyFile {
-    /// Nothing where the user has no home.
-    path: Option<PathBuf>,
-    uid: u32,
+    /// Nothing where no file changes it.
+    environment: Option<Environment>,
     limits: Limits,
-    profile: Profile,
-    /// What is wrong beside the file: then no call passes, whatever it says.
-    defect: Option<String>,
-    seen: Option<file::Look>,
+    stance: Stance,
+    seen: Look,
     policy: Arc<Policy>,
+}
+
+/// What tells that the files are not what they were.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Look {
+    policy: Option<file::Look>,
+    settings: Vec<Option<file::Look>>,
 }
 
 impl PolicyFile {
@@ -37,12 +43,11 @@ impl PolicyFile {
     pub(super) fn open(
         environment: &Environment,
         limits: &Limits,
-        (profile, defect): (Profile, Option<String>),
+        stance: Stance,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        let path = environment.config_file().map(|file| file.with_file_name("policy.toml"));
-        let (uid, limits, policy) = (environment.uid, limits.clone(), Arc::default());
-        let mut file = Self { path, uid, limits, profile, defect, seen: None, policy };
+        let (limits, environment) = (limits.clone(), Some(environment.clone()));
+        let mut file = Self { environment, limits, stance, seen: Look::default(), policy: Arc::default() };
         file.seen = file.look_of();
         file.read(problems);
         file
@@ -51,9 +56,9 @@ impl PolicyFile {
     /// One that no file changes.
     #[must_use]
     pub fn fixed(policy: Policy) -> Self {
-        let (profile, defect) = (policy.profile, policy.defect.clone());
+        let stance = Stance { profile: policy.profile, defect: policy.defect.clone() };
         let (limits, policy) = (Limits::default(), Arc::new(policy));
-        Self { path: None, uid: 0, limits, profile, defect, seen: None, policy }
+        Self { environment: None, limits, stance, seen: Look::default(), policy }
     }
 
     /// The policy as it was read.
@@ -62,55 +67,92 @@ impl PolicyFile {
         Arc::clone(&self.policy)
     }
 
-    /// Looks at the file; when it is not what it was, it is read again, and its problems are returned.
+    /// Looks at the file, and at those that may set the profile; when the policy is not what it was, its problems are
+    /// returned.
     pub fn look(&mut self) -> Option<Vec<Problem>> {
+        let environment = self.environment.as_ref()?;
         let seen = self.look_of();
-        if seen == self.seen {
+        let before = std::mem::replace(&mut self.seen, seen);
+        if before == self.seen {
             return None;
         }
-        self.seen = seen;
         let mut problems = Vec::new();
+        let mut is_changed = before.policy != self.seen.policy;
+        if before.settings != self.seen.settings {
+            let stance = self.stance.again(environment, &self.limits, &mut problems);
+            is_changed |= stance != self.stance;
+            self.stance = stance;
+        }
+        if !is_changed {
+            return None;
+        }
         self.read(&mut problems);
         Some(problems)
     }
 
-    fn look_of(&self) -> Option<file::Look> {
-        self.path.as_deref().and_then(file::look)
+    fn look_of(&self) -> Look {
+        let Some(environment) = &self.environment else { return Look::default() };
+        Look {
+            policy: path(environment).as_deref().and_then(file::look),
+            settings: stance::places(environment).map(|place| file::look(&place)).collect(),
+        }
     }
 
     fn read(&mut self, problems: &mut Vec<Problem>) {
-        let path = self.path.as_deref().filter(|path| path.symlink_metadata().is_ok());
-        let mut policy =
-            path.map_or_else(Policy::default, |path| read(path, self.uid, &self.limits, problems));
-        policy.profile = self.profile;
-        policy.defect = self.defect.clone().or(policy.defect);
+        let Some(environment) = &self.environment else { return };
+        let path = path(environment).filter(|path| path.symlink_metadata().is_ok());
+        let mut policy = path.map_or_else(Policy::default, |path| {
+            read(&path, environment.uid, &self.limits, &self.policy).unwrap_or_else(|problem| {
+                let hint = format!("{} no call of a tool passes until that is right", problem.hint);
+                let problem = problem.hint(hint.trim_start());
+                problems.push(problem.clone());
+                // Whatever comes next is compared with the rules that there were.
+                Policy { defect: Some(problem.to_string()), ..Policy::clone(&self.policy) }
+            })
+        });
+        policy.profile = self.stance.profile;
+        policy.defect = self.stance.defect.clone().or(policy.defect);
         self.policy = Arc::new(policy);
     }
 }
 
+fn path(environment: &Environment) -> Option<PathBuf> {
+    environment.config_file().map(|file| file.with_file_name("policy.toml"))
+}
+
 /// The policy, without its profile.
-fn read(path: &Path, uid: u32, limits: &Limits, problems: &mut Vec<Problem>) -> Policy {
-    let read = file::read(path, uid, limits).and_then(|bytes| {
-        // An empty file decides nothing, which is no problem here.
-        if bytes.trim_ascii().is_empty() { Ok(String::new()) } else { file::text(path, bytes) }
-    });
-    let parsed = read.and_then(|text| {
-        toml::from_str::<Policy>(&text).map_err(|error| Box::new(problem(path, &text, &error)))
-    });
-    parsed.unwrap_or_else(|problem| {
-        let problem = problem.hint("no call of a tool passes until that is right");
-        problems.push(problem.clone());
-        Policy { defect: Some(problem.to_string()), ..Policy::default() }
-    })
+fn read(path: &Path, uid: u32, limits: &Limits, before: &Policy) -> Result<Policy, Box<Problem>> {
+    let bytes = file::read(path, uid, limits)?;
+    if !bytes.trim_ascii().is_empty() {
+        let text = file::text(path, bytes)?;
+        return toml::from_str(&text).map_err(|error| Box::new(problem(path, &text, &error)));
+    }
+    if before.is_empty() {
+        return Ok(Policy::default());
+    }
+    // It may be one that is only half written.
+    let problem = Problem::new(Origin::File(path.to_owned()), "is empty, and was not before");
+    Err(Box::new(problem.hint("remove it, or leave a comment in it, if nothing is to be decided;")))
 }
 
 fn problem(path: &Path, text: &str, error: &Error) -> Problem {
     let message = text::inert_excerpt(error.message(), MESSAGE_CHARS_MAX);
+    let hint = did_you_mean(error.message()).map(|near| format!("did you mean `{near}`?"));
     let problem = Problem::new(Origin::File(path.to_owned()), format!("is no policy: {message}"));
+    let problem = problem.hint(hint.unwrap_or_default());
     match error.span() {
         Some(span) => problem.at(json::position(text, span.start)),
         None => problem,
     }
+}
+
+/// Of the words that the parser would take the one that is most like what stands there: it quotes first the one, then the
+/// others.
+fn did_you_mean(message: &str) -> Option<&str> {
+    let message = message.strip_prefix("unknown ")?;
+    let mut words = message.split('`').skip(1).step_by(2);
+    let written = words.next()?;
+    nearest(written, words)
 }
 
 #[cfg(test)]
@@ -118,25 +160,95 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::policy::Verdict;
+    use crate::policy::{Profile, Verdict};
+
+    /// A user's folder of hotcell.
+    struct User(tempfile::TempDir);
+
+    impl User {
+        fn new(policy: &str) -> Self {
+            let user = Self(tempfile::tempdir().unwrap());
+            std::fs::create_dir_all(user.0.path().join(".config/hotcell")).unwrap();
+            user.writes("policy.toml", policy);
+            user
+        }
+
+        fn writes(&self, name: &str, text: &str) {
+            std::fs::write(self.0.path().join(".config/hotcell").join(name), text).unwrap();
+        }
+
+        fn opens(&self) -> (PolicyFile, Vec<String>) {
+            let environment = Environment {
+                variables: BTreeMap::new(),
+                home: Some(self.0.path().into()),
+                uid: nix::unistd::geteuid().as_raw(),
+                cwd: None,
+                executable: None,
+            };
+            let mut problems = Vec::new();
+            let stance = Stance { profile: Profile::Open, defect: None };
+            let file = PolicyFile::open(&environment, &Limits::default(), stance, &mut problems);
+            (file, self.said(&problems))
+        }
+
+        fn said(&self, problems: &[Problem]) -> Vec<String> {
+            let home = self.0.path().to_str().unwrap();
+            problems.iter().map(|problem| problem.to_string().replace(home, "~")).collect()
+        }
+    }
 
     fn loaded(policy: &str) -> (Policy, Vec<String>) {
-        let home = tempfile::tempdir().unwrap();
-        let folder = home.path().join(".config/hotcell");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("policy.toml"), policy).unwrap();
-        let environment = Environment {
-            variables: BTreeMap::new(),
-            home: Some(home.path().into()),
-            uid: nix::unistd::geteuid().as_raw(),
-            cwd: None,
-            executable: None,
+        let (file, problems) = User::new(policy).opens();
+        (Policy::clone(&file.policy()), problems)
+    }
+
+    #[test]
+    fn a_policy_that_has_been_emptied_lets_nothing_pass_until_it_says_something() {
+        let rule = "[[rule]]\ndecision = \"deny\"\ntool = \"x\"\n";
+        let user = User::new(rule);
+        let (mut file, _) = user.opens();
+        assert!(file.look().is_none());
+        // Also by way of one that cannot be read.
+        user.writes("policy.toml", "[[rule]");
+        assert_eq!(file.look().map(|problems| problems.len()), Some(1));
+        for _ in 0..2 {
+            user.writes("policy.toml", " \n\n");
+            let said = user.said(&file.look().unwrap());
+            assert!(said[0].contains("policy.toml: is empty, and was not before"), "{said:?}");
+            assert!(said[0].ends_with("no call of a tool passes until that is right"), "{said:?}");
+            assert!(file.policy().defect.is_some());
+        }
+        user.writes("policy.toml", rule);
+        assert_eq!(file.look(), Some(vec![]));
+        assert_eq!((file.policy().defect.clone(), file.policy().rules.len()), (None, 1));
+        user.writes("policy.toml", "# nothing\n");
+        assert_eq!(file.look(), Some(vec![]));
+        assert_eq!(*file.policy(), Policy::default());
+        user.writes("policy.toml", "");
+        assert_eq!(file.look(), Some(vec![]));
+        assert_eq!(*file.policy(), Policy::default());
+    }
+
+    #[test]
+    fn the_profile_is_followed_and_a_file_that_may_set_it_and_cannot_be_read_lets_nothing_pass() {
+        let user = User::new("");
+        let (mut file, _) = user.opens();
+        let mut edited = |config: &str| {
+            user.writes("config.toml", config);
+            let problems = file.look().map(|problems| user.said(&problems));
+            let policy = file.policy();
+            (problems, policy.profile, policy.defect.clone())
         };
-        let mut problems = Vec::new();
-        let file = PolicyFile::open(&environment, &Limits::default(), (Profile::Open, None), &mut problems);
-        let policy = Policy::clone(&file.policy());
-        let said = problems.iter().map(|problem| problem.to_string());
-        (policy, said.map(|said| said.replace(home.path().to_str().unwrap(), "~")).collect())
+        assert_eq!(edited("[run]\ntimeout = 20\n"), (None, Profile::Open, None));
+        assert_eq!(edited("[policy]\nprofile = \"read-only\"\n"), (Some(vec![]), Profile::ReadOnly, None));
+        assert_eq!(edited(""), (None, Profile::ReadOnly, None), "somebody writes it");
+        let (problems, _, defect) = edited("[policy]\nprofile = \"opne\"\n");
+        assert!(problems.unwrap()[0].contains("config.toml:2:11"));
+        assert_eq!(defect.as_deref(), Some("policy.profile cannot be read; `hotcell doctor` says why"));
+        let (problems, _, defect) = edited("[policy\n");
+        assert_eq!(problems.unwrap().len(), 1);
+        assert!(defect.unwrap().starts_with("what may set policy.profile cannot be read: "));
+        assert_eq!(edited("[policy]\nprofile = \"careful\"\n"), (Some(vec![]), Profile::Careful, None));
     }
 
     #[test]
@@ -164,14 +276,19 @@ mod tests {
             (
                 "[[rule]]\nserver = \"a\"\ndecison = \"deny\"\n",
                 "~/.config/hotcell/policy.toml:3:1: is no policy: unknown field `decison`, expected one of `server`, \
-                 `tool`, `read_only`, `destructive`, `arguments`, `decision`, `reason`",
+                 `tool`, `read_only`, `destructive`, `arguments`, `decision`, `reason`; did you mean `decision`?",
             ),
+            (
+                "[[rule]]\ndecision = \"alow\"\n",
+                "expected one of `allow`, `warn`, `ask`, `deny`; did you mean `allow`?",
+            ),
+            ("[budget]\n", "did you mean `budgets`?"),
             ("[[rule]\n", "~/.config/hotcell/policy.toml:1:8: is no policy: unclosed array table"),
         ] {
             let (policy, problems) = loaded(policy);
             assert!(policy.defect.is_some());
             assert!(problems[0].contains(said), "{problems:?}");
-            assert!(problems[0].contains("no call of a tool passes"), "{problems:?}");
+            assert!(problems[0].ends_with("no call of a tool passes until that is right"), "{problems:?}");
         }
     }
 }

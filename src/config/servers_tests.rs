@@ -100,7 +100,8 @@ fn the_keys_of_every_server_mean_the_same_in_json_and_toml() {
     assert_eq!(json, toml);
     assert_eq!((json.call_time, json.calls_at_once), (Some(Duration::from_millis(2_500)), Some(3)));
     assert_eq!(json.sandbox_files, SandboxFiles::Kept);
-    let kept_back = ["get_one", "get_all", "set"].map(|tool| json.tools.kept_back(tool));
+    let kept_back =
+        ["get_one", "get_all", "set"].map(|tool| json.tools.kept_back(crate::policy::Names::only(tool)));
     assert_eq!(kept_back, [None, Some("deny"), Some("allow")]);
     let [json, toml] = rules(
         r#""timeout": 3600, "max_concurrency": 32, "deny": []"#,

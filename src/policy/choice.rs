@@ -1,7 +1,9 @@
-//! Which tools of a server are offered, as its entry says: patterns of their own names.
+//! Which tools of a server are offered, as its entry says: patterns of their names.
 //!
 //! It knows no server; what is kept back is left out by whoever lists tools.
 
+use super::arguments::Effect;
+use super::names::Names;
 use super::pattern::Pattern;
 
 /// Which tools are offered; by default all.
@@ -18,15 +20,15 @@ impl ToolChoice {
         Self { allow, deny }
     }
 
-    /// The key that keeps a tool of this name back; `None`: it is offered. A name that is too long to be compared is like
+    /// The key that keeps a tool of these names back; `None`: it is offered. A name that is too long to be compared is like
     /// every pattern of `deny`, and like none of `allow`.
     #[must_use]
-    pub fn kept_back(&self, tool: &str) -> Option<&'static str> {
-        if self.deny.iter().any(|pattern| pattern.matches(tool) != Some(false)) {
+    pub fn kept_back(&self, tool: Names<'_>) -> Option<&'static str> {
+        if self.deny.iter().any(|pattern| tool.fit(pattern, Effect::Tightens)) {
             return Some("deny");
         }
         let is_allowed =
-            |allow: &Vec<Pattern>| allow.iter().any(|pattern| pattern.matches(tool) == Some(true));
+            |allow: &Vec<Pattern>| allow.iter().any(|pattern| tool.fit(pattern, Effect::Loosens));
         (!self.allow.as_ref().is_none_or(is_allowed)).then_some("allow")
     }
 }
@@ -50,16 +52,19 @@ mod tests {
             ("delete", Some("allow")),
             ("List", Some("allow")),
         ] {
-            assert_eq!(both.kept_back(tool), key, "{tool}");
+            assert_eq!(both.kept_back(Names::only(tool)), key, "{tool}");
         }
-        assert_eq!(ToolChoice::default().kept_back("delete"), None);
-        assert_eq!(ToolChoice::new(Some(vec![]), vec![]).kept_back("delete"), Some("allow"));
+        assert_eq!(ToolChoice::default().kept_back(Names::only("delete")), None);
+        assert_eq!(ToolChoice::new(Some(vec![]), vec![]).kept_back(Names::only("delete")), Some("allow"));
     }
 
     #[test]
     fn a_name_that_cannot_be_compared_is_kept_back() {
         let long = "x".repeat(100_000);
-        assert_eq!(ToolChoice::new(Some(patterns(&["x*"])), vec![]).kept_back(&long), Some("allow"));
-        assert_eq!(ToolChoice::new(None, patterns(&["y*"])).kept_back(&long), Some("deny"));
+        assert_eq!(
+            ToolChoice::new(Some(patterns(&["x*"])), vec![]).kept_back(Names::only(&long)),
+            Some("allow")
+        );
+        assert_eq!(ToolChoice::new(None, patterns(&["y*"])).kept_back(Names::only(&long)), Some("deny"));
     }
 }

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::pattern::Pattern;
+use super::arguments::{Effect, fit};
+use super::names::Names;
 use super::rules::{Label, Policy, Profile, Rule};
 
 /// What happens to a call, from the loosest to the strictest.
@@ -23,10 +24,10 @@ pub enum Verdict {
 /// A call, as the bridge knows it.
 #[derive(Debug, Clone, Copy)]
 pub struct Called<'c> {
-    /// The server's configured name.
-    pub server: &'c str,
-    /// The tool's own name.
-    pub tool: &'c str,
+    /// What the server is called.
+    pub server: Names<'c>,
+    /// What the tool is called.
+    pub tool: Names<'c>,
     /// The server's hints on it.
     pub annotations: &'c Map<String, Value>,
     /// Its arguments.
@@ -108,37 +109,13 @@ impl Policy {
 
 impl Rule {
     /// Whether it is about the call. In doubt it is, unless it would let the call pass.
-    pub(super) fn fits(&self, called: &Called<'_>) -> bool {
-        let loosens = self.decision <= Verdict::Warn;
-        let is_like = |pattern: &Pattern, text: &str| pattern.matches(text).unwrap_or(!loosens);
-        is_like(&self.server, called.server)
-            && is_like(&self.tool, called.tool)
+    fn fits(&self, called: &Called<'_>) -> bool {
+        let effect = if self.decision <= Verdict::Warn { Effect::Loosens } else { Effect::Tightens };
+        called.server.fit(&self.server, effect)
+            && called.tool.fit(&self.tool, effect)
             && self.read_only.is_none_or(|wanted| wanted == called.only_reads())
             && self.destructive.is_none_or(|wanted| wanted == called.may_destroy())
-            && self.arguments.iter().all(|(path, pattern)| {
-                let found = find(called.arguments, path);
-                found.is_some_and(|value| value_fits(value, loosens, &|text| is_like(pattern, text)))
-            })
-    }
-}
-
-/// The value at a path: a name that has dots itself comes first.
-fn find<'v>(arguments: &'v Map<String, Value>, path: &str) -> Option<&'v Value> {
-    if let Some(value) = arguments.get(path) {
-        return Some(value);
-    }
-    path.match_indices('.')
-        .find_map(|(at, _)| find(arguments.get(&path[..at])?.as_object()?, &path[at + 1..]))
-}
-
-fn value_fits(value: &Value, all: bool, fits: &dyn Fn(&str) -> bool) -> bool {
-    match value {
-        Value::String(text) => fits(text),
-        Value::Array(items) if all => {
-            !items.is_empty() && items.iter().all(|item| value_fits(item, all, fits))
-        }
-        Value::Array(items) => items.iter().any(|item| value_fits(item, all, fits)),
-        other => fits(&other.to_string()),
+            && self.arguments.iter().all(|(path, pattern)| fit(called.arguments, path, pattern, effect))
     }
 }
 
@@ -157,6 +134,7 @@ mod tests {
 
     fn verdict(policy: &Policy, server: &str, tool: &str, hints: Value, arguments: Value) -> Verdict {
         let (Value::Object(annotations), Value::Object(arguments)) = (hints, arguments) else { panic!() };
+        let (server, tool) = (Names::only(server), Names::only(tool));
         let called = Called { server, tool, annotations: &annotations, arguments: &arguments };
         policy.decide(&called, false).verdict
     }
@@ -193,8 +171,32 @@ mod tests {
         assert_eq!(of("x", "note", json!({"destructiveHint": false})), Verdict::Warn);
         assert_eq!(of("x", "read", json!({"readOnlyHint": true, "destructiveHint": true})), Verdict::Allow);
         let (none, empty) = (Map::new(), Map::new());
-        let called = Called { server: "github", tool: "delete_x", annotations: &none, arguments: &empty };
+        let called = Called {
+            server: Names::only("github"),
+            tool: Names::only("delete_x"),
+            annotations: &none,
+            arguments: &empty,
+        };
         assert_eq!(policy.decide(&called, false).because, "rule 1: never");
+    }
+
+    #[test]
+    fn what_asks_or_denies_goes_by_python_names_too_and_what_allows_does_not() {
+        let policy = policy(json!({"profile": "careful", "rule": [
+            {"tool": "get_env", "decision": "deny"},
+            {"server": "my_files", "tool": "write", "decision": "deny"},
+            {"tool": "list_all", "decision": "allow"}
+        ], "labels": {"private": ["my_files"], "untrusted": [], "egress": []}}));
+        let none = Map::new();
+        let of = |server, tool| {
+            policy.decide(&Called { server, tool, annotations: &none, arguments: &none }, false).verdict
+        };
+        let files = Names { name: "my-files", alias: "my_files" };
+        assert_eq!(of(files, Names { name: "get-env", alias: "get_env" }), Verdict::Deny);
+        assert_eq!(of(files, Names::only("write")), Verdict::Deny);
+        assert_eq!(of(files, Names { name: "list-all", alias: "list_all" }), Verdict::Ask);
+        assert_eq!(of(files, Names::only("list_all")), Verdict::Allow);
+        assert!(policy.labels.has(Label::Private, files));
     }
 
     #[test]
@@ -225,6 +227,8 @@ mod tests {
             (forced(json!(format!("/data/{long}")), json!(false)), Verdict::Deny),
             (json!({"path": "/data/a"}), Verdict::Deny),
             (json!({"path": "/data/a", "options.force": false}), Verdict::Allow),
+            (json!({"path": "/data/a", "options.force": false, "options": {"force": true}}), Verdict::Deny),
+            (forced(json!("/data/../etc/a"), json!(false)), Verdict::Deny),
         ] {
             assert_eq!(of(&allow, arguments.clone()), expected, "{arguments:.80}");
         }
@@ -234,7 +238,12 @@ mod tests {
     fn data_that_was_mixed_does_not_leave_unseen() {
         let labels = json!({"private": ["mail"], "untrusted": ["web"], "egress": ["chat"]});
         let (none, empty) = (Map::new(), Map::new());
-        let called = |server| Called { server, tool: "t", annotations: &none, arguments: &empty };
+        let called = |server| Called {
+            server: Names::only(server),
+            tool: Names::only("t"),
+            annotations: &none,
+            arguments: &empty,
+        };
         let of = |json: Value, server, is_mixed| policy(json).decide(&called(server), is_mixed).verdict;
         assert_eq!(of(json!({"labels": labels}), "chat", true), Verdict::Warn);
         assert_eq!(of(json!({"labels": labels}), "chat", false), Verdict::Allow);
@@ -263,8 +272,12 @@ mod tests {
         let defect = Some("line 3".to_owned());
         let policy = Policy { defect, ..policy(json!({"rule": [{"decision": "allow"}]})) };
         let (hints, none) = (json!({"readOnlyHint": true}), Map::new());
-        let called =
-            Called { server: "s", tool: "t", annotations: hints.as_object().unwrap(), arguments: &none };
+        let called = Called {
+            server: Names::only("s"),
+            tool: Names::only("t"),
+            annotations: hints.as_object().unwrap(),
+            arguments: &none,
+        };
         let decision = policy.decide(&called, false);
         assert_eq!((decision.verdict, decision.because.as_str()), (Verdict::Deny, "line 3"));
     }

@@ -1,11 +1,13 @@
 //! What a session has used of its budgets, which data it has touched, and what the human has approved.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use super::decide::{Called, Verdict};
+use super::arguments::{Effect, fit};
+use super::decide::Called;
+use super::names::Names;
 use super::pattern::Pattern;
-use super::rules::{Label, Policy, Rule};
+use super::rules::{Label, Policy};
 
 /// Most approvals of one session that are kept.
 const PLANS_MAX: usize = 100;
@@ -19,7 +21,7 @@ pub struct Plan {
     pub tool: String,
     /// How many calls more.
     pub calls: NonZeroU32,
-    /// Of which arguments, as in a rule.
+    /// Of which arguments, as in a rule that allows; one path may stand there several times.
     pub arguments: Vec<(String, Pattern)>,
 }
 
@@ -31,8 +33,22 @@ pub struct Ledger {
     has_private: bool,
     has_untrusted: bool,
     plans: Vec<Plan>,
-    /// Tools that were refused in the present run.
-    refused: BTreeSet<(String, String)>,
+    /// Tools that the human is not asked about again in the present run.
+    refused: BTreeMap<(String, String), NotAgain>,
+    /// Questions of the present run.
+    questions: usize,
+}
+
+/// Why the human is not asked again about a tool in a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotAgain {
+    /// They have refused it.
+    Refused,
+    /// They could not be asked, or have not answered.
+    Unable {
+        /// Why.
+        reason: String,
+    },
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -46,6 +62,7 @@ impl Ledger {
     pub fn begin_run(&mut self) {
         self.run = Used::default();
         self.refused.clear();
+        self.questions = 0;
     }
 
     /// Whether private and untrusted data have met.
@@ -91,7 +108,7 @@ impl Ledger {
     }
 
     /// Counts an answer: its bytes, and what its server's data are. What has come is not refused any more; the next call is.
-    pub fn answered(&mut self, policy: &Policy, server: &str, bytes: u64) {
+    pub fn answered(&mut self, policy: &Policy, server: Names<'_>, bytes: u64) {
         for used in [&mut self.run, &mut self.session] {
             used.bytes = used.bytes.saturating_add(bytes);
         }
@@ -124,30 +141,30 @@ impl Ledger {
         true
     }
 
-    /// The human has refused a call: its tool is not asked for again in this run.
-    pub fn refuse(&mut self, called: &Called<'_>) {
-        self.refused.insert((called.server.to_owned(), called.tool.to_owned()));
+    /// The human is asked; which question of the run it is.
+    pub fn count_question(&mut self) -> usize {
+        self.questions += 1;
+        self.questions
     }
 
-    /// Whether its tool has been refused in this run.
+    /// The human has let no call of this tool pass: they are not asked about it again in this run.
+    pub fn refuse(&mut self, called: &Called<'_>, why: NotAgain) {
+        self.refused.insert((called.server.name.to_owned(), called.tool.name.to_owned()), why);
+    }
+
+    /// Why they are not asked about the tool again, if so.
     #[must_use]
-    pub fn is_refused(&self, called: &Called<'_>) -> bool {
-        self.refused.contains(&(called.server.to_owned(), called.tool.to_owned()))
+    pub fn not_again(&self, called: &Called<'_>) -> Option<&NotAgain> {
+        self.refused.get(&(called.server.name.to_owned(), called.tool.name.to_owned()))
     }
 }
 
 impl Plan {
     fn covers(&self, called: &Called<'_>) -> bool {
-        let rule = Rule {
-            server: Pattern::any(),
-            tool: Pattern::any(),
-            read_only: None,
-            destructive: None,
-            arguments: self.arguments.iter().cloned().collect(),
-            decision: Verdict::Allow,
-            reason: String::new(),
-        };
-        self.server == called.server && self.tool == called.tool && rule.fits(called)
+        let mut conditions = self.arguments.iter();
+        self.server == called.server.name
+            && self.tool == called.tool.name
+            && conditions.all(|(path, pattern)| fit(called.arguments, path, pattern, Effect::Loosens))
     }
 }
 
@@ -185,7 +202,7 @@ mod tests {
         );
         ledger.begin_run();
         assert_eq!(ledger.charge(&policy, 0), Ok(()));
-        ledger.answered(&policy, "s", u64::MAX);
+        ledger.answered(&policy, Names::only("s"), u64::MAX);
         ledger.begin_run();
         assert!(ledger.charge(&policy, 0).is_err(), "the session's are used up");
         assert_eq!(Ledger::default().charge(&Policy::default(), u64::MAX), Ok(()));
@@ -196,10 +213,10 @@ mod tests {
         let policy = policy(json!({"labels": {"private": ["mail*"], "untrusted": ["web"]}}));
         let mut ledger = Ledger::default();
         ledger.charge(&policy, 1).unwrap();
-        ledger.answered(&policy, "mailbox", 1);
+        ledger.answered(&policy, Names::only("mailbox"), 1);
         assert!(!ledger.is_mixed());
         ledger.begin_run();
-        ledger.answered(&policy, "web", 1);
+        ledger.answered(&policy, Names::only("web"), 1);
         assert!(ledger.is_mixed());
     }
 
@@ -212,13 +229,16 @@ mod tests {
             server: "files".into(),
             tool: "write".into(),
             calls: NonZeroU32::new(2).unwrap(),
-            arguments: vec![("path".into(), Pattern::new("/data/*").unwrap())],
+            arguments: ["/data/*", "/*"].map(|text| ("path".into(), Pattern::new(text).unwrap())).into(),
         });
         let mut take = |(server, tool, arguments): (&str, &str, Value)| {
             let arguments = arguments.as_object().unwrap().clone();
+            let (server, tool) = (Names::only(server), Names::only(tool));
             ledger.take_approved(&Called { server, tool, annotations: &none, arguments: &arguments })
         };
         assert!(!take(called("files", "write", json!({"path": "/etc/a"}))));
+        assert!(!take(called("files", "write", json!({"path": ["/data/a", "/etc/a"]}))));
+        assert!(!take(called("files", "write", json!({"path": "/data/../etc/a"}))));
         assert!(!take(called("files", "write", json!({}))));
         assert!(!take(called("files", "delete", json!({"path": "/data/a"}))));
         assert!(!take(called("other", "write", json!({"path": "/data/a"}))));

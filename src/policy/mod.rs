@@ -3,14 +3,17 @@
 //!
 //! It believes nothing that code says of itself; of a tool it knows what its server says, which are hints.
 
+mod arguments;
 mod choice;
 mod decide;
 mod ledger;
+mod names;
 mod pattern;
 mod rules;
 
 pub use choice::ToolChoice;
 pub use decide::{Called, Decision, Verdict};
-pub use ledger::{Ledger, Plan};
+pub use ledger::{Ledger, NotAgain, Plan};
+pub use names::Names;
 pub use pattern::Pattern;
 pub use rules::{Budgets, Label, Labels, Policy, Profile, Rule};

@@ -33,10 +33,16 @@ impl Pattern {
         Self { text: "*".into(), compiled: WildMatch::new("*") }
     }
 
+    /// Whether it is the one that every text is like.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.text == "*"
+    }
+
     /// Whether the text is like it; `None` where the text is too long to say.
     #[must_use]
     pub fn matches(&self, text: &str) -> Option<bool> {
-        if self.text == "*" {
+        if self.is_any() {
             return Some(true);
         }
         (text.len() <= TEXT_BYTES_MAX).then(|| self.compiled.matches(text))

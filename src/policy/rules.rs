@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::arguments::Effect;
 use super::decide::Verdict;
+use super::names::Names;
 use super::pattern::Pattern;
 
 /// The whole policy. The default lets every call pass.
@@ -28,6 +30,14 @@ pub struct Policy {
     pub budgets: Budgets,
 }
 
+impl Policy {
+    /// Whether it decides nothing beside its profile.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty() && self.labels == Labels::default() && self.budgets == Budgets::default()
+    }
+}
+
 /// A stance towards all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -45,10 +55,10 @@ pub enum Profile {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Names of servers.
+    /// Names of servers; to ask or deny also their Python names.
     #[serde(default = "Pattern::any")]
     pub server: Pattern,
-    /// Names of tools, as their servers call them.
+    /// Names of tools, as their servers call them; to ask or deny also their Python names.
     #[serde(default = "Pattern::any")]
     pub tool: Pattern,
     /// What the tool's `readOnlyHint` must be; without one a tool does not only read.
@@ -57,8 +67,8 @@ pub struct Rule {
     /// What the tool's `destructiveHint` must be; without one a tool that does not only read destroys.
     #[serde(default)]
     pub destructive: Option<bool>,
-    /// Values of arguments, by name, or by path with dots: strings as they are, others as JSON. Of an array any item counts,
-    /// and for `allow` every item.
+    /// Values of arguments, by name, or by path with dots: strings as they are, others as JSON. Of an array, also on the way,
+    /// any item counts, and for `allow` and `warn` every item. What goes up (`..`) is let pass by `*` alone.
     #[serde(default)]
     pub arguments: BTreeMap<String, Pattern>,
     /// What happens to the call.
@@ -99,15 +109,15 @@ pub enum Label {
 }
 
 impl Labels {
-    /// Whether the server has the label.
+    /// Whether the server has the label, by either of its names.
     #[must_use]
-    pub fn has(&self, label: Label, server: &str) -> bool {
+    pub fn has(&self, label: Label, server: Names<'_>) -> bool {
         let patterns = match label {
             Label::Private => &self.private,
             Label::Untrusted => &self.untrusted,
             Label::Egress => &self.egress,
         };
-        patterns.iter().any(|pattern| pattern.matches(server) != Some(false))
+        patterns.iter().any(|pattern| server.fit(pattern, Effect::Tightens))
     }
 }
 

@@ -145,6 +145,38 @@ pub enum UpstreamError {
     Closing,
 }
 
+impl UpstreamError {
+    /// How much of it the server itself has said, in bytes.
+    #[must_use]
+    pub fn bytes_of_server(&self) -> usize {
+        match self {
+            Self::Refused { message, .. } => message.len(),
+            Self::NotAllowed { reason, .. } | Self::NeedsLogin { reason, .. } => reason.len(),
+            Self::Handshake { reason, stderr, .. } => reason.len() + stderr.len(),
+            Self::Died { stderr, .. } => stderr.len(),
+            _ => 0,
+        }
+    }
+}
+
 fn stderr_note(stderr: &str) -> String {
     if stderr.is_empty() { String::new() } else { format!("; its last words: {stderr}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_in_an_error_is_counted_and_our_own_words_are_not() {
+        let (server, words) = (ServerName::new("s").unwrap(), "12345".to_owned());
+        let of = |error: UpstreamError| error.bytes_of_server();
+        assert_eq!(of(UpstreamError::Refused { server: server.clone(), message: words.clone() }), 5);
+        assert_eq!(of(UpstreamError::NotAllowed { server: server.clone(), reason: words.clone() }), 5);
+        assert_eq!(of(UpstreamError::Died { server: server.clone(), stderr: words.clone() }), 5);
+        let (reason, stderr) = (words.clone(), words.clone());
+        assert_eq!(of(UpstreamError::Handshake { server: server.clone(), reason, stderr }), 10);
+        assert_eq!(of(UpstreamError::NotReached { server: server.clone(), reason: words }), 0);
+        assert_eq!(of(UpstreamError::Deadline { server }), 0);
+    }
 }

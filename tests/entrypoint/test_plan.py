@@ -13,7 +13,7 @@ def planning(sandbox: Sandbox, seen: list[Frame]) -> Callable[[Frame], object]:
 
     def on_call(call: Frame) -> object:
         seen.append(call)
-        if call.get("placeholders") or (call.get("dry_run") and call["tool"] != "get"):
+        if call.get("placeholders") or (call.get("dry_run") and call["tool"] not in ("get", "read_resource")):
             sandbox.plan(call)
             return ...
         return {"content": [{"type": "text", "text": '{"n": 1}'}]}
@@ -79,6 +79,67 @@ def test_long_plans_are_shown_within_bounds(sandbox: Sandbox) -> None:
     assert len(lines) == 52
     assert lines[-1] == "  and 10 more, in .calls"
     assert max(map(len, lines)) < 330
+
+
+def test_what_is_computed_of_a_placeholder_is_one_too(sandbox: Sandbox) -> None:
+    code = """
+with runtime.plan() as plan:
+    made = await mcp_a.create()
+    made["title"] = "other"
+    del made["body"]
+    for value in (
+        made["n"] + 1, 1 + made["n"], "#" + made["n"], [1] + made, made["n"] % 2, 2 ** made["n"], -made["n"],
+        made["n"] // 2 - 3, round(made["n"], 2), made["n"] > 3, made["x" * 100], "x" * 100 + made,
+        f"number {made['n']:>8}", "%s" % made, {f"{made}": 1}, str(made),
+    ):
+        await mcp_a.get(value=value)
+    if made["n"] > 3:
+        print("holds")
+print(made == made, made == 1, made["n"] == made["n"], 1 in made)
+"""
+    seen: list[Frame] = []
+    done = sandbox.run(code, ("a",), planning(sandbox, seen))
+    assert done["stdout"] == "holds\nTrue False False False\n", done
+    assert all(call["placeholders"] for call in seen[1:])
+    made = "<result of a.create>"
+    arguments: list[Frame] = [call["arguments"] for call in seen[1:]]  # type: ignore[misc]
+    assert [given["value"] for given in arguments] == [
+        f"{made}['n'] + 1",
+        f"1 + {made}['n']",
+        f"'#' + {made}['n']",
+        f"[1] + {made}",
+        f"{made}['n'] % 2",
+        f"2 ** {made}['n']",
+        f"-{made}['n']",
+        f"{made}['n'] // 2 - 3",
+        f"round({made}['n'])",
+        f"{made}['n'] > 3",
+        f"{made}['{'x' * 58}…]",
+        f"'{'x' * 58}… + {made}",
+        f"number {made}['n']",
+        made,
+        {made: 1},
+        made,
+    ]
+
+
+def test_what_helpers_change_or_read_beyond_the_bridge_is_listed_too(sandbox: Sandbox) -> None:
+    code = """
+def double(x): return 2 * x
+with runtime.plan() as plan:
+    saved = runtime.save_tool(double)
+    made = await mcp_a.create()
+    text = await runtime.read_resource(made["uri"], server="a")
+    await runtime.read_resource("file:///x", server="a")
+print(text, plan.calls[2].outcome, plan.calls[3].outcome)
+[call.tool for call in plan.calls]
+"""
+    seen: list[Frame] = []
+    done = sandbox.run(code, ("a",), planning(sandbox, seen))
+    assert done["value"] == "['save_tool', 'create', 'read_resource', 'read_resource']"
+    assert done["stdout"] == "<result of None.read_resource> not made made\n"
+    flags = [(call["tool"], call.get("placeholders", False)) for call in seen if call["server"] is None]
+    assert flags == [("save_tool", False), ("read_resource", True), ("read_resource", False)]
 
 
 def test_placeholders_are_values_of_nothing_but_code_can_go_on(sandbox: Sandbox) -> None:

@@ -14,7 +14,6 @@ on_every_engine!(
     a_question_that_nobody_waits_for_is_withdrawn,
     data_of_two_kinds_does_not_leave_unseen,
     a_policy_that_cannot_be_read_lets_nothing_pass,
-    a_tool_that_its_server_has_changed_is_told_of_and_waits_for_trust_under_careful,
     every_call_and_run_is_written_down_and_shown_by_log,
     code_that_is_refused_before_it_runs_leaves_a_line_for_each_call_that_cannot_succeed,
     a_dry_run_makes_only_calls_that_read_and_lists_the_others,
@@ -249,43 +248,6 @@ fn code_that_is_refused_before_it_runs_leaves_a_line_for_each_call_that_cannot_s
     }
     assert!(home.run(&["log"]).stdout.lines().last().unwrap().contains(" run 2 raised, "));
     assert_eq!(fixture.ledger(), [""; 0]);
-}
-
-fn a_tool_that_its_server_has_changed_is_told_of_and_waits_for_trust_under_careful(engine: &Engine) {
-    let fixture = Fixture::new(&[]);
-    let mut changed = fixture.entry();
-    changed["args"].as_array_mut().unwrap().push(json!("--changed"));
-    let policy = "[[rule]]\ntool = \"echo\"\ndecision = \"allow\"\n";
-    let home = Home::on(engine).file(POLICY, policy);
-    let home = home.server("fixture", fixture.entry());
-    let echo = "await mcp_fixture.echo(text='x')";
-    Bridge::start(&home).warm().ok(echo);
-
-    let home = home.env("MCP_BRIDGE_POLICY", "careful").server("fixture", changed);
-    let mut bridge = Bridge::start(&home).warm();
-    let reply = bridge.run(echo);
-    assert!(
-        reply.is_error && reply.text.contains("it is not the tool that was first used"),
-        "{}",
-        reply.text
-    );
-    let note = "tools of server fixture have changed since they were first used: echo; they are not called before the user \
-                runs: hotcell trust fixture";
-    assert!(reply.text.contains(note), "{}", reply.text);
-    assert_eq!(fixture.ledger().len(), 1, "{:?}", fixture.ledger());
-    let trust = |server: &str| home.command(&["trust", server]).output().unwrap();
-    let wrong = trust("fixtur");
-    assert_eq!(wrong.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("configured: fixture"), "{wrong:?}");
-    assert!(trust("fixture").status.success());
-    assert_eq!(bridge.ok(echo), "'x'");
-
-    // Under `open` it is told, once.
-    let home = home.env("MCP_BRIDGE_POLICY", "open").server("fixture", fixture.entry());
-    let mut bridge = Bridge::start(&home).warm();
-    let reply = bridge.run(echo);
-    assert!(!reply.is_error && reply.text.contains("what it says of them now counts"), "{}", reply.text);
-    assert_eq!(Bridge::start(&home).warm().ok(echo), "'x'");
 }
 
 fn a_dry_run_makes_only_calls_that_read_and_lists_the_others(engine: &Engine) {

@@ -1,0 +1,53 @@
+//! What a server or tool is called, by its own name and in Python, and which patterns mean it.
+//!
+//! It makes no aliases; the catalog does.
+
+use super::arguments::Effect;
+use super::pattern::Pattern;
+
+/// The two names of a server or tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Names<'n> {
+    /// Its own: the configured one, or the one that its server lists.
+    pub name: &'n str,
+    /// The one in Python, which is what users see in replies and code.
+    pub alias: &'n str,
+}
+
+impl<'n> Names<'n> {
+    /// Of what has one name only.
+    #[must_use]
+    pub fn only(name: &'n str) -> Self {
+        Self { name, alias: name }
+    }
+
+    /// Whether the pattern means it: to let a call pass by its own name only, to ask or deny by either.
+    pub(super) fn fit(self, pattern: &Pattern, effect: Effect) -> bool {
+        match effect {
+            Effect::Loosens => pattern.matches(self.name) == Some(true),
+            Effect::Tightens => {
+                [self.name, self.alias].iter().any(|name| pattern.matches(name) != Some(false))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_python_name_is_enough_to_deny_and_never_to_allow() {
+        let names = Names { name: "get-env", alias: "get_env" };
+        for (pattern, tightens, loosens) in [
+            ("get-env", true, true),
+            ("get_env", true, false),
+            ("get?env", true, true),
+            ("set*", false, false),
+        ] {
+            let pattern = Pattern::new(pattern).unwrap();
+            assert_eq!(names.fit(&pattern, Effect::Tightens), tightens, "{pattern}");
+            assert_eq!(names.fit(&pattern, Effect::Loosens), loosens, "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! A negative test for each kind of rule: what the user's policy does not let pass stands in no server's ledger.
+
+use serde_json::{Value, json};
+
+use crate::on_every_engine;
+use crate::support::{Bridge, Engine, Fixture, Home};
+
+on_every_engine!(
+    a_tool_that_may_destroy_is_not_called_where_a_rule_denies_that,
+    no_shape_of_arguments_gets_around_a_rule,
+    a_python_name_is_enough_to_deny,
+    budgets_of_a_session_s_calls_and_a_run_s_bytes_end_calls,
+    mixed_data_is_asked_for_where_the_policy_says_so,
+    an_error_of_a_server_is_its_content_too,
+    a_human_who_cannot_be_asked_lets_nothing_pass_and_is_not_asked_again,
+    a_dry_run_saves_no_function_and_reads_nothing_at_an_address_that_does_not_exist,
+    a_profile_that_is_edited_counts_and_an_emptied_policy_lets_nothing_pass,
+);
+
+const POLICY: &str = ".config/hotcell/policy.toml";
+const CONFIG: &str = ".config/hotcell/config.toml";
+
+fn bridge(engine: &Engine, fixture: &Fixture, policy: &str) -> Bridge {
+    Bridge::start(&Home::on(engine).server("fixture", fixture.entry()).file(POLICY, policy)).warm()
+}
+
+/// What each of the calls comes to, one after the other: its result, or the code and message of what it raises.
+fn tried(bridge: &mut Bridge, calls: &[&str]) -> Vec<String> {
+    let attempt = |call: &&str| {
+        format!(
+            "try:\n  print({call})\nexcept runtime.MCPError as error:\n  print(error.code, error.message)"
+        )
+    };
+    let code: Vec<String> = calls.iter().map(attempt).collect();
+    bridge.ok(&code.join("\n")).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+fn echoed(text: &str) -> String {
+    format!("call echo {{\"text\":\"{text}\"}}")
+}
+
+fn a_tool_that_may_destroy_is_not_called_where_a_rule_denies_that(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let policy = "[[rule]]\ndestructive = true\ndecision = \"deny\"\n";
+    let mut bridge = bridge(engine, &fixture, policy);
+    let raised = tried(&mut bridge, &["mcp_fixture.echo.sync(text='x')", "mcp_fixture.peak.sync()"]);
+    assert_eq!(raised, ["denied fixture.echo was not called: rule 1", "0"]);
+    assert_eq!(fixture.ledger(), ["call peak {}"]);
+}
+
+fn no_shape_of_arguments_gets_around_a_rule(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let policy = r#"
+        [[rule]]
+        arguments = { "options.force" = "true" }
+        decision = "deny"
+        [[rule]]
+        arguments = { text = "/etc/*" }
+        decision = "deny"
+        [[rule]]
+        arguments = { text = "/data/*" }
+        decision = "allow"
+        [[rule]]
+        decision = "deny"
+    "#;
+    let mut bridge = bridge(engine, &fixture, policy);
+    let call = |arguments: Value| {
+        let arguments = arguments.to_string().replace("true", "True");
+        format!("runtime.call_tool_sync('fixture', 'echo', {arguments})")
+    };
+    let of_rules = [
+        (1, json!({"text": "/data/a", "options": {"force": true}})),
+        (1, json!({"text": "/data/a", "options.force": "x", "options": {"force": true}})),
+        (1, json!({"text": "/data/a", "options": [{"force": "x"}, {"force": true}]})),
+        (2, json!({"text": "/data/../etc/passwd"})),
+        (2, json!({"text": "//etc/passwd"})),
+        (4, json!({"text": "/data/../data/a"})),
+    ];
+    for (rule, arguments) in of_rules {
+        let raised = tried(&mut bridge, &[&call(arguments.clone())]);
+        assert_eq!(raised, [format!("denied fixture.echo was not called: rule {rule}")], "{arguments}");
+    }
+    assert_eq!(fixture.ledger(), [""; 0]);
+    assert_eq!(tried(&mut bridge, &[&call(json!({"text": "/data/a"}))]), ["/data/a"]);
+    assert_eq!(fixture.ledger(), [echoed("/data/a")]);
+}
+
+fn a_python_name_is_enough_to_deny(engine: &Engine) {
+    let fixture = Fixture::new(&["--awkward-names"]);
+    let mut entry = fixture.entry();
+    entry["deny"] = json!(["class_"]);
+    let policy = "[[rule]]\nserver = \"my_fixture\"\ntool = \"with_space\"\ndecision = \"deny\"\n";
+    let home = Home::on(engine).server("my-fixture", entry).file(POLICY, policy);
+    let mut bridge = Bridge::start(&home).warm();
+    let calls = [
+        "mcp_my_fixture.with_space.sync()",
+        "runtime.call_tool_sync('my-fixture', 'with space')",
+        "runtime.call_tool_sync('my-fixture', 'class')",
+    ];
+    let raised = tried(&mut bridge, &calls);
+    let denied = "denied my-fixture.with space was not called: rule 1";
+    assert_eq!(raised[..2], [denied, denied]);
+    assert!(
+        raised[2].starts_with("denied my-fixture.class is not offered: mcpServers.my-fixture.deny"),
+        "{raised:?}"
+    );
+    assert_eq!(fixture.ledger(), [""; 0]);
+}
+
+fn budgets_of_a_session_s_calls_and_a_run_s_bytes_end_calls(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let policy = "[budgets]\ncalls_per_session = 3\nbytes_per_run = 100\n";
+    let mut bridge = bridge(engine, &fixture, policy);
+    let echo = |text: &str| format!("mcp_fixture.echo.sync(text='{text}')");
+    let raised = tried(&mut bridge, &[&echo(&"x".repeat(100)), &echo("a"), &echo("b"), &echo("c")]);
+    assert!(raised[0].contains("budgets.bytes_per_run: 0 of 100 bytes are used"), "{raised:?}");
+    assert_eq!(raised[1..3], ["a", "b"]);
+    assert!(raised[3].contains("budgets.bytes_per_run: 104 of 100 bytes are used"), "{raised:?}");
+    let raised = tried(&mut bridge, &[&echo("d"), &echo("e")]);
+    assert_eq!(raised[0], "d");
+    assert!(raised[1].contains("budgets.calls_per_session: 3 calls are all"), "{raised:?}");
+    assert_eq!(fixture.ledger(), ["a", "b", "d"].map(echoed));
+}
+
+/// A private, an untrusted and an egress server.
+fn labelled(engine: &Engine, servers: [&Fixture; 3], (policy, profile): (&str, &str)) -> Bridge {
+    let labels = "[labels]\nprivate = [\"mail\"]\nuntrusted = [\"web\"]\negress = [\"chat\"]\n";
+    let mut home = Home::on(engine).file(POLICY, &format!("{labels}{policy}"));
+    for (name, server) in ["mail", "web", "chat"].into_iter().zip(servers) {
+        home = home.server(name, server.entry());
+    }
+    Bridge::start_with(&home.env("MCP_BRIDGE_POLICY", profile), json!({"elicitation": {}})).warm()
+}
+
+fn mixed_data_is_asked_for_where_the_policy_says_so(engine: &Engine) {
+    let rule = "[[rule]]\ndecision = \"allow\"\n";
+    for (policy, profile) in [("when_mixed = \"ask\"\n", "open"), (rule, "careful")] {
+        let [mail, web, chat] = [(); 3].map(|()| Fixture::new(&[]));
+        let mut bridge = labelled(engine, [&mail, &web, &chat], (policy, profile));
+        bridge.ok(
+            "await mcp_mail.echo(text='x')\nawait mcp_chat.echo(text='before')\nawait mcp_web.echo(text='x')",
+        );
+        for (decision, text) in [("deny", "refused"), ("allow this call", "let pass")] {
+            let code = format!("await mcp_chat.echo(text='{text}')");
+            let run = bridge.send_run(json!({ "code": code }));
+            let (id, question) = bridge.asked("elicitation/create");
+            assert!(
+                question["message"].as_str().unwrap().contains("private and untrusted data"),
+                "{question}"
+            );
+            bridge.answer_to(&id, json!({"action": "accept", "content": {"decision": decision}}));
+            assert_eq!(bridge.reply(run).is_error, decision == "deny");
+        }
+        assert_eq!(chat.ledger(), ["before", "let pass"].map(echoed), "{profile}");
+    }
+}
+
+fn an_error_of_a_server_is_its_content_too(engine: &Engine) {
+    for by in
+        ["mcp_web.refuse.sync()", "runtime.read_resource_sync('x://none', 'web')", "mcp_web.crash.sync()"]
+    {
+        let [mail, web, chat] = [&[][..], &["--resources"], &[]].map(|flags: &[&str]| Fixture::new(flags));
+        let policy = "when_mixed = \"deny\"\n[budgets]\nbytes_per_session = 1000\n";
+        let mut bridge = labelled(engine, [&mail, &web, &chat], (policy, "open"));
+        let raised =
+            tried(&mut bridge, &["mcp_mail.echo.sync(text='x')", by, "mcp_chat.echo.sync(text='out')"]);
+        assert!(raised[2].starts_with("denied chat.echo was not called: labels: "), "{by}: {raised:?}");
+        assert_eq!(chat.ledger(), [""; 0], "{by}");
+    }
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture, "[budgets]\nbytes_per_run = 60\n");
+    let raised = tried(&mut bridge, &["mcp_fixture.refuse.sync()"; 4]);
+    assert!(raised[2].contains("refused by the server"), "{raised:?}");
+    assert!(raised[3].contains("budgets.bytes_per_run: "), "{raised:?}");
+    assert_eq!(fixture.ledger().len(), 3);
+}
+
+fn a_human_who_cannot_be_asked_lets_nothing_pass_and_is_not_asked_again(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry()).env("MCP_BRIDGE_POLICY", "careful");
+    let mut bridge = Bridge::start_with(&home, json!({"elicitation": {}})).warm();
+    let code = "import asyncio\ncalls = [mcp_fixture.echo(text=str(n)) for n in range(3)]\n\
+                [r.message for r in await asyncio.gather(*calls, return_exceptions=True)]";
+    let run = bridge.send_run(json!({ "code": code }));
+    let (id, _) = bridge.asked("elicitation/create");
+    bridge.refuse(&id, -32603, "nobody is there");
+    // The next message is the reply: there is no second question.
+    let reply = bridge.reply(run);
+    assert_eq!(reply.text.matches("and the client has not answered").count(), 3, "{}", reply.text);
+    assert_eq!(fixture.ledger(), [""; 0]);
+}
+
+fn a_dry_run_saves_no_function_and_reads_nothing_at_an_address_that_does_not_exist(engine: &Engine) {
+    let fixture = Fixture::new(&["--resources"]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let code = "def twice(x): return 2 * x\nprint(save_tool(twice))\nmade = await mcp_fixture.echo(text='a')\n\
+                print(await runtime.read_resource(made['uri']))\n\
+                print(await runtime.read_resource(f\"fixture://{made['n']}\"))\n\
+                print(await runtime.get_prompt('fixture', 'greet', {'who': made + '!'}))\n\
+                print(await runtime.read_resource('fixture://text'))";
+    let done = home.run(&["run", "--dry-run", "-c", code]);
+    let printed = "<result of runtime.save_tool>\n<result of fixture.resources/read>\n<result of fixture.resources/read>\n\
+                   <result of fixture.prompts/get>\nwhat is at fixture://text\n";
+    assert_eq!(done.stdout, printed, "{}", done.stderr);
+    let listed = "fixture.resources/read {\"uri\":\"fixture://<result of fixture.echo>['n']\"}\n";
+    assert!(done.stderr.contains("calls that were not made: 5\n  runtime.save_tool "), "{}", done.stderr);
+    assert!(done.stderr.contains(listed), "{}", done.stderr);
+    assert!(!home.path().join("MCPs/tools").exists());
+    assert_eq!(fixture.ledger(), [r#"resources/read {"uri":"fixture://text"}"#]);
+    // Among several servers none is asked for it either.
+    let other = Fixture::new(&["--resources"]);
+    let home = home.server("other", other.entry());
+    let code = "await runtime.list_resources('other')\nmade = await mcp_fixture.echo(text='a')\n\
+                print(await runtime.read_resource(made['uri']))";
+    let done = home.run(&["run", "--dry-run", "-c", code]);
+    assert_eq!(done.stdout, "<result of runtime.read_resource>\n", "{}", done.stderr);
+    assert_eq!((fixture.ledger().len(), other.ledger().len()), (1, 2));
+}
+
+fn a_profile_that_is_edited_counts_and_an_emptied_policy_lets_nothing_pass(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home =
+        Home::on(engine).server("fixture", fixture.entry()).file(CONFIG, "[policy]\nprofile = \"open\"\n");
+    let home = home.file(POLICY, "[[rule]]\ntool = \"big\"\ndecision = \"deny\"\n");
+    let mut bridge = Bridge::start(&home).warm();
+    let echo = "mcp_fixture.echo.sync(text='a')";
+    assert_eq!(tried(&mut bridge, &[echo]), ["a"]);
+    let home = home.file(CONFIG, "[policy]\nprofile = \"read-only\"\n");
+    let raised = bridge.run("await mcp_fixture.echo(text='b')");
+    assert!(raised.text.contains("profile read-only: "), "{}", raised.text);
+    assert!(raised.text.contains("the user has changed the policy"), "{}", raised.text);
+    let home = home.file(CONFIG, "[policy]\nprofile = \"open\"\n").file(POLICY, "");
+    let raised = bridge.run("await mcp_fixture.echo(text='c')");
+    assert!(raised.text.contains("policy.toml: is empty, and was not before"), "{}", raised.text);
+    drop(home.file(POLICY, "# nothing is decided here\n"));
+    assert!(bridge.run("await mcp_fixture.echo(text='d')").text.starts_with("'d'"));
+    assert_eq!(fixture.ledger(), ["a", "d"].map(echoed));
+}
