@@ -24,6 +24,9 @@ const METADATA: &str = "/.well-known/oauth-protected-resource";
 const HEALTHY: [&str; 3] = ["one", "two", "remote"];
 const BROKEN: [&str; 7] = ["missing", "crashing", "silent", "slow", "locked", "stuck", "garbled"];
 
+/// As many that work, in their place.
+const WORKING: [&str; 7] = ["w1", "w2", "w3", "w4", "w5", "w6", "w7"];
+
 /// Their entries, and what must live as long as they are used.
 struct Servers {
     entries: Vec<(&'static str, Value)>,
@@ -55,7 +58,7 @@ impl Servers {
             HttpFixture::start(slow),
         ];
         let far = |at: usize| json!({"url": remotes[at].url});
-        let entries = vec![
+        let mut entries = vec![
             ("one", fixtures[0].entry()),
             ("two", fixtures[1].entry()),
             ("remote", far(0)),
@@ -67,6 +70,7 @@ impl Servers {
             ("stuck", far(2)),
             ("garbled", far(3)),
         ];
+        entries.extend(WORKING.map(|name| (name, fixtures[0].entry())));
         Self { entries, _fixtures: fixtures, _remotes: remotes }
     }
 
@@ -110,7 +114,8 @@ fn first_reply(engine: &Engine, servers: &Servers, names: &[&str], code: &str) -
 }
 
 /// The reply is as it should be in any case. On a machine that is busy everything takes longer, also the start of those
-/// that fail, and what else it does holds up some of the tries, but not all of them.
+/// that fail: what as many working ones cost there is the least that they may. What else it does holds up some of the
+/// tries, but not all of them.
 fn assert_undelayed(engine: &Engine, code: &str, is_right: impl Fn(&str) -> bool) {
     let servers = Servers::new();
     let timed = |names: &[&str]| {
@@ -118,11 +123,16 @@ fn assert_undelayed(engine: &Engine, code: &str, is_right: impl Fn(&str) -> bool
         assert!(is_right(&reply), "{reply}");
         took
     };
-    let alone = (0..3).map(|_| timed(&HEALTHY)).min().unwrap();
-    let bound = alone + DELAY_MAX.max(alone * 2);
+    let least = |names: &[&str]| (0..3).map(|_| timed(names)).min().unwrap();
+    let alone = least(&HEALTHY);
+    let among_working = least(&HEALTHY.into_iter().chain(WORKING).collect::<Vec<_>>());
+    let bound = alone.max(among_working) + DELAY_MAX.max(alone * 2);
     let mut among_ten = Vec::new();
     while among_ten.iter().all(|took| *took > bound) {
-        assert!(among_ten.len() < TRIES_MAX, "alone {alone:?}, among ten {among_ten:?}");
+        assert!(
+            among_ten.len() < TRIES_MAX,
+            "alone {alone:?}, among working ones {among_working:?}, among ten {among_ten:?}"
+        );
         among_ten.push(timed(&all()));
     }
 }
@@ -146,7 +156,8 @@ fn calls_at_once_of_all_cost_those_that_work_nothing(engine: &Engine) {
                 answers = {name: task.result() for name, task in tasks.items() if task.done()}\n\
                 for task in tasks.values(): task.cancel()\n\
                 print(*(answers[name] for name in ('one', 'two', 'remote')))";
-    assert_undelayed(engine, code, |reply| reply == "one two far");
+    // Below it may stand which of the others' calls were given up.
+    assert_undelayed(engine, code, |reply| reply.lines().next() == Some("one two far"));
     let servers = Servers::new();
     // Each broken one says what is wrong with it, and costs the session nothing more.
     let mut bridge = Bridge::start(&servers.home(engine, &all())).warm();
