@@ -255,11 +255,7 @@ impl Config {
         let structured =
             if is_on("MCP_BRIDGE_STRUCTURED") { StructuredContent::On } else { StructuredContent::Off };
         let learn_shapes = if is_on("MCP_BRIDGE_LEARN_SHAPES") { LearnShapes::On } else { LearnShapes::Off };
-        // One that cannot be read must not be replaced by something looser.
-        let is_profile_misread = Cell::new(false);
-        let profile = settings.required("MCP_BRIDGE_POLICY", |text| {
-            read::profile(text).inspect_err(|_| is_profile_misread.set(true))
-        });
+        let profile = settings.required("MCP_BRIDGE_POLICY", read::profile);
         let idle =
             settings.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
         let state_dir = settings.required("MCP_BRIDGE_STATE_DIR", read::text);
@@ -308,19 +304,20 @@ impl Config {
         // Only `servers` reads it, but it is shown with the others.
         settings.optional("MCP_SERVERS_CONFIG", read::text);
         let names = settings.source("MCP_BRIDGE_SERVERS");
-        let (settings, sandbox_problem, tables) = settings.finish();
+        let (settings, misread, tables) = settings.finish();
         let allowed = Allowed { self_servers, commands: allow_commands };
         let loaded = servers::load(environment, &limits, allowed, &tables, &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
         let Loaded { servers, refused, files } = chosen(loaded, config.chosen_servers.as_deref());
-        let defect = "policy.profile cannot be read; `hotcell doctor` says why".to_owned();
-        let defect = is_profile_misread.get().then_some(defect);
+        // One that cannot be read must not be replaced by something looser.
+        let defect = misread.policy.map(|problem| problem.to_string());
+        let sandbox_problem = misread.sandbox;
         let policy = PolicyFile::open(environment, &limits, (profile, defect), &mut problems);
         (Self { settings, sandbox_problem, servers, refused, policy, limits, problems, ..config }, files)
     }
 }
 
-/// As the profile, it is not replaced by something looser where it cannot be read.
+/// As the policy, it is not replaced by something looser where it cannot be read.
 fn sampling(settings: &mut Settings<'_>) -> Sampling {
     let is_misread = Cell::new(false);
     let sampling = settings

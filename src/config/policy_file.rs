@@ -75,11 +75,11 @@ impl PolicyFile {
     }
 
     fn look_of(&self) -> Option<file::Look> {
-        self.path.as_deref().and_then(file::look)
+        self.path.as_deref().map(file::look)
     }
 
     fn read(&mut self, problems: &mut Vec<Problem>) {
-        let path = self.path.as_deref().filter(|path| path.symlink_metadata().is_ok());
+        let path = self.path.as_deref().filter(|path| !file::is_absent(path));
         let mut policy =
             path.map_or_else(Policy::default, |path| read(path, self.uid, &self.limits, problems));
         policy.profile = self.profile;
@@ -120,20 +120,24 @@ mod tests {
     use super::*;
     use crate::policy::Verdict;
 
+    fn opened(home: &Path, problems: &mut Vec<Problem>) -> PolicyFile {
+        let environment = Environment {
+            variables: BTreeMap::new(),
+            home: Some(home.into()),
+            uid: nix::unistd::geteuid().as_raw(),
+            cwd: None,
+            executable: None,
+        };
+        PolicyFile::open(&environment, &Limits::default(), (Profile::Open, None), problems)
+    }
+
     fn loaded(policy: &str) -> (Policy, Vec<String>) {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join(".config/hotcell");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("policy.toml"), policy).unwrap();
-        let environment = Environment {
-            variables: BTreeMap::new(),
-            home: Some(home.path().into()),
-            uid: nix::unistd::geteuid().as_raw(),
-            cwd: None,
-            executable: None,
-        };
         let mut problems = Vec::new();
-        let file = PolicyFile::open(&environment, &Limits::default(), (Profile::Open, None), &mut problems);
+        let file = opened(home.path(), &mut problems);
         let policy = Policy::clone(&file.policy());
         let said = problems.iter().map(|problem| problem.to_string());
         (policy, said.map(|said| said.replace(home.path().to_str().unwrap(), "~")).collect())
@@ -152,6 +156,38 @@ mod tests {
     #[test]
     fn nothing_is_decided_where_nothing_is_written() {
         assert_eq!(loaded(" \n"), (Policy::default(), vec![]));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_seen_any_more_lets_nothing_pass_and_one_that_goes_is_no_policy() {
+        let home = tempfile::tempdir().unwrap();
+        let (folder, aside) = (home.path().join(".config/hotcell"), home.path().join("aside"));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("policy.toml"), "[budgets]\ncalls_per_run = 7\n").unwrap();
+        let mut file = opened(home.path(), &mut Vec::new());
+        assert_eq!(file.policy().budgets.calls_per_run, Some(7));
+        let defect_after = |file: &mut PolicyFile| {
+            let problems = file.look().expect("it is seen to be another");
+            assert_eq!(problems.is_empty(), file.policy().defect.is_none());
+            file.policy().defect.clone()
+        };
+        // As when its folder may not be looked into any more, which the superuser always may.
+        std::fs::rename(&folder, &aside).unwrap();
+        std::os::unix::fs::symlink("hotcell", &folder).unwrap();
+        assert!(defect_after(&mut file).unwrap().contains("policy.toml: is a symbolic link that leads back"));
+        std::fs::remove_file(&folder).unwrap();
+        assert_eq!(defect_after(&mut file), None);
+        std::os::unix::fs::symlink("hotcell", &folder).unwrap();
+        assert!(defect_after(&mut file).is_some(), "it was absent, and may be there now");
+        std::fs::remove_file(&folder).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        assert_eq!(defect_after(&mut file), None);
+        std::os::unix::fs::symlink("gone", folder.join("policy.toml")).unwrap();
+        assert!(defect_after(&mut file).unwrap().contains("is a symbolic link to nothing"));
+        // A file in the place of its folder holds no policy.
+        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::write(&folder, "").unwrap();
+        assert_eq!(defect_after(&mut file), None);
     }
 
     #[test]

@@ -29,8 +29,8 @@ pub struct ServerFiles {
     refused: Vec<RefusedServer>,
 }
 
-/// A file, and what tells that it is not what it was: nothing while it is not there.
-pub(super) type Seen = (PathBuf, Option<file::Look>);
+/// A file, and what tells that it is not what it was.
+pub(super) type Seen = (PathBuf, file::Look);
 
 impl ServerFiles {
     /// The configuration as it is now, and the files whose later changes count.

@@ -146,7 +146,7 @@ fn json_files(
                 Ok(found) => paths.extend(found.into_iter().map(|path| (level, path))),
                 Err(problem) => problems.push(*problem),
             }
-        } else if place.symlink_metadata().is_err() {
+        } else if file::is_absent(&place) {
             let message = format!("names {}, which does not exist", place.display());
             problems.push(Problem::new(Origin::Variable("MCP_SERVERS_CONFIG".to_owned()), message));
         } else {

@@ -39,8 +39,17 @@ pub(super) struct TomlFile {
     pub(super) written: BTreeMap<String, Written>,
     /// Its entries of servers, not yet checked.
     pub(super) servers: Option<ServerTable>,
-    /// The first problem that may have cost a limit of the sandbox.
-    pub(super) unreadable: Option<Problem>,
+    /// What it may have said beside that.
+    pub(super) misread: Misread,
+}
+
+/// The first problem that may have cost something whose default is looser than what was meant.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Misread {
+    /// A limit of the sandbox, or the choice of servers.
+    pub(super) sandbox: Option<Problem>,
+    /// Which calls pass.
+    pub(super) policy: Option<Problem>,
 }
 
 /// The entries below `[servers]`.
@@ -67,7 +76,7 @@ pub(super) fn read_all(
     problems: &mut Vec<Problem>,
 ) -> Vec<TomlFile> {
     places(environment)
-        .filter(|(path, _)| path.symlink_metadata().is_ok())
+        .filter(|(path, _)| !file::is_absent(path))
         .map(|(path, whose)| read(environment, limits, definitions, (path, whose), problems))
         .collect()
 }
@@ -108,11 +117,12 @@ fn read(
         // An empty file sets nothing, which is no problem here.
         if bytes.trim_ascii().is_empty() { Ok(String::new()) } else { file::text(&path, bytes) }
     });
-    let mut file = TomlFile { path, standing, written: BTreeMap::new(), servers: None, unreadable: None };
+    let mut file =
+        TomlFile { path, standing, written: BTreeMap::new(), servers: None, misread: Misread::default() };
     match read {
         Ok(text) => Reading { definitions, text: &text, file: &mut file, problems }.document(),
         Err(problem) => {
-            file.unreadable = Some((*problem).clone());
+            file.misread = Misread { sandbox: Some((*problem).clone()), policy: Some((*problem).clone()) };
             problems.push(*problem);
         }
     }
@@ -211,12 +221,24 @@ impl Reading<'_> {
         if !key.is_empty() {
             problem = problem.key(text::bounded(key, 100));
         }
-        // A limit may have stood in what is no TOML or no section as well.
-        if key.split_once('.').is_none_or(|(section, name)| section == "sandbox" || name == "servers") {
-            self.file.unreadable.get_or_insert_with(|| problem.clone());
+        let Misread { sandbox, policy } = &mut self.file.misread;
+        // Anything may have stood in what is no TOML or no section.
+        let (section, name) = key.split_once('.').unwrap_or_default();
+        if section.is_empty() || section == "sandbox" || section == "run" && may_mean_servers(name) {
+            sandbox.get_or_insert_with(|| problem.clone());
+        }
+        // What the other known keys of the policy allow is off by default.
+        let is_known = self.definitions.iter().any(|row| row.key.as_deref() == Some(key));
+        if section.is_empty() || section == "policy" && (name == "profile" || !is_known) {
+            policy.get_or_insert_with(|| problem.clone());
         }
         self.problems.push(problem);
     }
+}
+
+/// Whether the key of a run's settings, known or not, is the one that chooses servers.
+fn may_mean_servers(key: &str) -> bool {
+    key.to_lowercase().contains("server") || nearest(key, ["servers"]).is_some()
 }
 
 /// The value as a variable would hold it, or what it must be.
