@@ -12,6 +12,7 @@ mod levels;
 mod load;
 mod locate;
 mod nearest;
+mod plain_value;
 mod policy_file;
 mod problem;
 mod reach;

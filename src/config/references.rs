@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::environment::Environment;
 use super::file;
+use super::plain_value::is_place;
 use super::server_files::Seen;
 use crate::limits::Limits;
 use crate::text;
@@ -139,9 +140,16 @@ impl Sources<'_> {
             (None, None) => return Err(astray(format!("refers to {shown}, which is not set"))),
         };
         if !NO_SECRETS.contains(&name) {
-            followed.values.push((name.to_owned(), found.to_owned()));
+            self.note(name, found, followed);
         }
         Ok(found.to_owned())
+    }
+
+    /// A value that is kept out of texts from now on, unless it only says where something is.
+    fn note(&self, name: &str, found: &str, followed: &mut Followed) {
+        if !is_place(found, self.files) {
+            followed.values.push((name.to_owned(), found.to_owned()));
+        }
     }
 
     fn file(&self, path: &str, folder: Option<&Path>, followed: &mut Followed) -> Result<String, Astray> {
@@ -163,7 +171,7 @@ impl Sources<'_> {
             .map_err(|problem| astray(&problem.message))?;
         let found = String::from_utf8(bytes).map_err(|_| astray("is not UTF-8"))?;
         let found = without_line_end(&found).to_owned();
-        followed.values.push(("file".to_owned(), found.clone()));
+        self.note("file", &found, followed);
         Ok(found)
     }
 
@@ -190,7 +198,7 @@ impl Sources<'_> {
                 let printed =
                     printed.get(written).ok_or_else(|| astray("refers to a ${cmd:…} that was not run"))?;
                 let found = without_line_end(printed).to_owned();
-                followed.values.push(("cmd".to_owned(), found.clone()));
+                self.note("cmd", &found, followed);
                 Ok(Some(found))
             }
         }

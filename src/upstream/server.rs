@@ -172,11 +172,7 @@ impl Server {
         match connection.refreshed().await {
             Ok(refreshed) => Arc::new(refreshed),
             Err(error) => {
-                let reason = self.secrets.redacted(error.to_string());
-                let reason = match &self.means.access {
-                    Some(access) => access.redacted(reason),
-                    None => reason,
-                };
+                let reason = self.means.redaction.text(error.to_string());
                 tracing::warn!(server = %self.spec.name, reason, "the changed tools could not be read");
                 connection
             }

@@ -126,6 +126,7 @@ async fn a_command_runs_for_each_start_of_its_server_and_not_before_and_what_it_
     };
     let connection = connected(&upstream).await.unwrap();
     started(1);
+    assert_eq!(call(&connection, "echo", json!({"text": "<token-of-run-1>"})).await.unwrap(), "<[TOKEN]>");
     let pid = call(&connection, "pid", json!({})).await.unwrap();
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
     assert!(environment.split(|byte| *byte == 0).any(|pair| pair == b"TOKEN=token-of-run-1"));

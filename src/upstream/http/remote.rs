@@ -51,7 +51,7 @@ impl Remote {
     ) -> Result<(Self, ReceivedLines, SentLines), String> {
         let (lines, received) = mpsc::channel(LINES_QUEUED_MAX);
         let (sent, outbox) = mpsc::channel(LINES_QUEUED_MAX);
-        let requests = Requests::new(client(spec)?, means.access.clone());
+        let requests = Requests::new(client(spec)?, means.access.clone(), means.redaction.clone());
         let (url, bodies) = (spec.url.clone(), Bodies::new(limits, Arc::clone(&means.large_bodies)));
         let deliveries = Deliveries { lines, answers };
         let server = match transport {
