@@ -77,7 +77,8 @@ impl Roster {
     /// How the servers in effect are reached.
     #[must_use]
     pub fn specs(&self) -> Vec<ServerSpec> {
-        self.now().in_effect.iter().map(|server| self.spec(server)).collect()
+        let now = self.now();
+        now.in_effect.iter().map(|server| self.spec(server, now.files.withheld_from(server))).collect()
     }
 
     /// What is known of the servers in effect without asking them.
@@ -117,9 +118,9 @@ impl Roster {
         kept.map(|server| server.name.clone()).collect()
     }
 
-    fn spec(&self, server: &ServerConfig) -> ServerSpec {
+    fn spec(&self, server: &ServerConfig, without: Vec<String>) -> ServerSpec {
         let (mark, program, logins) = (self.mark.clone(), self.program.clone(), self.logins.clone());
-        let of_bridge = OfBridge { mark, program, logins };
+        let of_bridge = OfBridge { mark, program, without, logins };
         let later = server.later.as_ref().map(|later| of_bridge.later(later));
         let rules = &server.rules;
         let set_in = format!("{} of {}", server.key, server.source.display());
@@ -142,6 +143,8 @@ impl Roster {
 struct OfBridge {
     mark: Mark,
     program: PathBuf,
+    /// Variables that are not for it.
+    without: Vec<String>,
     /// Where logins are kept.
     logins: Option<PathBuf>,
 }
@@ -158,6 +161,7 @@ impl OfBridge {
                 program: program.clone(),
                 args: args.clone(),
                 env: owned(env).into_iter().chain([self.parent()]).collect(),
+                without: self.without.clone(),
                 cwd: cwd.clone(),
                 keeper: Keeper::new(self.program.clone()),
             }),
@@ -172,7 +176,9 @@ impl OfBridge {
                 program: words.next().unwrap_or_default().into(),
                 args: words.collect(),
                 env: vec![self.parent()],
-                cwd: None,
+                // They are the user's own, and may need what they need.
+                without: vec![],
+                cwd: command.folder.clone(),
                 keeper: None,
             }
         };

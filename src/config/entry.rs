@@ -2,6 +2,7 @@
 //!
 //! It sees one entry at a time; `launch` and `endpoint` read what only one kind of server has.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,6 +47,8 @@ pub(super) struct Entry {
     pub(super) path: PathBuf,
     pub(super) position: Position,
     pub(super) key: String,
+    /// The environment variables that it refers to, also where it is not used.
+    pub(super) variables: BTreeSet<String>,
     /// The server, or why there is none, to be said behind "is configured, but".
     pub(super) read: Result<Box<ServerConfig>, String>,
 }
@@ -134,7 +137,18 @@ impl Reading<'_> {
         let server = self.server(&name, &key, member);
         self.files.append(&mut self.followed.files);
         let read = server.map(Box::new).ok_or_else(|| self.reason(problems_before));
-        Some(Entry { name, path: self.path.to_owned(), position: self.position(member.key_at), key, read })
+        Some(self.as_entry(name, key, member, read))
+    }
+
+    fn as_entry(
+        &self,
+        name: ServerName,
+        key: String,
+        member: &Member,
+        read: Result<Box<ServerConfig>, String>,
+    ) -> Entry {
+        let (path, position) = (self.path.to_owned(), self.position(member.key_at));
+        Entry { name, path, position, key, variables: member.value.variables(), read }
     }
 
     /// An entry that is not read for this reason, which is reported.
@@ -144,7 +158,7 @@ impl Reading<'_> {
         self.report(member.key_at, &key, message);
         let name = ServerName::new(&member.key).ok()?;
         let read = Err(self.reason(problems_before));
-        Some(Entry { name, path: self.path.to_owned(), position: self.position(member.key_at), key, read })
+        Some(self.as_entry(name, key, member, read))
     }
 
     /// Why an entry is not used, of which this was said since then.
@@ -180,6 +194,7 @@ impl Reading<'_> {
             rules: rules?,
             references: NamedSecrets::new(std::mem::take(&mut self.followed.values)),
             later: self.later(member, &parts),
+            variables: member.value.variables(),
             source: self.path.to_owned(),
             position: self.position(member.key_at),
             key: key.to_owned(),

@@ -15,7 +15,7 @@ use super::nearest::nearest;
 use super::policy_file::PolicyFile;
 use super::problem::{Origin, Problem};
 use super::server::{RefusedServer, ServerConfig};
-use super::server_files::Seen;
+use super::server_files::Following;
 use super::servers::{self, Allowed, Loaded};
 use super::settings::{Setting, Settings, Source};
 use super::values as read;
@@ -239,8 +239,8 @@ impl Config {
         Self::load_following(environment).0
     }
 
-    /// The same, and the files that references of entries have led to.
-    pub(super) fn load_following(environment: &Environment) -> (Self, Vec<Seen>) {
+    /// The same, and what references of entries have led to.
+    pub(super) fn load_following(environment: &Environment) -> (Self, Following) {
         let limits = Limits::default();
         let mut problems = Vec::new();
         let mut settings = Settings::new(environment, &limits, &mut problems);
@@ -308,12 +308,13 @@ impl Config {
         let allowed = Allowed { self_servers, commands: allow_commands };
         let loaded = servers::load(environment, &limits, allowed, &tables, &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
-        let Loaded { servers, refused, files } = chosen(loaded, config.chosen_servers.as_deref());
+        let Loaded { servers, refused, files, variables } = chosen(loaded, config.chosen_servers.as_deref());
         // One that cannot be read must not be replaced by something looser.
         let defect = misread.policy.map(|problem| problem.to_string());
         let sandbox_problem = misread.sandbox;
         let policy = PolicyFile::open(environment, &limits, (profile, defect), &mut problems);
-        (Self { settings, sandbox_problem, servers, refused, policy, limits, problems, ..config }, files)
+        let following = Following { files, variables };
+        (Self { settings, sandbox_problem, servers, refused, policy, limits, problems, ..config }, following)
     }
 }
 

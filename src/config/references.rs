@@ -4,8 +4,8 @@
 //! It runs nothing: what a command prints is handed in. It knows no other shell syntax: `$NAME` stays, `$${` is a literal
 //! `${`.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use super::environment::Environment;
 use super::file;
@@ -18,6 +18,18 @@ use crate::text;
 const KINDS: [&str; 5] = ["input:", "command:", "workspaceFolder", "userHome", "prompt:"];
 /// Variables that tell where and who, which texts may repeat.
 const NO_SECRETS: [&str; 8] = ["HOME", "USER", "LOGNAME", "PWD", "PATH", "SHELL", "TMPDIR", "LANG"];
+/// Variables that programs need to work at all, beside these; also written small.
+const FOR_ALL: [&str; 9] = [
+    "TERM",
+    "TZ",
+    "LANGUAGE",
+    "DISPLAY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+];
 /// How much of a program's name or a path is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 const LITERAL_HINT: &str = "write $${ for a literal ${";
@@ -55,8 +67,10 @@ pub(super) enum Commands<'s> {
 pub struct CommandLine {
     /// As it is written.
     pub written: String,
-    /// The program and its arguments; never empty.
+    /// The program and its arguments; never empty. A program with a slash is taken from the folder.
     pub words: Vec<String>,
+    /// Where it runs: the folder of the file that refers to it.
+    pub folder: Option<PathBuf>,
 }
 
 /// What was met on the way.
@@ -104,7 +118,7 @@ impl Sources<'_> {
             };
             let found = match reference.split_once(':') {
                 Some(("file", path)) => self.file(path, folder, followed).map(Some)?,
-                Some(("cmd", command)) => self.command(command, followed)?,
+                Some(("cmd", command)) => self.command(command, folder, followed)?,
                 _ => self.variable(reference, followed).map(Some)?,
             };
             push(found.as_deref());
@@ -175,8 +189,13 @@ impl Sources<'_> {
         Ok(found)
     }
 
-    fn command(&self, written: &str, followed: &mut Followed) -> Result<Option<String>, Astray> {
-        let words = words(written).ok_or_else(|| {
+    fn command(
+        &self,
+        written: &str,
+        folder: Option<&Path>,
+        followed: &mut Followed,
+    ) -> Result<Option<String>, Astray> {
+        let mut words = words(written).ok_or_else(|| {
             astray("refers to a ${cmd:…} without a program, or with a quote that is not closed")
         })?;
         match self.commands {
@@ -188,7 +207,13 @@ impl Sources<'_> {
                 hint: "the user may set policy.allow_cmd = true in the own config.toml, or MCP_BRIDGE_ALLOW_CMD=1",
             }),
             Commands::Later => {
-                let command = CommandLine { written: written.to_owned(), words };
+                if words[0].contains('/')
+                    && let Some(program) = self.environment.resolve(&words[0], folder).to_str()
+                {
+                    words[0] = program.to_owned();
+                }
+                let folder = folder.map(Path::to_owned);
+                let command = CommandLine { written: written.to_owned(), words, folder };
                 if !followed.commands.contains(&command) {
                     followed.commands.push(command);
                 }
@@ -203,6 +228,29 @@ impl Sources<'_> {
             }
         }
     }
+}
+
+/// The environment variables that a value refers to, whether they are set or not.
+pub(super) fn variables_in(value: &str, variables: &mut BTreeSet<String>) {
+    let mut rest = value;
+    while let Some(dollar) = rest.find("${") {
+        let is_literal = rest[..dollar].ends_with('$');
+        rest = &rest[dollar + 2..];
+        let Some((reference, _)) = rest.split_once('}').filter(|_| !is_literal) else { continue };
+        let name = reference.split_once(":-").map_or(reference, |(name, _)| name);
+        let name = name.strip_prefix("env:").unwrap_or(name);
+        if is_variable_name(name) {
+            variables.insert(name.to_owned());
+        }
+    }
+}
+
+/// Whether every program may know the variable, also when an entry refers to it.
+pub(super) fn is_for_all(name: &str, value: &str) -> bool {
+    NO_SECRETS.contains(&name)
+        || FOR_ALL.contains(&name.to_ascii_uppercase().as_str())
+        || ["LC_", "XDG_"].iter().any(|prefix| name.starts_with(prefix))
+        || is_place(value, Files::Read)
 }
 
 /// The words of a command: blanks part them, except between single or double quotes, which are left out.

@@ -2,6 +2,7 @@
 //!
 //! It checks nothing: `entry` makes it of what is sound.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,6 +34,8 @@ pub struct ServerConfig {
     pub references: NamedSecrets,
     /// What has to be found out when it is started.
     pub later: Option<Later>,
+    /// The environment variables that its entry refers to.
+    pub variables: BTreeSet<String>,
     /// The file that it stands in.
     pub source: PathBuf,
     /// Where it stands there.
@@ -102,13 +105,15 @@ impl ServerConfig {
 
 impl PartialEq for ServerConfig {
     fn eq(&self, other: &Self) -> bool {
-        let Self { name, description, reach, rules, references, later, source, position: _, key } = self;
+        let Self { name, description, reach, rules, references, later, variables, source, position: _, key } =
+            self;
         *name == other.name
             && *description == other.description
             && *reach == other.reach
             && *rules == other.rules
             && *references == other.references
             && *later == other.later
+            && *variables == other.variables
             && *source == other.source
             && *key == other.key
     }

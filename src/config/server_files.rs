@@ -3,6 +3,8 @@
 //!
 //! It watches nothing by itself: whoever needs to know asks, which costs a look at each file and reads none.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use super::defaults::definitions;
@@ -10,6 +12,7 @@ use super::environment::Environment;
 use super::file;
 use super::load::{self, Config};
 use super::problem::Problem;
+use super::references::is_for_all;
 use super::server::{RefusedServer, ServerConfig};
 use super::servers::{self, Allowed, Loaded};
 use super::{toml_file, trust};
@@ -23,10 +26,17 @@ pub struct ServerFiles {
     chosen: Option<Vec<String>>,
     limits: Limits,
     seen: Vec<Seen>,
-    /// The files that references have led to.
-    referred: Vec<Seen>,
+    referred: Following,
     servers: Vec<ServerConfig>,
     refused: Vec<RefusedServer>,
+}
+
+/// What references of entries have led to.
+#[derive(Debug)]
+pub(super) struct Following {
+    pub(super) files: Vec<Seen>,
+    /// Environment variables, whether they are set or not.
+    pub(super) variables: BTreeSet<String>,
 }
 
 /// A file, and what tells that it is not what it was.
@@ -58,12 +68,23 @@ impl ServerFiles {
         &self.refused
     }
 
+    /// The variables of the environment that this server is not given: those that other entries refer to, and its own does not.
+    #[must_use]
+    pub fn withheld_from(&self, server: &ServerConfig) -> Vec<String> {
+        let others = self.referred.variables.difference(&server.variables);
+        let is_withheld = |name: &&String| {
+            let value = self.environment.variable(name).map(OsStr::to_string_lossy);
+            value.is_some_and(|value| !is_for_all(name, &value))
+        };
+        others.filter(is_withheld).cloned().collect()
+    }
+
     /// Looks at the files; when one is not what it was, all are read again, and the problems of servers returned. Settings
     /// stay as they were.
     pub fn look(&mut self) -> Vec<Problem> {
         let seen = seen(&self.environment, &self.limits);
         let is_same = |(path, look): &Seen| file::look(path) == *look;
-        if seen == self.seen && self.referred.iter().all(is_same) {
+        if seen == self.seen && self.referred.files.iter().all(is_same) {
             return Vec::new();
         }
         self.seen = seen;
@@ -72,8 +93,8 @@ impl ServerFiles {
         // Those of settings were told when they were read.
         problems.retain(|problem| problem.key.is_none());
         let loaded = servers::load(&self.environment, &self.limits, self.allowed, &tables, &mut problems);
-        let Loaded { servers, refused, files } = load::chosen(loaded, self.chosen.as_deref());
-        (self.servers, self.refused, self.referred) = (servers, refused, files);
+        let Loaded { servers, refused, files, variables } = load::chosen(loaded, self.chosen.as_deref());
+        (self.servers, self.refused, self.referred) = (servers, refused, Following { files, variables });
         problems
     }
 }

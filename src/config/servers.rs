@@ -3,7 +3,7 @@
 //!
 //! It starts nothing and connects to nothing: a server is data until its first use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,6 +40,8 @@ pub(super) struct Loaded {
     pub(super) refused: Vec<RefusedServer>,
     /// The files that references have led to.
     pub(super) files: Vec<Seen>,
+    /// The environment variables that entries refer to, those that are not used among them.
+    pub(super) variables: BTreeSet<String>,
 }
 
 /// What the bytes of one configuration file say: its sound servers in the file's order, each name once, and all that is
@@ -104,6 +106,7 @@ pub(super) fn load(
     if allowed.self_servers == SelfServers::Skip {
         entries.retain(|(_, entry)| !is_own(environment, entry, problems));
     }
+    let variables = entries.iter().flat_map(|(_, entry)| entry.variables.iter().cloned()).collect();
     let (mut servers, mut refused) = levels::first(entries, problems);
     if servers.len() > limits.servers_max {
         let message =
@@ -118,7 +121,7 @@ pub(super) fn load(
     untrusted.retain(|server: &RefusedServer| !is_known(&server.name));
     refused.extend(untrusted);
     refused.sort_by(|one, other| one.name.cmp(&other.name));
-    Loaded { servers, refused, files }
+    Loaded { servers, refused, files, variables }
 }
 
 /// Where JSON files may be: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.

@@ -77,6 +77,9 @@ impl Process {
             Some(keeper) => Command::from(keeper.command(&spec.program)),
             None => Command::new(&spec.program),
         };
+        for name in &spec.without {
+            command.env_remove(name);
+        }
         command
             .args(&spec.args)
             .envs(spec.env.iter().map(|(name, value)| (name, value)))

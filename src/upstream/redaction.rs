@@ -89,6 +89,7 @@ pub(super) mod tests {
             program: "x".into(),
             args: vec![],
             env: vec![("FOLDER".to_owned(), "/srv/data".to_owned())],
+            without: vec![],
             cwd: None,
             keeper: None,
         });

@@ -123,6 +123,7 @@ mod tests {
             program: "x".into(),
             args: vec!["from-a-file".into()],
             env: pairs(env),
+            without: vec![],
             cwd: None,
             keeper: None,
         })
