@@ -148,7 +148,7 @@ impl Translator<'_> {
                     self.put("description", text.trim());
                 }
             }
-            Meaning::Foreign(_) => {}
+            Meaning::Silent | Meaning::Foreign(_) => {}
         }
         Ok(())
     }

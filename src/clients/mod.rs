@@ -2,6 +2,7 @@
 //!
 //! It runs no client and starts no server; what an entry of hotcell's means, `config` knows.
 
+mod around;
 mod backup;
 mod dialect;
 mod diff;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
+use super::around::{part_with_references, references, shown_reference};
 use super::entry::{self, Surrounded, Translation};
 use super::file;
 use super::places::{ClientFile, Scope, Surroundings};
@@ -325,12 +326,36 @@ impl Reading<'_> {
             let advice = self.client.dialect.references.advice();
             remarks.push(remark(Weight::Note, message).hint(advice));
         }
+        if let Some(message) = sent_to_host(&translation.entry) {
+            remarks.push(remark(Weight::Note, message));
+        }
         let has_marks = |text: &str| is_literal(text) && text.contains("$${");
         if any_text(&Json::Object(translation.entry.clone()), &has_marks) {
             let message = format!("has a ${{…}} that {} takes literally; so does hotcell", self.client.title);
             remarks.push(remark(Weight::Note, message));
         }
     }
+}
+
+/// Which references of an entry go to which remote server.
+fn sent_to_host(entry: &Map<String, Json>) -> Option<String> {
+    let url = entry.get("url")?.as_str()?;
+    let headers = entry.get("headers").and_then(Json::as_object);
+    let headers = headers.into_iter().flat_map(Map::values).filter_map(Json::as_str);
+    let mut sent: Vec<String> = Vec::new();
+    for reference in std::iter::once(url).chain(headers).flat_map(references).map(shown_reference) {
+        if !sent.contains(&reference) {
+            sent.push(reference);
+        }
+    }
+    let host = part_with_references(url, host);
+    (!sent.is_empty()).then(|| format!("sends {} to {host}", sent.join(" and ")))
+}
+
+fn host(url: &str) -> String {
+    let behind = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let place = behind.split(['/', '\\', '?', '#']).next().unwrap_or_default();
+    place.rsplit_once('@').map_or(place, |(_, host)| host).to_owned()
 }
 
 fn any_text(value: &Json, holds: &dyn Fn(&str) -> bool) -> bool {
