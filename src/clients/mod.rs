@@ -4,6 +4,7 @@
 
 mod around;
 mod backup;
+mod claude_switches;
 mod dialect;
 mod diff;
 mod entry;

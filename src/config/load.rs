@@ -16,7 +16,7 @@ use super::policy_file::PolicyFile;
 use super::problem::{Origin, Problem};
 use super::server::{RefusedServer, ServerConfig};
 use super::server_files::Following;
-use super::servers::{self, Allowed, Loaded};
+use super::servers::{self, Allowed, Loaded, OfFiles};
 use super::settings::{Setting, Settings, Source};
 use super::values as read;
 use crate::limits::Limits;
@@ -306,14 +306,15 @@ impl Config {
         let names = settings.source("MCP_BRIDGE_SERVERS");
         let (settings, misread, tables) = settings.finish();
         let allowed = Allowed { self_servers, commands: allow_commands };
-        let loaded = servers::load(environment, &limits, allowed, &tables, &mut problems);
+        let loaded = servers::load(environment, &limits, allowed, (&tables, &OfFiles::new()), &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
-        let Loaded { servers, refused, files, variables } = chosen(loaded, config.chosen_servers.as_deref());
+        let Loaded { servers, refused, files, variables, entries, unread } =
+            chosen(loaded, config.chosen_servers.as_deref());
         // One that cannot be read must not be replaced by something looser.
         let defect = misread.policy.map(|problem| problem.to_string());
         let sandbox_problem = misread.sandbox;
         let policy = PolicyFile::open(environment, &limits, (profile, defect), &mut problems);
-        let following = Following { files, variables };
+        let following = Following { files, variables, entries, unread };
         (Self { settings, sandbox_problem, servers, refused, policy, limits, problems, ..config }, following)
     }
 }
@@ -345,13 +346,21 @@ fn roots(settings: &mut Settings<'_>, environment: &Environment) -> Vec<PathBuf>
     roots
 }
 
-/// The servers that the operator wants of those that there are.
+/// The servers that the operator wants of those that there are; the others are refused.
 pub(super) fn chosen(mut loaded: Loaded, names: Option<&[String]>) -> Loaded {
     let is_chosen =
         |name: &ServerName| names.is_none_or(|names| names.iter().any(|chosen| chosen == name.as_str()));
-    loaded.servers.retain(|server| is_chosen(&server.name));
-    loaded.refused.retain(|server| is_chosen(&server.name));
-    loaded
+    let reason = || "is not used: run.servers, or MCP_BRIDGE_SERVERS, does not name it".to_owned();
+    let (wanted, others): (Vec<_>, Vec<_>) =
+        loaded.servers.into_iter().partition(|server| is_chosen(&server.name));
+    for refused in loaded.refused.iter_mut().filter(|refused| !is_chosen(&refused.name)) {
+        refused.reason = reason();
+    }
+    loaded.refused.extend(others.into_iter().map(|ServerConfig { name, source, position, .. }| {
+        RefusedServer { name, source, position, reason: reason() }
+    }));
+    loaded.refused.sort_by(|one, other| one.name.cmp(&other.name));
+    Loaded { servers: wanted, ..loaded }
 }
 
 /// The wanted names that no server has. They are said and choose nothing: a slip must not let others in.
@@ -399,6 +408,9 @@ fn timeouts(settings: &mut Settings<'_>) -> (Duration, Duration) {
         let message =
             format!("is {}, more than MCP_BRIDGE_MAX_TIMEOUT allows; using {max_s}", timeout.as_secs());
         settings.problem(source.problem("run.timeout", "MCP_BRIDGE_TIMEOUT", message));
+    }
+    if timeout > timeout_max {
+        settings.bounded_by("MCP_BRIDGE_TIMEOUT", "MCP_BRIDGE_MAX_TIMEOUT");
     }
     (timeout.min(timeout_max), timeout_max)
 }

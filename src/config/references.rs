@@ -116,6 +116,9 @@ impl Sources<'_> {
             let Some((reference, after)) = rest[dollar + 2..].split_once('}') else {
                 return Err(astray("has \"${\" without its \"}\""));
             };
+            if reference.contains("${") {
+                return Err(astray("has a reference within a reference, which hotcell does not know"));
+            }
             let found = match reference.split_once(':') {
                 Some(("file", path)) => self.file(path, folder, followed).map(Some)?,
                 Some(("cmd", command)) => self.command(command, folder, followed)?,
@@ -243,6 +246,33 @@ pub(super) fn variables_in(value: &str, variables: &mut BTreeSet<String>) {
             variables.insert(name.to_owned());
         }
     }
+}
+
+/// An address up to its path as it is written, where references stand in that; without their defaults.
+pub(super) fn written_origin(url: &str) -> Option<String> {
+    let (mut origin, mut rest, mut refers) = (String::new(), url, false);
+    while let Some(first) = rest.chars().next() {
+        if let Some((reference, after)) = rest.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
+            let shown = match reference.strip_prefix("cmd:").and_then(|command| command.split_once(' ')) {
+                Some((program, _)) => format!("cmd:{program} …"),
+                None => reference.split_once(":-").map_or(reference, |(name, _)| name).to_owned(),
+            };
+            origin.push_str(&format!("${{{shown}}}"));
+            (rest, refers) = (after, true);
+            continue;
+        }
+        if let Some(after) = rest.strip_prefix("://") {
+            origin.push_str("://");
+            rest = after;
+            continue;
+        }
+        if matches!(first, '/' | '?' | '#') {
+            break;
+        }
+        origin.push(first);
+        rest = &rest[first.len_utf8()..];
+    }
+    refers.then_some(origin)
 }
 
 /// Whether every program may know the variable, also when an entry refers to it.

@@ -192,3 +192,24 @@ fn a_referred_value_is_a_secret_unless_it_says_where_something_is() {
     assert_eq!(noted("hunter22"), [("V".to_owned(), "hunter22".to_owned())]);
     assert_eq!(noted("/no/such/path").len(), 1);
 }
+
+#[test]
+fn an_address_is_shown_with_the_references_in_its_host() {
+    for (url, shown) in [
+        ("https://${HOST:-x.test}:${PORT}/mcp?k=${K}", Some("https://${HOST}:${PORT}")),
+        ("${BASE}/mcp", Some("${BASE}")),
+        ("https://x.test/${PATH}", None),
+        ("https://x.test", None),
+    ] {
+        assert_eq!(written_origin(url).as_deref(), shown, "{url}");
+    }
+}
+
+#[test]
+fn a_reference_within_a_reference_is_refused() {
+    let refusal = folder().refusal("${A:-${KEY}}");
+    assert_eq!(
+        refusal,
+        "has a reference within a reference, which hotcell does not know; write $${ for a literal ${"
+    );
+}

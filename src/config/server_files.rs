@@ -14,7 +14,7 @@ use super::load::{self, Config};
 use super::problem::Problem;
 use super::references::is_for_all;
 use super::server::{RefusedServer, ServerConfig};
-use super::servers::{self, Allowed, Loaded};
+use super::servers::{self, Allowed, Loaded, OfFiles};
 use super::{toml_file, trust};
 use crate::limits::Limits;
 
@@ -31,12 +31,16 @@ pub struct ServerFiles {
     refused: Vec<RefusedServer>,
 }
 
-/// What references of entries have led to.
+/// What is known of files and of what their entries refer to.
 #[derive(Debug)]
 pub(super) struct Following {
     pub(super) files: Vec<Seen>,
     /// Environment variables, whether they are set or not.
     pub(super) variables: BTreeSet<String>,
+    /// What files said when they could be read last.
+    pub(super) entries: OfFiles,
+    /// Why files cannot be read now.
+    pub(super) unread: Vec<Problem>,
 }
 
 /// A file, and what tells that it is not what it was.
@@ -68,6 +72,12 @@ impl ServerFiles {
         &self.refused
     }
 
+    /// Why files cannot be read now. What they said when they could be read last counts for their servers.
+    #[must_use]
+    pub fn unread(&self) -> &[Problem] {
+        &self.referred.unread
+    }
+
     /// The variables of the environment that this server is not given: those that other entries refer to, and its own does not.
     #[must_use]
     pub fn withheld_from(&self, server: &ServerConfig) -> Vec<String> {
@@ -92,9 +102,12 @@ impl ServerFiles {
         let tables = toml_file::read_all(&self.environment, &self.limits, &definitions(), &mut problems);
         // Those of settings were told when they were read.
         problems.retain(|problem| problem.key.is_none());
-        let loaded = servers::load(&self.environment, &self.limits, self.allowed, &tables, &mut problems);
-        let Loaded { servers, refused, files, variables } = load::chosen(loaded, self.chosen.as_deref());
-        (self.servers, self.refused, self.referred) = (servers, refused, Following { files, variables });
+        let files = (tables.as_slice(), &self.referred.entries);
+        let loaded = servers::load(&self.environment, &self.limits, self.allowed, files, &mut problems);
+        let Loaded { servers, refused, files, variables, entries, unread } =
+            load::chosen(loaded, self.chosen.as_deref());
+        (self.servers, self.refused) = (servers, refused);
+        self.referred = Following { files, variables, entries, unread };
         problems
     }
 }

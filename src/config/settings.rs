@@ -161,6 +161,20 @@ impl<'s> Settings<'s> {
         counting.map_or(Source::Default, |setting| setting.source.clone())
     }
 
+    /// What is shown of a setting whose value does not count, since that of another one bounds it.
+    pub(super) fn bounded_by(&mut self, variable: &str, other: &str) {
+        let row_of = |variable: &str| self.definitions.iter().find(|row| row.variable == variable);
+        let name_of = |variable: &str| row_of(variable).map(|row| row.name().to_owned());
+        let of = |name: Option<String>| {
+            self.counting.iter().position(|setting| Some(&setting.name) == name.as_ref())
+        };
+        if let (Some(bounded), Some(other)) = (of(name_of(variable)), of(name_of(other))) {
+            let Setting { value, source, .. } = self.counting[other].clone();
+            let setting = &mut self.counting[bounded];
+            (setting.value, setting.source) = (value, source);
+        }
+    }
+
     /// Says something else that is wrong.
     pub(super) fn problem(&mut self, problem: Problem) {
         self.problems.push(problem);

@@ -14,7 +14,8 @@ use super::environment::Environment;
 use super::file;
 use super::json::{self, Member, Node};
 use super::nearest::nearest;
-use super::problem::{Origin, Position, Problem, Severity};
+use super::places::Places;
+use super::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
 use super::trust::{self, Trust};
 use crate::limits::Limits;
 use crate::text;
@@ -39,6 +40,8 @@ pub(super) struct TomlFile {
     pub(super) written: BTreeMap<String, Written>,
     /// Its entries of servers, not yet checked.
     pub(super) servers: Option<ServerTable>,
+    /// Why it could not be read, or not whole.
+    pub(super) unread: Option<Problem>,
     /// What it may have said beside that.
     pub(super) misread: Misread,
 }
@@ -117,11 +120,23 @@ fn read(
         // An empty file sets nothing, which is no problem here.
         if bytes.trim_ascii().is_empty() { Ok(String::new()) } else { file::text(&path, bytes) }
     });
-    let mut file =
-        TomlFile { path, standing, written: BTreeMap::new(), servers: None, misread: Misread::default() };
+    let mut file = TomlFile {
+        path,
+        standing,
+        written: BTreeMap::new(),
+        servers: None,
+        unread: None,
+        misread: Misread::default(),
+    };
     match read {
-        Ok(text) => Reading { definitions, text: &text, file: &mut file, problems }.document(),
+        Ok(text) => {
+            let (places, untold) = (Places::new(&text), 0);
+            let told_max = problems.len() + OF_FILE_MAX;
+            let file = &mut file;
+            Reading { definitions, text: &text, places, file, problems, told_max, untold }.document();
+        }
         Err(problem) => {
+            file.unread = Some((*problem).clone());
             file.misread = Misread { sandbox: Some((*problem).clone()), policy: Some((*problem).clone()) };
             problems.push(*problem);
         }
@@ -132,8 +147,12 @@ fn read(
 struct Reading<'r> {
     definitions: &'r [Definition],
     text: &'r str,
+    places: Places<'r>,
     file: &'r mut TomlFile,
     problems: &'r mut Vec<Problem>,
+    /// How many problems there may be.
+    told_max: usize,
+    untold: usize,
 }
 
 impl Reading<'_> {
@@ -146,6 +165,7 @@ impl Reading<'_> {
             self.report(at, "", format!("is no TOML: {}", text::inert_excerpt(defect.message(), 120)), "");
         }
         let defect = self.problems[problems_before..].first().cloned();
+        self.file.unread = defect.clone();
         for (section, value) in root.get_ref() {
             if section.get_ref().as_ref() == SERVERS
                 && let DeValue::Table(table) = value.get_ref()
@@ -165,6 +185,7 @@ impl Reading<'_> {
                 self.section(section, value);
             }
         }
+        self.problems.extend(Problem::untold(Origin::File(self.file.path.clone()), self.untold));
     }
 
     fn section(&mut self, name: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
@@ -203,7 +224,7 @@ impl Reading<'_> {
         };
         match as_text(row.form, value) {
             Ok(text) => {
-                let position = json::position(self.text, value.span().start);
+                let position = self.places.position(value.span().start);
                 self.file.written.insert(full, Written { text, position });
             }
             Err(wanted) => {
@@ -216,7 +237,7 @@ impl Reading<'_> {
     fn report(&mut self, at: usize, key: &str, message: impl Into<String>, hint: &str) {
         let mut problem = Problem::new(Origin::File(self.file.path.clone()), message)
             .severity(Severity::Error)
-            .at(json::position(self.text, at))
+            .at(self.places.position(at))
             .hint(hint);
         if !key.is_empty() {
             problem = problem.key(text::bounded(key, 100));
@@ -232,7 +253,11 @@ impl Reading<'_> {
         if section.is_empty() || section == "policy" && (name == "profile" || !is_known) {
             policy.get_or_insert_with(|| problem.clone());
         }
-        self.problems.push(problem);
+        if self.problems.len() < self.told_max {
+            self.problems.push(problem);
+        } else {
+            self.untold += 1;
+        }
     }
 }
 
