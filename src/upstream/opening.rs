@@ -150,7 +150,7 @@ async fn started(
                 bounds,
                 limits,
             };
-            Ok((connection, Running { service, far: Far::Process(process), closed_its_end }))
+            Ok((connection, Running { service, far: Far::Process(Box::new(process)), closed_its_end }))
         }
         Err(not_opened) => {
             // Its last words may come after its last breath.

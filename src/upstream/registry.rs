@@ -17,7 +17,7 @@ use super::oauth::Access;
 use super::opening::Means;
 use super::redaction::Redaction;
 use super::secrets::Secrets;
-use super::server::{Ask, Trusted, own};
+use super::server::{Ask, Trusted, Wires, own};
 use super::{RemoteSpec, ServerSpec, Way};
 use crate::limits::Limits;
 use crate::names::ServerName;
@@ -97,7 +97,8 @@ impl Upstream {
                     let means = Means { access: access.clone(), redaction: redaction.clone(), large_bodies };
                     let trusted = Trusted { spec: spec.clone(), secrets };
                     let (side, limits) = (Arc::clone(&self.side), Arc::clone(&self.limits));
-                    let owned = own(trusted, side, limits, means, inbox, leaving.clone());
+                    let owned =
+                        own(trusted, side, limits, means, Wires { asks: inbox, closing: leaving.clone() });
                     tasks.spawn(async move {
                         if let Some(predecessor) = predecessor {
                             // Told by the end of its sender.

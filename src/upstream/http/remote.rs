@@ -34,7 +34,7 @@ pub(in crate::upstream) struct Remote {
 
 enum Server {
     Streamable(Box<Streamable>),
-    Legacy(Legacy),
+    Legacy(Box<Legacy>),
 }
 
 impl Remote {
@@ -58,7 +58,7 @@ impl Remote {
             RemoteTransport::Streamable => {
                 Server::Streamable(Box::new(Streamable::new(requests, url, bodies, deliveries)))
             }
-            RemoteTransport::Sse => Server::Legacy(Legacy::new(requests, url, bodies, deliveries)),
+            RemoteTransport::Sse => Server::Legacy(Box::new(Legacy::new(requests, url, bodies, deliveries))),
         };
         let closing = CancellationToken::new();
         let task = tokio::spawn(own(Arc::new(server), outbox, closing.clone()));
