@@ -237,8 +237,8 @@ pub struct Install {
 /// Arguments of `uninstall`.
 #[derive(Debug, clap::Args)]
 pub struct Uninstall {
-    /// Out of this client; may be given more than once.
-    #[arg(long = "client", value_name = "NAME", value_parser = client_name(), required = true)]
+    /// Out of this client; may be given more than once. Without it the clients are listed.
+    #[arg(long = "client", value_name = "NAME", value_parser = client_name())]
     pub clients: Vec<String>,
     /// Out of the client's file of the project in the working folder.
     #[arg(long)]

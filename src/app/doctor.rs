@@ -154,7 +154,7 @@ async fn state(config: &Config, server: &ServerConfig) -> String {
             }
         }
         Reach::Endpoint(endpoint) => {
-            format!("at {}, {}", endpoint.origin(), login::state(config, server, endpoint).await)
+            format!("at {}, {}", server.shown_origin(endpoint), login::state(config, server, endpoint).await)
         }
     };
     let found = server.without_references(found);

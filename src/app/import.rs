@@ -17,6 +17,8 @@ use crate::limits::Limits;
 use crate::text;
 
 pub(super) const USAGE: u8 = 2;
+/// Longest list of servers in a note, in characters.
+const NAMES_CHARS_MAX: usize = 600;
 
 /// Reads, shows, asks and writes; the exit code is 1 when a file could not be read or written.
 pub(super) fn import(environment: &Environment, arguments: &cli::Import) -> ExitCode {
@@ -49,6 +51,7 @@ pub(super) fn import(environment: &Environment, arguments: &cli::Import) -> Exit
     // A client without a file has no say in what stands below ~/MCPs.
     found.retain(|of_client| !of_client.read.is_empty());
     let is_found = !found.is_empty();
+    let left_there = left_there(&found);
     let folder = surroundings.home.join("MCPs");
     let (changes, said) = merge(found, &folder, surroundings.uid, &limits);
     remarks.extend(said);
@@ -66,8 +69,14 @@ pub(super) fn import(environment: &Environment, arguments: &cli::Import) -> Exit
         return ExitCode::from(u8::from(is_broken));
     }
     out!();
-    match may_write(arguments, changes.len()) {
-        Ok(()) => write(&changes, surroundings.uid, &limits, is_broken),
+    match may_write(arguments, &changes) {
+        Ok(()) => {
+            let code = write(&changes, surroundings.uid, &limits, is_broken);
+            left_there.iter().for_each(|line| {
+                out!("{line}");
+            });
+            code
+        }
         Err(reason) => {
             out!("nothing was written: {reason}");
             ExitCode::from(u8::from(is_broken))
@@ -145,14 +154,19 @@ fn say_project_files(chosen: &[&'static Client], surroundings: &Surroundings) {
 }
 
 /// Whether the files may be written, or why not.
-fn may_write(arguments: &cli::Import, files: usize) -> Result<(), &'static str> {
+fn may_write(arguments: &cli::Import, changes: &[Change]) -> Result<(), &'static str> {
     if arguments.dry_run {
         return Err("--dry-run only shows");
     }
     if arguments.yes {
         return Ok(());
     }
-    let stdin = std::io::stdin();
+    if !changes.iter().all(Change::is_shown_whole) {
+        return Err(
+            "what changes is too long to be shown whole; --client or --file imports less at once, --yes all of it unseen",
+        );
+    }
+    let (stdin, files) = (std::io::stdin(), changes.len());
     if !stdin.is_terminal() {
         return Err("there is no terminal to ask on; --yes writes");
     }
@@ -163,6 +177,20 @@ fn may_write(arguments: &cli::Import, files: usize) -> Result<(), &'static str> 
         "y" | "yes" if is_asked => Ok(()),
         _ => Err("the answer was not yes"),
     }
+}
+
+/// What is still to be done: an import takes nothing out of a client's file.
+fn left_there(found: &[clients::Found]) -> Vec<String> {
+    let of = |found: &clients::Found, path: &Path| {
+        let here = found.servers.iter().filter(|server| server.path == path);
+        let names: Vec<&str> = here.map(|server| server.name.as_str()).collect();
+        let (names, path) =
+            (text::inert_excerpt(&names.join(", "), NAMES_CHARS_MAX), path.display().to_string());
+        let (title, path) = (found.client.title, text::inert_line(&path));
+        (!names.is_empty())
+            .then(|| format!("note: {title} still starts these itself: {names}; remove them from {path}"))
+    };
+    found.iter().flat_map(|found| found.read.iter().filter_map(|path| of(found, path))).collect()
 }
 
 fn write(changes: &[Change], uid: u32, limits: &Limits, is_broken: bool) -> ExitCode {

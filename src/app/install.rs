@@ -22,6 +22,7 @@ pub(super) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
         return refused("no home folder is known, so there is nowhere to look");
     };
     if arguments.clients.is_empty() {
+        println!("install writes hotcell into the client that --client names:");
         list(&surroundings);
         return ExitCode::SUCCESS;
     }
@@ -33,6 +34,7 @@ pub(super) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
     // The longest run, a human who has to be asked, and the start of the sandbox before.
     let longest_reply = config.timeout_max + limits.approval + limits.sandbox_start;
     let starting = Starting { program, longest_reply, start: limits.sandbox_start };
+    let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
     let replacing = if arguments.force { Replacing::Allowed } else { Replacing::Refused };
     let scope = if arguments.project { Scope::Project } else { Scope::User };
     let named =
@@ -41,7 +43,7 @@ pub(super) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
         if registration.scope == Scope::User && !registration.client.is_there(workshop.surroundings) {
             out!("{} was not found here; its file is made all the same", registration.client.title);
         }
-        match clients::install(registration, starting, replacing, workshop)? {
+        match clients::install(registration, starting, (replacing, &is_own), workshop)? {
             Plan::Nothing(path) => {
                 Ok((None, format!("{} is in {} already", registration.name, shown(&path))))
             }
@@ -60,6 +62,11 @@ pub(super) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -
     let Some(surroundings) = surroundings(environment) else {
         return refused("no home folder is known, so there is nowhere to look");
     };
+    if arguments.clients.is_empty() {
+        println!("uninstall takes hotcell out of the client that --client names:");
+        list(&surroundings);
+        return ExitCode::SUCCESS;
+    }
     let config = Config::load(environment);
     let limits = Limits::default();
     let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
@@ -143,7 +150,6 @@ fn one(
 }
 
 fn list(surroundings: &Surroundings) {
-    out!("install writes hotcell into the client that --client names:");
     for client in clients::clients() {
         let state = if client.is_there(surroundings) { "found" } else { "-" };
         let path = client.user_file(surroundings).unwrap_or_default();

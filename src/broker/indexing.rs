@@ -266,6 +266,7 @@ mod tests {
             program: "sh".into(),
             args: vec!["-c".into(), script.into(), log.to_str().unwrap().into()],
             env: vec![],
+            without: vec![],
             cwd: None,
             keeper: None,
         });

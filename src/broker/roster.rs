@@ -35,6 +35,8 @@ struct Now {
     files: ServerFiles,
     /// What the last run began with.
     in_effect: Vec<ServerConfig>,
+    /// Why files could not be read, as it was said.
+    said_unread: Vec<String>,
 }
 
 /// What a run that begins finds changed.
@@ -47,13 +49,16 @@ pub(super) struct Change {
 
 /// Longest list of servers in a sentence about a change, in characters.
 const NAMES_CHARS_MAX: usize = 300;
+/// Files of which it is said that they cannot be read.
+const UNREAD_SAID_MAX: usize = 3;
 
 impl Roster {
     /// The servers of these files, kept by this program, whose children carry the mark; with the logins of this folder.
     #[must_use]
     pub fn new(files: ServerFiles, mark: Mark, program: PathBuf, logins: Option<PathBuf>) -> Self {
         let in_effect = files.servers().to_vec();
-        Self { mark, program, logins, now: Mutex::new(Now { files, in_effect }) }
+        let said_unread = unread(&files);
+        Self { mark, program, logins, now: Mutex::new(Now { files, in_effect, said_unread }) }
     }
 
     /// The names of the servers that a run would have that was asked for now.
@@ -66,18 +71,27 @@ impl Roster {
     /// What has been seen to change since the last run began.
     pub(super) fn change(&self) -> Option<Change> {
         let mut now = self.now();
-        if now.files.servers() == now.in_effect {
-            return None;
-        }
+        let unread = unread(&now.files);
+        let said_before = std::mem::replace(&mut now.said_unread, unread.clone());
+        let news = unread.into_iter().filter(|unread| !said_before.contains(unread));
+        let mut notes: Vec<String> = news
+            .map(|unread| {
+                format!("a configuration file cannot be read, and its servers stay as they were: {unread}")
+            })
+            .collect();
         let servers = now.files.servers().to_vec();
         let before = std::mem::replace(&mut now.in_effect, servers.clone());
-        Some(Change { said: said(&before, &servers), servers })
+        if servers != before {
+            notes.insert(0, said(&before, &servers));
+        }
+        (!notes.is_empty()).then(|| Change { said: notes.join("; "), servers })
     }
 
     /// How the servers in effect are reached.
     #[must_use]
     pub fn specs(&self) -> Vec<ServerSpec> {
-        self.now().in_effect.iter().map(|server| self.spec(server)).collect()
+        let now = self.now();
+        now.in_effect.iter().map(|server| self.spec(server, now.files.withheld_from(server))).collect()
     }
 
     /// What is known of the servers in effect without asking them.
@@ -117,9 +131,9 @@ impl Roster {
         kept.map(|server| server.name.clone()).collect()
     }
 
-    fn spec(&self, server: &ServerConfig) -> ServerSpec {
+    fn spec(&self, server: &ServerConfig, without: Vec<String>) -> ServerSpec {
         let (mark, program, logins) = (self.mark.clone(), self.program.clone(), self.logins.clone());
-        let of_bridge = OfBridge { mark, program, logins };
+        let of_bridge = OfBridge { mark, program, without, logins };
         let later = server.later.as_ref().map(|later| of_bridge.later(later));
         let rules = &server.rules;
         let set_in = format!("{} of {}", server.key, server.source.display());
@@ -142,6 +156,8 @@ impl Roster {
 struct OfBridge {
     mark: Mark,
     program: PathBuf,
+    /// Variables that are not for it.
+    without: Vec<String>,
     /// Where logins are kept.
     logins: Option<PathBuf>,
 }
@@ -158,6 +174,7 @@ impl OfBridge {
                 program: program.clone(),
                 args: args.clone(),
                 env: owned(env).into_iter().chain([self.parent()]).collect(),
+                without: self.without.clone(),
                 cwd: cwd.clone(),
                 keeper: Keeper::new(self.program.clone()),
             }),
@@ -172,7 +189,9 @@ impl OfBridge {
                 program: words.next().unwrap_or_default().into(),
                 args: words.collect(),
                 env: vec![self.parent()],
-                cwd: None,
+                // They are the user's own, and may need what they need.
+                without: vec![],
+                cwd: command.folder.clone(),
                 keeper: None,
             }
         };
@@ -210,6 +229,12 @@ pub fn remote_spec(server: &ServerName, endpoint: &Endpoint, logins: Option<&Pat
 
 fn owned(pairs: &NamedSecrets) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Why files cannot be read, bounded.
+fn unread(files: &ServerFiles) -> Vec<String> {
+    let said = files.unread().iter().take(UNREAD_SAID_MAX);
+    said.map(|problem| text::bounded(&problem.to_string(), NAMES_CHARS_MAX).into_owned()).collect()
 }
 
 fn said(before: &[ServerConfig], after: &[ServerConfig]) -> String {

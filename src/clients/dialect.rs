@@ -41,6 +41,8 @@ pub(super) enum Meaning {
     Seconds,
     Milliseconds,
     Description,
+    /// Of how the client shows it only.
+    Silent,
     /// No counterpart here; what to do instead, or nothing.
     Foreign(&'static str),
 }
@@ -289,9 +291,9 @@ pub(super) const GOOSE: Dialect = Dialect {
         ("timeout", Meaning::Seconds),
         ("description", Meaning::Description),
         ("available_tools", Meaning::AllowUnlessEmpty),
-        ("name", OWN),
-        ("display_name", OWN),
-        ("bundled", OWN),
+        ("name", Meaning::Silent),
+        ("display_name", Meaning::Silent),
+        ("bundled", Meaning::Silent),
         ("socket", OWN),
     ],
     references: References::OwnVariables,

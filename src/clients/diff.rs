@@ -7,9 +7,19 @@ use crate::text;
 /// Longest diff that is shown, in characters; a longer one ends in a mark.
 const CHARS_MAX: usize = 64 * 1024;
 
+/// A diff as it is shown.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) text: String,
+    /// Whether that is all of it.
+    pub(super) is_whole: bool,
+}
+
 /// The changed lines with so many others around them; empty when nothing changes.
-pub(super) fn diff(before: &str, after: &str, around: usize) -> String {
+pub(super) fn diff(before: &str, after: &str, around: usize) -> Shown {
     let diff = TextDiff::from_lines(before, after);
     let shown = diff.unified_diff().context_radius(around).missing_newline_hint(false).to_string();
-    text::bounded(&text::inert(&shown), CHARS_MAX).into_owned()
+    let whole = text::inert(&shown);
+    let text = text::bounded(&whole, CHARS_MAX).into_owned();
+    Shown { is_whole: text == whole, text }
 }

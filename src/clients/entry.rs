@@ -12,6 +12,9 @@ use super::entry_values::{Values, boolean, left_out, scalar, variable};
 use super::references::Context;
 use super::tree::{Node, Value};
 
+/// Keys of one entry, or of its variables.
+const KEYS_MAX: usize = 200;
+
 /// What an entry is translated with.
 pub(super) struct Surrounded<'s> {
     pub(super) dialect: &'static Dialect,
@@ -48,6 +51,11 @@ pub(super) struct LeftOut {
 pub(super) fn translate(value: &Value, surrounded: &Surrounded<'_>) -> Result<Translation, LeftOut> {
     if !matches!(value.node, Node::Table(_)) {
         return Err(left_out(value, "", format!("must be a table of keys, not {}", value.kind())));
+    }
+    let parts = [Some(value), value.get("env"), value.get("envs"), value.get("headers")];
+    if let Some(part) = parts.into_iter().flatten().find(|part| part.members().len() > KEYS_MAX) {
+        let count = part.members().len();
+        return Err(left_out(value, "", format!("has {count} keys, more than the {KEYS_MAX} that are read")));
     }
     let own = own_variables(value, surrounded.dialect);
     let context = Context {
@@ -148,7 +156,7 @@ impl Translator<'_> {
                     self.put("description", text.trim());
                 }
             }
-            Meaning::Foreign(_) => {}
+            Meaning::Silent | Meaning::Foreign(_) => {}
         }
         Ok(())
     }

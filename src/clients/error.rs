@@ -14,6 +14,12 @@ pub enum InstallError {
         /// The client.
         title: &'static str,
     },
+    /// The client's file in the project is no file of it.
+    #[error("{path} leads out of the project by a symbolic link; nothing is written there")]
+    Outside {
+        /// The file, as the client calls it.
+        path: PathBuf,
+    },
     /// The file cannot be read, so it is not written.
     #[error("{remark}; it is not written")]
     Broken {

@@ -129,7 +129,7 @@ pub enum Replacing {
 pub fn install(
     registration: &Registration<'_>,
     starting: Starting<'_>,
-    replacing: Replacing,
+    (replacing, is_own): (Replacing, IsOwn<'_>),
     workshop: &Workshop<'_>,
 ) -> Result<Plan, InstallError> {
     let seen = Seen::read(registration, workshop)?;
@@ -148,7 +148,9 @@ pub fn install(
         return Ok(Plan::Nothing(seen.file.path));
     }
     let text = seen.text.as_deref().unwrap_or_default();
-    if there.is_some() && replacing == Replacing::Refused {
+    // One that is hotcell at another place is only brought up to date.
+    let is_other = there.is_some_and(|there| !starts_hotcell(&there, is_own));
+    if is_other && replacing == Replacing::Refused {
         return Err(InstallError::Other { name: registration.name.into(), path: seen.file.path });
     }
     let (path, format) = (seen.keys(), seen.format());
@@ -163,7 +165,7 @@ pub fn install(
         true => Keeps::Former,
         false => Keeps::Before,
     };
-    Ok(Plan::Edit(seen.edit(Some(after), (keeps, backup), there.is_some())))
+    Ok(Plan::Edit(seen.edit(Some(after), (keeps, backup), is_other)))
 }
 
 /// What has to be done to have hotcell out of the client's file: the former file where nothing else has changed in it.
@@ -215,6 +217,9 @@ impl<'s> Seen<'s> {
         let file = client
             .written_file(workshop.surroundings, registration.scope)
             .ok_or(InstallError::NoSuchPlace { title: client.title })?;
+        if registration.scope == Scope::Project {
+            check_inside(&file, workshop.surroundings)?;
+        }
         let text = read(&file.path, workshop)?;
         let bare = without_mark(text.as_deref().unwrap_or_default());
         let root = file.place.format.read(bare, workshop.limits).map_err(|defect| {
@@ -255,8 +260,22 @@ impl<'s> Seen<'s> {
         };
         // An entry that is replaced, or comes back, is not hotcell's.
         let before = masked(self.text.as_deref(), !replaces);
-        let shown = diff(&before, &masked(after.as_deref(), keeps != Keeps::Nothing), 0);
+        let shown = diff(&before, &masked(after.as_deref(), keeps != Keeps::Nothing), 0).text;
         Edit { path: self.file.path, replaces, before: self.text, after, shown, backup, keeps }
+    }
+}
+
+/// A project may be a stranger's, whose links could lead to any file of the user's.
+fn check_inside(file: &ClientFile, surroundings: &Surroundings) -> Result<(), InstallError> {
+    let project = surroundings.project.as_deref().unwrap_or(Path::new("/"));
+    // What is not there yet is made in the folder that is; a link to nothing leads who knows where.
+    let there = file.path.ancestors().find(|path| path.symlink_metadata().is_ok());
+    let is_inside = there
+        .zip(project.canonicalize().ok())
+        .is_some_and(|(there, project)| there.canonicalize().is_ok_and(|real| real.starts_with(project)));
+    match is_inside {
+        true => Ok(()),
+        false => Err(InstallError::Outside { path: file.path.clone() }),
     }
 }
 

@@ -36,7 +36,7 @@ fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
         longest_reply: Duration::from_secs(1),
         start: Duration::from_secs(1),
     };
-    let plan = install(&registration, starting, Replacing::Refused, &workshop).unwrap();
+    let plan = install(&registration, starting, (Replacing::Refused, &|_, _| false), &workshop).unwrap();
     let Plan::Edit(edit) = plan else { panic!("nothing to do") };
     let file = home.path().join(".cursor/mcp.json");
     fs::create_dir(home.path().join(".cursor")).unwrap();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
 
-use super::diff::diff;
+use super::diff::{Shown, diff};
 use super::file;
 use super::format::Format;
 use super::reading::{Found, FoundServer};
@@ -38,14 +38,20 @@ pub struct Change {
     /// Its former text, where there was one.
     before: Option<String>,
     after: String,
-    shown: String,
+    shown: Shown,
 }
 
 impl Change {
     /// The change as a diff, without secrets.
     #[must_use]
     pub fn diff(&self) -> &str {
-        &self.shown
+        &self.shown.text
+    }
+
+    /// Whether the diff shows all of it.
+    #[must_use]
+    pub fn is_shown_whole(&self) -> bool {
+        self.shown.is_whole
     }
 
     /// Writes the file: it, and a folder that has to be made for it, is its user's alone.

@@ -2,7 +2,9 @@
 //!
 //! It runs no client and starts no server; what an entry of hotcell's means, `config` knows.
 
+mod around;
 mod backup;
+mod claude_switches;
 mod dialect;
 mod diff;
 mod entry;

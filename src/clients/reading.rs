@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
+use super::around::{part_with_references, references, shown_reference};
+use super::claude_switches::{switched_off_in, switched_off_of_project};
 use super::entry::{self, Surrounded, Translation};
 use super::file;
 use super::places::{ClientFile, Scope, Surroundings};
@@ -50,6 +52,9 @@ pub enum Files<'f> {
     One(&'f Path),
 }
 
+/// Servers of one table that are read.
+const SERVERS_MAX: usize = 5_000;
+
 /// Whether a command line starts hotcell itself.
 pub type IsOwn<'o> = &'o dyn Fn(&str, &[String]) -> bool;
 
@@ -81,7 +86,16 @@ pub fn read_client(
             Ok(None) => {}
             Ok(Some(text)) => {
                 found.read.push(of_client.path.clone());
-                let reading = Reading { client, file: &of_client, text: &text, surroundings, is_own };
+                let switched_off = match switched_off_elsewhere(client, &of_client, surroundings, limits) {
+                    Ok(names) => names,
+                    // Without it what the user does not want would be taken over.
+                    Err(remark) => {
+                        remarks.push(*remark);
+                        continue;
+                    }
+                };
+                let (file, elsewhere) = (&of_client, switched_off.as_slice());
+                let reading = Reading { client, file, text: &text, surroundings, is_own, elsewhere };
                 reading.read(limits, &mut found.servers, &mut remarks);
             }
             Err(remark) => remarks.push(*remark),
@@ -100,9 +114,26 @@ pub fn servers_of_client_file(
 ) -> (Vec<FoundServer>, Vec<Remark>) {
     let (mut servers, mut remarks) = (Vec::new(), Vec::new());
     let file = client.file_given(path, surroundings);
-    let reading = Reading { client, file: &file, text, surroundings, is_own: &|_, _| false };
+    let (file, is_own) = (&file, &|_: &str, _: &[String]| false);
+    let reading = Reading { client, file, text, surroundings, is_own, elsewhere: &[] };
     reading.read(limits, &mut servers, &mut remarks);
     (servers, remarks)
+}
+
+/// What other files of a client switch off of those of this one.
+fn switched_off_elsewhere(
+    client: &'static Client,
+    file: &ClientFile,
+    surroundings: &Surroundings,
+    limits: &Limits,
+) -> Result<Vec<String>, Box<Remark>> {
+    let own_file = client.user_file(surroundings);
+    match (client.layout, own_file, &file.project) {
+        (Layout::ClaudeCode, Some(own_file), Some(project)) => {
+            switched_off_of_project(&own_file, surroundings, project, limits)
+        }
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Whose file it is by its name.
@@ -125,6 +156,8 @@ struct Reading<'r> {
     text: &'r str,
     surroundings: &'r Surroundings,
     is_own: IsOwn<'r>,
+    /// Names of servers that other files switch off.
+    elsewhere: &'r [String],
 }
 
 /// A table of servers in it.
@@ -166,7 +199,11 @@ impl Reading<'_> {
             return;
         }
         let inputs = inputs(root, self.file);
-        let switched_off = names_at(root, self.file.place.switched_off);
+        let mut switched_off = names_at(root, self.file.place.switched_off);
+        switched_off.extend(self.elsewhere.iter().map(String::as_str));
+        if self.client.layout == Layout::ClaudeCode {
+            switched_off.extend(switched_off_in(root, self.surroundings.project.as_deref()));
+        }
         let switched_on = names_at(root, self.file.place.switched_on);
         for path in self.file.place.servers {
             let Some(table) = root.at_path(path) else { continue };
@@ -205,7 +242,7 @@ impl Reading<'_> {
             if self.surroundings.project.as_deref() == Some(Path::new(key)) {
                 let file = ClientFile { project: self.surroundings.project.clone(), ..self.file.clone() };
                 let reading = Reading { file: &file, ..*self };
-                let switched_off = names_at(value, &["disabledMcpServers"]);
+                let switched_off = switched_off_in(root, self.surroundings.project.as_deref());
                 let path = format!("projects.{key}.mcpServers");
                 let inputs = &BTreeMap::new();
                 let table = Table { path, table, inputs, switched_off: &switched_off, switched_on: &[] };
@@ -231,6 +268,12 @@ impl Reading<'_> {
             }
             return;
         };
+        if members.len() > SERVERS_MAX {
+            let count = members.len();
+            let message = format!("has {count} servers, more than the {SERVERS_MAX} that are taken over");
+            remarks.push(self.remark(Weight::Broken, table.range.start, path, message));
+            return;
+        }
         for (index, member) in members.iter().enumerate() {
             let key = format!("{path}.{}", member.key);
             if members[index + 1..].iter().any(|later| later.key == member.key) {
@@ -242,6 +285,8 @@ impl Reading<'_> {
                 let name = member.key.as_str();
                 let is_chosen = switched_on.is_empty() || switched_on.contains(&name);
                 if switched_off.contains(&name) || !is_chosen {
+                    let message = format!("is switched off in {}, and so it is here", self.client.title);
+                    remarks.push(self.remark(Weight::Note, member.at, &key, message));
                     server.entry.insert("disabled".into(), true.into());
                 }
                 servers.push(server);
@@ -325,12 +370,36 @@ impl Reading<'_> {
             let advice = self.client.dialect.references.advice();
             remarks.push(remark(Weight::Note, message).hint(advice));
         }
+        if let Some(message) = sent_to_host(&translation.entry) {
+            remarks.push(remark(Weight::Note, message));
+        }
         let has_marks = |text: &str| is_literal(text) && text.contains("$${");
         if any_text(&Json::Object(translation.entry.clone()), &has_marks) {
             let message = format!("has a ${{…}} that {} takes literally; so does hotcell", self.client.title);
             remarks.push(remark(Weight::Note, message));
         }
     }
+}
+
+/// Which references of an entry go to which remote server.
+fn sent_to_host(entry: &Map<String, Json>) -> Option<String> {
+    let url = entry.get("url")?.as_str()?;
+    let headers = entry.get("headers").and_then(Json::as_object);
+    let headers = headers.into_iter().flat_map(Map::values).filter_map(Json::as_str);
+    let mut sent: Vec<String> = Vec::new();
+    for reference in std::iter::once(url).chain(headers).flat_map(references).map(shown_reference) {
+        if !sent.contains(&reference) {
+            sent.push(reference);
+        }
+    }
+    let host = part_with_references(url, host);
+    (!sent.is_empty()).then(|| format!("sends {} to {host}", sent.join(" and ")))
+}
+
+fn host(url: &str) -> String {
+    let behind = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let place = behind.split(['/', '\\', '?', '#']).next().unwrap_or_default();
+    place.rsplit_once('@').map_or(place, |(_, host)| host).to_owned()
 }
 
 fn any_text(value: &Json, holds: &dyn Fn(&str) -> bool) -> bool {

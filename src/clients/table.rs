@@ -172,6 +172,17 @@ static TABLE: [Client; 10] = [
             Place::new(Base::Application, "Code/User/mcp.json", Format::Json, VSCODE),
             Place::new(Base::Application, "Code/User/settings.json", Format::Json, VSCODE_SETTINGS)
                 .read_only(),
+            Place::new(Base::Application, "Code - Insiders/User/mcp.json", Format::Json, VSCODE).read_only(),
+            Place::new(
+                Base::Application,
+                "Code - Insiders/User/settings.json",
+                Format::Json,
+                VSCODE_SETTINGS,
+            )
+            .read_only(),
+            Place::new(Base::Application, "VSCodium/User/mcp.json", Format::Json, VSCODE).read_only(),
+            Place::new(Base::Application, "VSCodium/User/settings.json", Format::Json, VSCODE_SETTINGS)
+                .read_only(),
             Place::new(Base::Project, ".vscode/mcp.json", Format::Json, VSCODE),
             Place::new(Base::Project, ".vscode/settings.json", Format::Json, VSCODE_SETTINGS).read_only(),
         ],

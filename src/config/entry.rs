@@ -2,21 +2,28 @@
 //!
 //! It sees one entry at a time; `launch` and `endpoint` read what only one kind of server has.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::json::{self, Member, Node, Spanned};
+use super::json::{Member, Node, Spanned};
 use super::later::{Later, Unfinished};
-use super::problem::{Origin, Position, Problem, Severity};
+use super::places::Places;
+use super::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
 use super::reach::{NamedSecrets, Reach};
-use super::references::{Astray, Followed, Sources};
+use super::references::{Astray, Followed, Sources, written_origin};
 use super::server::ServerConfig;
 use super::server_files::Seen;
-use super::server_keys::{URL_KEYS, snake_case};
+use super::server_keys::{CLIENT_ALLOW, CLIENT_DENY, URL_KEYS, snake_case};
 use crate::names::ServerName;
 
 /// What a value stands in for while a command has to be run for it: sound wherever one may be.
 const STAND_IN: &str = "https://known.later.invalid/";
+
+/// Keys of one entry.
+const KEYS_MAX: usize = 200;
+/// Variables, or headers, of one entry.
+const NAMES_MAX: usize = 1_000;
 
 /// One file that is being read.
 pub(super) struct Reading<'r> {
@@ -25,6 +32,11 @@ pub(super) struct Reading<'r> {
     pub(super) text: &'r Arc<str>,
     pub(super) section: Section,
     pub(super) problems: &'r mut Vec<Problem>,
+    places: Places<'r>,
+    /// Errors that were found, those that were not told among them.
+    errors: usize,
+    told: usize,
+    untold: usize,
     /// The files that references have led to.
     pub(super) files: Vec<Seen>,
     /// What the entry that is being read has referred to.
@@ -41,11 +53,14 @@ pub(super) enum Section {
 }
 
 /// An entry with a good name, and where it stands.
+#[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) name: ServerName,
     pub(super) path: PathBuf,
     pub(super) position: Position,
     pub(super) key: String,
+    /// The environment variables that it refers to, also where it is not used.
+    pub(super) variables: BTreeSet<String>,
     /// The server, or why there is none, to be said behind "is configured, but".
     pub(super) read: Result<Box<ServerConfig>, String>,
 }
@@ -87,13 +102,15 @@ impl<'r> Reading<'r> {
         section: Section,
         problems: &'r mut Vec<Problem>,
     ) -> Self {
-        Self { sources, path, text, section, problems, files: Vec::new(), followed: Followed::default() }
+        let (places, files, followed) = (Places::new(text), Vec::new(), Followed::default());
+        let (errors, told, untold) = (0, 0, 0);
+        Self { sources, path, text, section, problems, places, errors, told, untold, files, followed }
     }
 }
 
 impl Reading<'_> {
     pub(super) fn position(&self, at: usize) -> Position {
-        json::position(self.text, at)
+        self.places.position(at)
     }
 
     pub(super) fn report(&mut self, at: usize, key: &str, message: impl Into<String>) {
@@ -111,11 +128,23 @@ impl Reading<'_> {
         message: impl Into<String>,
         hint: &str,
     ) {
+        self.errors += usize::from(severity == Severity::Error);
+        if self.told == OF_FILE_MAX {
+            self.untold += 1;
+            return;
+        }
+        self.told += 1;
         let problem = Problem::new(Origin::File(self.path.to_owned()), message)
             .severity(severity)
             .at(self.position(at))
             .hint(hint);
         self.problems.push(if key.is_empty() { problem } else { problem.key(key) });
+    }
+
+    /// Says what was not told one by one; the answer are the files that references have led to.
+    pub(super) fn end(self) -> Vec<Seen> {
+        self.problems.extend(Problem::untold(Origin::File(self.path.to_owned()), self.untold));
+        self.files
     }
 
     /// The entry; `None` where its name is none, which was reported.
@@ -134,7 +163,18 @@ impl Reading<'_> {
         let server = self.server(&name, &key, member);
         self.files.append(&mut self.followed.files);
         let read = server.map(Box::new).ok_or_else(|| self.reason(problems_before));
-        Some(Entry { name, path: self.path.to_owned(), position: self.position(member.key_at), key, read })
+        Some(self.as_entry(name, key, member, read))
+    }
+
+    fn as_entry(
+        &self,
+        name: ServerName,
+        key: String,
+        member: &Member,
+        read: Result<Box<ServerConfig>, String>,
+    ) -> Entry {
+        let (path, position) = (self.path.to_owned(), self.position(member.key_at));
+        Entry { name, path, position, key, variables: member.value.variables(), read }
     }
 
     /// An entry that is not read for this reason, which is reported.
@@ -144,7 +184,7 @@ impl Reading<'_> {
         self.report(member.key_at, &key, message);
         let name = ServerName::new(&member.key).ok()?;
         let read = Err(self.reason(problems_before));
-        Some(Entry { name, path: self.path.to_owned(), position: self.position(member.key_at), key, read })
+        Some(self.as_entry(name, key, member, read))
     }
 
     /// Why an entry is not used, of which this was said since then.
@@ -153,7 +193,7 @@ impl Reading<'_> {
         match told.iter().max_by_key(|problem| (problem.severity, std::cmp::Reverse(problem.position))) {
             Some(problem) if problem.severity == Severity::Error => format!("cannot be used: {problem}"),
             Some(problem) => format!("is not used: {problem}"),
-            None => "cannot be used".to_owned(),
+            None => format!("is not used: its file has more than {OF_FILE_MAX} problems"),
         }
     }
 
@@ -164,27 +204,38 @@ impl Reading<'_> {
             self.report(member.value.at, key, message);
             return None;
         };
-        let errors_before = self.errors();
+        let errors_before = self.errors;
+        if members.len() > KEYS_MAX {
+            let message = format!("has {} keys, more than the {KEYS_MAX} allowed", members.len());
+            self.report(member.key_at, key, message);
+            return None;
+        }
         let parts = self.parts(key, members);
         if parts.disabled {
             self.push(Severity::Note, (member.key_at, key), "is switched off in its entry", "");
             return None;
         }
         let rules = self.rules(key, &parts);
-        let reach = self.reach(key, member, &parts)?;
+        let has_slip = self.errors > errors_before;
+        let reach = self.reach(key, member, &parts, has_slip)?;
         let description = self.description(key, parts.description);
         let server = ServerConfig {
             name: name.clone(),
             description,
             reach,
+            written_origin: match parts.url.map(|url| &url.value.node) {
+                Some(Node::String(url)) => written_origin(url),
+                _ => None,
+            },
             rules: rules?,
             references: NamedSecrets::new(std::mem::take(&mut self.followed.values)),
             later: self.later(member, &parts),
+            variables: member.value.variables(),
             source: self.path.to_owned(),
             position: self.position(member.key_at),
             key: key.to_owned(),
         };
-        (self.errors() == errors_before).then_some(server)
+        (self.errors == errors_before).then_some(server)
     }
 
     /// What has to be found out when the server is started.
@@ -206,12 +257,9 @@ impl Reading<'_> {
         })
     }
 
-    fn errors(&self) -> usize {
-        self.problems.iter().filter(|problem| problem.severity == Severity::Error).count()
-    }
-
     fn parts<'m>(&mut self, key: &str, members: &'m [Member]) -> Parts<'m> {
         let mut parts = Parts::default();
+        let is_json = self.section == Section::McpServers;
         for (index, member) in members.iter().enumerate() {
             let at = format!("{key}.{}", member.key);
             // In JSON both spellings of a key are the same key.
@@ -236,8 +284,14 @@ impl Reading<'_> {
                 "headers" => parts.headers = Some(&member.value),
                 "timeout" => parts.timeout = Some(&member.value),
                 "max_concurrency" => parts.max_concurrency = Some(&member.value),
-                "allow" => parts.allow = Some(&member.value),
-                "deny" => parts.deny = Some(&member.value),
+                "allow" => self.choice(&mut parts.allow, member, &at),
+                "deny" => self.choice(&mut parts.deny, member, &at),
+                theirs if is_json && CLIENT_ALLOW.contains(&theirs) => {
+                    self.choice(&mut parts.allow, member, &at);
+                }
+                theirs if is_json && CLIENT_DENY.contains(&theirs) => {
+                    self.choice(&mut parts.deny, member, &at);
+                }
                 "sandbox_files" => parts.sandbox_files = Some(&member.value),
                 "disabled" | "enabled" => match member.value.node {
                     Node::Bool(value) => parts.disabled |= value == (known == "disabled"),
@@ -259,8 +313,16 @@ impl Reading<'_> {
         parts
     }
 
-    /// The way to the server, unless something about it was reported.
-    fn reach(&mut self, key: &str, member: &Member, parts: &Parts<'_>) -> Option<Reach> {
+    /// A choice of tools, of which there is one under whichever name.
+    fn choice<'m>(&mut self, chosen: &mut Option<&'m Spanned>, member: &'m Member, at: &str) {
+        if chosen.replace(&member.value).is_some() {
+            self.report(member.key_at, at, "means the same as another key, which is there too");
+        }
+    }
+
+    /// The way to the server, unless something about it was reported. With a slip in a key, one that is missing is there
+    /// most likely.
+    fn reach(&mut self, key: &str, member: &Member, parts: &Parts<'_>, has_slip: bool) -> Option<Reach> {
         if let (Some(_), Some(url)) = (parts.command, parts.url) {
             let message = "has both a command and a url, so it is unclear which is meant";
             self.push(Severity::Error, (url.key_at, key), message, "remove one of them");
@@ -286,6 +348,9 @@ impl Reading<'_> {
             } else {
                 self.unknown_type(*at, key, kind);
             }
+            return None;
+        }
+        if parts.command.is_none() && has_slip {
             return None;
         }
         if parts.command.is_none() {
@@ -328,6 +393,10 @@ impl Reading<'_> {
                 return None;
             }
         };
+        if members.len() > NAMES_MAX {
+            self.report(value.map_or(0, |value| value.at), key, format!("has more than {NAMES_MAX} names"));
+            return None;
+        }
         let mut pairs = Vec::with_capacity(members.len());
         let mut sound = true;
         for (index, member) in members.iter().enumerate() {

@@ -49,15 +49,33 @@ pub(super) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Box
 }
 
 /// What tells a file from what it was.
-pub(super) type Look = [i64; 7];
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It is there.
+    There([i64; 7]),
+    /// There is none.
+    Absent,
+    /// What is there, if anything, cannot be seen: the system's number of the error.
+    Unseen(i32),
+}
 
-/// Looks at a file without reading it; nothing while it is not there.
-pub(super) fn look(path: &Path) -> Option<Look> {
-    let metadata = path.metadata().ok()?;
+/// Looks at a file without reading it.
+pub(super) fn look(path: &Path) -> Look {
+    let metadata = match path.metadata() {
+        Ok(metadata) => metadata,
+        Err(_) if is_absent(path) => return Look::Absent,
+        Err(error) => return Look::Unseen(error.raw_os_error().unwrap_or_default()),
+    };
     let (mtime, ctime) =
         ((metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()));
     let [device, inode, bytes] = [metadata.dev(), metadata.ino(), metadata.size()].map(u64::cast_signed);
-    Some([device, inode, bytes, mtime.0, mtime.1, ctime.0, ctime.1])
+    Look::There([device, inode, bytes, mtime.0, mtime.1, ctime.0, ctime.1])
+}
+
+/// Whether there is nothing at the path. A link to nothing is something, and what cannot be seen may be.
+pub(super) fn is_absent(path: &Path) -> bool {
+    path.symlink_metadata()
+        .is_err_and(|error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
 }
 
 /// A file's bytes.

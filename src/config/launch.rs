@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::entry::{Parts, Reading};
 use super::json::{Node, Spanned};
+use super::locate::locate_program;
+use super::problem::Severity;
 use super::reach::{Launch, NamedSecrets};
+use super::references::Files;
 
 impl Reading<'_> {
     /// The command of an entry and what belongs to it, unless something about it was reported.
@@ -28,7 +31,13 @@ impl Reading<'_> {
             }
         }
         let cwd = cwd.map(|cwd| self.sources.environment.resolve(&cwd, self.path.parent()));
-        let program = self.program(&program, cwd.as_deref());
+        let written = program;
+        let program = self.program(&written, cwd.as_deref());
+        if written.trim().contains(char::is_whitespace) && self.is_nowhere(&program, cwd.as_deref()) {
+            let message = "holds blanks, and there is no such program";
+            let hint = "write the program alone as command, and each argument in args";
+            self.push(Severity::Warning, (parts.command?.at, &format!("{key}.command")), message, hint);
+        }
         Some(Launch { program, args: args?, env: env?, cwd })
     }
 
@@ -39,6 +48,12 @@ impl Reading<'_> {
         } else {
             self.sources.environment.expand_home(program)
         }
+    }
+
+    fn is_nowhere(&self, program: &Path, cwd: Option<&Path>) -> bool {
+        let path = self.sources.environment.variable("PATH");
+        let located = || locate_program(program, path, cwd.unwrap_or(Path::new("/")));
+        self.sources.files == Files::Read && located().is_none()
     }
 
     fn args(&mut self, key: &str, args: Option<&Spanned>) -> Option<Vec<String>> {

@@ -15,8 +15,8 @@ use super::nearest::nearest;
 use super::policy_file::PolicyFile;
 use super::problem::{Origin, Problem};
 use super::server::{RefusedServer, ServerConfig};
-use super::server_files::Seen;
-use super::servers::{self, Allowed, Loaded};
+use super::server_files::Following;
+use super::servers::{self, Allowed, Loaded, OfFiles};
 use super::settings::{Setting, Settings, Source};
 use super::stance::Stance;
 use super::values as read;
@@ -242,8 +242,8 @@ impl Config {
         Self::load_following(environment).0
     }
 
-    /// The same, and the files that references of entries have led to.
-    pub(super) fn load_following(environment: &Environment) -> (Self, Vec<Seen>) {
+    /// The same, and what references of entries have led to.
+    pub(super) fn load_following(environment: &Environment) -> (Self, Following) {
         let limits = Limits::default();
         let mut problems = Vec::new();
         let mut settings = Settings::new(environment, &limits, &mut problems);
@@ -258,7 +258,7 @@ impl Config {
         let structured =
             if is_on("MCP_BRIDGE_STRUCTURED") { StructuredContent::On } else { StructuredContent::Off };
         let learn_shapes = if is_on("MCP_BRIDGE_LEARN_SHAPES") { LearnShapes::On } else { LearnShapes::Off };
-        let stance = Stance::of(&mut settings);
+        let profile = Stance::profile(&mut settings);
         let idle =
             settings.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
         let state_dir = settings.required("MCP_BRIDGE_STATE_DIR", read::text);
@@ -308,17 +308,22 @@ impl Config {
         // Only `servers` reads it, but it is shown with the others.
         settings.optional("MCP_SERVERS_CONFIG", read::text);
         let names = settings.source("MCP_BRIDGE_SERVERS");
-        let (settings, sandbox_problem, tables) = settings.finish();
+        let (settings, misread, tables) = settings.finish();
         let allowed = Allowed { self_servers, commands: allow_commands };
-        let loaded = servers::load(environment, &limits, allowed, &tables, &mut problems);
+        let loaded = servers::load(environment, &limits, allowed, (&tables, &OfFiles::new()), &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
-        let Loaded { servers, refused, files } = chosen(loaded, config.chosen_servers.as_deref());
+        let Loaded { servers, refused, files, variables, entries, unread } =
+            chosen(loaded, config.chosen_servers.as_deref());
+        // One that cannot be read must not be replaced by something looser.
+        let stance = Stance::new(profile, &misread);
+        let sandbox_problem = misread.sandbox;
         let policy = PolicyFile::open(environment, &limits, stance, &mut problems);
-        (Self { settings, sandbox_problem, servers, refused, policy, limits, problems, ..config }, files)
+        let following = Following { files, variables, entries, unread };
+        (Self { settings, sandbox_problem, servers, refused, policy, limits, problems, ..config }, following)
     }
 }
 
-/// As the policy's profile, it is not replaced by something looser where it cannot be read.
+/// As the policy, it is not replaced by something looser where it cannot be read.
 fn sampling(settings: &mut Settings<'_>) -> Sampling {
     let is_misread = Cell::new(false);
     let sampling = settings
@@ -345,13 +350,21 @@ fn roots(settings: &mut Settings<'_>, environment: &Environment) -> Vec<PathBuf>
     roots
 }
 
-/// The servers that the operator wants of those that there are.
+/// The servers that the operator wants of those that there are; the others are refused.
 pub(super) fn chosen(mut loaded: Loaded, names: Option<&[String]>) -> Loaded {
     let is_chosen =
         |name: &ServerName| names.is_none_or(|names| names.iter().any(|chosen| chosen == name.as_str()));
-    loaded.servers.retain(|server| is_chosen(&server.name));
-    loaded.refused.retain(|server| is_chosen(&server.name));
-    loaded
+    let reason = || "is not used: run.servers, or MCP_BRIDGE_SERVERS, does not name it".to_owned();
+    let (wanted, others): (Vec<_>, Vec<_>) =
+        loaded.servers.into_iter().partition(|server| is_chosen(&server.name));
+    for refused in loaded.refused.iter_mut().filter(|refused| !is_chosen(&refused.name)) {
+        refused.reason = reason();
+    }
+    loaded.refused.extend(others.into_iter().map(|ServerConfig { name, source, position, .. }| {
+        RefusedServer { name, source, position, reason: reason() }
+    }));
+    loaded.refused.sort_by(|one, other| one.name.cmp(&other.name));
+    Loaded { servers: wanted, ..loaded }
 }
 
 /// The wanted names that no server has. They are said and choose nothing: a slip must not let others in.
@@ -399,6 +412,9 @@ fn timeouts(settings: &mut Settings<'_>) -> (Duration, Duration) {
         let message =
             format!("is {}, more than MCP_BRIDGE_MAX_TIMEOUT allows; using {max_s}", timeout.as_secs());
         settings.problem(source.problem("run.timeout", "MCP_BRIDGE_TIMEOUT", message));
+    }
+    if timeout > timeout_max {
+        settings.bounded_by("MCP_BRIDGE_TIMEOUT", "MCP_BRIDGE_MAX_TIMEOUT");
     }
     (timeout.min(timeout_max), timeout_max)
 }

@@ -306,8 +306,8 @@ fn keys_of_other_clients_are_tolerated_and_slips_are_errors_with_the_nearest_key
         slip("colour").starts_with("error colour: is no key that hotcell knows; known are command, args, ")
     );
     assert_eq!(
-        slip("disabledTools"),
-        "+ x\nwarning disabledTools: is a client's own key and has no effect here; write \"deny\" for it"
+        slip("envFile"),
+        "+ x\nwarning envFile: is a client's own key and has no effect here; write \"env\" for it"
     );
 }
 
@@ -478,4 +478,101 @@ fn a_setting_of_the_sandbox_that_cannot_be_read_is_told_apart_from_others() {
         assert_eq!(problem(&name, "pdoman"), Some(super::super::problem::Origin::Variable(name.clone())));
     }
     assert_eq!(problem("MCP_BRIDGE_OUTPUT_MODE", "pdoman"), None);
+}
+
+#[test]
+fn a_file_of_many_problems_is_read_at_once_and_tells_the_first_of_them() {
+    let many = |of: &dyn Fn(usize) -> String| (0..20_000).map(of).collect::<Vec<_>>().join(",");
+    let told = |text: &str| {
+        let config = Home::new().file("a.json", text).load();
+        assert!(config.problems.len() <= 101, "{}", config.problems.len());
+        (config.servers.len(), config.problems.last().unwrap().message.clone())
+    };
+    let keys = many(&|number| format!("\"key{number}\": 1"));
+    assert_eq!(
+        told(&format!("{{\"mcpServers\": {{\"x\": {{\"command\": \"c\", {keys}}}}}}}")),
+        (0, "has 20001 keys, more than the 200 allowed".to_owned())
+    );
+    let entries = many(&|number| format!("\"s{number}\": {{\"comand\": 1}}"));
+    assert_eq!(
+        told(&format!("{{\"mcpServers\": {{\"x\": {{\"command\": \"c\"}}, {entries}}}}}")),
+        (1, "has 19900 more problems, which are not told one by one".to_owned())
+    );
+    let names = many(&|number| format!("\"N{number}\": 1"));
+    assert_eq!(
+        told(&format!("{{\"mcpServers\": {{\"x\": {{\"command\": \"c\", \"env\": {{{names}}}}}}}}}")),
+        (0, "has more than 1000 names".to_owned())
+    );
+}
+
+#[test]
+fn a_slip_is_told_rather_than_what_is_missing_for_it() {
+    let seen = one(r#"{"comand": "c"}"#);
+    assert!(seen.contains("comand: is no key that hotcell knows; did you mean \"command\"?"), "{seen}");
+    assert!(!seen.contains("has neither"), "{seen}");
+    let home = Home::new().file("a.json", r#"{"mcpServers": {}, "mcpServerz": {"a": {"command": "c"}}}"#);
+    assert_eq!(
+        home.seen(),
+        "warning ~/MCPs/a.json:1:20: mcpServerz: is no key that hotcell knows, and its entries are not read; did you \
+         mean \"mcpServers\"?"
+    );
+    let home = Home::new().file("a.json", r#"{"mcpservers": {}}"#);
+    assert!(home.seen().contains("rename \"mcpservers\" to \"mcpServers\""), "{}", home.seen());
+}
+
+#[test]
+fn a_command_with_blanks_that_is_nowhere_should_be_parted() {
+    let said = "warning ~/MCPs/a.json:1:34: mcpServers.x.command: holds blanks, and there is no such program; write the \
+                program alone as command, and each argument in args";
+    assert!(
+        one(r#"{"command": "npx -y server"}"#).contains(said),
+        "{}",
+        one(r#"{"command": "npx -y server"}"#)
+    );
+    let home = Home::new()
+        .file("my server", "")
+        .file("a.json", r#"{"mcpServers": {"x": {"command": "./my server"}}}"#);
+    fs::set_permissions(home.path("my server"), fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(home.seen(), "+ x");
+}
+
+#[test]
+fn tools_that_a_client_leaves_out_are_left_out_here() {
+    let home = Home::new()
+        .file("a.json", r#"{"mcpServers": {"a": {"command": "c", "disabledTools": ["drop"], "includeTools": ["get_*"]}}}"#)
+        .file("b.json", r#"{"mcpServers": {"b": {"command": "c", "excludeTools": ["x"], "deny": ["y"]}}}"#);
+    let config = home.load();
+    let [server] = config.servers.as_slice() else { panic!("{:?}", config.problems) };
+    let written = Home::new()
+        .file("a.json", r#"{"mcpServers": {"a": {"command": "c", "deny": ["drop"], "allow": ["get_*"]}}}"#)
+        .load();
+    assert_eq!(server.rules, written.servers[0].rules);
+    assert!(
+        config.problems[0].to_string().contains("means the same as another key"),
+        "{:?}",
+        config.problems
+    );
+}
+
+#[test]
+fn what_is_not_chosen_or_would_start_this_bridge_is_refused_with_its_reason() {
+    let home = Home::new()
+        .file("a.json", r#"{"mcpServers": {"a": {"command": "c"}, "b": {"command": "c"}, "own": {"command": "hotcell"}}}"#)
+        .variable("MCP_BRIDGE_SERVERS", "a,own");
+    let config = home.load();
+    let refused: Vec<String> = config.refused.iter().map(ToString::to_string).collect();
+    assert_eq!(config.servers.len(), 1);
+    assert_eq!(
+        refused[0],
+        "server 'b' is configured, but is not used: run.servers, or MCP_BRIDGE_SERVERS, does not name it"
+    );
+    assert!(refused[1].contains("'own'") && refused[1].contains("would start this bridge"), "{refused:?}");
+}
+
+#[test]
+fn the_time_that_is_shown_is_the_one_that_counts() {
+    let config = Home::new().variable("MCP_BRIDGE_TIMEOUT", "500").load();
+    let shown = config.settings.iter().find(|setting| setting.name == "run.timeout").unwrap();
+    assert_eq!((shown.value.clone(), shown.source.clone()), (Some(120.into()), Source::Default));
+    assert_eq!(config.timeout.as_secs(), 120);
 }

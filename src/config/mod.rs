@@ -12,6 +12,8 @@ mod levels;
 mod load;
 mod locate;
 mod nearest;
+mod places;
+mod plain_value;
 mod policy_file;
 mod policy_schema;
 mod problem;

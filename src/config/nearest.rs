@@ -5,9 +5,15 @@
 /// How alike two words must be, from 0 to 1.
 const LIKENESS_MIN: f64 = 0.6;
 
+/// Longer words are no slips.
+const WORD_BYTES_MAX: usize = 64;
+
 /// The most alike of the known words, or none that is alike at all.
 #[must_use]
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    if word.len() > WORD_BYTES_MAX {
+        return None;
+    }
     let word = word.to_lowercase();
     let likeness = |known: &str| strsim::normalized_damerau_levenshtein(&word, known);
     let alike = known.into_iter().map(|known| (likeness(known), known));

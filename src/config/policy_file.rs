@@ -35,7 +35,7 @@ pub struct PolicyFile {
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Look {
     policy: Option<file::Look>,
-    settings: Vec<Option<file::Look>>,
+    settings: Vec<file::Look>,
 }
 
 impl PolicyFile {
@@ -93,14 +93,14 @@ impl PolicyFile {
     fn look_of(&self) -> Look {
         let Some(environment) = &self.environment else { return Look::default() };
         Look {
-            policy: path(environment).as_deref().and_then(file::look),
+            policy: path(environment).as_deref().map(file::look),
             settings: stance::places(environment).map(|place| file::look(&place)).collect(),
         }
     }
 
     fn read(&mut self, problems: &mut Vec<Problem>) {
         let Some(environment) = &self.environment else { return };
-        let path = path(environment).filter(|path| path.symlink_metadata().is_ok());
+        let path = path(environment).filter(|path| !file::is_absent(path));
         let mut policy = path.map_or_else(Policy::default, |path| {
             read(&path, environment.uid, &self.limits, &self.policy).unwrap_or_else(|problem| {
                 let hint = format!("{} no call of a tool passes until that is right", problem.hint);
@@ -264,6 +264,36 @@ mod tests {
     #[test]
     fn nothing_is_decided_where_nothing_is_written() {
         assert_eq!(loaded(" \n"), (Policy::default(), vec![]));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_seen_any_more_lets_nothing_pass_and_one_that_goes_is_no_policy() {
+        let user = User::new("[budgets]\ncalls_per_run = 7\n");
+        let (folder, aside) = (user.0.path().join(".config/hotcell"), user.0.path().join("aside"));
+        let (mut file, _) = user.opens();
+        assert_eq!(file.policy().budgets.calls_per_run, Some(7));
+        let defect_after = |file: &mut PolicyFile| {
+            let problems = file.look().expect("it is seen to be another");
+            assert_eq!(problems.is_empty(), file.policy().defect.is_none());
+            file.policy().defect.clone()
+        };
+        // As when its folder may not be looked into any more, which the superuser always may.
+        std::fs::rename(&folder, &aside).unwrap();
+        std::os::unix::fs::symlink("hotcell", &folder).unwrap();
+        assert!(defect_after(&mut file).unwrap().contains("is a symbolic link that leads back"));
+        std::fs::remove_file(&folder).unwrap();
+        assert_eq!(defect_after(&mut file), None);
+        std::os::unix::fs::symlink("hotcell", &folder).unwrap();
+        assert!(defect_after(&mut file).is_some(), "it was absent, and may be there now");
+        std::fs::remove_file(&folder).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        assert_eq!(defect_after(&mut file), None);
+        std::os::unix::fs::symlink("gone", folder.join("policy.toml")).unwrap();
+        assert!(defect_after(&mut file).unwrap().contains("is a symbolic link to nothing"));
+        // A file in the place of its folder holds no policy.
+        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::write(&folder, "").unwrap();
+        assert_eq!(defect_after(&mut file), None);
     }
 
     #[test]

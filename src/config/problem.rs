@@ -7,6 +7,9 @@ use std::path::PathBuf;
 
 use crate::text;
 
+/// Problems of one file that are told one by one; of more there is their number.
+pub(super) const OF_FILE_MAX: usize = 100;
+
 /// How much a problem takes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -76,6 +79,14 @@ impl Problem {
             message: message.into(),
             hint: String::new(),
         }
+    }
+
+    /// That a file has so many problems more than were told, if it has.
+    pub(super) fn untold(origin: Origin, untold: usize) -> Option<Self> {
+        (untold > 0).then(|| {
+            let message = format!("has {untold} more problems, which are not told one by one");
+            Self::new(origin, message).hint("correct the first ones")
+        })
     }
 
     /// The same problem with what to do about it.

@@ -4,11 +4,12 @@
 //! It runs nothing: what a command prints is handed in. It knows no other shell syntax: `$NAME` stays, `$${` is a literal
 //! `${`.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use super::environment::Environment;
 use super::file;
+use super::plain_value::is_place;
 use super::server_files::Seen;
 use crate::limits::Limits;
 use crate::text;
@@ -17,6 +18,18 @@ use crate::text;
 const KINDS: [&str; 5] = ["input:", "command:", "workspaceFolder", "userHome", "prompt:"];
 /// Variables that tell where and who, which texts may repeat.
 const NO_SECRETS: [&str; 8] = ["HOME", "USER", "LOGNAME", "PWD", "PATH", "SHELL", "TMPDIR", "LANG"];
+/// Variables that programs need to work at all, beside these; also written small.
+const FOR_ALL: [&str; 9] = [
+    "TERM",
+    "TZ",
+    "LANGUAGE",
+    "DISPLAY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+];
 /// How much of a program's name or a path is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 const LITERAL_HINT: &str = "write $${ for a literal ${";
@@ -54,8 +67,10 @@ pub(super) enum Commands<'s> {
 pub struct CommandLine {
     /// As it is written.
     pub written: String,
-    /// The program and its arguments; never empty.
+    /// The program and its arguments; never empty. A program with a slash is taken from the folder.
     pub words: Vec<String>,
+    /// Where it runs: the folder of the file that refers to it.
+    pub folder: Option<PathBuf>,
 }
 
 /// What was met on the way.
@@ -101,9 +116,12 @@ impl Sources<'_> {
             let Some((reference, after)) = rest[dollar + 2..].split_once('}') else {
                 return Err(astray("has \"${\" without its \"}\""));
             };
+            if reference.contains("${") {
+                return Err(astray("has a reference within a reference, which hotcell does not know"));
+            }
             let found = match reference.split_once(':') {
                 Some(("file", path)) => self.file(path, folder, followed).map(Some)?,
-                Some(("cmd", command)) => self.command(command, followed)?,
+                Some(("cmd", command)) => self.command(command, folder, followed)?,
                 _ => self.variable(reference, followed).map(Some)?,
             };
             push(found.as_deref());
@@ -139,9 +157,16 @@ impl Sources<'_> {
             (None, None) => return Err(astray(format!("refers to {shown}, which is not set"))),
         };
         if !NO_SECRETS.contains(&name) {
-            followed.values.push((name.to_owned(), found.to_owned()));
+            self.note(name, found, followed);
         }
         Ok(found.to_owned())
+    }
+
+    /// A value that is kept out of texts from now on, unless it only says where something is.
+    fn note(&self, name: &str, found: &str, followed: &mut Followed) {
+        if !is_place(found, self.files) {
+            followed.values.push((name.to_owned(), found.to_owned()));
+        }
     }
 
     fn file(&self, path: &str, folder: Option<&Path>, followed: &mut Followed) -> Result<String, Astray> {
@@ -163,12 +188,17 @@ impl Sources<'_> {
             .map_err(|problem| astray(&problem.message))?;
         let found = String::from_utf8(bytes).map_err(|_| astray("is not UTF-8"))?;
         let found = without_line_end(&found).to_owned();
-        followed.values.push(("file".to_owned(), found.clone()));
+        self.note("file", &found, followed);
         Ok(found)
     }
 
-    fn command(&self, written: &str, followed: &mut Followed) -> Result<Option<String>, Astray> {
-        let words = words(written).ok_or_else(|| {
+    fn command(
+        &self,
+        written: &str,
+        folder: Option<&Path>,
+        followed: &mut Followed,
+    ) -> Result<Option<String>, Astray> {
+        let mut words = words(written).ok_or_else(|| {
             astray("refers to a ${cmd:…} without a program, or with a quote that is not closed")
         })?;
         match self.commands {
@@ -180,7 +210,13 @@ impl Sources<'_> {
                 hint: "the user may set policy.allow_cmd = true in the own config.toml, or MCP_BRIDGE_ALLOW_CMD=1",
             }),
             Commands::Later => {
-                let command = CommandLine { written: written.to_owned(), words };
+                if words[0].contains('/')
+                    && let Some(program) = self.environment.resolve(&words[0], folder).to_str()
+                {
+                    words[0] = program.to_owned();
+                }
+                let folder = folder.map(Path::to_owned);
+                let command = CommandLine { written: written.to_owned(), words, folder };
                 if !followed.commands.contains(&command) {
                     followed.commands.push(command);
                 }
@@ -190,11 +226,61 @@ impl Sources<'_> {
                 let printed =
                     printed.get(written).ok_or_else(|| astray("refers to a ${cmd:…} that was not run"))?;
                 let found = without_line_end(printed).to_owned();
-                followed.values.push(("cmd".to_owned(), found.clone()));
+                self.note("cmd", &found, followed);
                 Ok(Some(found))
             }
         }
     }
+}
+
+/// The environment variables that a value refers to, whether they are set or not.
+pub(super) fn variables_in(value: &str, variables: &mut BTreeSet<String>) {
+    let mut rest = value;
+    while let Some(dollar) = rest.find("${") {
+        let is_literal = rest[..dollar].ends_with('$');
+        rest = &rest[dollar + 2..];
+        let Some((reference, _)) = rest.split_once('}').filter(|_| !is_literal) else { continue };
+        let name = reference.split_once(":-").map_or(reference, |(name, _)| name);
+        let name = name.strip_prefix("env:").unwrap_or(name);
+        if is_variable_name(name) {
+            variables.insert(name.to_owned());
+        }
+    }
+}
+
+/// An address up to its path as it is written, where references stand in that; without their defaults.
+pub(super) fn written_origin(url: &str) -> Option<String> {
+    let (mut origin, mut rest, mut refers) = (String::new(), url, false);
+    while let Some(first) = rest.chars().next() {
+        if let Some((reference, after)) = rest.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
+            let shown = match reference.strip_prefix("cmd:").and_then(|command| command.split_once(' ')) {
+                Some((program, _)) => format!("cmd:{program} …"),
+                None => reference.split_once(":-").map_or(reference, |(name, _)| name).to_owned(),
+            };
+            origin.push_str(&format!("${{{shown}}}"));
+            (rest, refers) = (after, true);
+            continue;
+        }
+        if let Some(after) = rest.strip_prefix("://") {
+            origin.push_str("://");
+            rest = after;
+            continue;
+        }
+        if matches!(first, '/' | '?' | '#') {
+            break;
+        }
+        origin.push(first);
+        rest = &rest[first.len_utf8()..];
+    }
+    refers.then_some(origin)
+}
+
+/// Whether every program may know the variable, also when an entry refers to it.
+pub(super) fn is_for_all(name: &str, value: &str) -> bool {
+    NO_SECRETS.contains(&name)
+        || FOR_ALL.contains(&name.to_ascii_uppercase().as_str())
+        || ["LC_", "XDG_"].iter().any(|prefix| name.starts_with(prefix))
+        || is_place(value, Files::Read)
 }
 
 /// The words of a command: blanks part them, except between single or double quotes, which are left out.

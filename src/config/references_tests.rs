@@ -111,11 +111,19 @@ fn a_command_is_refused_noted_or_replaced_by_what_it_has_printed() {
     let (replaced, followed) =
         folder.substitute("Bearer ${cmd:pass 'a b' \"\"x} ${cmd:pass 'a b' \"\"x}", Commands::Later);
     assert_eq!(replaced, Ok(None));
-    let [CommandLine { written, words }] = followed.commands.as_slice() else { panic!("one command") };
+    let [CommandLine { written, words, folder: ran_in }] = followed.commands.as_slice() else {
+        panic!("one command")
+    };
     assert_eq!(
         (written.as_str(), words.as_slice()),
         ("pass 'a b' \"\"x", &["pass", "a b", "x"].map(String::from)[..])
     );
+    assert_eq!(ran_in.as_deref(), Some(folder.0.path()));
+    for (written, program) in [("./get-token", "./get-token"), ("~/bin/get-token", "bin/get-token")] {
+        let commands = folder.substitute(&format!("${{cmd:{written} a/b}}"), Commands::Later).1.commands;
+        let program = folder.0.path().join(program).to_str().unwrap().to_owned();
+        assert_eq!(commands[0].words, [program, "a/b".to_owned()]);
+    }
     let printed = BTreeMap::from([("pass x".to_owned(), "t0ken\n".to_owned())]);
     let (replaced, followed) = folder.substitute("Bearer ${cmd:pass x}", Commands::Ran(&printed));
     assert_eq!(replaced.unwrap().unwrap(), "Bearer t0ken");
@@ -148,4 +156,60 @@ fn where_nothing_may_be_opened_no_file_is() {
     let refused = sources.substitute("${file:a}", Some(folder.0.path()), &mut followed).unwrap_err();
     assert_eq!(refused.message, "refers to ${file:a}, which is not opened here");
     assert!(followed.files.is_empty() && followed.values.is_empty());
+}
+
+#[test]
+fn variables_are_found_wherever_a_value_refers_to_them() {
+    let found = |value: &str| {
+        let mut variables = BTreeSet::new();
+        variables_in(value, &mut variables);
+        variables.into_iter().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(found("${A}-${env:b}:${C:-x} $D ${file:E} ${cmd:f $G} $${H} ${I J} ${K"), "A C b");
+    assert_eq!(found("$${${L}}"), "L");
+}
+
+#[test]
+fn a_referred_value_is_a_secret_unless_it_says_where_something_is() {
+    let folder = folder();
+    let path = folder.0.path().to_str().unwrap();
+    let noted = |value: &str| {
+        let environment = Environment {
+            variables: BTreeMap::from([("V".into(), value.into())]),
+            home: None,
+            uid: 0,
+            cwd: None,
+            executable: None,
+        };
+        let (limits, files, commands) = (Limits::default(), Files::Read, Commands::Refused);
+        let sources = Sources { environment: &environment, limits: &limits, files, commands };
+        let mut followed = Followed::default();
+        assert_eq!(sources.substitute("${V}", None, &mut followed).unwrap().unwrap(), value);
+        followed.values
+    };
+    assert_eq!(noted(path), []);
+    assert_eq!(noted("https://x.example/api"), []);
+    assert_eq!(noted("hunter22"), [("V".to_owned(), "hunter22".to_owned())]);
+    assert_eq!(noted("/no/such/path").len(), 1);
+}
+
+#[test]
+fn an_address_is_shown_with_the_references_in_its_host() {
+    for (url, shown) in [
+        ("https://${HOST:-x.test}:${PORT}/mcp?k=${K}", Some("https://${HOST}:${PORT}")),
+        ("${BASE}/mcp", Some("${BASE}")),
+        ("https://x.test/${PATH}", None),
+        ("https://x.test", None),
+    ] {
+        assert_eq!(written_origin(url).as_deref(), shown, "{url}");
+    }
+}
+
+#[test]
+fn a_reference_within_a_reference_is_refused() {
+    let refusal = folder().refusal("${A:-${KEY}}");
+    assert_eq!(
+        refusal,
+        "has a reference within a reference, which hotcell does not know; write $${ for a literal ${"
+    );
 }

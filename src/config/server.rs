@@ -2,13 +2,14 @@
 //!
 //! It checks nothing: `entry` makes it of what is sound.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::later::Later;
 use super::problem::Position;
-use super::reach::{Launch, NamedSecrets, Reach};
+use super::reach::{Endpoint, Launch, NamedSecrets, Reach};
 use crate::names::ServerName;
 use crate::policy::ToolChoice;
 use crate::text;
@@ -27,12 +28,16 @@ pub struct ServerConfig {
     pub description: Option<String>,
     /// How it is reached; where `later` is something, only as far as that is known without it.
     pub reach: Reach,
+    /// Its address up to the path, as it is written with references; nothing where none stand there.
+    pub written_origin: Option<String>,
     /// What its entry says of its use.
     pub rules: ServerRules,
     /// What references have brought into its entry, under names that can be shown.
     pub references: NamedSecrets,
     /// What has to be found out when it is started.
     pub later: Option<Later>,
+    /// The environment variables that its entry refers to.
+    pub variables: BTreeSet<String>,
     /// The file that it stands in.
     pub source: PathBuf,
     /// Where it stands there.
@@ -84,9 +89,16 @@ impl ServerConfig {
         let shown = match &self.reach {
             _ if self.later.as_ref().is_some_and(Later::hides_reach) => "known when it is started".to_owned(),
             Reach::Launch(Launch { program, .. }) => format!("command {}", program.display()),
-            Reach::Endpoint(endpoint) => format!("at {}", endpoint.origin()),
+            Reach::Endpoint(endpoint) => format!("at {}", self.shown_origin(endpoint)),
         };
         text::inert_excerpt(&self.without_references(shown), SHOWN_CHARS_MAX)
+    }
+
+    /// Where its address leads, for the operator; references in that as they are written.
+    #[must_use]
+    pub fn shown_origin(&self, endpoint: &Endpoint) -> String {
+        let origin = self.written_origin.clone().unwrap_or_else(|| endpoint.origin());
+        text::inert_excerpt(&origin, SHOWN_CHARS_MAX)
     }
 
     /// The text with what references have brought written as their names.
@@ -102,13 +114,27 @@ impl ServerConfig {
 
 impl PartialEq for ServerConfig {
     fn eq(&self, other: &Self) -> bool {
-        let Self { name, description, reach, rules, references, later, source, position: _, key } = self;
+        let Self {
+            name,
+            description,
+            reach,
+            written_origin,
+            rules,
+            references,
+            later,
+            variables,
+            source,
+            position: _,
+            key,
+        } = self;
         *name == other.name
             && *description == other.description
             && *reach == other.reach
+            && *written_origin == other.written_origin
             && *rules == other.rules
             && *references == other.references
             && *later == other.later
+            && *variables == other.variables
             && *source == other.source
             && *key == other.key
     }

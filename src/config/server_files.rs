@@ -3,6 +3,8 @@
 //!
 //! It watches nothing by itself: whoever needs to know asks, which costs a look at each file and reads none.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use super::defaults::definitions;
@@ -10,8 +12,9 @@ use super::environment::Environment;
 use super::file;
 use super::load::{self, Config};
 use super::problem::Problem;
+use super::references::is_for_all;
 use super::server::{RefusedServer, ServerConfig};
-use super::servers::{self, Allowed, Loaded};
+use super::servers::{self, Allowed, Loaded, OfFiles};
 use super::{toml_file, trust};
 use crate::limits::Limits;
 
@@ -23,14 +26,25 @@ pub struct ServerFiles {
     chosen: Option<Vec<String>>,
     limits: Limits,
     seen: Vec<Seen>,
-    /// The files that references have led to.
-    referred: Vec<Seen>,
+    referred: Following,
     servers: Vec<ServerConfig>,
     refused: Vec<RefusedServer>,
 }
 
-/// A file, and what tells that it is not what it was: nothing while it is not there.
-pub(super) type Seen = (PathBuf, Option<file::Look>);
+/// What is known of files and of what their entries refer to.
+#[derive(Debug)]
+pub(super) struct Following {
+    pub(super) files: Vec<Seen>,
+    /// Environment variables, whether they are set or not.
+    pub(super) variables: BTreeSet<String>,
+    /// What files said when they could be read last.
+    pub(super) entries: OfFiles,
+    /// Why files cannot be read now.
+    pub(super) unread: Vec<Problem>,
+}
+
+/// A file, and what tells that it is not what it was.
+pub(super) type Seen = (PathBuf, file::Look);
 
 impl ServerFiles {
     /// The configuration as it is now, and the files whose later changes count.
@@ -58,12 +72,29 @@ impl ServerFiles {
         &self.refused
     }
 
+    /// Why files cannot be read now. What they said when they could be read last counts for their servers.
+    #[must_use]
+    pub fn unread(&self) -> &[Problem] {
+        &self.referred.unread
+    }
+
+    /// The variables of the environment that this server is not given: those that other entries refer to, and its own does not.
+    #[must_use]
+    pub fn withheld_from(&self, server: &ServerConfig) -> Vec<String> {
+        let others = self.referred.variables.difference(&server.variables);
+        let is_withheld = |name: &&String| {
+            let value = self.environment.variable(name).map(OsStr::to_string_lossy);
+            value.is_some_and(|value| !is_for_all(name, &value))
+        };
+        others.filter(is_withheld).cloned().collect()
+    }
+
     /// Looks at the files; when one is not what it was, all are read again, and the problems of servers returned. Settings
     /// stay as they were.
     pub fn look(&mut self) -> Vec<Problem> {
         let seen = seen(&self.environment, &self.limits);
         let is_same = |(path, look): &Seen| file::look(path) == *look;
-        if seen == self.seen && self.referred.iter().all(is_same) {
+        if seen == self.seen && self.referred.files.iter().all(is_same) {
             return Vec::new();
         }
         self.seen = seen;
@@ -71,9 +102,12 @@ impl ServerFiles {
         let tables = toml_file::read_all(&self.environment, &self.limits, &definitions(), &mut problems);
         // Those of settings were told when they were read.
         problems.retain(|problem| problem.key.is_none());
-        let loaded = servers::load(&self.environment, &self.limits, self.allowed, &tables, &mut problems);
-        let Loaded { servers, refused, files } = load::chosen(loaded, self.chosen.as_deref());
-        (self.servers, self.refused, self.referred) = (servers, refused, files);
+        let files = (tables.as_slice(), &self.referred.entries);
+        let loaded = servers::load(&self.environment, &self.limits, self.allowed, files, &mut problems);
+        let Loaded { servers, refused, files, variables, entries, unread } =
+            load::chosen(loaded, self.chosen.as_deref());
+        (self.servers, self.refused) = (servers, refused);
+        self.referred = Following { files, variables, entries, unread };
         problems
     }
 }

@@ -72,16 +72,10 @@ pub(super) const CLIENT_KEYS: [&str; 36] = [
     "watchPaths",
 ];
 /// Keys by which clients mean something that an entry can say here under another name.
-const CLIENT_KEYS_MEANING: [(&str, &str); 8] = [
-    ("disabledTools", "deny"),
-    ("disabled_tools", "deny"),
-    ("excludeTools", "deny"),
-    ("enabledTools", "allow"),
-    ("enabled_tools", "allow"),
-    ("includeTools", "allow"),
-    ("tool_timeout_sec", "timeout"),
-    ("envFile", "env"),
-];
+const CLIENT_KEYS_MEANING: [(&str, &str); 2] = [("tool_timeout_sec", "timeout"), ("envFile", "env")];
+/// Names that clients have for `allow` and `deny`, in lower case with underscores.
+pub(super) const CLIENT_ALLOW: [&str; 2] = ["enabled_tools", "include_tools"];
+pub(super) const CLIENT_DENY: [&str; 2] = ["disabled_tools", "exclude_tools"];
 
 /// The longest time of one call.
 const CALL_S_MAX: f64 = 86_400.0;

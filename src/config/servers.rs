@@ -3,7 +3,7 @@
 //!
 //! It starts nothing and connects to nothing: a server is data until its first use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +13,9 @@ use super::file;
 use super::json::{self, Member, Node};
 use super::levels::{self, Level};
 use super::load::{AllowCommands, SelfServers};
-use super::problem::{Origin, Problem, Severity};
+use super::nearest::nearest;
+use super::places::Places;
+use super::problem::{OF_FILE_MAX, Origin, Problem, Severity};
 use super::reach::{Launch, Reach};
 use super::references::{Commands, Files, Sources};
 use super::self_reference;
@@ -40,7 +42,15 @@ pub(super) struct Loaded {
     pub(super) refused: Vec<RefusedServer>,
     /// The files that references have led to.
     pub(super) files: Vec<Seen>,
+    /// The environment variables that entries refer to, those that are not used among them.
+    pub(super) variables: BTreeSet<String>,
+    pub(super) entries: OfFiles,
+    /// Why files could not be read.
+    pub(super) unread: Vec<Problem>,
 }
+
+/// The entries of each file that could be read, or once could.
+pub(super) type OfFiles = BTreeMap<PathBuf, Vec<(Level, Entry)>>;
 
 /// What the bytes of one configuration file say: its sound servers in the file's order, each name once, and all that is
 /// wrong with the rest. It opens nothing and runs nothing: the path is where relative ones are taken from, and what problems
@@ -54,16 +64,17 @@ pub fn servers_of_file(
 ) -> (Vec<ServerConfig>, Vec<Problem>) {
     let mut problems = Vec::new();
     let sources = Sources { environment, limits, files: Files::Closed, commands: Commands::Refused };
-    let entries = entries_of(&sources, path, bytes, &mut problems, &mut Vec::new());
+    let entries = entries_of(&sources, path, bytes, &mut problems, &mut Vec::new()).unwrap_or_default();
     (entries.into_iter().filter_map(|entry| entry.read.ok()).map(|server| *server).collect(), problems)
 }
 
-/// The servers of a project's and the user's config.toml, of `~/MCPs/*.json`, and of what MCP_SERVERS_CONFIG names.
+/// The servers of a project's and the user's config.toml, of `~/MCPs/*.json`, and of what MCP_SERVERS_CONFIG names. Of a
+/// file that cannot be read now, those `before` go on.
 pub(super) fn load(
     environment: &Environment,
     limits: &Limits,
     allowed: Allowed,
-    tables: &[TomlFile],
+    (tables, before): (&[TomlFile], &OfFiles),
     problems: &mut Vec<Problem>,
 ) -> Loaded {
     if environment.nesting() == Nesting::Nested {
@@ -77,33 +88,60 @@ pub(super) fn load(
     };
     let sources = Sources { environment, limits, files: Files::Read, commands };
     let mut files = Vec::new();
-    let mut entries: Vec<(Level, Entry)> = Vec::new();
+    let (mut of_files, mut unread) = (OfFiles::new(), Vec::new());
     let mut untrusted = Vec::new();
     for file in tables {
-        let Some(table) = &file.servers else { continue };
-        match file.standing {
-            Standing::User => entries.extend(
-                of_table(&sources, &file.path, table, problems, &mut files).map(|entry| (Level::User, entry)),
-            ),
-            Standing::Project(Trust::Trusted) => entries.extend(
-                of_table(&sources, &file.path, table, problems, &mut files)
-                    .map(|entry| (Level::Project, entry)),
-            ),
-            Standing::Project(trust) => untrusted.extend(not_trusted(&file.path, table, trust, problems)),
-        }
-    }
-    for (level, path) in json_files(environment, limits, problems) {
-        match file::read(&path, environment.uid, limits) {
-            Ok(bytes) => {
-                let of_file = entries_of(&sources, &path, bytes, problems, &mut files);
-                entries.extend(of_file.into_iter().map(|entry| (level, entry)));
+        if file.standing == Standing::User {
+            unread.extend(file.unread.clone());
+            if let (Some(_), Some(before)) = (&file.unread, before.get(&file.path)) {
+                of_files.insert(file.path.clone(), before.clone());
+                continue;
             }
-            Err(problem) => problems.push(*problem),
+        }
+        let Some(table) = &file.servers else { continue };
+        let level = match file.standing {
+            Standing::User => Level::User,
+            Standing::Project(Trust::Trusted) => Level::Project,
+            Standing::Project(trust) => {
+                untrusted.extend(not_trusted(&file.path, table, trust, problems));
+                continue;
+            }
+        };
+        let entries = of_table(&sources, &file.path, table, problems, &mut files);
+        of_files.insert(file.path.clone(), entries.map(|entry| (level, entry)).collect());
+    }
+    let (paths, unlisted) = json_files(environment, limits, problems);
+    unread.extend(unlisted.iter().map(|(_, problem)| problem.clone()));
+    for (level, path) in paths {
+        let problems_before = problems.len();
+        let read = match file::read(&path, environment.uid, limits) {
+            Ok(bytes) => entries_of(&sources, &path, bytes, problems, &mut files),
+            Err(problem) => {
+                problems.push(*problem);
+                None
+            }
+        };
+        if read.is_none() {
+            unread.extend(problems.get(problems_before).cloned());
+        }
+        let entries = match read {
+            Some(entries) => entries.into_iter().map(|entry| (level, entry)).collect(),
+            None => before.get(&path).cloned().unwrap_or_default(),
+        };
+        of_files.insert(path, entries);
+    }
+    for (path, entries) in before {
+        if unlisted.iter().any(|(folder, _)| path.parent() == Some(folder)) {
+            of_files.insert(path.clone(), entries.clone());
         }
     }
+    let mut entries: Vec<(Level, Entry)> = of_files.values().flatten().cloned().collect();
     if allowed.self_servers == SelfServers::Skip {
-        entries.retain(|(_, entry)| !is_own(environment, entry, problems));
+        for (_, entry) in &mut entries {
+            refuse_own(environment, entry, problems);
+        }
     }
+    let variables = entries.iter().flat_map(|(_, entry)| entry.variables.iter().cloned()).collect();
     let (mut servers, mut refused) = levels::first(entries, problems);
     if servers.len() > limits.servers_max {
         let message =
@@ -118,7 +156,7 @@ pub(super) fn load(
     untrusted.retain(|server: &RefusedServer| !is_known(&server.name));
     refused.extend(untrusted);
     refused.sort_by(|one, other| one.name.cmp(&other.name));
-    Loaded { servers, refused, files }
+    Loaded { servers, refused, files, variables, entries: of_files, unread }
 }
 
 /// Where JSON files may be: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.
@@ -131,22 +169,21 @@ pub(super) fn places(environment: &Environment) -> Vec<PathBuf> {
     own.into_iter().chain(named).collect()
 }
 
-/// The files to read, each once even when it is reached twice.
-fn json_files(
-    environment: &Environment,
-    limits: &Limits,
-    problems: &mut Vec<Problem>,
-) -> Vec<(Level, PathBuf)> {
-    let mut paths = Vec::new();
+/// The files to read, each once even when it is reached twice; and the folders that cannot be listed.
+fn json_files(environment: &Environment, limits: &Limits, problems: &mut Vec<Problem>) -> JsonFiles {
+    let (mut paths, mut unlisted) = (Vec::new(), Vec::new());
     for (index, place) in places(environment).into_iter().enumerate() {
         let is_own = index == 0 && environment.home.is_some();
         let level = if is_own { Level::Folder } else { Level::Named };
         if is_own || place.is_dir() {
             match file::listed(&place, limits) {
                 Ok(found) => paths.extend(found.into_iter().map(|path| (level, path))),
-                Err(problem) => problems.push(*problem),
+                Err(problem) => {
+                    problems.push((*problem).clone());
+                    unlisted.push((place, *problem));
+                }
             }
-        } else if place.symlink_metadata().is_err() {
+        } else if file::is_absent(&place) {
             let message = format!("names {}, which does not exist", place.display());
             problems.push(Problem::new(Origin::Variable("MCP_SERVERS_CONFIG".to_owned()), message));
         } else {
@@ -160,8 +197,10 @@ fn json_files(
         seen.push(real);
         is_new
     });
-    paths
+    (paths, unlisted)
 }
+
+type JsonFiles = (Vec<(Level, PathBuf)>, Vec<(PathBuf, Problem)>);
 
 fn of_table(
     sources: &Sources<'_>,
@@ -172,7 +211,7 @@ fn of_table(
 ) -> impl Iterator<Item = Entry> {
     let mut reading = Reading::new(sources, path, &table.text, Section::Servers, problems);
     let mut entries: Vec<Entry> = table.members.iter().filter_map(|member| reading.entry(member)).collect();
-    files.append(&mut reading.files);
+    files.append(&mut reading.end());
     if let Some(defect) = &table.defect {
         // What cannot be read may have been what an entry leaves out.
         for entry in &mut entries {
@@ -192,15 +231,17 @@ fn not_trusted(
     let because = trust.because();
     let folder = project_folder(path).display();
     let mut refused = Vec::new();
-    for member in &table.members {
+    let places = Places::new(&table.text);
+    let origin = || Origin::File(path.to_owned());
+    problems.extend(Problem::untold(origin(), table.members.len().saturating_sub(OF_FILE_MAX)));
+    for member in table.members.iter().take(OF_FILE_MAX) {
         let Ok(name) = crate::names::ServerName::new(&member.key) else { continue };
-        let position = json::position(&table.text, member.key_at);
-        let problem =
-            Problem::new(Origin::File(path.to_owned()), format!("is not taken from a project {because}"))
-                .severity(Severity::Warning)
-                .at(position)
-                .key(format!("{}.{}", Section::Servers.name(), member.key))
-                .hint(format!("read the file, then run `hotcell config trust` in {folder}"));
+        let position = places.position(member.key_at);
+        let problem = Problem::new(origin(), format!("is not taken from a project {because}"))
+            .severity(Severity::Warning)
+            .at(position)
+            .key(format!("{}.{}", Section::Servers.name(), member.key))
+            .hint(format!("read the file, then run `hotcell config trust` in {folder}"));
         let reason = format!("is not used: {problem}");
         refused.push(RefusedServer { name, source: path.to_owned(), position, reason });
         problems.push(problem);
@@ -208,18 +249,19 @@ fn not_trusted(
     refused
 }
 
+/// The entries of a JSON file; nothing where it says none, which is reported.
 fn entries_of(
     sources: &Sources<'_>,
     path: &Path,
     bytes: Vec<u8>,
     problems: &mut Vec<Problem>,
     files: &mut Vec<Seen>,
-) -> Vec<Entry> {
+) -> Option<Vec<Entry>> {
     let text: Arc<str> = match file::text(path, bytes) {
         Ok(text) => text.into(),
         Err(problem) => {
             problems.push(*problem);
-            return Vec::new();
+            return None;
         }
     };
     let mut reading = Reading::new(sources, path, &text, Section::McpServers, problems);
@@ -227,43 +269,53 @@ fn entries_of(
         Ok(root) => root,
         Err(defect) => {
             reading.push(Severity::Error, (defect.at, ""), defect.message, defect.hint);
-            return Vec::new();
+            return None;
         }
     };
     let Node::Object(members) = &root.node else {
         let message = format!("must be an object with \"mcpServers\", not {}", root.node.kind());
         reading.report(root.at, "", message);
-        return Vec::new();
+        return None;
     };
     let mut found = members.iter().filter(|member| member.key == "mcpServers");
     let Some(servers) = found.next() else {
-        let hint = if members.iter().any(|member| member.key == "servers") {
-            "rename \"servers\" to \"mcpServers\""
-        } else {
-            "write {\"mcpServers\": {NAME: {\"command\": ...}}}"
+        let near = members.iter().map(|member| member.key.as_str()).find(|key| is_nearly_servers(key));
+        let hint = match near {
+            Some(near) => format!("rename {near:?} to \"mcpServers\""),
+            None => "write {\"mcpServers\": {NAME: {\"command\": ...}}}".to_owned(),
         };
-        reading.push(Severity::Error, (root.at, ""), "has no \"mcpServers\"", hint);
-        return Vec::new();
+        reading.push(Severity::Error, (root.at, ""), "has no \"mcpServers\"", &hint);
+        return None;
     };
     if let Some(second) = found.next() {
         let message = format!("is repeated; it stands on line {} too", reading.position(servers.key_at).line);
         reading.report(second.key_at, "mcpServers", message);
-        return Vec::new();
+        return None;
     }
     let Node::Object(entries) = &servers.value.node else {
         let message = format!("must be an object, not {}", servers.value.node.kind());
         reading.report(servers.value.at, "mcpServers", message);
-        return Vec::new();
+        return None;
     };
     let about = members.iter().find(|member| member.key == "description").map(|member| &member.value.node);
     let mut entries = named_once(&mut reading, entries);
-    files.append(&mut reading.files);
+    if let Some(slip) =
+        members.iter().find(|member| member.key != "mcpServers" && is_nearly_servers(&member.key))
+    {
+        let message = "is no key that hotcell knows, and its entries are not read";
+        reading.push(Severity::Warning, (slip.key_at, &slip.key), message, "did you mean \"mcpServers\"?");
+    }
+    files.append(&mut reading.end());
     if let Some(Node::String(about)) = about {
         for server in entries.iter_mut().filter_map(|entry| entry.read.as_mut().ok()) {
             server.description.get_or_insert_with(|| about.clone());
         }
     }
-    entries
+    Some(entries)
+}
+
+fn is_nearly_servers(key: &str) -> bool {
+    key == "servers" || nearest(key, ["mcpservers"]).is_some()
 }
 
 /// The entries of one file; a name that stands there twice has none that can be used.
@@ -287,24 +339,22 @@ fn named_once(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
     entries
 }
 
-fn is_own(environment: &Environment, entry: &Entry, problems: &mut Vec<Problem>) -> bool {
-    let Ok(server) = &entry.read else { return false };
-    let Reach::Launch(Launch { program, args, cwd, .. }) = &server.reach else { return false };
+/// An entry that would start this bridge is no server of it.
+fn refuse_own(environment: &Environment, entry: &mut Entry, problems: &mut Vec<Problem>) {
+    let Ok(server) = &entry.read else { return };
+    let Reach::Launch(Launch { program, args, cwd, .. }) = &server.reach else { return };
     let cwd = cwd.as_deref().or(environment.cwd.as_deref()).unwrap_or(Path::new("/"));
-    let is_own = self_reference::is_own(&program.to_string_lossy(), args, cwd, environment);
-    if is_own {
-        problems.push(
-            Problem::new(
-                Origin::File(server.source.clone()),
-                "would start this bridge as its own server, and is skipped",
-            )
-            .severity(Severity::Note)
-            .at(entry.position)
-            .key(entry.key.clone())
-            .hint("MCP_BRIDGE_ALLOW_SELF_SERVER=1 allows it"),
-        );
+    if !self_reference::is_own(&program.to_string_lossy(), args, cwd, environment) {
+        return;
     }
-    is_own
+    let message = "would start this bridge as its own server, and is skipped";
+    let problem = Problem::new(Origin::File(server.source.clone()), message)
+        .severity(Severity::Note)
+        .at(entry.position)
+        .key(entry.key.clone())
+        .hint("MCP_BRIDGE_ALLOW_SELF_SERVER=1 allows it");
+    entry.read = Err(format!("is not used: {problem}"));
+    problems.push(problem);
 }
 
 #[cfg(test)]

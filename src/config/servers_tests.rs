@@ -266,13 +266,14 @@ fn a_project_s_servers_count_only_when_its_file_is_trusted_and_are_refused_by_na
 }
 
 #[test]
-fn a_chosen_server_that_cannot_be_used_is_no_unknown_one_and_others_are_not_told_of() {
+fn a_chosen_server_that_cannot_be_used_is_no_unknown_one_and_others_are_refused_too() {
     let home = Home::new()
         .user("[servers.off]\ncommand = \"c\"\ndisabled = true\n[servers.other]\ncommand = \"c\"\ndisabled = true\n")
         .variable("MCP_BRIDGE_SERVERS", "off");
     let config = home.load();
     let refused: Vec<&str> = config.refused.iter().map(|refused| refused.name.as_str()).collect();
-    assert_eq!(refused, ["off"]);
+    assert_eq!(refused, ["off", "other"]);
+    assert!(config.refused[1].reason.starts_with("is not used: run.servers, or"), "{:?}", config.refused);
     assert!(
         config.problems.iter().all(|problem| problem.severity == Severity::Note),
         "{:?}",
@@ -323,7 +324,7 @@ fn what_commands_print_completes_an_entry_under_the_same_checks() {
     assert_eq!(server.references.iter().collect::<Vec<_>>(), [("cmd", "t0ken")]);
     assert_eq!(server.later, None);
     let server = finished("url = \"${cmd:where is it}\"", "https://example.com/s3cret").unwrap();
-    assert_eq!(server.shown_reach(), "at https://example.com");
+    assert_eq!(server.shown_reach(), "at ${cmd:where …}");
     for (entry, printed, said) in [
         ("url = \"${cmd:where}\"", "s3cret", "3:7: servers.x.url: is no address; write https://HOST/PATH"),
         (
@@ -395,6 +396,40 @@ fn a_config_toml_that_is_made_changed_and_removed_is_followed_with_the_problems_
     assert!(files.look().iter().any(|problem| problem.to_string().contains("is no TOML")));
     fs::remove_file(home.path(".config/hotcell/config.toml")).unwrap();
     assert_eq!((files.look(), names(&files).as_str(), files.refused().len()), (vec![], "a", 0));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_any_more_keeps_its_servers_and_one_that_is_gone_does_not() {
+    let own = r#"{"mcpServers": {"a": {"command": "c", "deny": ["x"]}}}"#;
+    let home = Home::new().file("MCPs/a.json", own).user("[servers.b]\ncommand = \"c\"\n");
+    let home = home.file("other/b.json", r#"{"mcpServers": {"b": {"command": "looser"}}}"#);
+    let home = home.variable("MCP_SERVERS_CONFIG", "../other");
+    let mut files = followed(&home);
+    let before = files.servers().to_vec();
+    let unread = |files: &ServerFiles| {
+        let said = files.unread().iter().map(|problem| home.said(problem));
+        said.collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!((unread(&files), before.len()), (String::new(), 2));
+    let write = |name: &str, text: &str| fs::write(home.path(name), text).unwrap();
+    for (name, broken, said) in [
+        ("MCPs/a.json", "{\"mcpServers\": {", "MCPs/a.json:1:17: the file ends where"),
+        ("MCPs/a.json", "", "MCPs/a.json: is empty"),
+        (".config/hotcell/config.toml", "[servers.b]\ncommand = [", "config.toml:2:11: is no TOML"),
+        (".config/hotcell/config.toml", "\u{0}", "config.toml: is not UTF-8"),
+    ] {
+        let good = fs::read_to_string(home.path(name)).unwrap();
+        write(name, broken);
+        assert!(!files.look().is_empty(), "{broken}");
+        assert_eq!(files.servers(), before, "{broken}");
+        assert!(unread(&files).contains(said), "{}", unread(&files));
+        write(name, &good);
+        assert!(files.look().iter().all(|problem| problem.severity == Severity::Note));
+        assert_eq!((files.servers(), unread(&files)), (before.as_slice(), String::new()));
+    }
+    fs::remove_file(home.path("MCPs/a.json")).unwrap();
+    assert!(files.look().iter().all(|problem| problem.severity == Severity::Note));
+    assert_eq!((names(&files).as_str(), unread(&files)), ("b", String::new()));
 }
 
 #[test]

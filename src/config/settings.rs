@@ -8,7 +8,7 @@ use super::defaults::{Definition, Form, OfProject, definitions};
 use super::environment::Environment;
 use super::nearest::nearest;
 use super::problem::{Origin, Position, Problem, Severity};
-use super::toml_file::{self, Standing, TomlFile, Written, project_folder};
+use super::toml_file::{self, Misread, Standing, TomlFile, Written, project_folder};
 use super::trust::Trust;
 use super::values;
 use crate::limits::Limits;
@@ -63,7 +63,7 @@ pub(super) struct Settings<'s> {
     files: Vec<TomlFile>,
     problems: &'s mut Vec<Problem>,
     counting: Vec<Setting>,
-    unreadable: Option<Problem>,
+    misread: Misread,
 }
 
 /// A value that counts so far.
@@ -79,9 +79,12 @@ impl<'s> Settings<'s> {
         let definitions = definitions();
         let files = toml_file::read_all(environment, limits, &definitions, problems);
         problems.extend(unknown_variables(environment, &definitions));
-        let unreadable = files.iter().filter(|file| is_trusted(file.standing));
-        let unreadable = unreadable.filter_map(|file| file.unreadable.clone()).next();
-        Self { environment, definitions, files, problems, counting: Vec::new(), unreadable }
+        let trusted = || files.iter().filter(|file| is_trusted(file.standing));
+        let misread = Misread {
+            sandbox: trusted().find_map(|file| file.misread.sandbox.clone()),
+            policy: trusted().find_map(|file| file.misread.policy.clone()),
+        };
+        Self { environment, definitions, files, problems, counting: Vec::new(), misread }
     }
 
     /// The value that counts, or `None` where nothing is set and nothing is the default.
@@ -133,8 +136,13 @@ impl<'s> Settings<'s> {
                 }
             }
         }
-        if row.section() == Some("sandbox") && self.unreadable.is_none() {
-            self.unreadable = unreadable;
+        let misread = match (row.section(), row.name()) {
+            (Some("sandbox"), _) => Some(&mut self.misread.sandbox),
+            (_, "policy.profile") => Some(&mut self.misread.policy),
+            _ => None,
+        };
+        if let Some(misread) = misread.filter(|misread| misread.is_none()) {
+            *misread = unreadable;
         }
         let shown = counting.text.as_deref().map(|text| row.typed(&values::without_password(text)));
         self.counting.push(Setting { name: row.name().to_owned(), value: shown, source: counting.source });
@@ -153,17 +161,31 @@ impl<'s> Settings<'s> {
         counting.map_or(Source::Default, |setting| setting.source.clone())
     }
 
+    /// What is shown of a setting whose value does not count, since that of another one bounds it.
+    pub(super) fn bounded_by(&mut self, variable: &str, other: &str) {
+        let row_of = |variable: &str| self.definitions.iter().find(|row| row.variable == variable);
+        let name_of = |variable: &str| row_of(variable).map(|row| row.name().to_owned());
+        let of = |name: Option<String>| {
+            self.counting.iter().position(|setting| Some(&setting.name) == name.as_ref())
+        };
+        if let (Some(bounded), Some(other)) = (of(name_of(variable)), of(name_of(other))) {
+            let Setting { value, source, .. } = self.counting[other].clone();
+            let setting = &mut self.counting[bounded];
+            (setting.value, setting.source) = (value, source);
+        }
+    }
+
     /// Says something else that is wrong.
     pub(super) fn problem(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
-    /// What was asked for, in the documented order, what keeps a sandbox from being started, and the files.
-    pub(super) fn finish(self) -> (Vec<Setting>, Option<Problem>, Vec<TomlFile>) {
+    /// What was asked for, in the documented order, what may be missing of it, and the files.
+    pub(super) fn finish(self) -> (Vec<Setting>, Misread, Vec<TomlFile>) {
         let place = |setting: &Setting| self.definitions.iter().position(|row| row.name() == setting.name);
         let mut counting = self.counting;
         counting.sort_by_key(place);
-        (counting, self.unreadable, self.files)
+        (counting, self.misread, self.files)
     }
 
     /// Says that a value is not used, and what is instead.

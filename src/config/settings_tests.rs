@@ -203,10 +203,49 @@ fn a_file_that_may_have_held_a_limit_and_cannot_be_read_starts_no_sandbox() {
     assert_eq!(problem("[sandbx]\nmemory = \"64m\"").unwrap(), "is no section that hotcell knows");
     assert!(problem("[sandbox]\nmemory = 64m").unwrap().starts_with("is no TOML: "));
     assert_eq!(problem("[run]\ntimeot = 3"), None);
+    for choice in ["serverz = [\"a\"]", "only_servers = [\"a\"]", "srvers = [\"a\"]", "Servers = [\"a\"]"] {
+        assert_eq!(problem(&format!("[run]\n{choice}")).unwrap(), "is no key that hotcell knows", "{choice}");
+    }
     assert_eq!(problem(" \n"), None);
     // What the environment says instead is good.
     let home = Home::new().user("[sandbox]\nmemory = \"6x\"").variable("MCP_BRIDGE_MEMORY", "64m");
     assert_eq!(home.load().sandbox_problem, None);
     // A project that is not trusted can take nothing away.
     assert_eq!(Home::new().project("[sandbox]\nmemory = 64m").load().sandbox_problem, None);
+}
+
+#[test]
+fn a_file_that_may_have_held_a_policy_and_cannot_be_read_lets_no_call_pass() {
+    let of = |home: &Home| home.load().policy.policy().defect.clone();
+    let defect = |text: &str| of(&Home::new().user(text));
+    for (text, said) in [
+        ("[policy]\nprofil = \"careful\"", "config.toml:2:1: policy.profil: is no key that hotcell knows"),
+        ("[policy]\nread_only = true", "config.toml:2:1: policy.read_only: is no key that hotcell knows"),
+        ("[policy]\nprofile = 3", "config.toml:2:11: policy.profile: must be a string, not a number"),
+        ("[policy]\nprofile = \"carefull\"", "config.toml:2:11: policy.profile: is \"carefull\""),
+        ("[polcy]\nprofile = \"careful\"", "config.toml:1:2: polcy: is no section that hotcell knows"),
+        ("profile = \"careful\"", "config.toml:1:1: profile: is no section that hotcell knows"),
+        ("[policy]\nprofile = careful", "config.toml:2:11: is no TOML: "),
+    ] {
+        let defect = defect(text).unwrap_or_else(|| panic!("no defect: {text}"));
+        assert!(defect.contains(said), "{defect}");
+    }
+    // Their defaults are the tighter ones.
+    assert_eq!(defect("[policy]\nallow_cmd = 3\nprofile = \"careful\""), None);
+    assert_eq!(defect("[run]\ntimeot = 3"), None);
+    let slip = "[policy]\nprofile = \"carefull\"";
+    assert_eq!(of(&Home::new().user(slip).variable("MCP_BRIDGE_POLICY", "read-only")), None);
+    assert!(of(&Home::new().variable("MCP_BRIDGE_POLICY", "reed-only")).is_some());
+    assert_eq!(of(&Home::new().project("[policy]\nprofil = \"careful\"")), None);
+    assert!(of(&Home::new().project("[policy]\nprofil = \"careful\"").trusted()).is_some());
+}
+
+#[test]
+fn a_folder_that_cannot_be_looked_into_is_not_taken_for_one_without_files() {
+    let home = Home::new().file(".config/other", "");
+    std::os::unix::fs::symlink("hotcell", home.folder.path().join(".config/hotcell")).unwrap();
+    let config = home.load();
+    let said = "config.toml: is a symbolic link that leads back to itself";
+    assert!(config.sandbox_problem.unwrap().to_string().contains(said));
+    assert!(config.policy.policy().defect.as_ref().unwrap().contains(said));
 }

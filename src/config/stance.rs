@@ -2,11 +2,10 @@
 //!
 //! Of other settings it says nothing: they stay as they were read first.
 
-use std::cell::Cell;
-
 use super::environment::Environment;
 use super::problem::{Origin, Problem};
 use super::settings::Settings;
+use super::toml_file::Misread;
 use super::{toml_file, trust, values};
 use crate::limits::Limits;
 use crate::policy::Profile;
@@ -23,14 +22,14 @@ pub(super) struct Stance {
 }
 
 impl Stance {
-    /// As the settings have it.
-    pub(super) fn of(settings: &mut Settings<'_>) -> Self {
-        // One that cannot be read must not be replaced by something looser.
-        let is_misread = Cell::new(false);
-        let profile =
-            settings.required(VARIABLE, |text| values::profile(text).inspect_err(|_| is_misread.set(true)));
-        let defect = format!("{KEY} cannot be read; `hotcell doctor` says why");
-        Self { profile, defect: is_misread.get().then_some(defect) }
+    /// The profile as the settings have it.
+    pub(super) fn profile(settings: &mut Settings<'_>) -> Profile {
+        settings.required(VARIABLE, values::profile)
+    }
+
+    /// With what is misread of all settings: one that cannot be read must not be replaced by something looser.
+    pub(super) fn new(profile: Profile, misread: &Misread) -> Self {
+        Self { profile, defect: misread.policy.as_ref().map(ToString::to_string) }
     }
 
     /// As the files have it now.
@@ -47,17 +46,14 @@ impl Stance {
         }
         let mut found = Vec::new();
         let mut settings = Settings::new(environment, limits, &mut found);
-        let mut stance = Self::of(&mut settings);
-        let (_, unreadable, _) = settings.finish();
+        let profile = Self::profile(&mut settings);
+        let (_, misread, _) = settings.finish();
         let is_of_it = |problem: &Problem| {
             problem.key.as_deref() == Some(KEY) || problem.origin == Origin::Variable(VARIABLE.to_owned())
         };
-        problems.extend(found.into_iter().filter(is_of_it));
-        if let Some(problem) = unreadable {
-            stance.defect.get_or_insert_with(|| format!("what may set {KEY} cannot be read: {problem}"));
-            problems.push(problem);
-        }
-        stance
+        let of_it = misread.policy.clone().filter(|problem| !is_of_it(problem));
+        problems.extend(found.into_iter().filter(is_of_it).chain(of_it));
+        Self::new(profile, &misread)
     }
 }
 

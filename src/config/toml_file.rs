@@ -14,7 +14,8 @@ use super::environment::Environment;
 use super::file;
 use super::json::{self, Member, Node};
 use super::nearest::nearest;
-use super::problem::{Origin, Position, Problem, Severity};
+use super::places::Places;
+use super::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
 use super::trust::{self, Trust};
 use crate::limits::Limits;
 use crate::text;
@@ -39,8 +40,19 @@ pub(super) struct TomlFile {
     pub(super) written: BTreeMap<String, Written>,
     /// Its entries of servers, not yet checked.
     pub(super) servers: Option<ServerTable>,
-    /// The first problem that may have cost a limit of the sandbox.
-    pub(super) unreadable: Option<Problem>,
+    /// Why it could not be read, or not whole.
+    pub(super) unread: Option<Problem>,
+    /// What it may have said beside that.
+    pub(super) misread: Misread,
+}
+
+/// The first problem that may have cost something whose default is looser than what was meant.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Misread {
+    /// A limit of the sandbox, or the choice of servers.
+    pub(super) sandbox: Option<Problem>,
+    /// Which calls pass.
+    pub(super) policy: Option<Problem>,
 }
 
 /// The entries below `[servers]`.
@@ -67,7 +79,7 @@ pub(super) fn read_all(
     problems: &mut Vec<Problem>,
 ) -> Vec<TomlFile> {
     places(environment)
-        .filter(|(path, _)| path.symlink_metadata().is_ok())
+        .filter(|(path, _)| !file::is_absent(path))
         .map(|(path, whose)| read(environment, limits, definitions, (path, whose), problems))
         .collect()
 }
@@ -108,11 +120,24 @@ fn read(
         // An empty file sets nothing, which is no problem here.
         if bytes.trim_ascii().is_empty() { Ok(String::new()) } else { file::text(&path, bytes) }
     });
-    let mut file = TomlFile { path, standing, written: BTreeMap::new(), servers: None, unreadable: None };
+    let mut file = TomlFile {
+        path,
+        standing,
+        written: BTreeMap::new(),
+        servers: None,
+        unread: None,
+        misread: Misread::default(),
+    };
     match read {
-        Ok(text) => Reading { definitions, text: &text, file: &mut file, problems }.document(),
+        Ok(text) => {
+            let (places, untold) = (Places::new(&text), 0);
+            let told_max = problems.len() + OF_FILE_MAX;
+            let file = &mut file;
+            Reading { definitions, text: &text, places, file, problems, told_max, untold }.document();
+        }
         Err(problem) => {
-            file.unreadable = Some((*problem).clone());
+            file.unread = Some((*problem).clone());
+            file.misread = Misread { sandbox: Some((*problem).clone()), policy: Some((*problem).clone()) };
             problems.push(*problem);
         }
     }
@@ -122,8 +147,12 @@ fn read(
 struct Reading<'r> {
     definitions: &'r [Definition],
     text: &'r str,
+    places: Places<'r>,
     file: &'r mut TomlFile,
     problems: &'r mut Vec<Problem>,
+    /// How many problems there may be.
+    told_max: usize,
+    untold: usize,
 }
 
 impl Reading<'_> {
@@ -136,6 +165,7 @@ impl Reading<'_> {
             self.report(at, "", format!("is no TOML: {}", text::inert_excerpt(defect.message(), 120)), "");
         }
         let defect = self.problems[problems_before..].first().cloned();
+        self.file.unread = defect.clone();
         for (section, value) in root.get_ref() {
             if section.get_ref().as_ref() == SERVERS
                 && let DeValue::Table(table) = value.get_ref()
@@ -155,6 +185,7 @@ impl Reading<'_> {
                 self.section(section, value);
             }
         }
+        self.problems.extend(Problem::untold(Origin::File(self.file.path.clone()), self.untold));
     }
 
     fn section(&mut self, name: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
@@ -193,7 +224,7 @@ impl Reading<'_> {
         };
         match as_text(row.form, value) {
             Ok(text) => {
-                let position = json::position(self.text, value.span().start);
+                let position = self.places.position(value.span().start);
                 self.file.written.insert(full, Written { text, position });
             }
             Err(wanted) => {
@@ -206,17 +237,33 @@ impl Reading<'_> {
     fn report(&mut self, at: usize, key: &str, message: impl Into<String>, hint: &str) {
         let mut problem = Problem::new(Origin::File(self.file.path.clone()), message)
             .severity(Severity::Error)
-            .at(json::position(self.text, at))
+            .at(self.places.position(at))
             .hint(hint);
         if !key.is_empty() {
             problem = problem.key(text::bounded(key, 100));
         }
-        // A limit may have stood in what is no TOML or no section as well.
-        if key.split_once('.').is_none_or(|(section, name)| section == "sandbox" || name == "servers") {
-            self.file.unreadable.get_or_insert_with(|| problem.clone());
+        let Misread { sandbox, policy } = &mut self.file.misread;
+        // Anything may have stood in what is no TOML or no section.
+        let (section, name) = key.split_once('.').unwrap_or_default();
+        if section.is_empty() || section == "sandbox" || section == "run" && may_mean_servers(name) {
+            sandbox.get_or_insert_with(|| problem.clone());
         }
-        self.problems.push(problem);
+        // What the other known keys of the policy allow is off by default.
+        let is_known = self.definitions.iter().any(|row| row.key.as_deref() == Some(key));
+        if section.is_empty() || section == "policy" && (name == "profile" || !is_known) {
+            policy.get_or_insert_with(|| problem.clone());
+        }
+        if self.problems.len() < self.told_max {
+            self.problems.push(problem);
+        } else {
+            self.untold += 1;
+        }
     }
+}
+
+/// Whether the key of a run's settings, known or not, is the one that chooses servers.
+fn may_mean_servers(key: &str) -> bool {
+    key.to_lowercase().contains("server") || nearest(key, ["servers"]).is_some()
 }
 
 /// The value as a variable would hold it, or what it must be.

@@ -545,7 +545,7 @@ impl Failure {
             Self::Silent { .. } => {
                 "the image must have python3 >= 3.11 in its PATH; `hotcell doctor` shows the image".into()
             }
-            Self::Unreadable { .. } => "correct the variable, or unset it for its default".into(),
+            Self::Unreadable { .. } => "correct it, or leave it out for its default".into(),
             Self::Weak { fields, .. } => {
                 let mut names: Vec<&str> = fields.iter().map(|field| field.name()).collect();
                 names.dedup();

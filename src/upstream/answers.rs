@@ -14,6 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::http::Lost;
+use super::redaction::Redaction;
 use crate::jsonrpc::{Envelope, Instead, Messages, Unreadable};
 
 /// What came back for a request.
@@ -33,6 +34,7 @@ pub struct Answers {
     table: Arc<Mutex<HashMap<RequestId, Option<Answer>>>>,
     overlong: Arc<AtomicBool>,
     not_opened: Arc<OnceLock<Lost>>,
+    redaction: Redaction,
 }
 
 /// A request that waits; once this is dropped, its answer is not kept.
@@ -43,6 +45,11 @@ pub struct Awaited {
 }
 
 impl Answers {
+    /// Those of a server that is trusted with something, which they are kept without.
+    pub(super) fn of(redaction: Redaction) -> Self {
+        Self { redaction, ..Self::default() }
+    }
+
     /// Of a request that is sent.
     #[must_use]
     pub fn awaited(&self, id: RequestId) -> Awaited {
@@ -105,7 +112,7 @@ impl Messages for Answers {
     fn read(&mut self, line: &[u8], envelope: &Envelope<'_>) -> Result<Option<ServerJsonRpcMessage>, String> {
         if let (None, Some(id), Some(result)) = (&envelope.method, envelope.id, envelope.result)
             && let Ok(id) = serde_json::from_str(id.get())
-            && let Some(message) = self.keep(id, Answer::Result(result.to_owned()))
+            && let Some(message) = self.keep(id, Answer::Result(self.redaction.result(result)?))
         {
             return Ok(Some(message));
         }

@@ -41,6 +41,9 @@ async fn one(spec: &ProcessSpec, limits: &Limits) -> Result<String, String> {
         .stderr(Stdio::null())
         .process_group(0)
         .kill_on_drop(true);
+    if let Some(cwd) = &spec.cwd {
+        command.current_dir(cwd);
+    }
     let mut child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => "was not found".to_owned(),
         kind => format!("could not be started: {kind}"),
@@ -102,6 +105,7 @@ mod tests {
             program: "sh".into(),
             args: vec!["-c".into(), script.into()],
             env: vec![("MARK".into(), "m".into())],
+            without: vec![],
             cwd: None,
             keeper: None,
         }

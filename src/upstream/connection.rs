@@ -85,7 +85,7 @@ pub(super) struct Running {
 
 /// The server's side of a connection.
 pub(super) enum Far {
-    Process(Process),
+    Process(Box<Process>),
     Remote(Remote),
 }
 

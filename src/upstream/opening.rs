@@ -25,6 +25,7 @@ use super::listeners::ClientSide;
 use super::listing::{Listed, list_tools};
 use super::oauth::Access;
 use super::process::Process;
+use super::redaction::Redaction;
 use super::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
@@ -34,6 +35,8 @@ use crate::names::ServerName;
 pub(super) struct Means {
     /// The login that there may be at a remote server.
     pub(super) access: Option<Arc<Access>>,
+    /// What it is trusted with.
+    pub(super) redaction: Redaction,
     /// Large bodies that may be read at once, of all remote servers.
     pub(super) large_bodies: Arc<Semaphore>,
 }
@@ -114,11 +117,13 @@ async fn started(
     spec: &ProcessSpec,
 ) -> Result<(Connection, Running), (UpstreamError, bool)> {
     let (server, limits) = (attempt.server.clone(), attempt.limits);
-    let (process, pipes) = Process::start(spec, limits.server_stderr_bytes_max).map_err(|error| {
-        (UpstreamError::Spawn { server: server.clone(), reason: spawn_reason(spec, &error) }, false)
-    })?;
+    let redaction = &attempt.means.redaction;
+    let (process, pipes) =
+        Process::start(spec, redaction, limits.server_stderr_bytes_max).map_err(|error| {
+            (UpstreamError::Spawn { server: server.clone(), reason: spawn_reason(spec, &error) }, false)
+        })?;
     let stderr = process.stderr();
-    let answers = Answers::default();
+    let answers = Answers::of(redaction.clone());
     let (transport, closed_its_end) = LineTransport::new(
         answers.clone(),
         pipes.stdout,
@@ -145,7 +150,7 @@ async fn started(
                 bounds,
                 limits,
             };
-            Ok((connection, Running { service, far: Far::Process(process), closed_its_end }))
+            Ok((connection, Running { service, far: Far::Process(Box::new(process)), closed_its_end }))
         }
         Err(not_opened) => {
             // Its last words may come after its last breath.
@@ -193,7 +198,7 @@ async fn reached_over(
     attempt: Attempt<'_>,
     spec: &RemoteSpec,
 ) -> Result<(Connection, Running), (String, Option<Lost>, bool)> {
-    let (answers, limits) = (Answers::default(), attempt.limits);
+    let (answers, limits) = (Answers::of(attempt.means.redaction.clone()), attempt.limits);
     let (remote, received, sent) = Remote::open(spec, transport, attempt.means, answers.clone(), limits)
         .map_err(|reason| (reason, None, false))?;
     let (lines, closed_its_end) = LineTransport::between(

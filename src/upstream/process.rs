@@ -16,6 +16,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use super::ProcessSpec;
+use super::redaction::Redaction;
 use crate::guard::Keeper;
 
 /// How long a server gets after each step of its ending.
@@ -29,7 +30,7 @@ pub(super) struct Process {
     child: Child,
     group: Pid,
     is_kept: bool,
-    stderr: Arc<Mutex<VecDeque<u8>>>,
+    stderr: StderrTail,
     stderr_task: JoinHandle<()>,
 }
 
@@ -49,14 +50,36 @@ pub(super) struct Ended {
 
 /// The last bytes of a server's stderr, readable after its end.
 #[derive(Clone)]
-pub(super) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
+pub(super) struct StderrTail {
+    kept: Arc<Mutex<Kept>>,
+    redaction: Redaction,
+}
+
+#[derive(Default)]
+struct Kept {
+    bytes: VecDeque<u8>,
+    /// Whether there were more.
+    is_cut: bool,
+}
+
+/// How much of it is told, in bytes.
+const LAST_WORDS_BYTES_MAX: usize = 2048;
+/// The same in lines.
+const LAST_LINES_MAX: usize = 5;
 
 impl Process {
-    pub(super) fn start(spec: &ProcessSpec, stderr_bytes_max: usize) -> std::io::Result<(Self, Pipes)> {
+    pub(super) fn start(
+        spec: &ProcessSpec,
+        redaction: &Redaction,
+        stderr_bytes_max: usize,
+    ) -> std::io::Result<(Self, Pipes)> {
         let mut command = match &spec.keeper {
             Some(keeper) => Command::from(keeper.command(&spec.program)),
             None => Command::new(&spec.program),
         };
+        for name in &spec.without {
+            command.env_remove(name);
+        }
         command
             .args(&spec.args)
             .envs(spec.env.iter().map(|(name, value)| (name, value)))
@@ -73,15 +96,16 @@ impl Process {
         let stdin = child.stdin.take().ok_or_else(missing)?;
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let pipe = child.stderr.take().ok_or_else(missing)?;
-        let stderr = Arc::new(Mutex::new(VecDeque::new()));
-        let stderr_task = tokio::spawn(keep_tail(pipe, Arc::clone(&stderr), stderr_bytes_max));
+        let kept = Arc::<Mutex<Kept>>::default();
+        let stderr_task = tokio::spawn(keep_tail(pipe, Arc::clone(&kept), stderr_bytes_max));
+        let stderr = StderrTail { kept, redaction: redaction.clone() };
         let is_kept = spec.keeper.is_some();
         let process = Self { child, group: Pid::from_raw(pid), is_kept, stderr, stderr_task };
         Ok((process, Pipes { stdin, stdout }))
     }
 
     pub(super) fn stderr(&self) -> StderrTail {
-        StderrTail(Arc::clone(&self.stderr))
+        self.stderr.clone()
     }
 
     /// Ends the server and all that it started: its stdin is closed already; then SIGTERM, then SIGKILL, each after a
@@ -155,24 +179,68 @@ impl Drop for Process {
 }
 
 impl StderrTail {
-    /// The last lines, at most 2 KiB, as one line of text.
+    /// The last lines, at most 2 KiB, as one line of text without secrets: they are taken out first, since a part of one would
+    /// not be known for what it is.
     pub(super) fn last_words(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let skip = kept.len().saturating_sub(2048);
-        let bytes: Vec<u8> = kept.iter().skip(skip).copied().collect();
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let (bytes, is_cut): (Vec<u8>, bool) = (kept.bytes.iter().copied().collect(), kept.is_cut);
         drop(kept);
-        let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        lines[lines.len().saturating_sub(5)..].join(" | ")
+        let text = match is_cut {
+            true => self.redaction.tail(&bytes),
+            false => self.redaction.text(String::from_utf8_lossy(&bytes).into_owned()),
+        };
+        let mut begin = text.len().saturating_sub(LAST_WORDS_BYTES_MAX);
+        while !text.is_char_boundary(begin) {
+            begin += 1;
+        }
+        let lines: Vec<&str> = text[begin..].lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(LAST_LINES_MAX)..].join(" | ")
     }
 }
 
-async fn keep_tail(mut pipe: ChildStderr, kept: Arc<Mutex<VecDeque<u8>>>, bytes_max: usize) {
+async fn keep_tail(mut pipe: ChildStderr, kept: Arc<Mutex<Kept>>, bytes_max: usize) {
     let mut chunk = vec![0; 8192];
     while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend(&chunk[..read]);
-        let excess = kept.len().saturating_sub(bytes_max);
-        kept.drain(..excess);
+        kept.lock().unwrap_or_else(PoisonError::into_inner).take_in(&chunk[..read], bytes_max);
+    }
+}
+
+impl Kept {
+    fn take_in(&mut self, read: &[u8], bytes_max: usize) {
+        self.bytes.extend(read);
+        let excess = self.bytes.len().saturating_sub(bytes_max);
+        self.is_cut |= excess > 0;
+        self.bytes.drain(..excess);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::redaction::tests::of;
+
+    fn last_words(said: &str, bytes_max: usize) -> String {
+        let mut kept = Kept::default();
+        for chunk in said.as_bytes().chunks(700) {
+            kept.take_in(chunk, bytes_max);
+        }
+        let redaction = of(&[("KEY", "first-line-0123456789\nsecond-line-0123456789")]);
+        StderrTail { kept: Arc::new(Mutex::new(kept)), redaction }.last_words()
+    }
+
+    #[test]
+    fn a_secret_is_taken_out_before_anything_is_cut_off() {
+        let secret = "first-line-0123456789\nsecond-line-0123456789";
+        // Wherever the cuts fall, nothing of the secret is left but its name.
+        for blanks in 0..60 {
+            let said = format!("{}{secret}{}\nend", "x".repeat(3000), ".".repeat(2005 + blanks));
+            for bytes_max in [64 * 1024, 2020 + 60] {
+                let words = last_words(&said, bytes_max);
+                assert!(words.ends_with(". | end") && words.len() <= LAST_WORDS_BYTES_MAX + 2, "{words}");
+                assert!(!words.contains("line") && !words.contains("6789"), "{blanks} {bytes_max}: {words}");
+            }
+        }
+        assert_eq!(last_words(&format!("\u{e4}\n\nkey {secret}\n end \n"), 1024), "\u{e4} | key [KEY] | end");
+        assert_eq!(last_words("1\n2\n3\n4\n5\n6", 1024), "2 | 3 | 4 | 5 | 6");
     }
 }

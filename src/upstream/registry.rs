@@ -15,8 +15,9 @@ use super::error::UpstreamError;
 use super::listeners::{ClientSide, Heard};
 use super::oauth::Access;
 use super::opening::Means;
+use super::redaction::Redaction;
 use super::secrets::Secrets;
-use super::server::{Ask, Trusted, own};
+use super::server::{Ask, Trusted, Wires, own};
 use super::{RemoteSpec, ServerSpec, Way};
 use crate::limits::Limits;
 use crate::names::ServerName;
@@ -43,7 +44,7 @@ struct Table {
 /// One server's task.
 struct Entry {
     spec: ServerSpec,
-    secrets: Arc<Secrets>,
+    redaction: Redaction,
     /// The login that it may have.
     access: Option<Arc<Access>>,
     asks: mpsc::Sender<Ask>,
@@ -90,12 +91,14 @@ impl Upstream {
                         Way::Remote(_) | Way::Process(_) => None,
                     };
                     let large_bodies = Arc::clone(&self.large_bodies);
-                    let means = Means { access: access.clone(), large_bodies };
                     let leaving = self.closing.child_token();
                     let secrets = Arc::new(Secrets::of(&spec));
-                    let trusted = Trusted { spec: spec.clone(), secrets: Arc::clone(&secrets) };
+                    let redaction = Redaction::new(Arc::clone(&secrets), access.clone());
+                    let means = Means { access: access.clone(), redaction: redaction.clone(), large_bodies };
+                    let trusted = Trusted { spec: spec.clone(), secrets };
                     let (side, limits) = (Arc::clone(&self.side), Arc::clone(&self.limits));
-                    let owned = own(trusted, side, limits, means, inbox, leaving.clone());
+                    let owned =
+                        own(trusted, side, limits, means, Wires { asks: inbox, closing: leaving.clone() });
                     tasks.spawn(async move {
                         if let Some(predecessor) = predecessor {
                             // Told by the end of its sender.
@@ -104,7 +107,7 @@ impl Upstream {
                         owned.await;
                         drop(ends);
                     });
-                    Entry { spec, secrets, access, asks, leaving, ended }
+                    Entry { spec, redaction, access, asks, leaving, ended }
                 }
             };
             table.servers.insert(name, entry);
@@ -136,11 +139,7 @@ impl Upstream {
     pub fn redacted(&self, server: &ServerName, text: String) -> String {
         let table = self.table();
         let Some(entry) = table.servers.get(server) else { return text };
-        let text = entry.secrets.redacted(text);
-        match &entry.access {
-            Some(access) => access.redacted(text),
-            None => text,
-        }
+        entry.redaction.text(text)
     }
 
     /// The servers whose login has changed since this was asked last.

@@ -1,24 +1,36 @@
 //! What a server is trusted with, kept out of texts.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use url::Url;
 
+use super::secret::{SECRET_BYTES_MIN, Secret};
 use super::{ProcessSpec, RemoteSpec, ServerSpec, Way};
 
-/// Shorter values are words as any other, and taking them out would make texts unreadable.
-const SECRET_BYTES_MIN: usize = 6;
-/// The same for parts of an address, most of which are no secrets.
+/// Shorter parts of an address are mostly no secrets.
 const PATH_SECRET_BYTES_MIN: usize = 16;
+/// Shorter values that stand in an entry as they are may be words that results are full of.
+const TOKEN_BYTES_MIN: usize = 16;
+/// What names of secrets hold, in lower case.
+const SECRET_NAMES: [&str; 8] =
+    ["token", "secret", "key", "password", "passwd", "auth", "credential", "cookie"];
 
 /// Values that were found later and are remembered; older ones than these have been replaced long ago.
 const FOUND_MAX: usize = 64;
 
 /// The values of a server's configured variables and headers, of its address, and of references; has no `Debug`.
+#[derive(Default)]
 pub(super) struct Secrets(
     /// What was found last comes first.
-    RwLock<Vec<(String, String)>>,
+    RwLock<Vec<Known>>,
 );
+
+#[derive(Clone)]
+struct Known {
+    secret: Arc<Secret>,
+    /// Whether it is kept out of ordinary results as well. Settings, such as the name of a folder, belong there.
+    is_credential: bool,
+}
 
 impl Secrets {
     pub(super) fn of(spec: &ServerSpec) -> Self {
@@ -36,23 +48,48 @@ impl Secrets {
             }
         };
         values.extend(further.iter().cloned());
-        values.retain(|(_, value)| value.len() >= SECRET_BYTES_MIN);
+        let found: Vec<&str> = further.iter().map(|(_, found)| found.as_str()).collect();
+        let holds_reference =
+            |value: &str| found.iter().any(|found| found.len() >= SECRET_BYTES_MIN && value.contains(found));
+        let new = values.iter().filter_map(|(name, value)| {
+            let is_credential = holds_reference(value) || is_credential(name, value);
+            Some(Known { secret: Arc::new(Secret::new(name.clone(), value)?), is_credential })
+        });
+        let mut new: Vec<Known> = new.collect();
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let earlier = known.iter().filter(|(_, value)| !values.iter().any(|(_, new)| new == value));
-        let earlier: Vec<(String, String)> = earlier.take(FOUND_MAX).cloned().collect();
-        values.extend(earlier);
-        *known = values;
+        let is_earlier = |known: &&Known| !values.iter().any(|(_, value)| known.secret.is_value(value));
+        let earlier: Vec<Known> = known.iter().filter(is_earlier).take(FOUND_MAX).cloned().collect();
+        new.extend(earlier);
+        *known = new;
     }
 
-    /// The text with every value written as the name of its variable, header, reference or part of the address.
-    pub(super) fn redacted(&self, text: String) -> String {
-        let values = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let told = values.iter().filter(|(_, value)| text.contains(value.as_str()));
-        let mut told: Vec<&(String, String)> = told.collect();
-        // One that contains another goes first.
-        told.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
-        told.into_iter().fold(text, |text, (name, value)| text.replace(value.as_str(), &format!("[{name}]")))
+    /// All of them, the longest first.
+    pub(super) fn all(&self) -> Vec<Arc<Secret>> {
+        self.known(|_| true)
     }
+
+    /// Those that are kept out of ordinary results as well, the longest first.
+    pub(super) fn credentials(&self) -> Vec<Arc<Secret>> {
+        self.known(|known| known.is_credential)
+    }
+
+    fn known(&self, is_wanted: impl Fn(&Known) -> bool) -> Vec<Arc<Secret>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut known: Vec<Arc<Secret>> =
+            known.iter().filter(|known| is_wanted(known)).map(|known| Arc::clone(&known.secret)).collect();
+        // One that contains another goes first.
+        known.sort_by_key(|secret| std::cmp::Reverse(secret.bytes()));
+        known
+    }
+}
+
+/// Whether a value that stands in the entry as it is looks like a secret: a long one of letters and digits, under such a name.
+fn is_credential(name: &str, value: &str) -> bool {
+    let name = name.to_lowercase();
+    let has = |is: fn(&u8) -> bool| value.bytes().any(|byte| is(&byte));
+    let is_long = value.len() >= TOKEN_BYTES_MIN && !value.starts_with(['/', '~']);
+    let is_token = is_long && has(u8::is_ascii_alphabetic) && has(u8::is_ascii_digit);
+    name == "authorization" || is_token && SECRET_NAMES.iter().any(|word| name.contains(word))
 }
 
 /// The value, and what stands in it behind the name of an authentication scheme.
@@ -86,6 +123,7 @@ mod tests {
             program: "x".into(),
             args: vec!["from-a-file".into()],
             env: pairs(env),
+            without: vec![],
             cwd: None,
             keeper: None,
         })
@@ -96,6 +134,10 @@ mod tests {
         Secrets::of(&ServerSpec { secrets: pairs(further), ..ServerSpec::new(name, way) })
     }
 
+    fn redacted(secrets: &Secrets, text: &str) -> String {
+        secrets.all().iter().fold(text.to_owned(), |text, secret| secret.replaced_in(text))
+    }
+
     #[test]
     fn values_of_the_server_s_own_variables_and_of_references_are_written_as_their_names() {
         let secrets = secrets(
@@ -103,7 +145,7 @@ mod tests {
             &[("file", "from-a-file"), ("ID", "short")],
         );
         let text = "sk-1234567 and sk-123 in prod, from-a-file short";
-        assert_eq!(secrets.redacted(text.into()), "[LONG] and [KEY] in prod, [file] short");
+        assert_eq!(redacted(&secrets, text), "[LONG] and [KEY] in prod, [file] short");
     }
 
     #[test]
@@ -115,7 +157,7 @@ mod tests {
                 &[("cmd".to_owned(), format!("token-{number}"))],
             );
         }
-        assert_eq!(secrets.redacted("token-199 token-198 token-5!".into()), "[TOKEN] [TOKEN] token-5!");
+        assert_eq!(redacted(&secrets, "token-199 token-198 token-5!"), "[TOKEN] [TOKEN] token-5!");
         assert!(secrets.0.read().unwrap().len() <= FOUND_MAX + 2);
     }
 
@@ -129,8 +171,43 @@ mod tests {
         });
         let text = "Bearer tok-12345; tok-12345; /api/abcdefabcdef1234/mcp?key=a%20b%20c&v=1, a b c";
         assert_eq!(
-            secrets(way, &[]).redacted(text.into()),
+            redacted(&secrets(way, &[]), text),
             "[Authorization]; [Authorization]; /api/[path]/mcp?key=[key]&v=1, a b c"
         );
+    }
+
+    #[test]
+    fn settings_belong_into_results_and_credentials_do_not() {
+        let kept = |way: Way, further: &[(&str, &str)]| {
+            let credentials = secrets(way, further).credentials();
+            let mut names: Vec<String> = credentials.iter().map(|secret| secret.name.clone()).collect();
+            names.sort();
+            names.join(" ")
+        };
+        let entry = process(&[
+            ("DATA_FOLDER", "/home/ada/data-1234567890"),
+            ("KEY_FOLDER", "/home/ada/keys-1234567890"),
+            ("AUTH_MODE", "disabled"),
+            ("AUTH_KIND", "disabled-altogether"),
+            ("MODEL", "model-4-5-20250929"),
+            ("GITHUB_TOKEN", "ghp_0123456789abcdef"),
+            ("PIN", "hunter22"),
+            ("LINK", "https://x.test/?pin=hunter22"),
+            ("A", "short"),
+        ]);
+        assert_eq!(
+            kept(entry, &[("PIN_OF_ADA", "hunter22"), ("S", "h")]),
+            "GITHUB_TOKEN LINK PIN PIN_OF_ADA"
+        );
+        let way = Way::Remote(RemoteSpec {
+            url: Url::parse(
+                "https://x.test/api/abcdefabcdef1234/mcp?key=0123456789abcdef&page=0123456789abcdef-2",
+            )
+            .unwrap(),
+            transport: None,
+            headers: pairs(&[("Authorization", "Bearer hunter2"), ("Accept", "application/json; q=0.9")]),
+            login: None,
+        });
+        assert_eq!(kept(way, &[]), "Authorization Authorization key key");
     }
 }

@@ -36,6 +36,12 @@ pub(super) struct Trusted {
     pub(super) secrets: Arc<Secrets>,
 }
 
+/// How the task is asked, and told to end.
+pub(super) struct Wires {
+    pub(super) asks: mpsc::Receiver<Ask>,
+    pub(super) closing: CancellationToken,
+}
+
 struct Failed {
     error: UpstreamError,
     until: Instant,
@@ -61,8 +67,7 @@ pub(super) async fn own(
     side: Arc<ClientSide>,
     limits: Arc<Limits>,
     means: Means,
-    mut asks: mpsc::Receiver<Ask>,
-    closing: CancellationToken,
+    Wires { mut asks, closing }: Wires,
 ) {
     let mut server =
         Server { spec, secrets, side, limits, means, current: None, failed: None, back_off: BACK_OFF.0 };
@@ -172,11 +177,7 @@ impl Server {
         match connection.refreshed().await {
             Ok(refreshed) => Arc::new(refreshed),
             Err(error) => {
-                let reason = self.secrets.redacted(error.to_string());
-                let reason = match &self.means.access {
-                    Some(access) => access.redacted(reason),
-                    None => reason,
-                };
+                let reason = self.means.redaction.text(error.to_string());
                 tracing::warn!(server = %self.spec.name, reason, "the changed tools could not be read");
                 connection
             }

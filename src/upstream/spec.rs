@@ -85,6 +85,8 @@ pub struct ProcessSpec {
     pub args: Vec<String>,
     /// Added to the bridge's own environment.
     pub env: Vec<(String, String)>,
+    /// Variables of the bridge's own environment that it is not given.
+    pub without: Vec<String>,
     /// Where it runs; the bridge's own folder by default.
     pub cwd: Option<PathBuf>,
     /// Ends whatever it starts; nothing where the system has no such thing.

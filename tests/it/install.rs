@@ -287,3 +287,53 @@ fn a_project_s_file_is_written_when_asked_for_and_where_there_is_one() {
         (Some(1), "hotcell: Goose has no file of servers in projects; leave --project out\n".into())
     );
 }
+
+#[test]
+fn hotcell_at_another_place_is_brought_up_to_date_without_force() {
+    let home = Home::new()
+        .file(".cursor/mcp.json", r#"{"mcpServers": {"hotcell": {"command": "/old/bin/hotcell"}}}"#);
+    let output = home.run(&["install", "--client", "cursor"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    assert!(output.stdout.contains("put hotcell into"), "{}", output.stdout);
+    let written: Value = serde_json::from_str(&read(&home, ".cursor/mcp.json")).unwrap();
+    assert_eq!(written["mcpServers"]["hotcell"]["command"], program("hotcell").to_str().unwrap());
+    home_file(&home, ".cursor/mcp.json", r#"{"mcpServers": {"hotcell": {"command": "other"}}}"#);
+    let output = home.run(&["install", "--client", "cursor"]);
+    assert!(output.stderr.contains("has another server called \"hotcell\""), "{}", output.stderr);
+}
+
+#[test]
+fn without_a_client_uninstall_lists_them() {
+    let output = Home::new().run(&["uninstall"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    assert!(output.stdout.starts_with("uninstall takes hotcell out of the client that --client names:\n"));
+    assert_eq!(output.stdout.lines().count(), 1 + PLACES.len());
+}
+
+#[test]
+fn nothing_is_written_outside_of_a_project_through_its_links() {
+    let home = Home::new().file("mine.json", "{}").file("elsewhere/mcp.json", "{}").file("p/x", "");
+    let project = home.path().join("p");
+    let install = |client: &str| {
+        let arguments = ["install", "--project", "--client", client];
+        let output = home.command(&arguments).current_dir(&project).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    symlink("../mine.json", project.join(".mcp.json")).unwrap();
+    symlink("../elsewhere", project.join(".vscode")).unwrap();
+    symlink("../no/such", project.join(".cursor")).unwrap();
+    for client in ["claude-code", "vscode", "cursor"] {
+        let (code, said) = install(client);
+        assert!(
+            code == Some(1) && said.contains("leads out of the project by a symbolic link"),
+            "{client}: {said}"
+        );
+    }
+    assert_eq!((read(&home, "mine.json"), read(&home, "elsewhere/mcp.json")), ("{}".into(), "{}".into()));
+    // A link within it, and a folder that is not there yet, are the project's own.
+    fs::create_dir(project.join("editor")).unwrap();
+    fs::remove_file(project.join(".cursor")).unwrap();
+    symlink("editor", project.join(".cursor")).unwrap();
+    assert_eq!((install("cursor").0, install("zed").0), (Some(0), Some(0)));
+    assert!(project.join("editor/mcp.json").exists() && project.join(".zed/settings.json").exists());
+}

@@ -107,6 +107,59 @@ async fn results_pass_as_they_are_as_one_body_or_as_an_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_credential_that_is_repeated_comes_back_as_its_name_from_whatever_is_asked() {
+    const SAID: &str =
+        r#"[{"uri": "x:\/s3cret-token", "text": "s3cret\u002dtoken of s3cret-token", "n": 1.0}]"#;
+    const KEPT: &str =
+        r#"[{"uri": "x:/[Authorization]", "text": "[Authorization] of [Authorization]", "n": 1.0}]"#;
+    let fixture = HttpFixture::start(|request, stream| {
+        let key = match request.body["method"].as_str() {
+            Some("resources/read") => "contents",
+            Some("prompts/get") => "messages",
+            Some("tools/call") => "content",
+            _ => {
+                let Some(mut answer) = usual_answer(request) else {
+                    return reply(stream, "202 Yes", &[], "");
+                };
+                if request.is("initialize") {
+                    answer["result"]["capabilities"] = json!({"tools": {}, "resources": {}, "prompts": {}});
+                } else {
+                    answer["result"]["tools"][0]["description"] = json!("takes s3cret-token");
+                }
+                return reply(stream, "200 OK", &[], &answer.to_string());
+            }
+        };
+        let id = &request.body["id"];
+        reply(stream, "200 OK", &[], &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"{key}":{SAID}}}}}"#))
+    });
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    let cancel = CancellationToken::new();
+    let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
+    assert_eq!(connection.tools()[0]["description"], "takes [Authorization]");
+    let requests = [
+        ("content", Call::Tool { name: "t".into(), arguments: Map::new() }),
+        ("contents", Call::Resource { uri: "x:y".into() }),
+        ("messages", Call::Prompt { name: "p".into(), arguments: Map::new() }),
+    ];
+    for (key, request) in requests {
+        let result = connection.ask(request, tokio::time::sleep(PATIENCE), &cancel, None).await.unwrap();
+        assert_eq!(result.get(), format!(r#"{{"{key}":{KEPT}}}"#));
+    }
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_cut_off_only_after_its_secrets_have_been_taken_out() {
+    for dots in 260..300 {
+        let said = called(Limits::default(), move |_, stream| {
+            reply(stream, "500 No", &[], &format!("{} s3cret-token", ".".repeat(dots)))
+        });
+        let said = said.await;
+        assert!(said.contains("HTTP 500") && !said.contains("s3c"), "{dots}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_request_carries_the_headers_the_session_and_the_version_and_the_session_is_ended() {
     let fixture = HttpFixture::usual(|request, stream| match request.method.as_str() {
         "POST" => reply(stream, "200 OK", &[], &request.answer(json!({"content": []}))),

@@ -4,6 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hotcell::broker::Roster;
+use hotcell::config::{Environment, ServerFiles};
+use hotcell::guard::Mark;
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
 use hotcell::upstream::{
@@ -25,6 +28,7 @@ fn process(program: &str, args: &[&str], env: &[(&str, &str)]) -> ProcessSpec {
         program: program.into(),
         args: args.iter().map(|&arg| arg.to_owned()).collect(),
         env: env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        without: vec![],
         cwd: None,
         keeper: None,
     }
@@ -125,6 +129,80 @@ async fn no_more_calls_are_under_way_than_the_entry_allows() {
     upstream.close().await;
 }
 
+/// The variables of a server that runs.
+async fn environment_of(connection: &Connection) -> Vec<String> {
+    let pid = call(connection, "pid", json!({})).await.unwrap();
+    let environment = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+    environment.split('\0').map(str::to_owned).collect()
+}
+
+/// Home with these entries, of the same server each, as its only file.
+fn upstream_of(home: &std::path::Path, entries: Value) -> Upstream {
+    std::fs::create_dir_all(home.join("MCPs")).unwrap();
+    std::fs::write(home.join("MCPs/m.json"), json!({ "mcpServers": entries }).to_string()).unwrap();
+    let mut environment = Environment { home: Some(home.to_owned()), ..Environment::capture() };
+    environment.variables.insert("MCP_BRIDGE_ALLOW_CMD".into(), "1".into());
+    let (_, files) = ServerFiles::load(environment);
+    let roster = Roster::new(files, Mark::new(), env!("CARGO_BIN_EXE_hotcell").into(), None);
+    Upstream::new(roster.specs(), &Arc::new(Limits::default()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_variable_that_entries_refer_to_is_given_to_their_servers_only() {
+    let (home, fixture) = (tempfile::tempdir().unwrap(), Fixture::new(&[]));
+    let with = |env: Value, more: Value| {
+        let mut entry = fixture.entry();
+        entry["env"] = env;
+        entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        entry
+    };
+    // Set for every test; that of the package's folder only says where something is.
+    let (name, folder) = ("CARGO_PKG_DESCRIPTION", "CARGO_MANIFEST_DIR");
+    let off = json!({"disabled": true, "description": "of ${CARGO_PKG_RUST_VERSION}"});
+    let upstream = upstream_of(
+        home.path(),
+        json!({
+            "mine": with(json!({"A": "${CARGO_PKG_DESCRIPTION}", "B": "${CARGO_MANIFEST_DIR} ${PATH}"}), json!({})),
+            "other": with(json!({}), json!({})),
+            "own": with(json!({name: "set here"}), json!({})),
+            "off": with(json!({"C": "${CARGO_PKG_AUTHORS}"}), off),
+        }),
+    );
+    let has = async |server: &str, variable: &str| {
+        let server = ServerName::new(server).unwrap();
+        let connection =
+            upstream.connect(&server, Instant::now() + PATIENCE, &CancellationToken::new()).await.unwrap();
+        let environment = environment_of(&connection).await;
+        let found = environment.into_iter().find_map(|pair| Some(pair.strip_prefix(variable)?.to_owned()));
+        found.and_then(|rest| Some(rest.strip_prefix('=')?.to_owned()))
+    };
+    let description = std::env::var(name).unwrap();
+    assert!(description.len() > 6 && std::env::var("CARGO_PKG_AUTHORS").is_ok());
+    assert_eq!(has("mine", name).await, Some(description.clone()));
+    assert_eq!(has("mine", "A").await, Some(description));
+    assert_eq!(has("other", name).await, None);
+    assert_eq!(has("own", name).await.as_deref(), Some("set here"));
+    assert_eq!(has("other", "CARGO_PKG_RUST_VERSION").await, None, "also of an entry that is switched off");
+    assert!(has("other", "PATH").await.is_some() && has("other", folder).await.is_some());
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_runs_in_the_folder_of_its_entry_s_file() {
+    let (home, fixture) = (tempfile::tempdir().unwrap(), Fixture::new(&[]));
+    let mut entry = fixture.entry();
+    entry["env"] = json!({"TOKEN": "${cmd:./tokens/print one}"});
+    let program = home.path().join("MCPs/tokens/print");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    std::fs::write(&program, "#!/bin/sh\necho \"$1 in $(pwd -P)\"\n").unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let upstream = upstream_of(home.path(), json!({ "fixture": entry }));
+    let environment = environment_of(&connected(&upstream).await.unwrap()).await;
+    let folder = home.path().canonicalize().unwrap().join("MCPs");
+    assert!(environment.contains(&format!("TOKEN=one in {}", folder.display())), "{environment:?}");
+    upstream.close().await;
+}
+
 /// A server with a token that a command prints.
 fn with_command(fixture: &Fixture, script: &str) -> ServerSpec {
     let known = fixture_process(fixture, &[]);
@@ -157,6 +235,7 @@ async fn a_command_runs_for_each_start_of_its_server_and_not_before_and_what_it_
     };
     let connection = connected(&upstream).await.unwrap();
     started(1);
+    assert_eq!(call(&connection, "echo", json!({"text": "<token-of-run-1>"})).await.unwrap(), "<[TOKEN]>");
     let pid = call(&connection, "pid", json!({})).await.unwrap();
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
     assert!(environment.split(|byte| *byte == 0).any(|pair| pair == b"TOKEN=token-of-run-1"));

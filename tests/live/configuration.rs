@@ -29,15 +29,22 @@ fn a_file_edited_added_broken_or_removed_counts_from_the_next_run_on(engine: &En
     let reply = bridge.run_with(json!({"code": echo("two"), "servers": ["two"]}));
     assert_eq!(reply.text, note("added: two"));
 
-    // Broken: what is good elsewhere is as it was.
+    // Broken: its servers are as they were, and it is said once.
     let home = home.file("MCPs/more.json", &two[..two.len() - 1]);
-    assert_eq!(bridge.ok(&echo("one")), note("removed: two"));
+    let said = bridge.ok(&echo("one"));
+    let cannot = "'x'\nnote: a configuration file cannot be read, and its servers stay as they were: ";
+    assert!(said.starts_with(cannot) && said.contains("more.json:1:"), "{said}");
     bridge.says("more.json:1:");
+    assert_eq!([bridge.ok(&echo("two")), bridge.ok(&echo("one"))], ["'x'", "'x'"]);
+
+    // Mended: as before. Without its entry: gone. With it: there again. Removed: gone.
+    let home = home.file("MCPs/more.json", &two);
+    assert_eq!(bridge.ok(&echo("two")), "'x'");
+    let home = home.file("MCPs/more.json", r#"{"mcpServers": {}}"#);
+    assert_eq!(bridge.ok(&echo("one")), note("removed: two"));
     eventually("its process is stopped", PATIENCE, || !is_alive(other.pids()[0]));
     let refused = bridge.run_with(json!({"code": "1", "servers": ["two"]}));
     assert!(refused.text.contains("Server 'two' is not available"), "{}", refused.text);
-
-    // Mended: there again. Removed: gone.
     let home = home.file("MCPs/more.json", &two);
     assert_eq!(bridge.ok(&echo("two")), note("added: two"));
     std::fs::remove_file(home.path().join("MCPs/servers.json")).unwrap();

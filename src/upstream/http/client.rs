@@ -13,6 +13,7 @@ use url::{Host, Url};
 use super::lines::Lost;
 use crate::text;
 use crate::upstream::RemoteSpec;
+use crate::upstream::redaction::Redaction;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -80,8 +81,8 @@ pub(super) fn not_sent(error: reqwest::Error) -> Lost {
     }
 }
 
-/// The reply as a refusal, with what it says.
-pub(super) async fn refusal(response: Response) -> Lost {
+/// The reply as a refusal, with what it says; without secrets, which are taken out before anything is cut off.
+pub(super) async fn refusal(response: Response, redaction: &Redaction) -> Lost {
     let status = response.status();
     if status.is_redirection() {
         let to = response.headers().get(reqwest::header::LOCATION);
@@ -92,12 +93,15 @@ pub(super) async fn refusal(response: Response) -> Lost {
             status.as_u16()
         ));
     }
-    let text =
+    let (body, is_whole) =
         tokio::time::timeout(REFUSAL, beginning_of(response, REFUSAL_BYTES_MAX)).await.unwrap_or_default();
-    let said = match serde_json::from_str::<serde_json::Value>(&text) {
+    let said = match serde_json::from_slice::<serde_json::Value>(&body) {
         Ok(value) => value.pointer("/error/message").and_then(|message| message.as_str()).map(str::to_owned),
-        Err(_) => Some(text).filter(|text| !text.trim_start().starts_with('<')),
+        Err(_) if body.trim_ascii_start().starts_with(b"<") => None,
+        Err(_) if is_whole => Some(String::from_utf8_lossy(&body).into_owned()),
+        Err(_) => Some(redaction.beginning(&body)),
     };
+    let said = said.map(|said| redaction.text(said));
     let said = said.map(|said| text::inert_line(&text::bounded(said.trim(), 300)));
     let said = said.filter(|said| !said.is_empty()).map_or_else(String::new, |said| format!(": {said}"));
     let reason = format!("HTTP {status}{said}");
@@ -108,15 +112,19 @@ pub(super) async fn refusal(response: Response) -> Lost {
     }
 }
 
-/// A reply's body up to some bytes.
-pub(in crate::upstream) async fn beginning_of(mut response: Response, bytes_max: usize) -> String {
+/// A reply's body up to some bytes, and whether that is all.
+pub(in crate::upstream) async fn beginning_of(mut response: Response, bytes_max: usize) -> (Vec<u8>, bool) {
     let mut body = Vec::new();
-    while body.len() < bytes_max
-        && let Ok(Some(chunk)) = response.chunk().await
-    {
-        body.extend_from_slice(&chunk[..chunk.len().min(bytes_max - body.len())]);
+    while body.len() < bytes_max {
+        match response.chunk().await {
+            Ok(Some(chunk)) => {
+                body.extend_from_slice(&chunk[..chunk.len().min(bytes_max)]);
+            }
+            Ok(None) => return (body, true),
+            Err(_) => break,
+        }
     }
-    String::from_utf8_lossy(&body).into_owned()
+    (body, false)
 }
 
 /// Its words with those of its causes, without the address, which may hold a secret.

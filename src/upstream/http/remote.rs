@@ -34,7 +34,7 @@ pub(in crate::upstream) struct Remote {
 
 enum Server {
     Streamable(Box<Streamable>),
-    Legacy(Legacy),
+    Legacy(Box<Legacy>),
 }
 
 impl Remote {
@@ -51,14 +51,14 @@ impl Remote {
     ) -> Result<(Self, ReceivedLines, SentLines), String> {
         let (lines, received) = mpsc::channel(LINES_QUEUED_MAX);
         let (sent, outbox) = mpsc::channel(LINES_QUEUED_MAX);
-        let requests = Requests::new(client(spec)?, means.access.clone());
+        let requests = Requests::new(client(spec)?, means.access.clone(), means.redaction.clone());
         let (url, bodies) = (spec.url.clone(), Bodies::new(limits, Arc::clone(&means.large_bodies)));
         let deliveries = Deliveries { lines, answers };
         let server = match transport {
             RemoteTransport::Streamable => {
                 Server::Streamable(Box::new(Streamable::new(requests, url, bodies, deliveries)))
             }
-            RemoteTransport::Sse => Server::Legacy(Legacy::new(requests, url, bodies, deliveries)),
+            RemoteTransport::Sse => Server::Legacy(Box::new(Legacy::new(requests, url, bodies, deliveries))),
         };
         let closing = CancellationToken::new();
         let task = tokio::spawn(own(Arc::new(server), outbox, closing.clone()));

@@ -10,6 +10,7 @@ use url::Url;
 use super::client::{not_sent, refusal};
 use super::lines::Lost;
 use crate::upstream::oauth::Access;
+use crate::upstream::redaction::Redaction;
 
 /// Longest scope that is asked for.
 const SCOPE_BYTES_MAX: usize = 200;
@@ -19,11 +20,12 @@ pub(super) struct Requests {
     client: Client,
     /// Nothing where the user has configured credentials.
     access: Option<Arc<Access>>,
+    redaction: Redaction,
 }
 
 impl Requests {
-    pub(super) fn new(client: Client, access: Option<Arc<Access>>) -> Self {
-        Self { client, access }
+    pub(super) fn new(client: Client, access: Option<Arc<Access>>, redaction: Redaction) -> Self {
+        Self { client, access, redaction }
     }
 
     pub(super) fn to(&self, method: Method, url: Url) -> RequestBuilder {
@@ -38,7 +40,7 @@ impl Requests {
             return Ok(if response.status().is_success() {
                 Ok(response)
             } else {
-                Err(refusal(response).await)
+                Err(refusal(response, &self.redaction).await)
             });
         };
         let again = request.try_clone();
@@ -54,7 +56,7 @@ impl Requests {
             return Ok(Ok(response));
         }
         let wants_login = wants_login(&response, token.is_some());
-        Ok(Err(match (refusal(response).await, wants_login) {
+        Ok(Err(match (refusal(response, &self.redaction).await, wants_login) {
             (Lost::NotAllowed(said), Some(scope)) => {
                 let reason = match token {
                     Some(_) => format!("{}: {said}", access.not_renewed()),

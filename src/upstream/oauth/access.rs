@@ -14,11 +14,10 @@ use tokio::time::Instant;
 use super::asking::Asking;
 use super::grant::{NotRenewed, renewed};
 use super::login_file::{Login, LoginFile, Stamp, Unusable};
+use crate::upstream::secret::Secret;
 
 /// Secrets that are kept out of texts: of this many logins, the last ones.
 const SECRETS_MAX: usize = 24;
-/// Shorter ones are words as any other.
-const SECRET_BYTES_MIN: usize = 6;
 /// How long nobody tries again after a token could not be renewed.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -35,7 +34,7 @@ pub(in crate::upstream) struct Access {
 struct Seen {
     stamp: Option<Stamp>,
     login: Result<Login, Missing>,
-    secrets: VecDeque<String>,
+    secrets: VecDeque<Arc<Secret>>,
     /// The stamp that was told of as a change.
     told: Option<Stamp>,
     /// Why the last renewal failed, and until when none is tried.
@@ -116,11 +115,9 @@ impl Access {
         std::mem::replace(&mut self.seen().told, now) != now
     }
 
-    /// The text without tokens.
-    pub(in crate::upstream) fn redacted(&self, text: String) -> String {
-        let seen = self.looked();
-        let found = seen.secrets.iter().filter(|secret| text.contains(secret.as_str()));
-        found.fold(text.clone(), |text, secret| text.replace(secret.as_str(), "[login]"))
+    /// The tokens of this login and of earlier ones.
+    pub(in crate::upstream) fn secrets(&self) -> Vec<Arc<Secret>> {
+        self.looked().secrets.iter().cloned().collect()
     }
 
     /// Waits for renewals under way: one that is cut off may lose the login.
@@ -173,7 +170,7 @@ impl Access {
         let next = match renewed(&self.asking, &login).await {
             Ok(next) => next,
             Err(NotRenewed::Failed(reason)) => {
-                let reason = self.redacted(reason);
+                let reason = self.secrets().iter().fold(reason, |reason, secret| secret.replaced_in(reason));
                 tracing::warn!(%reason, "the login of a server could not be renewed");
                 self.seen().failed = Some((reason, Instant::now() + PAUSE));
                 return None;
@@ -223,10 +220,11 @@ impl Access {
 
 impl Seen {
     fn take_in(&mut self, login: Result<Login, Missing>) {
-        for secret in login.iter().flat_map(Login::secrets).filter(|secret| secret.len() >= SECRET_BYTES_MIN)
-        {
-            if !self.secrets.iter().any(|known| known == secret) {
-                self.secrets.push_front(secret.to_owned());
+        for token in login.iter().flat_map(Login::secrets) {
+            if !self.secrets.iter().any(|known| known.is_value(token))
+                && let Some(secret) = Secret::new("login".to_owned(), token)
+            {
+                self.secrets.push_front(Arc::new(secret));
             }
         }
         self.secrets.truncate(SECRETS_MAX);

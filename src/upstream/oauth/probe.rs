@@ -57,7 +57,7 @@ pub async fn probe(spec: &RemoteSpec) -> Result<Probed, String> {
     }
     let is_stream = status.is_success() && kind == "text/event-stream";
     let is_sse = spec.transport == Some(RemoteTransport::Sse);
-    if is_stream || (!is_sse && is_json_rpc(&beginning_of(response, BODY_BYTES_MAX).await)) {
+    if is_stream || (!is_sse && is_json_rpc(&beginning_of(response, BODY_BYTES_MAX).await.0)) {
         return Ok(Probed::Open);
     }
     if is_older {
@@ -78,8 +78,8 @@ fn content_type(response: &Response) -> String {
 }
 
 /// Also an error is one of a server of MCP, for example since it knows no `initialize`.
-fn is_json_rpc(body: &str) -> bool {
-    serde_json::from_str::<Value>(body).is_ok_and(|body| body["jsonrpc"] == "2.0")
+fn is_json_rpc(body: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(body).is_ok_and(|body| body["jsonrpc"] == "2.0")
 }
 
 fn beginning() -> String {

@@ -1,0 +1,134 @@
+//! Takes what one server is trusted with, its login among it, out of whatever it says.
+//!
+//! Texts of its own and about it lose every configured value; results only what is a credential, since settings belong there.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::oauth::Access;
+use super::secret::{Secret, replaced_in_json};
+use super::secrets::Secrets;
+
+/// The secrets of one server. A clone has the same ones, also those that are found later.
+#[derive(Clone, Default)]
+pub(super) struct Redaction {
+    secrets: Arc<Secrets>,
+    access: Option<Arc<Access>>,
+}
+
+impl Redaction {
+    pub(super) fn new(secrets: Arc<Secrets>, access: Option<Arc<Access>>) -> Self {
+        Self { secrets, access }
+    }
+
+    /// The text with every value written as its name.
+    pub(super) fn text(&self, text: String) -> String {
+        self.all().iter().fold(text, |text, secret| secret.replaced_in(text))
+    }
+
+    /// As [`Self::text`], of the last of some bytes: what is left of a secret that was cut off before is left out.
+    pub(super) fn tail(&self, bytes: &[u8]) -> String {
+        let text = self.text(String::from_utf8_lossy(bytes).into_owned());
+        let text = text.trim_start_matches(char::REPLACEMENT_CHARACTER);
+        let rest = self.all().iter().map(|secret| secret.rest_bytes(text)).max().unwrap_or_default();
+        text[rest..].to_owned()
+    }
+
+    /// The same of the first of some bytes.
+    pub(super) fn beginning(&self, bytes: &[u8]) -> String {
+        let text = self.text(String::from_utf8_lossy(bytes).into_owned());
+        let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+        let begun = self.all().iter().map(|secret| secret.begun_bytes(text)).max().unwrap_or_default();
+        text[..text.len() - begun].to_owned()
+    }
+
+    /// The result without credentials. One that holds none is only looked over.
+    ///
+    /// # Errors
+    /// It cannot be kept without them.
+    pub(super) fn result(&self, result: &RawValue) -> Result<Box<RawValue>, String> {
+        let json = result.get();
+        let mut secrets = self.secrets.credentials();
+        secrets.extend(self.login());
+        secrets.retain(|secret| secret.may_be_in_json(json.as_bytes()));
+        if secrets.is_empty() {
+            return Ok(result.to_owned());
+        }
+        let secrets: Vec<&Secret> = secrets.iter().map(|secret| &**secret).collect();
+        RawValue::from_string(replaced_in_json(json, &secrets)).map_err(|error| error.to_string())
+    }
+
+    fn all(&self) -> Vec<Arc<Secret>> {
+        let mut all = self.secrets.all();
+        all.extend(self.login());
+        all
+    }
+
+    fn login(&self) -> Vec<Arc<Secret>> {
+        self.access.as_ref().map(|access| access.secrets()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Redaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redaction")
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::names::ServerName;
+    use crate::upstream::{ProcessSpec, ServerSpec, Way};
+
+    /// Of a server with these references.
+    pub(in crate::upstream) fn of(references: &[(&str, &str)]) -> Redaction {
+        let way = Way::Process(ProcessSpec {
+            program: "x".into(),
+            args: vec![],
+            env: vec![("FOLDER".to_owned(), "/srv/data".to_owned())],
+            without: vec![],
+            cwd: None,
+            keeper: None,
+        });
+        let name = ServerName::new("a").unwrap();
+        let secrets = references.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let spec = ServerSpec { secrets: secrets.collect(), ..ServerSpec::new(name, way) };
+        Redaction::new(Arc::new(Secrets::of(&spec)), None)
+    }
+
+    fn result(redaction: &Redaction, json: &str) -> String {
+        let raw = RawValue::from_string(json.to_owned()).unwrap();
+        redaction.result(&raw).unwrap().get().to_owned()
+    }
+
+    #[test]
+    fn results_lose_credentials_and_keep_settings_and_texts_lose_both() {
+        let redaction = of(&[("PIN", "hunter22")]);
+        let json = r#"{"content":[{"type":"text","text":"/srv/data: hunter22"}],"hunter22":1.0}"#;
+        let kept = r#"{"content":[{"type":"text","text":"/srv/data: [PIN]"}],"[PIN]":1.0}"#;
+        assert_eq!(result(&redaction, json), kept);
+        assert_eq!(redaction.text("/srv/data: hunter22".into()), "[FOLDER]: [PIN]");
+        let other = r#"{ "content": ["\/srv\/data"] }"#;
+        assert_eq!(result(&redaction, other), other);
+    }
+
+    #[test]
+    fn what_was_cut_off_before_leaves_no_part_of_a_secret() {
+        let redaction = of(&[("PIN", "hunter22"), ("LONG", "0123456789"), ("WORD", "pässwörd")]);
+        let said = "ter22 is not 0123456789 nor hunter22 but 012345".as_bytes();
+        assert_eq!(redaction.tail(said), " is not [LONG] nor [PIN] but 012345");
+        assert_eq!(redaction.beginning(said), "ter22 is not [LONG] nor [PIN] but ");
+        let word = "pässwörd".as_bytes();
+        assert_eq!(
+            (redaction.tail(&word[2..]), redaction.beginning(&word[..8])),
+            (String::new(), String::new())
+        );
+        assert_eq!(
+            (redaction.tail(b"hunter22!"), redaction.beginning(b"!hunter22")),
+            ("[PIN]!".into(), "![PIN]".into())
+        );
+    }
+}
