@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use hotcell::config::{Endpoint, Environment, Launch, NamedSecrets, Reach, ServerConfig, ServerFiles};
 use serde_json::{Value, json};
 
 use crate::support::Home;
@@ -14,6 +15,42 @@ use crate::support::home::Output;
 
 /// Stands in the values of the fixtures that are secrets, or may be.
 const SECRET: &str = "hunter2";
+
+/// Servers of the fixtures, and how the client that has each would reach it: a client for each line, or two.
+const EXPECTED: [(&str, &str); 14] = [
+    ("sentry", "https://mcp.sentry.dev/mcp Authorization=Bearer none"),
+    ("github-cursor", "https://api.githubcopilot.com/mcp/ Authorization=Bearer <GITHUB_TOKEN>"),
+    (
+        "notes",
+        r#"uvx ["notes-mcp", "--folder", "~/notes", "--api-key", "hunter2-cursor"] PORT=3000 VERBOSE=true"#,
+    ),
+    ("figma", "https://figma.example.com/mcp?key=hunter2-windsurf API_KEY=Bearer <FIGMA_TOKEN> X-Signed=k"),
+    (
+        "python-tools",
+        "python3 [\"-m\", \"my_mcp_server\", \"--port\", \"8080\"] DATABASE_URL=<DB_CONNECTION_STRING> \
+         API_KEY=<EXTERNAL_API_KEY> in /home/ada/tools",
+    ),
+    ("streaming", "http://localhost:3000/mcp"),
+    (
+        "context7",
+        r#"npx ["-y", "@upstash/context7-mcp"] CONTEXT7_KEY=<CONTEXT7_KEY> REGION=<REGION> MY_ENV_VAR=MY_ENV_VALUE"#,
+    ),
+    (
+        "figma-codex",
+        "https://mcp.figma.com/mcp Authorization=Bearer <FIGMA_OAUTH_TOKEN> X-Figma-Region=us-east-1 \
+         X-Api-Key=hunter2-codex X-Trace=<TRACE_ID>",
+    ),
+    (
+        "github-goose",
+        "npx [\"-y\", \"@modelcontextprotocol/server-github\"] \
+         GITHUB_PERSONAL_ACCESS_TOKEN=<GITHUB_PERSONAL_ACCESS_TOKEN> LEVEL=2",
+    ),
+    ("perplexity", r#"npx ["-y", "server-perplexity-ask"] PERPLEXITY_API_KEY=<PERPLEXITY_KEY>"#),
+    ("everything", r#"npx ["-y", "@modelcontextprotocol/server-everything"] MODE=<EVERYTHING_MODE>"#),
+    ("custom-one", r#"some-command ["arg-1", "arg-2"] SECRET_TOKEN=hunter2-zed"#),
+    ("older-form", r#"/opt/older/server ["serve"]"#),
+    ("literal", r#"echo ["${HOME}"]"#),
+];
 
 pub fn fixtures(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/clients").join(folder)
@@ -136,6 +173,41 @@ fn what_is_imported_is_what_the_configuration_reads_and_a_second_import_changes_
     let second = home.run(&["import", "--yes"]);
     assert!(said(&home, &second).ends_with("nothing changes\n"), "{}", second.stdout);
     assert_eq!((second.code, imported(&home)), (Some(0), before));
+}
+
+/// How a server is reached once every reference has its value, on one line.
+fn resolved(server: &ServerConfig) -> String {
+    let named = |pairs: &NamedSecrets| {
+        pairs.iter().map(|(name, value)| format!(" {name}={value}")).collect::<String>()
+    };
+    match &server.reach {
+        Reach::Launch(Launch { program, args, env, cwd }) => {
+            let cwd = cwd.as_ref().map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
+            format!("{} {args:?}{}{cwd}", program.display(), named(env))
+        }
+        Reach::Endpoint(Endpoint { url, headers, .. }) => format!("{url}{}", named(headers)),
+    }
+}
+
+#[test]
+fn what_is_imported_reaches_what_the_client_itself_would() {
+    let home = with_references(home_with_clients());
+    assert_eq!(home.run(&["import", "--yes"]).code, Some(0));
+    let names = "PERPLEXITY_KEY GITHUB_TOKEN FIGMA_TOKEN DB_CONNECTION_STRING EXTERNAL_API_KEY CONTEXT7_KEY REGION \
+                 FIGMA_OAUTH_TOKEN TRACE_ID EVERYTHING_MODE GITHUB_PERSONAL_ACCESS_TOKEN FETCH_KEY";
+    let variables = names.split_whitespace().map(|name| (name.into(), format!("<{name}>").into())).collect();
+    let (cwd, executable, uid) = (None, None, nix::unistd::geteuid().as_raw());
+    let environment = Environment { variables, home: Some(home.path().to_owned()), uid, cwd, executable };
+    let (config, _) = ServerFiles::load(environment);
+    let of = |name: &str| {
+        let server = config.servers.iter().find(|server| server.name.as_str() == name);
+        let server = server.unwrap_or_else(|| panic!("no {name}: {:?}", config.refused));
+        resolved(server).replace(home.path().to_str().unwrap(), "~")
+    };
+    // As the fixture of each client says it in its own way.
+    for (name, reached) in EXPECTED {
+        assert_eq!(of(name), reached, "{name}");
+    }
 }
 
 #[test]
