@@ -72,8 +72,8 @@ pub(super) async fn list(
     };
     let kept: Vec<Kept> = kept.into_iter().filter(|kept| !kept.is_folder).collect();
     let page = kept.iter().skip(from).take(PAGE_FILES).map(resource);
-    let mut result = ListResourcesResult::default();
-    result.resources = if from == 0 { first.into_iter().chain(page).collect() } else { page.collect() };
+    let first = if from == 0 { first } else { vec![] };
+    let mut result = ListResourcesResult::with_all_items(first.into_iter().chain(page).collect());
     let next = from.saturating_add(PAGE_FILES);
     result.next_cursor = (next < kept.len()).then(|| next.to_string());
     Ok(result)

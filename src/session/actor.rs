@@ -102,21 +102,16 @@ impl Current {
 }
 
 impl Actor {
-    /// For a session that begins; starts no sandbox. `said` is told with its first report.
+    /// For a session that begins; starts no sandbox.
     pub(super) fn new(
         settings: SandboxSettings,
         files: Files,
         broker: Arc<Broker>,
         limits: Arc<Limits>,
         idle_stop: Option<Duration>,
-        said: Option<String>,
     ) -> Self {
-        let mut machine = Machine::new(Arc::clone(&limits), idle_stop);
-        if let Some(said) = said {
-            machine.note(said);
-        }
         Self {
-            machine,
+            machine: Machine::new(Arc::clone(&limits), idle_stop),
             broker,
             maker: Some(Maker::new(settings, Arc::clone(&limits), Some(files.clone()))),
             limits,
@@ -135,6 +130,11 @@ impl Actor {
             keeping: None,
             pings: 0,
         }
+    }
+
+    /// Tells this with the next report.
+    pub(super) fn note(&mut self, said: &str) {
+        self.machine.note(said.to_owned());
     }
 
     /// Until the session is to be closed.

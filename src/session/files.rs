@@ -302,7 +302,7 @@ impl Keeper {
 
     fn note(&mut self, done: Result<(), String>) {
         if let Err(said) = done {
-            let (_, count) = self.failed.get_or_insert_with(|| (said, 0));
+            let (_, count) = self.failed.get_or_insert((said, 0));
             *count += 1;
         }
     }

@@ -56,11 +56,11 @@ impl Session {
         let (files, keeper) = Files::start(settings.workspace.clone(), &limits);
         let of_session = files.clone();
         let task = tokio::spawn(async move {
-            let begin = |said| {
+            let begin = || {
                 let (broker, limits) = (Arc::clone(&broker), Arc::clone(&limits));
-                Actor::new(settings.clone(), files.clone(), broker, limits, idle_stop, said)
+                Actor::new(settings.clone(), files.clone(), broker, limits, idle_stop)
             };
-            let mut actor = begin(None);
+            let mut actor = begin();
             // A defect costs the run, its variables and the sandbox, which ends when nobody holds its stdin; not the session.
             while AssertUnwindSafe(actor.live(&taker, &asked_to_close, &asked_to_prewarm))
                 .catch_unwind()
@@ -68,7 +68,8 @@ impl Session {
                 .is_err()
             {
                 tracing::error!("the session broke; it begins anew");
-                actor = begin(Some("hotcell broke inside and began anew; earlier variables are gone".into()));
+                actor = begin();
+                actor.note("hotcell broke inside and began anew; earlier variables are gone");
                 tokio::time::sleep(PAUSE_AFTER_DEFECT).await;
             }
             drop(taker);

@@ -142,7 +142,7 @@ async fn a_credential_that_is_repeated_comes_back_as_its_name_from_whatever_is_a
         ("messages", Call::Prompt { name: "p".into(), arguments: Map::new() }),
     ];
     for (key, request) in requests {
-        let result = connection.ask(request, tokio::time::sleep(PATIENCE), &cancel, None).await.unwrap();
+        let result = connection.ask(request, &Deadline::after(PATIENCE), &cancel, None).await.unwrap();
         assert_eq!(result.get(), format!(r#"{{"{key}":{KEPT}}}"#));
     }
     upstream.close().await;
