@@ -3,6 +3,7 @@
 mod defaults;
 mod endpoint;
 mod entry;
+mod entry_values;
 mod environment;
 mod file;
 mod json;

@@ -415,7 +415,7 @@ fn a_file_that_cannot_be_read_any_more_keeps_its_servers_and_one_that_is_gone_do
     for (name, broken, said) in [
         ("MCPs/a.json", "{\"mcpServers\": {", "MCPs/a.json:1:17: the file ends where"),
         ("MCPs/a.json", "", "MCPs/a.json: is empty"),
-        (".config/hotcell/config.toml", "[servers.b]\ncommand = [", "config.toml:2:11: is no TOML"),
+        (".config/hotcell/config.toml", "[servers.b]\ncommand = [", "config.toml:2:12: is no TOML"),
         (".config/hotcell/config.toml", "\u{0}", "config.toml: is not UTF-8"),
     ] {
         let good = fs::read_to_string(home.path(name)).unwrap();
