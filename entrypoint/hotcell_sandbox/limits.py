@@ -19,6 +19,7 @@ class Limits:
         "open_files",
         "processes",
         "workspace",
+        "workspace_bytes",
         "workspace_files",
     )
 
@@ -42,4 +43,5 @@ class Limits:
         self.heartbeat_ms = of("heartbeat_ms", 0)
         self.allow_unfiltered = of("allow_unfiltered", 0)
         self.workspace_files = of("workspace_files", 0)
+        self.workspace_bytes = of("workspace_bytes", 0)
         self.workspace = workspace

@@ -374,7 +374,9 @@ class Supervisor:
             self.limits.processes = 0
         self.send({"type": "hello", "version": VERSION, "python": python, "posture": seen})
         if self.limits.workspace:
-            self.workspace = Workspace(self.limits.workspace, self.limits.workspace_files)
+            self.workspace = Workspace(
+                self.limits.workspace, (self.limits.workspace_files, self.limits.workspace_bytes)
+            )
         self.greeted = True
 
     def put_file(self, frame: Frame) -> None:

@@ -93,7 +93,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
             streams.process_starts_are_ours = False
 
     SAVED.root = limits.workspace
-    files = Watch(limits.workspace, limits.workspace_files) if limits.workspace else None
+    files = Watch(limits.workspace, (limits.workspace_files, limits.workspace_bytes)) if limits.workspace else None
     quiet = not channel.has_input(_QUIET_MS)
     if quiet:
         interpreter.prepare()

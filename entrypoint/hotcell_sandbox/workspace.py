@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Frame = dict[str, object]
 # Of each file: its number, size, time of change and mode; of a folder only that it is one.
 State = tuple[int, ...]
+# Files and folders that are kept, and bytes of them in all.
+Bounds = tuple[int, int]
 
 PIECE_BYTES = 256 * 1024
 DEPTH_MAX = 32
@@ -35,11 +37,11 @@ _OPEN_FOLDER = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
 class Scan:
     """What is there now."""
 
-    def __init__(self, root: str, files_max: int) -> None:
+    def __init__(self, root: str, bounds: Bounds) -> None:
         self.found: dict[str, State] = {}
         self.left_out: list[str] = []
         self.left_out_total = 0
-        self._files_max = files_max
+        self._files_max, self._room = bounds
         try:
             folder = _open(root, _OPEN_FOLDER)
         except OSError:  # an image without it
@@ -72,7 +74,10 @@ class Scan:
             self._leave_out(repr(path), "a name that is no text, or too long")
         elif len(self.found) >= self._files_max:
             self._leave_out(path, f"more than {self._files_max:,} files and folders")
+        elif S_ISREG(mode) and about.st_size > self._room:
+            self._leave_out(path, "more bytes than are kept")
         elif S_ISREG(mode):
+            self._room -= about.st_size
             self.found[path] = (about.st_ino, about.st_size, about.st_mtime_ns, mode)
         elif depth >= DEPTH_MAX:
             self._leave_out(path, f"more than {DEPTH_MAX} folders deep")
@@ -94,9 +99,9 @@ class Scan:
 class Workspace:
     """What the bridge has of the files, as the supervisor knows it."""
 
-    def __init__(self, root: str, files_max: int) -> None:
+    def __init__(self, root: str, bounds: Bounds) -> None:
         self._root = root
-        self._files_max = files_max
+        self._bounds = bounds
         self._known: dict[str, State] = {}
 
     def put(self, frame: Frame) -> None:
@@ -113,9 +118,14 @@ class Workspace:
         try:
             data = a2b_base64(str(frame["base64"]))
             assert isinstance(offset, int)
-            while data:
-                written = os.pwrite(file, data, offset)
-                data, offset = data[written:], offset + written
+            try:
+                while data:
+                    written = os.pwrite(file, data, offset)
+                    data, offset = data[written:], offset + written
+            except OSError:
+                # Half a file would be taken for the whole one the next time.
+                os.unlink(target)
+                raise
             if frame["last"] is True:
                 modified_us = frame["modified_us"]
                 assert isinstance(modified_us, int)
@@ -129,8 +139,11 @@ class Workspace:
         """The frames that tell of all changes since the last time, the last of them `kept`; or of all that is there."""
         if everything:
             self._known = dict.fromkeys(self._known, _UNKNOWN)
-        scan = Scan(self._root, self._files_max)
+        scan = Scan(self._root, self._bounds)
         for path in sorted(self._known.keys() - scan.found.keys(), reverse=True):
+            # What there is no room for any more stays as it was kept.
+            if scan.left_out_total and self._is_there(path):
+                continue
             del self._known[path]
             yield {"type": "file_gone", "path": path}
         for path, state in scan.found.items():
@@ -168,6 +181,13 @@ class Workspace:
         finally:
             _close(file)
 
+    def _is_there(self, path: str) -> bool:
+        try:
+            mode = os.lstat(os.path.join(self._root, path)).st_mode
+        except OSError:
+            return False
+        return S_ISREG(mode) or S_ISDIR(mode)
+
     def _open(self, path: str) -> int:
         """Folder after folder: what was one a moment ago may be a link now."""
         *folders, name = path.split("/")
@@ -185,15 +205,15 @@ class Workspace:
 class Watch:
     """Whether files have changed since it was last asked, as the worker sees it."""
 
-    def __init__(self, root: str, files_max: int) -> None:
+    def __init__(self, root: str, bounds: Bounds) -> None:
         self._root = root
-        self._files_max = files_max
+        self._bounds = bounds
         self._found: dict[str, State] = {}
 
     def has_changed(self) -> bool:
         """Never raises."""
         try:
-            scan = Scan(self._root, self._files_max)
+            scan = Scan(self._root, self._bounds)
         except Exception:  # user code has left no depth of calls, for one
             return True
         changed = scan.left_out_total > 0 or scan.found != self._found

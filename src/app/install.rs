@@ -22,7 +22,7 @@ pub(super) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
         return refused("no home folder is known, so there is nowhere to look");
     };
     if arguments.clients.is_empty() {
-        println!("install writes hotcell into the client that --client names:");
+        out!("install writes hotcell into the client that --client names:");
         list(&surroundings);
         return ExitCode::SUCCESS;
     }
@@ -63,7 +63,7 @@ pub(super) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -
         return refused("no home folder is known, so there is nowhere to look");
     };
     if arguments.clients.is_empty() {
-        println!("uninstall takes hotcell out of the client that --client names:");
+        out!("uninstall takes hotcell out of the client that --client names:");
         list(&surroundings);
         return ExitCode::SUCCESS;
     }

@@ -58,6 +58,7 @@ fn to_sandbox(frame: &Value) -> Vec<u8> {
                 heartbeat_ms: limit("heartbeat_ms"),
                 allow_unfiltered: limit("allow_unfiltered"),
                 workspace_files: limit("workspace_files") as usize,
+                workspace_bytes: limit("workspace_bytes"),
             };
             ToSupervisor::Hello { version: number("version"), limits, workspace: "/workspace" }.to_line()
         }

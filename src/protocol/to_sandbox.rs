@@ -98,6 +98,8 @@ pub struct SandboxLimits {
     pub allow_unfiltered: u64,
     /// Files and folders of the workspace that are kept.
     pub workspace_files: usize,
+    /// Bytes of them in all.
+    pub workspace_bytes: u64,
 }
 
 /// What the operator asked for of the sandbox, as far as it keeps to that by itself.
@@ -130,6 +132,7 @@ impl SandboxLimits {
             heartbeat_ms: u64::try_from(limits.heartbeat.as_millis()).unwrap_or(u64::MAX),
             allow_unfiltered: bounds.allow_unfiltered.into(),
             workspace_files: limits.workspace_files_max,
+            workspace_bytes: limits.workspace_bytes_max,
         }
     }
 }

@@ -32,6 +32,7 @@ LIMITS = {
     "heartbeat_ms": 0,
     "allow_unfiltered": 0,
     "workspace_files": 50,
+    "workspace_bytes": 2_000_000,
 }
 
 Frame = dict[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,6 +113,22 @@ def test_what_is_no_plain_file_is_left_out_with_the_reason(sandbox: Sandbox, roo
     ]
 
 
+def test_more_bytes_than_the_limit_are_left_out_and_not_even_read(sandbox: Sandbox, root: Path) -> None:
+    (root / "a").write_bytes(bytes(1_500_000))
+    with open(root / "sparse", "wb") as file:
+        file.truncate(1 << 40)
+    kept = Kept().ask(sandbox)
+    assert (list(kept.files), kept.left_out) == (["a"], ["sparse: more bytes than are kept"])
+    (root / "sparse").unlink()
+    for name in "bcdefgh":
+        (root / name).write_bytes(bytes(400_000))
+    kept.ask(sandbox)
+    assert "a" in kept.files and len(kept.left_out) > 0, "what was kept stays"
+    (root / "a").unlink()
+    (root / "a").symlink_to("b")
+    assert "a" not in kept.ask(sandbox).files
+
+
 def test_more_files_than_the_limit_are_left_out(sandbox: Sandbox, root: Path) -> None:
     for number in range(60):
         (root / f"{number}").touch()
@@ -148,6 +165,19 @@ def test_what_cannot_be_put_back_is_a_fault_and_no_end(sandbox: Sandbox, root: P
     put(sandbox, "c", b"x", base64="!")
     sandbox.supervise({"type": "file", "path": "c"})
     assert sandbox.run("1")["value"] == "1"
+
+
+def test_a_file_that_does_not_fit_any_more_is_not_taken_for_the_whole_one(root: Path) -> None:
+    root.mkdir()
+    # A limit of the process stands for a full disk: both end a write in its middle.
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))"
+    prefix = (sys.executable, "-c", f"{limit}; import os, sys; os.execv(sys.argv[1], sys.argv[1:])")
+    with Sandbox(prefix=prefix, workspace=str(root)) as sandbox:
+        put(sandbox, "big", bytes(200_000))
+        assert "could not be put back" in sandbox.wait("fault")["message"]
+        kept = Kept()
+        kept.files = {"big": bytes(200_000)}
+        assert kept.ask(sandbox).files == {"big": bytes(200_000)}, "it is told neither as gone nor as changed"
 
 
 def test_without_a_workspace_nothing_is_kept() -> None:

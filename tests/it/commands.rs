@@ -394,7 +394,7 @@ fn the_log_has_a_line_for_each_request_that_became_no_run_and_says_why_it_shows_
 }
 
 /// How each command is tried where nobody reads what it prints.
-const UNREAD: [&[&str]; 22] = [
+const UNREAD: [&[&str]; 24] = [
     &["--help"],
     &["--version"],
     &["run", "-c", "print(1)"],
@@ -411,6 +411,8 @@ const UNREAD: [&[&str]; 22] = [
     &["uninstall", "--client", "cursor"],
     &["log"],
     &["log", "--since", "never"],
+    &["files", "ls"],
+    &["files", "get", "x"],
     &["trust", "good"],
     &["trust", "bad"],
     &["login", "good"],
