@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from .workspace import NOT_KEPT
+
 FILES_MAX = 20
 
 
@@ -33,6 +35,8 @@ class SavedFiles:
             kept = os.path.normpath(os.path.basename(source) if name is None else name)
             if os.path.isabs(kept) or kept.split("/")[0] in ("..", "."):
                 raise ValueError(f"{name!r} is no name of a file below {self.root}")
+        if not NOT_KEPT.isdisjoint(kept.split("/")):
+            raise ValueError(f"{kept!r} would not be kept, as nothing in {', '.join(sorted(NOT_KEPT))} is; give a name")
         if kept not in self.paths and len(self.paths) == FILES_MAX:
             raise ValueError(f"a run hands over at most {FILES_MAX} files; put them into one archive")
         target = os.path.join(root, kept)

@@ -18,35 +18,52 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Frame = dict[str, object]
-# Of each file: its number, size, time of change and mode; of a folder only that it is one.
+# Of each file: its number, size, mode and times of change; of a folder only that it is one.
 State = tuple[int, ...]
 # Files and folders that are kept, and bytes of them in all.
 Bounds = tuple[int, int]
 
 PIECE_BYTES = 256 * 1024
+# Files and folders that are looked at, in whatever order they come.
+SEEN_MAX = 20_000
 DEPTH_MAX = 32
 PATH_BYTES_MAX = 2_048
 # What programs keep for themselves and can make again.
 NOT_KEPT = frozenset((".cache", "__pycache__", ".ipynb_checkpoints"))
 _FOLDER: State = ()
-_UNKNOWN: State = (-1,)
+_UNKNOWN: State = (-1, 0)
+_SIZE = 1
 _LEFT_OUT_SHOWN_MAX = 5
 _OPEN_FOLDER = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
 
 
 class Scan:
-    """What is there now."""
+    """What is there now: first of all what was `known` before, as far as there is room."""
 
-    def __init__(self, root: str, bounds: Bounds) -> None:
+    def __init__(self, root: str, bounds: Bounds, known: dict[str, State]) -> None:
         self.found: dict[str, State] = {}
         self.left_out: list[str] = []
         self.left_out_total = 0
-        self._files_max, self._room = bounds
+        # Nothing can be told of what is there, or gone.
+        self.failed = False
+        self._seen: dict[str, State] = {}
         try:
             folder = _open(root, _OPEN_FOLDER)
-        except OSError:  # an image without it
+        except OSError as error:
+            self.failed = True
+            self._leave_out(root, error.strerror or "unreadable")
             return
         self._walk(folder, "", 1)
+        files_max, room = bounds
+        for path, state in sorted(self._seen.items(), key=lambda seen: seen[0] not in known):
+            size = state[_SIZE] if state else 0
+            if size > room:
+                self._leave_out(path, "more bytes than are kept")
+            elif len(self.found) == files_max:
+                self._leave_out(path, f"more than {files_max:,} files and folders")
+            else:
+                self.found[path] = state
+                room -= size
 
     def _walk(self, folder: int, prefix: str, depth: int) -> None:
         try:
@@ -72,17 +89,14 @@ class Scan:
             self._leave_out(path, "a link" if S_ISLNK(mode) else "no plain file")
         elif not _is_text(path):
             self._leave_out(repr(path), "a name that is no text, or too long")
-        elif len(self.found) >= self._files_max:
-            self._leave_out(path, f"more than {self._files_max:,} files and folders")
-        elif S_ISREG(mode) and about.st_size > self._room:
-            self._leave_out(path, "more bytes than are kept")
+        elif len(self._seen) == SEEN_MAX:
+            self._leave_out(path, f"more than {SEEN_MAX:,} files and folders")
         elif S_ISREG(mode):
-            self._room -= about.st_size
-            self.found[path] = (about.st_ino, about.st_size, about.st_mtime_ns, mode)
+            self._seen[path] = _state(about)
         elif depth >= DEPTH_MAX:
             self._leave_out(path, f"more than {DEPTH_MAX} folders deep")
         else:
-            self.found[path] = _FOLDER
+            self._seen[path] = _FOLDER
             try:
                 inner = _open(name, _OPEN_FOLDER, dir_fd=folder)
             except OSError as error:
@@ -110,11 +124,13 @@ class Workspace:
         target = os.path.join(self._root, path)
         if frame["folder"] is True:
             os.makedirs(target, 0o700, exist_ok=True)
-            self._known[path] = _FOLDER
+            self._note(path, _FOLDER)
             return
         os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
         mode = 0o700 if frame["executable"] is True else 0o600
-        file = _open(target, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | (0 if offset else O_TRUNC), mode)
+        # A later piece is for a file that is there: one whose beginning did not fit is gone.
+        how = 0 if offset else O_CREAT | O_TRUNC
+        file = _open(target, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | how, mode)
         try:
             data = a2b_base64(str(frame["base64"]))
             assert isinstance(offset, int)
@@ -130,28 +146,36 @@ class Workspace:
                 modified_us = frame["modified_us"]
                 assert isinstance(modified_us, int)
                 os.utime(file, ns=(modified_us * 1000, modified_us * 1000))
-                about = os.fstat(file)
-                self._known[path] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_mode)
+                self._note(path, _state(os.fstat(file)))
         finally:
             _close(file)
+
+    def _note(self, path: str, state: State) -> None:
+        # What is never told must not be told as gone.
+        if NOT_KEPT.isdisjoint(path.split("/")):
+            self._known[path] = state
 
     def changes(self, seq: object, everything: bool = False) -> Iterator[Frame]:
         """The frames that tell of all changes since the last time, the last of them `kept`; or of all that is there."""
         if everything:
             self._known = dict.fromkeys(self._known, _UNKNOWN)
-        scan = Scan(self._root, self._bounds)
-        for path in sorted(self._known.keys() - scan.found.keys(), reverse=True):
-            # What there is no room for any more stays as it was kept.
-            if scan.left_out_total and self._is_there(path):
+        scan = Scan(self._root, self._bounds, self._known)
+        gone = () if scan.failed else sorted(self._known.keys() - scan.found.keys(), reverse=True)
+        for path in gone:
+            # What there is no room for any more, or cannot be looked at, stays as it was kept.
+            if self._is_there(path):
                 continue
             del self._known[path]
             yield {"type": "file_gone", "path": path}
         for path, state in scan.found.items():
             if self._known.get(path) != state:
-                # Not known until it is whole.
-                self._known.pop(path, None)
+                # Not known until it is whole, but for that the bridge may have it.
+                if path in self._known:
+                    self._known[path] = _UNKNOWN
                 try:
                     yield from self._pieces(path, state)
+                except FileNotFoundError:  # it has just gone
+                    continue
                 except OSError as error:
                     scan.left_out_total += 1
                     scan.left_out.append(f"{path}: {error.strerror}")
@@ -165,7 +189,7 @@ class Workspace:
         if state == _FOLDER:
             yield {**piece, "executable": False, "modified_us": 0, "offset": 0, "base64": "", "last": True}
             return
-        _, size, modified_ns, mode = state
+        _, size, mode, modified_ns, _ = state
         piece |= {"executable": bool(mode & 0o100), "modified_us": max(0, modified_ns // 1000)}
         file = self._open(path)
         try:
@@ -184,8 +208,10 @@ class Workspace:
     def _is_there(self, path: str) -> bool:
         try:
             mode = os.lstat(os.path.join(self._root, path)).st_mode
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError:
+            return True
         return S_ISREG(mode) or S_ISDIR(mode)
 
     def _open(self, path: str) -> int:
@@ -213,12 +239,17 @@ class Watch:
     def has_changed(self) -> bool:
         """Never raises."""
         try:
-            scan = Scan(self._root, self._bounds)
+            scan = Scan(self._root, self._bounds, self._found)
         except Exception:  # user code has left no depth of calls, for one
             return True
         changed = scan.left_out_total > 0 or scan.found != self._found
         self._found = scan.found
         return changed
+
+
+def _state(about: os.stat_result) -> State:
+    # The time of any change too: that of the content can be set back.
+    return (about.st_ino, about.st_size, about.st_mode, about.st_mtime_ns, about.st_ctime_ns)
 
 
 def _is_text(path: str) -> bool:

@@ -108,7 +108,10 @@ fn list(view: &View) -> Result<(), Failure> {
 
 fn get(view: &View, path: &str, to: Option<PathBuf>) -> Result<(), Failure> {
     let path = FilePath::new(path).map_err(|error| Failure::Usage(error.to_string()))?;
-    let pieces = view.pieces(&path).map_err(failed)?;
+    let mut pieces = view.pieces(&path).map_err(failed)?.peekable();
+    if pieces.peek().is_some_and(|piece| piece.as_ref().is_ok_and(|piece| piece.is_folder)) {
+        return Err(Failure::Failed(format!("{path} is a folder; get its files one by one")));
+    }
     if to.as_deref() == Some(Path::new("-")) {
         return copy(pieces, &mut io::stdout().lock()).map_err(failed);
     }
@@ -132,9 +135,6 @@ fn copy(
 ) -> io::Result<()> {
     for piece in pieces {
         let piece = piece?;
-        if piece.is_folder {
-            return Err(io::Error::other("it is a folder; get its files one by one"));
-        }
         to.write_all(&piece.bytes)?;
     }
     to.flush()

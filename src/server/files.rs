@@ -11,16 +11,22 @@ use rmcp::service::Peer;
 use rmcp::{RoleServer, service::RequestContext};
 
 use crate::session::Files;
+use crate::text;
 use crate::workspace::{FilePath, Kept, View, mime_type, path_of, uri};
 
 /// Files in one page of the list.
 const PAGE_FILES: usize = 500;
 /// Largest file that is read as a resource, in bytes.
 const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Longest name of a file that is shown, in characters.
+const NAME_CHARS_MAX: usize = 300;
 /// Files that a client may watch.
 const WATCHED_MAX: usize = 1_000;
 /// The first version in which results may hold links to resources.
 const LINKS_SINCE: ProtocolVersion = ProtocolVersion::V_2025_06_18;
+
+/// The last version in which servers tell what has changed by themselves.
+const TOLD_UNTIL: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 
 /// The files that the client wants to hear of.
 #[derive(Debug, Default)]
@@ -101,7 +107,9 @@ pub(super) async fn read(uri: &str, files: &Files) -> Result<ReadResourceResult,
 /// Tells the client what the run has changed.
 pub(super) async fn tell_changes(files: &Files, watched: &Watched, peer: &Peer<RoleServer>) {
     let changed = files.changes().await;
-    if changed.is_empty() {
+    // Later clients say what they want to hear in another way, and hear nothing that they have not asked for.
+    let version = peer.peer_info().map(|info| info.protocol_version.clone());
+    if changed.is_empty() || version.is_none_or(|version| version > TOLD_UNTIL) {
         return;
     }
     let mut told = peer.notify_resource_list_changed().await;
@@ -117,13 +125,18 @@ pub(super) async fn tell_changes(files: &Files, watched: &Watched, peer: &Peer<R
 pub(super) fn link(address: &str, context: &RequestContext<RoleServer>) -> Option<Resource> {
     let version = context.peer.peer_info().map(|info| info.protocol_version.clone());
     let path = path_of(address).filter(|_| version.is_none_or(|version| version >= LINKS_SINCE))?;
-    Some(Resource::new(address, path.as_str()).with_mime_type(mime_type(&path)))
+    Some(Resource::new(address, shown(&path)).with_mime_type(mime_type(&path)))
 }
 
 fn resource(kept: &Kept) -> Resource {
-    Resource::new(uri(&kept.path), kept.path.as_str())
+    Resource::new(uri(&kept.path), shown(&kept.path))
         .with_mime_type(mime_type(&kept.path))
         .with_size(kept.bytes)
+}
+
+/// Its path, harmless to show.
+fn shown(path: &FilePath) -> String {
+    text::inert_excerpt(path.as_str(), NAME_CHARS_MAX)
 }
 
 async fn on_disk<T: Send + 'static>(

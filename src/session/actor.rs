@@ -270,6 +270,7 @@ impl Actor {
             None => {
                 let stderr = self.sandbox.as_ref().map(Sandbox::stderr).unwrap_or_default();
                 let reason = if stderr.is_empty() { "it was stopped or removed".into() } else { stderr };
+                tracing::warn!(reason, "the sandbox went away");
                 self.machine.stream_ended(&reason)
             }
         }

@@ -51,18 +51,23 @@ pub(super) struct PutBack {
     pub(super) files: usize,
     /// Their bytes.
     pub(super) bytes: u64,
+    /// Files and folders that there is no room for, or that cannot be read.
+    pub(super) left_out: usize,
 }
 
 impl PutBack {
-    /// A sentence on it, unless there was nothing.
-    pub(super) fn said(self) -> Option<String> {
-        let Self { files, bytes } = self;
+    /// Sentences on it; none where there was nothing.
+    pub(super) fn said(self) -> Vec<String> {
+        let Self { files, bytes, left_out } = self;
         let files = match files {
-            0 => return None,
-            1 => "its one file".to_owned(),
-            _ => format!("its {files} files"),
+            0 => None,
+            1 => Some(format!("/workspace has its one file again, {bytes} bytes")),
+            _ => Some(format!("/workspace has its {files} files again, {bytes} bytes")),
         };
-        Some(format!("/workspace has {files} again, {bytes} bytes"))
+        let left_out = (left_out > 0).then(|| {
+            format!("{left_out} files of the workspace are not in this sandbox: there is no room for them, or they cannot be read")
+        });
+        files.into_iter().chain(left_out).collect()
     }
 }
 
@@ -177,8 +182,6 @@ impl Keeper {
                     self.note(removed);
                 }
                 Job::Kept(reply) => {
-                    let checked = self.open().and_then(|workspace| workspace.check().map_err(said));
-                    self.note(checked);
                     let failed = self.failed.take().map(|(first, count)| match count {
                         1 => first,
                         _ => format!("{first}, and {} more", count - 1),
@@ -267,22 +270,30 @@ impl Keeper {
     }
 
     fn put_back(&mut self, lines: &mpsc::Sender<Vec<u8>>) -> Result<PutBack, String> {
+        // What an earlier sandbox could not have kept is not this one's.
+        self.failed = None;
         let Some(workspace) = self.open_named()? else { return Ok(PutBack::default()) };
-        workspace.check().map_err(said)?;
         let view = workspace.view();
+        let (bytes_max, files_max) = (self.limits.workspace_bytes_max, self.limits.workspace_files_max);
         let mut put = PutBack::default();
-        for kept in view.all().map_err(said)? {
-            for piece in view.pieces(&kept.path).map_err(said)? {
-                let piece = piece.map_err(|error| format!("{}: {error}", kept.path))?;
-                let frame = ToSupervisor::File(FilePiece {
-                    path: piece.path.as_str().to_owned(),
-                    folder: piece.is_folder,
-                    executable: piece.is_executable,
-                    modified_us: piece.modified_us,
-                    offset: piece.offset,
-                    base64: STANDARD.encode(&piece.bytes),
-                    last: piece.is_last,
-                });
+        for (at, kept) in view.all().map_err(said)?.into_iter().enumerate() {
+            // The user may have put in more than there is room for.
+            if at >= files_max || put.bytes + kept.bytes > bytes_max {
+                put.left_out += 1;
+                continue;
+            }
+            let frames = view.pieces(&kept.path).map_err(said).and_then(|pieces| {
+                pieces.map(|piece| piece.map(frame).map_err(said)).collect::<Result<Vec<_>, _>>()
+            });
+            let frames = match frames {
+                Ok(frames) => frames,
+                Err(reason) => {
+                    tracing::warn!(reason, "a file of the workspace cannot be read");
+                    put.left_out += 1;
+                    continue;
+                }
+            };
+            for frame in frames {
                 lines.blocking_send(frame.to_line()).map_err(|_| "the sandbox has gone".to_owned())?;
             }
             if !kept.is_folder {
@@ -306,6 +317,18 @@ impl Keeper {
             *count += 1;
         }
     }
+}
+
+fn frame(piece: Piece) -> ToSupervisor {
+    ToSupervisor::File(FilePiece {
+        path: piece.path.as_str().to_owned(),
+        folder: piece.is_folder,
+        executable: piece.is_executable,
+        modified_us: piece.modified_us,
+        offset: piece.offset,
+        base64: STANDARD.encode(&piece.bytes),
+        last: piece.is_last,
+    })
 }
 
 fn said(error: impl std::fmt::Display) -> String {

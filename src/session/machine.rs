@@ -316,6 +316,12 @@ impl Machine {
                 // The copy is as large.
                 replace(false)
             }
+            Phase::Keeping { report, is_worker_gone, until } => {
+                self.note(format!("the interpreter was ended after the run: {exceeded}"));
+                self.forget();
+                self.phase = Phase::Keeping { report, is_worker_gone, until };
+                replace(false)
+            }
             // Everything inside is being ended already, or not there yet.
             other => {
                 self.phase = other;

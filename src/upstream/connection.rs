@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::CallBounds;
 use super::answers::{Answer, Answers};
 use super::error::UpstreamError;
-use super::face::{Advance, Changes, Face};
+use super::face::{Advance, Face};
 use super::http::{Lost, Remote};
+use super::input::{self, Input};
 use super::listing::{Listed, NoPage, Pages, list_tools};
 use super::process::{Process, StderrTail};
 use crate::jsonrpc::Unreadable;
@@ -37,7 +38,7 @@ pub struct Connection {
     pub(super) stderr: Option<StderrTail>,
     pub(super) permits: Arc<Semaphore>,
     pub(super) tools: Arc<[Value]>,
-    pub(super) changes: Changes,
+    pub(super) face: Face,
     /// How often the server had said that its tools are others when they were read.
     pub(super) listed_at: u64,
     pub(super) answers: Answers,
@@ -115,12 +116,12 @@ impl Connection {
     }
 
     pub(super) fn tools_are_stale(&self) -> bool {
-        self.changes.count() != self.listed_at
+        self.face.changes.count() != self.listed_at
     }
 
     /// The same connection with its tools read again. This one's stay those that the server had before.
     pub(super) async fn refreshed(&self) -> Result<Self, UpstreamError> {
-        let listed_at = self.changes.count();
+        let listed_at = self.face.changes.count();
         let listing = tokio::time::timeout(
             self.limits.server_start,
             list_tools(&self.peer, &self.answers, &self.limits),
@@ -139,7 +140,7 @@ impl Connection {
             stderr: self.stderr.clone(),
             permits: Arc::clone(&self.permits),
             tools,
-            changes: self.changes.clone(),
+            face: self.face.clone(),
             listed_at,
             answers: self.answers.clone(),
             bounds: self.bounds.clone(),
@@ -164,7 +165,22 @@ impl Connection {
             Request::Resource { .. } => Listed::Resources,
             Request::Prompt { .. } => Listed::Prompts,
         })?;
-        self.exchange(request.message(), clock, cancel, hears).await
+        let mut input = Input::default();
+        for round in 1..=input::ROUNDS_MAX {
+            let result = self.exchange(request.message(input), clock, cancel, hears.clone()).await?;
+            let required = input::required(&result);
+            let required =
+                required.map_err(|why| self.nonsense(format!("what it asks cannot be read: {why}")))?;
+            let Some(required) = required else { return Ok(result) };
+            input = tokio::select! {
+                answered = Input::of(required, round, &self.face, cancel) => {
+                    answered.map_err(|error| self.failure(ServiceError::McpError(error)))?
+                }
+                () = clock.over() => return Err(UpstreamError::Deadline { server: self.server.clone() }),
+                () = cancel.cancelled() => return Err(UpstreamError::Cancelled { server: self.server.clone() }),
+            };
+        }
+        Err(self.nonsense(format!("it has asked {} times, and not answered", input::ROUNDS_MAX)))
     }
 
     /// All that the server lists of a kind, within the bounds; otherwise as [`Self::ask`].
@@ -236,7 +252,7 @@ impl Connection {
             .await
             .map_err(|error| self.failure(error))?;
         let awaited = self.answers.awaited(handle.id.clone());
-        let _followed = hears.map(|hears| self.changes.follow(handle.progress_token.clone(), hears));
+        let _followed = hears.map(|hears| self.face.changes.follow(handle.progress_token.clone(), hears));
         let (answer, reason) = tokio::select! {
             answer = &mut handle.rx => (Some(answer), None),
             () = cancel.cancelled() => (None, Some(cancelled())),
@@ -310,17 +326,23 @@ impl Connection {
 }
 
 impl Request {
-    fn message(self) -> ClientRequest {
+    fn message(&self, input: Input) -> ClientRequest {
+        let Input { responses, state } = input;
         match self {
-            Self::Tool { name, arguments } => ClientRequest::CallToolRequest(CallToolRequest::new(
-                CallToolRequestParams::new(name).with_arguments(arguments),
-            )),
-            Self::Resource { uri } => ClientRequest::ReadResourceRequest(ReadResourceRequest::new(
-                ReadResourceRequestParams::new(uri),
-            )),
+            Self::Tool { name, arguments } => {
+                let mut params = CallToolRequestParams::new(name.clone()).with_arguments(arguments.clone());
+                (params.input_responses, params.request_state) = (responses, state);
+                ClientRequest::CallToolRequest(CallToolRequest::new(params))
+            }
+            Self::Resource { uri } => {
+                let mut params = ReadResourceRequestParams::new(uri.clone());
+                (params.input_responses, params.request_state) = (responses, state);
+                ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
+            }
             Self::Prompt { name, arguments } => {
-                let mut params = GetPromptRequestParams::new(name);
-                params.arguments = (!arguments.is_empty()).then_some(arguments);
+                let mut params = GetPromptRequestParams::new(name.clone());
+                params.arguments = (!arguments.is_empty()).then(|| arguments.clone());
+                (params.input_responses, params.request_state) = (responses, state);
                 ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
             }
         }

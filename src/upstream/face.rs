@@ -23,12 +23,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::listeners::{Asked, Asks, ClientSide, NotAnswered, Said};
 use crate::names::ServerName;
 use crate::run::ClientAbilities;
 
-/// What the servers see of us.
+/// What the servers see of us. A clone is the same.
+#[derive(Clone)]
 pub(super) struct Face {
     server: ServerName,
     side: Arc<ClientSide>,
@@ -74,7 +76,7 @@ impl Face {
         &self,
         asks: Asks,
         params: &impl Serialize,
-        context: &RequestContext<RoleClient>,
+        cancel: &CancellationToken,
     ) -> Result<Answer, ErrorData> {
         let method = asks.method();
         let bytes_max = self.side.request_bytes_max;
@@ -91,7 +93,7 @@ impl Face {
         }
         let answer = tokio::select! {
             answer = answer => answer,
-            () = context.ct.cancelled() => return Err(refused(format!("{method} was cancelled"))),
+            () = cancel.cancelled() => return Err(refused(format!("{method} was cancelled"))),
         };
         match answer {
             Ok(Ok(answer)) => serde_json::from_value(answer)
@@ -102,6 +104,49 @@ impl Face {
             Ok(Err(NotAnswered { code: None, message })) => Err(refused(format!("{method}: {message}"))),
             Err(_) => Err(refused(format!("{method}: the bridge is shutting down"))),
         }
+    }
+
+    /// The folders that servers are told of.
+    #[expect(deprecated, reason = "as above")]
+    pub(super) fn roots(&self) -> Result<ListRootsResult, ErrorData> {
+        if self.roots.is_empty() {
+            return Err(not_offered("roots/list"));
+        }
+        Ok(ListRootsResult::new(self.roots.iter().map(Root::new).collect()))
+    }
+
+    /// What the human puts into a form.
+    pub(super) async fn elicit(
+        &self,
+        request: ElicitRequestParams,
+        cancel: &CancellationToken,
+    ) -> Result<ElicitResult, ErrorData> {
+        if !self.offered.elicitation {
+            return Err(not_offered(Asks::Elicitation.method()));
+        }
+        if !matches!(request, ElicitRequestParams::FormElicitationParams { .. }) {
+            return Err(ErrorData::invalid_params("elicitation/create is offered for forms only", None));
+        }
+        self.ask(Asks::Elicitation, &request, cancel).await
+    }
+
+    /// What the client's model says.
+    #[expect(deprecated, reason = "as above")]
+    pub(super) async fn sample(
+        &self,
+        params: CreateMessageRequestParams,
+        cancel: &CancellationToken,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        if !self.offered.sampling {
+            return Err(not_offered(Asks::Sampling.method()));
+        }
+        if params.tools.is_some() || params.tool_choice.is_some() {
+            return Err(ErrorData::invalid_params(
+                "sampling/createMessage is offered without tools and toolChoice",
+                None,
+            ));
+        }
+        self.ask(Asks::Sampling, &params, cancel).await
     }
 }
 
@@ -123,10 +168,7 @@ impl ClientHandler for Face {
 
     #[expect(deprecated, reason = "as above")]
     async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        if self.roots.is_empty() {
-            return Err(not_offered("roots/list"));
-        }
-        Ok(ListRootsResult::new(self.roots.iter().map(Root::new).collect()))
+        Face::roots(self)
     }
 
     async fn create_elicitation(
@@ -134,13 +176,7 @@ impl ClientHandler for Face {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        if !self.offered.elicitation {
-            return Err(not_offered(Asks::Elicitation.method()));
-        }
-        if !matches!(request, ElicitRequestParams::FormElicitationParams { .. }) {
-            return Err(ErrorData::invalid_params("elicitation/create is offered for forms only", None));
-        }
-        self.ask(Asks::Elicitation, &request, &context).await
+        self.elicit(request, &context.ct).await
     }
 
     #[expect(deprecated, reason = "as above")]
@@ -149,16 +185,7 @@ impl ClientHandler for Face {
         params: CreateMessageRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        if !self.offered.sampling {
-            return Err(not_offered(Asks::Sampling.method()));
-        }
-        if params.tools.is_some() || params.tool_choice.is_some() {
-            return Err(ErrorData::invalid_params(
-                "sampling/createMessage is offered without tools and toolChoice",
-                None,
-            ));
-        }
-        self.ask(Asks::Sampling, &params, &context).await
+        self.sample(params, &context.ct).await
     }
 
     /// A request of a known method comes here when its parameters have another shape than the method's.

@@ -8,6 +8,7 @@ mod connection;
 mod error;
 mod face;
 mod http;
+mod input;
 mod listeners;
 mod listing;
 mod oauth;

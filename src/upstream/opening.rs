@@ -132,7 +132,7 @@ async fn started(
         limits.peer_requests_in_flight_max,
     );
     let face = Face::new(attempt.server.clone(), attempt.side);
-    let changes = face.changes.clone();
+    let seen = face.clone();
     match opened(attempt, face, transport, &answers).await {
         Ok((service, peer, tools)) => {
             let (permits, bounds) = (attempt.permits(), attempt.bounds.clone());
@@ -144,7 +144,7 @@ async fn started(
                 stderr,
                 permits,
                 tools,
-                changes,
+                face: seen,
                 listed_at,
                 answers,
                 bounds,
@@ -209,7 +209,7 @@ async fn reached_over(
         limits.peer_requests_in_flight_max,
     );
     let face = Face::new(attempt.server.clone(), attempt.side);
-    let changes = face.changes.clone();
+    let seen = face.clone();
     match opened(attempt, face, lines, &answers).await {
         Ok((service, peer, tools)) => {
             let (permits, bounds) = (attempt.permits(), attempt.bounds.clone());
@@ -221,7 +221,7 @@ async fn reached_over(
                 stderr,
                 permits,
                 tools,
-                changes,
+                face: seen,
                 listed_at,
                 answers,
                 bounds,

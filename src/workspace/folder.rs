@@ -1,5 +1,6 @@
 //! One workspace's folder on the host: who holds it, what comes in, what is in it.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -38,6 +39,8 @@ pub struct Workspace {
     bytes_max: u64,
     files_max: usize,
     incoming: Option<(FilePath, File, u64)>,
+    /// What is in it, with the bytes of each file.
+    sizes: BTreeMap<FilePath, u64>,
     _lock: Flock<File>,
 }
 
@@ -120,14 +123,16 @@ impl Workspace {
         for part in [FILES, INCOMING] {
             make_folder(&folder.join(part)).map_err(of_folder)?;
         }
-        let workspace = Self {
+        let mut workspace = Self {
             folder: folder.clone(),
             is_kept,
             bytes_max: limits.workspace_bytes_max,
             files_max: limits.workspace_files_max,
             incoming: None,
+            sizes: BTreeMap::new(),
             _lock: lock,
         };
+        workspace.sizes = workspace.view().all()?.into_iter().map(|kept| (kept.path, kept.bytes)).collect();
         fs::remove_file(workspace.part()).or_else(absent).map_err(of_folder)?;
         Ok(workspace)
     }
@@ -135,31 +140,39 @@ impl Workspace {
     /// Takes in a piece. With the last one the file is there in the place of what had its name.
     ///
     /// # Errors
-    /// When it does not fit to the pieces before it, or cannot be written; the file is as it was then.
+    /// When it does not fit to the pieces before it, there is no room for it, or it cannot be written; the file is as it was
+    /// then.
     pub fn take(&mut self, piece: &Piece) -> Result<(), WorkspaceError> {
         let of_file = |error| WorkspaceError::File { path: piece.path.clone(), error };
+        let before = self.incoming.take();
         if piece.is_folder {
-            self.incoming = None;
-            return self
-                .make_room(&piece.path, true)
-                .and_then(|target| make_folder(&target))
-                .map_err(of_file);
+            self.check_room(&piece.path, 0)?;
+            self.make_room(&piece.path, true).and_then(|target| make_folder(&target)).map_err(of_file)?;
+            self.sizes.insert(piece.path.clone(), 0);
+            return Ok(());
         }
-        let (file, at) = match self.incoming.take() {
+        let (file, at) = match before {
             _ if piece.offset == 0 => (self.begin().map_err(of_file)?, 0),
             Some((path, file, at)) if path == piece.path && at == piece.offset => (file, at),
             _ => return Err(WorkspaceError::Pieces { path: piece.path.clone() }),
         };
         let at = at + piece.bytes.len() as u64;
-        if at > self.bytes_max {
-            return Err(self.full());
-        }
+        self.check_room(&piece.path, at)?;
         (&file).write_all(&piece.bytes).map_err(of_file)?;
         if !piece.is_last {
             self.incoming = Some((piece.path.clone(), file, at));
             return Ok(());
         }
-        self.finish(piece, &file).map_err(of_file)
+        self.finish(piece, &file).map_err(of_file)?;
+        self.sizes.insert(piece.path.clone(), at);
+        Ok(())
+    }
+
+    /// Whether there is room for a file of so many bytes in the place of what has its name.
+    fn check_room(&self, path: &FilePath, bytes: u64) -> Result<(), WorkspaceError> {
+        let others = || self.sizes.iter().filter(|(other, _)| *other != path);
+        let room = self.bytes_max.saturating_sub(others().map(|(_, bytes)| bytes).sum());
+        if bytes > room || others().count() >= self.files_max { Err(self.full()) } else { Ok(()) }
     }
 
     /// Takes in a file of the host's, whole.
@@ -168,12 +181,10 @@ impl Workspace {
     /// When it cannot be read or kept, or there would be more than a workspace may hold; nothing has changed then.
     pub fn put(&mut self, path: &FilePath, file: File) -> Result<(), WorkspaceError> {
         let of_file = |error| WorkspaceError::File { path: path.clone(), error };
-        let all = self.view().all()?;
-        let others = all.iter().filter(|kept| kept.path != *path);
-        let bytes: u64 = others.map(|kept| kept.bytes).sum::<u64>() + file.metadata().map_err(of_file)?.len();
-        if bytes > self.bytes_max || all.len() >= self.files_max {
-            return Err(self.full());
+        if path.below(&self.files_folder()).is_dir() {
+            return Err(of_file(io::Error::other("there is a folder of that name")));
         }
+        self.check_room(path, file.metadata().map_err(of_file)?.len())?;
         for piece in pieces_of(path.clone(), file).map_err(of_file)? {
             self.take(&piece.map_err(of_file)?)?;
         }
@@ -185,23 +196,16 @@ impl Workspace {
     /// # Errors
     /// When it cannot be removed.
     pub fn remove(&mut self, path: &FilePath) -> Result<(), WorkspaceError> {
-        let target = path.below(&self.files_folder());
+        let of_file = |error| WorkspaceError::File { path: path.clone(), error };
+        let target = plain(&self.files_folder(), path).map_err(of_file)?;
         let removed = match fs::symlink_metadata(&target) {
             Ok(about) if about.is_dir() => fs::remove_dir(&target),
             Ok(_) => fs::remove_file(&target),
             Err(error) => Err(error),
         };
-        removed.or_else(absent).map_err(|error| WorkspaceError::File { path: path.clone(), error })
-    }
-
-    /// Whether what is there is within the bounds.
-    ///
-    /// # Errors
-    /// When it is not, or cannot be told.
-    pub fn check(&self) -> Result<(), WorkspaceError> {
-        let all = self.view().all()?;
-        let bytes: u64 = all.iter().map(|kept| kept.bytes).sum();
-        if all.len() > self.files_max || bytes > self.bytes_max { Err(self.full()) } else { Ok(()) }
+        removed.or_else(absent).map_err(of_file)?;
+        self.sizes.remove(path);
+        Ok(())
     }
 
     /// What is in it.
@@ -224,12 +228,12 @@ impl Workspace {
 
     /// Its folders are there, and nothing of another kind has its name.
     fn make_room(&self, path: &FilePath, is_folder: bool) -> io::Result<PathBuf> {
-        let target = path.below(&self.files_folder());
+        let target = plain(&self.files_folder(), path)?;
         if let Some(folder) = target.parent() {
             make_folder(folder)?;
         }
         match fs::symlink_metadata(&target) {
-            Ok(about) if about.is_dir() && !is_folder => fs::remove_dir_all(&target)?,
+            Ok(about) if about.is_dir() && !is_folder => fs::remove_dir(&target)?,
             Ok(about) if !about.is_dir() && is_folder => fs::remove_file(&target)?,
             _ => {}
         }
@@ -284,7 +288,8 @@ impl View {
         path: &FilePath,
     ) -> Result<impl Iterator<Item = io::Result<Piece>> + use<>, WorkspaceError> {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path.below(&self.files));
+        let target = plain(&self.files, path);
+        let opened = target.and_then(|target| OpenOptions::new().read(true).custom_flags(flags).open(target));
         opened
             .and_then(|file| pieces_of(path.clone(), file))
             .map_err(|error| WorkspaceError::File { path: path.clone(), error })
@@ -338,6 +343,18 @@ impl Drop for Workspace {
     }
 }
 
+/// The path in this folder, which leads there without a link: the user may have put one in.
+fn plain(folder: &Path, path: &FilePath) -> io::Result<PathBuf> {
+    let target = path.below(folder);
+    let parents = target.ancestors().skip(1).take_while(|parent| *parent != folder);
+    for parent in parents {
+        if parent.symlink_metadata().is_ok_and(|about| about.is_symlink()) {
+            return Err(io::Error::other("a link in its path leads elsewhere"));
+        }
+    }
+    Ok(target)
+}
+
 fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
@@ -382,7 +399,8 @@ fn remove_left(root: &Path) {
 fn list(folder: &Path, prefix: &str, found: &mut Vec<Kept>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let about = entry.metadata()?;
+        // Who has the workspace may be changing it.
+        let Ok(about) = entry.metadata() else { continue };
         let path = entry.file_name().to_str().map(|name| format!("{prefix}{name}"));
         // Of what the user has put there himself, names that no sandbox could take are left out, and links.
         let Some(path) = path.and_then(|path| FilePath::new(&path).ok()) else { continue };

@@ -75,6 +75,8 @@ fn what_takes_the_place_of_something_else_replaces_it() {
     workspace.take(&folder("a")).unwrap();
     workspace.take(&piece("a/b", 0, b"b", true)).unwrap();
     assert_eq!(shown(&workspace), ["a/", "a/b"]);
+    assert!(workspace.take(&piece("a", 0, b"file", true)).is_err(), "the folder is not empty");
+    workspace.remove(&FilePath::new("a/b").unwrap()).unwrap();
     workspace.take(&piece("a", 0, b"file", true)).unwrap();
     assert_eq!(shown(&workspace), ["a"]);
     workspace.remove(&FilePath::new("a").unwrap()).unwrap();
@@ -104,15 +106,18 @@ fn more_than_a_workspace_holds_is_refused() {
     let limits = Limits { workspace_bytes_max: 10, workspace_files_max: 2, ..Limits::default() };
     let mut workspace = Workspace::open(&place(root.path(), Some("w")), &limits).unwrap();
     workspace.take(&piece("a", 0, b"123456", true)).unwrap();
-    workspace.check().unwrap();
-    assert!(matches!(workspace.take(&piece("b", 0, &[0; 11], true)), Err(WorkspaceError::Full { .. })));
-    workspace.take(&piece("b", 0, b"123456", true)).unwrap();
-    let error = workspace.check().unwrap_err();
+    let error = workspace.take(&piece("b", 0, b"12345", true)).unwrap_err();
     assert_eq!(error.to_string(), "a workspace holds at most 10 bytes in 2 files and folders");
-    workspace.take(&piece("b", 0, b"", true)).unwrap();
-    workspace.check().unwrap();
+    assert!(matches!(workspace.take(&piece("a", 0, &[0; 11], true)), Err(WorkspaceError::Full { .. })));
+    workspace.take(&piece("a", 0, b"1234567890", true)).unwrap();
+    workspace.take(&folder("b")).unwrap();
+    assert!(workspace.take(&folder("c")).is_err() && workspace.take(&piece("c", 0, b"", true)).is_err());
+    workspace.remove(&FilePath::new("b").unwrap()).unwrap();
     workspace.take(&piece("c", 0, b"", true)).unwrap();
-    assert!(workspace.check().is_err());
+    drop(workspace);
+    let mut workspace = Workspace::open(&place(root.path(), Some("w")), &limits).unwrap();
+    assert!(workspace.take(&piece("d", 0, b"", true)).is_err(), "what was there before counts");
+    assert_eq!(shown(&workspace), ["a", "c"]);
 }
 
 #[test]
@@ -131,7 +136,7 @@ fn a_file_of_the_hosts_is_put_in_whole_or_not_at_all() {
     assert!(matches!(put("in/a", "12345678901"), Err(WorkspaceError::Full { .. })));
     put("in/a", "123").unwrap();
     put("b", "4").unwrap();
-    assert!(matches!(put("c", ""), Err(WorkspaceError::Full { .. })));
+    assert!(put("in", "1").unwrap_err().to_string().contains("there is a folder of that name"));
     assert_eq!(
         (shown(&workspace), bytes(&workspace, "in/a")),
         (vec!["b".into(), "in/".into(), "in/a".into()], b"123".to_vec())
@@ -145,8 +150,14 @@ fn links_are_not_followed() {
     fs::write(elsewhere.path().join("secret"), "s").unwrap();
     let mut workspace = open(root.path(), "w");
     symlink(elsewhere.path().join("secret"), root.path().join("w/files/link")).unwrap();
+    symlink(elsewhere.path(), root.path().join("w/files/folder")).unwrap();
     assert_eq!(shown(&workspace), [] as [&str; 0]);
     assert!(workspace.view().pieces(&FilePath::new("link").unwrap()).is_err());
+    let below = FilePath::new("folder/secret").unwrap();
+    assert!(workspace.view().pieces(&below).is_err() && workspace.remove(&below).is_err());
+    assert!(workspace.take(&piece("folder/secret", 0, b"mine", true)).is_err());
+    assert!(workspace.take(&piece("folder/new", 0, b"mine", true)).is_err());
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
     workspace.take(&piece("link", 0, b"mine", true)).unwrap();
     assert_eq!(fs::read(elsewhere.path().join("secret")).unwrap(), b"s");
     assert_eq!(bytes(&workspace, "link"), b"mine");

@@ -245,3 +245,48 @@ def test_state_is_read_and_written_whole(sandbox: Sandbox, root: Path) -> None:
     assert "is no JSON" in sandbox.run("state['a']")["error"]["message"]
     (root / ".state.json").unlink()
     assert sandbox.run("dict(state)")["value"] == "{}"
+
+
+def test_files_that_are_kept_come_before_new_ones(sandbox: Sandbox, root: Path) -> None:
+    for number in range(49):
+        (root / f"old{number}").touch()
+    kept = Kept().ask(sandbox)
+    for number in range(49):
+        (root / f"a-new{number}").touch()
+    kept.ask(sandbox)
+    assert len(kept.files) == 50 and sum(name.startswith("old") for name in kept.files) == 49
+
+
+def test_what_cannot_be_looked_at_is_not_told_as_gone(sandbox: Sandbox, root: Path, tmp_path: Path) -> None:
+    (root / "a").write_text("1")
+    kept = Kept().ask(sandbox)
+    root.rename(tmp_path / "aside")
+    kept.ask(sandbox)
+    assert kept.files == {"a": b"1"} and kept.left_out[0].endswith("w: No such file or directory")
+    (tmp_path / "aside").rename(root)
+    (root / "a").unlink()
+    assert kept.ask(sandbox).files == {}
+
+
+def test_files_that_programs_make_again_are_neither_told_nor_told_as_gone(sandbox: Sandbox, root: Path) -> None:
+    put(sandbox, ".cache/m", b"1")
+    kept = Kept()
+    kept.files = {".cache/m": b"1"}
+    assert kept.ask(sandbox).files[".cache/m"] == b"1"
+    done = sandbox.run(f"from mcp import runtime\nruntime.save({str(root / '.cache/m')!r})")
+    assert "would not be kept" in done["error"]["message"]
+
+
+def test_a_later_piece_of_a_file_that_did_not_fit_makes_none(sandbox: Sandbox, root: Path) -> None:
+    put(sandbox, "big", b"abcd", offset=8)
+    assert "could not be put back" in sandbox.wait("fault")["message"]
+    assert not (root / "big").exists()
+
+
+def test_a_change_whose_time_was_set_back_is_seen(sandbox: Sandbox, root: Path) -> None:
+    (root / "a").write_text("1")
+    about = (root / "a").stat()
+    kept = Kept().ask(sandbox)
+    (root / "a").write_text("2")
+    os.utime(root / "a", ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert kept.ask(sandbox).files == {"a": b"2"}

@@ -37,6 +37,7 @@ mod search_model;
 mod server_entries;
 mod soak_checks;
 mod start;
+mod stateless;
 mod tidy;
 mod tls;
 mod tokens;

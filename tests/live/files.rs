@@ -1,5 +1,6 @@
 //! Files in /workspace outlive what they were written in: the interpreter, the container, the bridge.
 
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ on_every_engine!(
     a_named_workspace_outlives_a_killed_bridge_and_a_sessions_own_does_not,
     a_workspace_that_is_in_use_is_said_and_nothing_runs_without_it,
     much_comes_back_to_the_byte,
+    a_bridge_that_is_killed_while_it_keeps_files_leaves_each_whole,
     what_cannot_be_kept_is_said_and_leads_nowhere,
     a_run_that_changes_no_file_writes_nothing_on_the_host,
     files_are_resources_that_are_listed_read_and_subscribed_to,
@@ -156,6 +158,55 @@ fn much_comes_back_to_the_byte(engine: &Engine) {
     assert!(before.starts_with("(1001, "), "{before}");
 }
 
+fn a_bridge_that_is_killed_while_it_keeps_files_leaves_each_whole(engine: &Engine) {
+    const ROUNDS: u8 = 4;
+    let home = Home::on(engine).env("MCP_BRIDGE_WORKSPACE", "sales");
+    let write = |version: u8| {
+        format!("for name in 'abc': open(name, 'wb').write(bytes([{version}]) * 3_000_000)\nprint('written')")
+    };
+    let look = "[(set(data), len(data)) for data in (open(name, 'rb').read() for name in 'abc')]";
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok(&write(0));
+    let mut before = 0;
+    let mut was_in_the_middle = 0;
+    for version in 1..=ROUNDS {
+        bridge.send_run(json!({"code": write(version)}));
+        if version % 2 == 0 {
+            let kept = home.path().join("MCPs/workspaces/sales/files");
+            let first_byte = |name| {
+                let mut byte = [0];
+                std::fs::File::open(kept.join(name))
+                    .and_then(|mut file| file.read_exact(&mut byte))
+                    .map(|()| byte[0])
+            };
+            let has_come =
+                || ["a", "b", "c"].iter().any(|name| first_byte(name).is_ok_and(|byte| byte == version));
+            eventually("one file is kept", PATIENCE, has_come);
+        } else {
+            // Before the files come, or after the reply.
+            std::thread::park_timeout(Duration::from_millis(30) * u32::from(version));
+        }
+        bridge.signal(Signal::SIGKILL);
+        bridge.wait(PATIENCE);
+        let mut is_acknowledged = false;
+        while let Ok((_, message)) = bridge.next(PATIENCE) {
+            is_acknowledged |= message["result"]["content"].is_array();
+        }
+        drop(bridge);
+        bridge = Bridge::start(&home);
+        let found = bridge.first(look);
+        let (old, new) = (format!("({{{before}}}, 3000000)"), format!("({{{version}}}, 3000000)"));
+        let count = |state: &str| found.matches(state).count();
+        assert_eq!(count(&old) + count(&new), 3, "round {version}: {found}");
+        assert!(!is_acknowledged || count(&new) == 3, "round {version}: {found}");
+        was_in_the_middle += usize::from(count(&old) > 0 && count(&new) > 0);
+        // All are of one version again.
+        bridge.ok(&write(version));
+        before = version;
+    }
+    println!("killed between files: {was_in_the_middle} of {ROUNDS}");
+}
+
 fn what_cannot_be_kept_is_said_and_leads_nowhere(engine: &Engine) {
     let home = Home::on(engine);
     let mut bridge = Bridge::start(&home).warm();
@@ -286,7 +337,7 @@ fn the_user_takes_files_out_of_a_workspace_and_puts_some_in(engine: &Engine) {
     assert_eq!(home.run(&["files", "rm", "out.txt"]).code, Some(0));
     for (arguments, code, says) in [
         (&["get", "in/data.csv", &to][..], 1, "exists"),
-        (&["get", "in", &at("x")], 1, "it is a folder"),
+        (&["get", "in", &at("x")], 1, "is a folder"),
         (&["get", "out.txt"], 1, "No such file"),
         (&["get", "../lock"], 2, "\"..\""),
         (&["rm", "out.txt"], 2, "there is no file out.txt"),

@@ -12,6 +12,7 @@ mod checked_calls;
 mod clock;
 mod commands;
 mod configuration;
+mod docs;
 mod endings;
 mod engine_faults;
 mod failed_runs;

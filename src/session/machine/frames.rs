@@ -101,7 +101,7 @@ impl Machine {
         (report.value, report.bound, report.images) = (value, bound, images);
         report.saved = saved;
         let report = Box::new(report);
-        if !has_changed_files {
+        if !has_changed_files && !self.files.everything {
             return vec![Effect::EndCalls, Effect::Finish(report)];
         }
         let mut effects = self.keep(Some(report), now);

@@ -17,7 +17,7 @@ pub(super) struct KeptFiles {
     /// The last `keep` that was sent.
     seq: u64,
     /// Something could not be written the last time: then all is told anew.
-    everything: bool,
+    pub(super) everything: bool,
     /// What was last said to be left out, which is not said again.
     left_out: String,
 }
@@ -56,6 +56,11 @@ impl Machine {
         let Some(mut report) = report else {
             for note in notes {
                 self.note(note);
+            }
+            if failed.is_some() {
+                // It stays until they can be.
+                self.idle(now);
+                return vec![];
             }
             self.fresh = Some(self.fresh.unwrap_or(FreshReason::IdleStop));
             return vec![Effect::CloseSandbox];

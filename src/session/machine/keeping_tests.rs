@@ -50,7 +50,8 @@ fn after_a_failure_all_is_told_anew() {
     assert_eq!(notes(&mut bench), [said]);
     bench.ask(false);
     bench.effects.clear();
-    bench.done_with_files(DoneOutcome::Finished, true);
+    // Also behind a run that has changed none.
+    bench.done_with_files(DoneOutcome::Finished, false);
     assert_eq!(bench.effects, ["end calls", "keep everything"]);
     bench.kept(None, &[], 0);
     bench.ask(false);
@@ -148,8 +149,32 @@ fn files_are_kept_before_an_idle_sandbox_is_stopped_and_when_the_session_ends() 
     bench.kept(None, &[], 0);
     assert_eq!(bench.effects, ["keep", "close sandbox"]);
     bench.ask(false);
+    // Where that fails the sandbox stays, and they are told once more.
+    let mut bench = Bench::used();
+    bench.keeps_at_once = false;
+    bench.wait();
+    bench.kept(Some("no space left"), &[], 0);
+    assert_eq!(bench.effects, ["keep"]);
+    bench.wait();
+    assert_eq!(bench.effects, ["keep", "keep everything"]);
     let mut bench = keeping();
     let effects = bench.machine.close();
     bench.take(effects);
     assert_eq!(bench.effects, ["finish"]);
+}
+
+#[test]
+fn a_sandbox_that_exceeds_a_limit_meanwhile_loses_its_worker_and_keeps_its_files() {
+    let mut bench = keeping();
+    let effects = bench.machine.over_limit("600 MiB".into(), bench.now);
+    bench.take(effects);
+    assert_eq!(bench.effects, ["replace", "end calls"]);
+    bench.exited(Some(9), false, true);
+    bench.started();
+    bench.kept(None, &[], 0);
+    assert!(bench.machine.takes_runs());
+    bench.ask(false);
+    bench.done_with_files(DoneOutcome::Finished, false);
+    bench.reports.remove(0);
+    assert!(bench.report().notes[0].contains("was ended after the run: 600 MiB"));
 }

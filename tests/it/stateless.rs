@@ -1,0 +1,118 @@
+//! Servers without a handshake (MCP 2026-07-28), which ask by answers that are none yet: the request is made again.
+
+use std::path::PathBuf;
+
+use hotcell::limits::Limits;
+use hotcell::run::ClientAbilities;
+use hotcell::upstream::{Asked, Asks, UpstreamError};
+use serde_json::{Value, json};
+
+use crate::remote::{call, upstream};
+use crate::support::http_fixture::{HttpFixture, Request, reply, usual_answer};
+
+const ANSWERED: &str = r#"{"content":[{"type":"text","text":"done"}],"resultType":"complete"}"#;
+
+/// A server whose tool answers so, by what has been asked before.
+fn asking(answers: impl Fn(&Request) -> Value + Send + Sync + 'static) -> HttpFixture {
+    HttpFixture::start(move |request, out| {
+        if request.method != "POST" {
+            return reply(out, "405 No", &[], "");
+        }
+        let result = if request.is("server/discover") {
+            json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+                "cacheScope": "private", "capabilities": {"tools": {}}})
+        } else if request.is("tools/call") {
+            answers(request)
+        } else {
+            match usual_answer(request) {
+                Some(answer) if request.is("tools/list") => answer["result"].clone(),
+                _ => {
+                    let error = json!({"code": -32601, "message": "no such method"});
+                    let error = json!({"jsonrpc": "2.0", "id": request.body["id"], "error": error});
+                    return reply(out, "200 OK", &[], &error.to_string());
+                }
+            }
+        };
+        reply(out, "200 OK", &[], &request.answer(result))
+    })
+}
+
+fn form() -> Value {
+    json!({"method": "elicitation/create", "params": {"mode": "form", "message": "which one?",
+        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}})
+}
+
+fn calls(fixture: &HttpFixture) -> Vec<Value> {
+    let requests = fixture.requests();
+    requests
+        .iter()
+        .filter(|request| request.is("tools/call"))
+        .map(|call| call.body["params"].clone())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_wants_to_know_is_answered_and_its_tool_called_again() {
+    let fixture = asking(|request| {
+        let params = &request.body["params"];
+        match params["requestState"].as_str() {
+            None => json!({"resultType": "input_required", "requestState": "s1", "inputRequests":
+                {"who": form(), "where": {"method": "roots/list"}}}),
+            // It has too much to do.
+            Some("s1") => json!({"resultType": "input_required", "requestState": "s2"}),
+            _ => serde_json::from_str(ANSWERED).unwrap(),
+        }
+    });
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    upstream.offer(ClientAbilities { elicitation: true, sampling: false });
+    upstream.offer_roots(&[PathBuf::from("/srv/data")]);
+    let mut heard = upstream.listen().unwrap();
+    let answering = async {
+        let Asked { asks, params, reply, .. } = heard.asked.recv().await.unwrap();
+        assert_eq!((asks, &params["message"]), (Asks::Elicitation, &json!("which one?")));
+        reply.send(Ok(json!({"action": "accept", "content": {"name": "x"}}))).unwrap();
+    };
+    let (answer, ()) = tokio::join!(call(&upstream, "t", json!({"a": 1})), answering);
+    assert_eq!(answer.unwrap(), ANSWERED);
+    upstream.close().await;
+    let calls = calls(&fixture);
+    assert_eq!(calls.len(), 3);
+    assert!(calls.iter().all(|call| call["arguments"] == json!({"a": 1})), "{calls:?}");
+    let responses = &calls[1]["inputResponses"];
+    assert_eq!(responses["who"]["content"], json!({"name": "x"}), "{responses}");
+    assert_eq!(responses["where"]["roots"][0]["uri"], "file:///srv/data", "{responses}");
+    assert_eq!((&calls[2]["inputResponses"], &calls[2]["requestState"]), (&Value::Null, &json!("s2")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_question_nobody_answers_comes_to_nothing_and_says_so() {
+    let sampling = json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 5}});
+    for (questions, says) in [
+        (json!({"x": form()}), "elicitation/create"),
+        (json!({"x": sampling}), "sampling/createMessage"),
+        (json!({"x": {"method": "roots/list"}}), "roots/list"),
+        (json!({"x": {"method": "ping"}}), "what it asks cannot be read"),
+        (json!(5), "what it asks cannot be read"),
+    ] {
+        let fixture = asking(move |_| json!({"resultType": "input_required", "inputRequests": questions}));
+        let upstream = upstream(&fixture.url, None, Limits::default());
+        let error = call(&upstream, "t", json!({})).await.unwrap_err();
+        let refused = matches!(error, UpstreamError::Refused { .. } | UpstreamError::Nonsense { .. });
+        assert!(refused && error.to_string().contains(says), "{error}");
+        upstream.close().await;
+        assert_eq!(calls(&fixture).len(), 1, "{says}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_only_asks_is_given_up() {
+    let fixture = asking(
+        |_| json!({"resultType": "input_required", "requestState": "s", "inputRequests": {"x": {"method": "roots/list"}}}),
+    );
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    upstream.offer_roots(&[PathBuf::from("/srv")]);
+    let error = call(&upstream, "t", json!({})).await.unwrap_err();
+    assert!(error.to_string().contains("it has asked 10 times"), "{error}");
+    upstream.close().await;
+    assert_eq!(calls(&fixture).len(), 10);
+}

@@ -1,0 +1,58 @@
+//! The pages in docs/: their examples run, and say what the pages say.
+
+use std::path::Path;
+
+use crate::on_every_engine;
+use crate::support::{Bridge, Engine, Home};
+
+on_every_engine!(what_the_page_on_files_shows_is_so);
+
+/// Between examples: the sandbox's container is removed.
+const REMOVED: &str = "<!-- the container is removed -->";
+
+/// What a page asks for, in its order.
+#[derive(Debug, PartialEq)]
+enum Step {
+    Run(String),
+    Says(String),
+    LoseContainer,
+}
+
+fn steps(page: &str) -> Vec<Step> {
+    let mut steps = vec![];
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        let mut block = || lines.by_ref().take_while(|line| *line != "```").collect::<Vec<_>>().join("\n");
+        match line {
+            "```python" => steps.push(Step::Run(block())),
+            "```text" => steps.push(Step::Says(block())),
+            REMOVED => steps.push(Step::LoseContainer),
+            _ => {}
+        }
+    }
+    steps
+}
+
+/// Runs all examples of a page in one session; each that is followed by a reply has that reply.
+fn check(engine: &Engine, name: &str) {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
+    let steps = steps(&std::fs::read_to_string(page).unwrap());
+    assert!(steps.iter().filter(|step| matches!(step, Step::Says(_))).count() >= 3, "{steps:?}");
+    let home = Home::on(engine);
+    let mut bridge = Bridge::start(&home).warm();
+    let mut reply = String::new();
+    for step in steps {
+        match step {
+            Step::Run(code) => reply = bridge.ok(&code),
+            Step::Says(text) => assert_eq!(reply, text, "{name}"),
+            Step::LoseContainer => {
+                engine.remove_container(&engine.containers_of(&home.owners())[0]);
+                bridge.says("went away");
+            }
+        }
+    }
+}
+
+fn what_the_page_on_files_shows_is_so(engine: &Engine) {
+    check(engine, "files.md");
+}
