@@ -190,7 +190,7 @@ fn an_entry_is_read_whole_and_its_paths_are_resolved() {
         .file(
             "a.json",
             r#"{"mcpServers": {"x": {"command": "./run", "args": ["a", "${A}"], "env": {"Z": "1", "B": "${A}"},
-                "cwd": "sub", "description": "d"}, "y": {"command": "~/bin/y"}, "z": {"command": "bin/z"}}}"#,
+                "cwd": "${S:-sub}", "description": "d"}, "y": {"command": "~/bin/y"}, "z": {"command": "bin/z"}}}"#,
         )
         .variable("A", "from outside");
     let servers = home.load().servers;

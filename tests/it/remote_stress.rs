@@ -187,7 +187,43 @@ async fn every_version_that_begins_with_initialize_is_spoken_over_sse() {
             assert_eq!(call(&upstream, "t", json!({})).await.unwrap(), DONE, "{version}");
             upstream.close().await;
         }
+        for request in fixture.requests() {
+            assert_eq!(request.header("authorization"), Some("Bearer s3cret-token"), "{request:?}");
+        }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_stream_of_an_older_server_breaks_is_not_made_again_and_the_next_one_has_a_new_stream() {
+    let (stream, has_broken) = (Arc::new(Mutex::new(None::<TcpStream>)), Arc::new(AtomicBool::new(false)));
+    let fixture = HttpFixture::start(move |request, out| {
+        let mut stream = stream.lock().unwrap();
+        if request.method == "GET" {
+            events(out, "event: endpoint\ndata: /messages\n\n")?;
+            *stream = Some(out.try_clone()?);
+            return Ok(());
+        }
+        if request.is("tools/call") && !has_broken.swap(true, Ordering::SeqCst) {
+            stream.take().unwrap().shutdown(std::net::Shutdown::Both)?;
+            return reply(out, "202 Accepted", &[], "");
+        }
+        let answer = usual_answer(request).map(|answer| answer.to_string());
+        let called = || request.is("tools/call").then(|| request.answer(json!({"content": []})));
+        if let Some(answer) = answer.or_else(called) {
+            write!(stream.as_mut().unwrap(), "event: message\ndata: {answer}\n\n")?;
+        }
+        reply(out, "202 Accepted", &[], "")
+    });
+    let upstream = upstream(&fixture.url, Some(RemoteTransport::Sse), Limits::default());
+    let error = call(&upstream, "t", json!({"n": 1})).await.unwrap_err();
+    assert!(matches!(error, UpstreamError::Died { .. }), "{error:?}");
+    assert_eq!(call(&upstream, "t", json!({"n": 2})).await.unwrap(), DONE);
+    upstream.close().await;
+    let requests = fixture.requests();
+    let calls = requests.iter().filter(|request| request.is("tools/call"));
+    let calls: Vec<i64> = calls.map(|call| call.body["params"]["arguments"]["n"].as_i64().unwrap()).collect();
+    assert_eq!(calls, [1, 2]);
+    assert_eq!(requests.iter().filter(|request| request.method == "GET").count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,8 +260,49 @@ async fn a_server_without_sessions_is_discovered_and_told_the_version_with_each_
             assert_eq!(request.header("mcp-protocol-version"), Some("2026-07-28"), "{request:?}");
             assert_eq!(request.header("mcp-method"), request.body["method"].as_str(), "{request:?}");
             assert_eq!(request.header("mcp-session-id"), None, "{request:?}");
+            assert_eq!(request.header("authorization"), Some("Bearer s3cret-token"), "{request:?}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_start_is_tried_again_after_pauses_that_grow_and_is_used_once_it_does() {
+    let is_well = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&is_well);
+    let fixture = HttpFixture::start(move |request, out| {
+        match usual_answer(request).filter(|_| seen.load(Ordering::SeqCst)) {
+            Some(answer) => reply(out, "200 OK", &[], &answer.to_string()),
+            None if request.is("tools/call") => {
+                reply(out, "200 OK", &[], &request.answer(json!({"content": []})))
+            }
+            None if request.is("notifications/initialized") => reply(out, "202 Accepted", &[], ""),
+            None => reply(out, "500 Internal Server Error", &[], ""),
+        }
+    });
+    let upstream = upstream(&fixture.url, Some(RemoteTransport::Streamable), Limits::default());
+    call(&upstream, "t", json!({})).await.unwrap_err();
+    let (each, began) = (fixture.requests().len(), Instant::now());
+    let mut tries = 0;
+    // As code does that calls in a loop.
+    while began.elapsed() < Duration::from_millis(1_000) || tries < 100 {
+        call(&upstream, "t", json!({})).await.unwrap_err();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        tries += 1;
+    }
+    let attempts = fixture.requests().len() / each - 1;
+    // After 200 ms, 400 more, 800 more, and so on: a slow machine makes fewer.
+    let (mut at_most, mut pause, mut at) = (0, 200, 200);
+    while at <= began.elapsed().as_millis() {
+        (at_most, pause) = (at_most + 1, pause * 2);
+        at += pause;
+    }
+    assert!(attempts >= 1 && attempts <= at_most, "{attempts} of {tries}, at most {at_most}");
+    is_well.store(true, Ordering::SeqCst);
+    while call(&upstream, "t", json!({})).await.is_err() {
+        assert!(began.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    upstream.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -221,6 +221,13 @@ fn every_call_and_run_is_written_down_and_shown_by_log(engine: &Engine) {
     let denied = "fixture.add was not called: rule 1";
     assert_eq!(told(&calls[1]), json!(["add", "denied", {"a": 1, "b": 2}, denied]));
     assert_eq!(calls.len(), 2);
+    let sent = r#"{"text":"with hunter22"}"#.len();
+    assert_eq!((&calls[0]["bytes_out"], &calls[1]["bytes_in"]), (&json!(sent), &json!(0)));
+    assert!(calls[0]["bytes_in"].as_u64().unwrap() > sent as u64 && calls[0]["ms"].is_u64(), "{}", calls[0]);
+    let sessions: Vec<&str> = calls.iter().map(|call| call["session"].as_str().unwrap()).collect();
+    assert!(sessions[0].len() >= 8 && sessions[0] == sessions[1], "{sessions:?}");
+    let times: Vec<&str> = calls.iter().map(|call| call["time"].as_str().unwrap()).collect();
+    assert!(times[0] <= times[1] && times[0].starts_with("20") && times[0].ends_with('Z'), "{times:?}");
     assert_eq!(log(&["--denied", "--since", "1h"]).lines().count(), 1);
     let runs = log(&["--outcome", "raised"]);
     assert!(runs.contains(" raised, ") && runs.contains("0 calls"), "{runs}");

@@ -9,6 +9,7 @@ on_every_engine!(
     a_tool_that_may_destroy_is_not_called_where_a_rule_denies_that,
     no_shape_of_arguments_gets_around_a_rule,
     a_python_name_is_enough_to_deny,
+    a_rule_that_asks_lets_pass_what_the_human_accepts_and_nothing_else,
     budgets_of_a_session_s_calls_and_a_run_s_bytes_end_calls,
     mixed_data_is_asked_for_where_the_policy_says_so,
     an_error_of_a_server_is_its_content_too,
@@ -46,6 +47,34 @@ fn a_tool_that_may_destroy_is_not_called_where_a_rule_denies_that(engine: &Engin
     let raised = tried(&mut bridge, &["mcp_fixture.echo.sync(text='x')", "mcp_fixture.peak.sync()"]);
     assert_eq!(raised, ["denied fixture.echo was not called: rule 1", "0"]);
     assert_eq!(fixture.ledger(), ["call peak {}"]);
+}
+
+fn a_rule_that_asks_lets_pass_what_the_human_accepts_and_nothing_else(engine: &Engine) {
+    let policy = "[[rule]]\ntool = \"echo\"\ndecision = \"ask\"\n";
+    let code = "try:\n  print(mcp_fixture.echo.sync(text='x'))\nexcept runtime.MCPError as error:\n  print(error.code)";
+    for (action, ledger) in [("decline", vec![]), ("cancel", vec![]), ("accept", vec![echoed("x")])] {
+        let fixture = Fixture::new(&[]);
+        let home = Home::on(engine).server("fixture", fixture.entry()).file(POLICY, policy);
+        let mut bridge = Bridge::start_with(&home, json!({"elicitation": {}})).warm();
+        let id = bridge.send_run(json!({"code": code}));
+        let (asked, params) = bridge.asked("elicitation/create");
+        assert!(params["message"].as_str().unwrap().contains("fixture.echo"), "{params}");
+        let content = json!({"decision": "allow this call"});
+        bridge.answer_to(&asked, json!({"action": action, "content": content}));
+        let reply = bridge.reply(id);
+        assert!(
+            reply.text.starts_with(if action == "accept" { "x" } else { "denied" }),
+            "{action}: {}",
+            reply.text
+        );
+        assert_eq!(fixture.ledger(), ledger, "{action}");
+    }
+    // A client that cannot ask.
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture, policy);
+    let raised = tried(&mut bridge, &["mcp_fixture.echo.sync(text='x')"]);
+    assert!(raised[0].starts_with("denied fixture.echo was not called: "), "{raised:?}");
+    assert_eq!(fixture.ledger(), [""; 0]);
 }
 
 fn no_shape_of_arguments_gets_around_a_rule(engine: &Engine) {
