@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::on_every_engine;
 use crate::support::processes::{children_of, is_alive};
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
 on_every_engine!(
+    a_server_that_lists_other_tools_after_its_restart_is_told,
     a_server_that_dies_in_a_call_is_said_and_started_again_by_the_next,
     a_server_that_dies_between_calls_is_started_again_unseen,
     a_server_that_dies_between_calls_leaves_nothing_behind,
@@ -287,4 +288,31 @@ fn servers_that_find_no_descriptors_cost_their_own_calls_only(engine: &Engine) {
     assert!(reply.text.contains("Too many open files"), "{}", reply.text);
     assert!(reply.text.contains(", 24)"), "{}", reply.text);
     assert_eq!(bridge.ok("await mcp_s0.echo(text='still here')"), "'still here'");
+}
+
+fn a_server_that_lists_other_tools_after_its_restart_is_told(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine);
+    let is_updated = home.path().join("updated");
+    let own = fixture.entry();
+    let words = |value: &Value| value.as_str().unwrap().to_owned();
+    let mut arguments = vec![
+        "-c".to_owned(),
+        format!(
+            "if [ -e '{}' ]; then exec \"$0\" \"$@\" --changed; fi; exec \"$0\" \"$@\"",
+            is_updated.display()
+        ),
+        words(&own["command"]),
+    ];
+    arguments.extend(own["args"].as_array().unwrap().iter().map(words));
+    let mut entry = own.clone();
+    (entry["command"], entry["args"]) = ("sh".into(), arguments.into());
+    let mut bridge = Bridge::start(&home.server("fixture", entry)).warm();
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='1')"), "'1'");
+    std::fs::write(is_updated, "").unwrap();
+    bridge.run("await mcp_fixture.crash()");
+    let reply = bridge.ok("await mcp_fixture.echo(text='2')");
+    assert!(reply.starts_with("'2'\n"), "{reply}");
+    assert!(reply.contains("note: server fixture has changed its tools (changed: echo)"), "{reply}");
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='3')"), "'3'");
 }
