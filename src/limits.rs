@@ -74,6 +74,8 @@ pub struct Limits {
     pub tool_list_bytes_max: usize,
     /// Tools of one server that are kept; as many of the others.
     pub tools_per_server_max: usize,
+    /// Shortest time for which a list of tools holds, whatever its server says.
+    pub listing_fresh_min: Duration,
     /// Servers that are asked for their tools at once, when nothing is known of them.
     pub servers_indexed_at_once_max: usize,
     /// For how long one of them that does not answer keeps a further one from being asked.
@@ -189,6 +191,7 @@ impl Default for Limits {
             tool_pages_max: 1000,
             tool_list_bytes_max: 32 * MIB,
             tools_per_server_max: 10_000,
+            listing_fresh_min: Duration::from_secs(5),
             servers_indexed_at_once_max: 8,
             slow_index: Duration::from_secs(1),
             first_index: Duration::from_secs(3),

@@ -12,6 +12,7 @@ use rmcp::service::{Peer, PeerRequestOptions, RunningService, ServiceError};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::CallBounds;
@@ -20,7 +21,7 @@ use super::error::UpstreamError;
 use super::face::{Advance, Face};
 use super::http::{Lost, Remote};
 use super::input::{self, Input};
-use super::listing::{Listed, NoPage, Pages, list_tools};
+use super::listing::{Listed, NoPage, Pages, Tools, list_tools};
 use super::process::{Process, StderrTail};
 use crate::jsonrpc::Unreadable;
 use crate::limits::Limits;
@@ -37,7 +38,7 @@ pub struct Connection {
     pub(super) peer: Peer<RoleClient>,
     pub(super) stderr: Option<StderrTail>,
     pub(super) permits: Arc<Semaphore>,
-    pub(super) tools: Arc<[Value]>,
+    pub(super) tools: Tools,
     pub(super) face: Face,
     /// How often the server had said that its tools are others when they were read.
     pub(super) listed_at: u64,
@@ -91,7 +92,7 @@ pub(super) enum Far {
 }
 
 impl Connection {
-    /// Whether the server lives, and has not said that its tools have changed since they were read.
+    /// Whether the server lives, and has not said that its tools have changed since they were read, or how long they hold.
     #[must_use]
     pub fn is_current(&self) -> bool {
         !self.is_dead() && !self.tools_are_stale()
@@ -112,11 +113,12 @@ impl Connection {
     /// The server's tools as it published them.
     #[must_use]
     pub fn tools(&self) -> Arc<[Value]> {
-        Arc::clone(&self.tools)
+        Arc::clone(&self.tools.all)
     }
 
     pub(super) fn tools_are_stale(&self) -> bool {
-        self.face.changes.count() != self.listed_at
+        let is_old = self.tools.stale_at.is_some_and(|stale_at| Instant::now() >= stale_at);
+        is_old || self.face.changes.count() != self.listed_at
     }
 
     /// The same connection with its tools read again. This one's stay those that the server had before.
@@ -133,7 +135,7 @@ impl Connection {
         }
     }
 
-    fn with_tools(&self, tools: Arc<[Value]>, listed_at: u64) -> Self {
+    fn with_tools(&self, tools: Tools, listed_at: u64) -> Self {
         Self {
             server: self.server.clone(),
             peer: self.peer.clone(),

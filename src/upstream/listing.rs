@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -13,6 +14,7 @@ use rmcp::model::{
 use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::answers::{Answer, Answers};
 use crate::limits::Limits;
@@ -90,6 +92,8 @@ struct Page<'a> {
     prompts: Option<Vec<&'a RawValue>>,
     #[serde(rename = "nextCursor", default)]
     next_cursor: Option<Value>,
+    #[serde(rename = "ttlMs", default)]
+    ttl_ms: Option<Value>,
 }
 
 impl<'a> Page<'a> {
@@ -114,6 +118,8 @@ pub(super) struct Pages<'l> {
     cursor: Option<String>,
     cursors: HashSet<String>,
     is_whole: bool,
+    /// For how long the list holds, where the server says so.
+    fresh_for: Option<Duration>,
 }
 
 /// That a page is none.
@@ -123,7 +129,17 @@ pub(super) struct NoPage;
 impl<'l> Pages<'l> {
     pub(super) fn of(listed: Listed, limits: &'l Limits) -> Self {
         let cursors = HashSet::new();
-        Self { listed, limits, items: vec![], bytes: 0, pages: 0, cursor: None, cursors, is_whole: false }
+        Self {
+            listed,
+            limits,
+            items: vec![],
+            bytes: 0,
+            pages: 0,
+            cursor: None,
+            cursors,
+            is_whole: false,
+            fresh_for: None,
+        }
     }
 
     /// What is to be asked for next, until the list is whole or long enough.
@@ -138,6 +154,8 @@ impl<'l> Pages<'l> {
     /// A page has come.
     pub(super) fn take(&mut self, page: &RawValue) -> Result<(), NoPage> {
         let mut page: Page<'_> = serde_json::from_str(page.get()).map_err(|_| NoPage)?;
+        let fresh_for = page.ttl_ms.as_ref().and_then(Value::as_u64).map(Duration::from_millis);
+        self.fresh_for = [self.fresh_for, fresh_for].into_iter().flatten().min();
         let what = self.listed.name();
         for item in page.items(self.listed).ok_or(NoPage)? {
             self.bytes += item.get().len();
@@ -169,12 +187,19 @@ impl<'l> Pages<'l> {
     }
 }
 
+/// The tools of a server.
+pub(super) struct Tools {
+    pub(super) all: Arc<[Value]>,
+    /// When the list is to be read again. Servers without a handshake say so, as they cannot tell of changes by themselves.
+    pub(super) stale_at: Option<Instant>,
+}
+
 /// The tools of a server that was just initialized.
 pub(super) async fn list_tools(
     peer: &Peer<RoleClient>,
     answers: &Answers,
     limits: &Limits,
-) -> Result<Arc<[Value]>, ServiceError> {
+) -> Result<Tools, ServiceError> {
     let mut pages = Pages::of(Listed::Tools, limits);
     while let Some(request) = pages.next() {
         let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
@@ -183,7 +208,10 @@ pub(super) async fn list_tools(
         let Some(Answer::Result(page)) = awaited.take() else { return Err(ServiceError::UnexpectedResponse) };
         pages.take(&page).map_err(|NoPage| ServiceError::UnexpectedResponse)?;
     }
-    Ok(pages.into_items().into())
+    let stale_at = pages
+        .fresh_for
+        .and_then(|fresh_for| Instant::now().checked_add(fresh_for.max(limits.listing_fresh_min)));
+    Ok(Tools { all: pages.into_items().into(), stale_at })
 }
 
 #[cfg(test)]

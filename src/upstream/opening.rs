@@ -12,7 +12,6 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, PeerRequestOptions, RunningService,
 };
 use rmcp::transport::Transport;
-use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -22,7 +21,7 @@ use super::error::UpstreamError;
 use super::face::Face;
 use super::http::{Lost, Remote};
 use super::listeners::ClientSide;
-use super::listing::{Listed, list_tools};
+use super::listing::{Listed, Tools, list_tools};
 use super::oauth::Access;
 use super::process::Process;
 use super::redaction::Redaction;
@@ -70,7 +69,7 @@ enum NotOpened {
     Failed(String),
 }
 
-type Opened = (RunningService<RoleClient, Face>, Peer<RoleClient>, Arc<[Value]>);
+type Opened = (RunningService<RoleClient, Face>, Peer<RoleClient>, Tools);
 
 impl Connection {
     /// Starts or reaches the server, initializes it, reads all pages of its tools; all within `limits.server_start`.
@@ -264,7 +263,7 @@ where
             let tools = list_tools(&peer, answers, limits).await;
             tools.map_err(|error| NotOpened::Failed(format!("tools/list: {error}")))?
         } else {
-            Arc::from([])
+            Tools { all: Arc::from([]), stale_at: None }
         };
         if peer.peer_info().is_some_and(|info| info.capabilities.logging.is_some()) {
             ask_for_words(&peer).await;

@@ -1,13 +1,19 @@
 //! Servers without a handshake (MCP 2026-07-28), which ask by answers that are none yet: the request is made again.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use hotcell::limits::Limits;
 use hotcell::run::ClientAbilities;
 use hotcell::upstream::{Asked, Asks, UpstreamError};
 use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use crate::remote::{call, upstream};
+use crate::remote::{call, name, upstream};
+use crate::support::PATIENCE;
 use crate::support::http_fixture::{HttpFixture, Request, reply, usual_answer};
 
 const ANSWERED: &str = r#"{"content":[{"type":"text","text":"done"}],"resultType":"complete"}"#;
@@ -115,4 +121,42 @@ async fn a_server_that_only_asks_is_given_up() {
     assert!(error.to_string().contains("it has asked 10 times"), "{error}");
     upstream.close().await;
     assert_eq!(calls(&fixture).len(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_read_again_when_its_time_is_over_and_not_before() {
+    for (ttl_ms, lists) in [
+        (json!(0), vec!["t", "u", "u"]),
+        (json!(3_600_000), vec!["t", "t", "t"]),
+        (Value::Null, vec!["t", "t", "t"]),
+    ] {
+        let listings = Arc::new(AtomicUsize::new(0));
+        let fixture = HttpFixture::start(move |request, out| {
+            if request.method != "POST" {
+                return reply(out, "405 No", &[], "");
+            }
+            let result = if request.is("server/discover") {
+                json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+                    "cacheScope": "private", "capabilities": {"tools": {}}})
+            } else if request.is("tools/list") {
+                let name = if listings.fetch_add(1, Ordering::SeqCst) == 0 { "t" } else { "u" };
+                json!({"tools": [{"name": name, "inputSchema": {"type": "object"}}], "ttlMs": ttl_ms})
+            } else {
+                let error = json!({"code": -32601, "message": "no such method"});
+                let error = json!({"jsonrpc": "2.0", "id": request.body["id"], "error": error});
+                return reply(out, "200 OK", &[], &error.to_string());
+            };
+            reply(out, "200 OK", &[], &request.answer(result))
+        });
+        let limits = Limits { listing_fresh_min: Duration::ZERO, ..Limits::default() };
+        let upstream = upstream(&fixture.url, None, limits);
+        let mut seen = vec![];
+        for _ in 0..3 {
+            let cancel = CancellationToken::new();
+            let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
+            seen.push(connection.tools()[0]["name"].as_str().unwrap().to_owned());
+        }
+        upstream.close().await;
+        assert_eq!(seen, lists);
+    }
 }
