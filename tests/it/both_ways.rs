@@ -48,7 +48,18 @@ async fn ask(
     hears: Option<watch::Sender<Option<Advance>>>,
 ) -> Result<Value, String> {
     let cancel = CancellationToken::new();
-    let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
+    let mut connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
+    // It adds the tools that ask only once it knows what its client can do.
+    let is_there = |tools: &[Value]| match &request {
+        Request::Tool { name, .. } => tools.iter().any(|tool| tool["name"] == name.as_str()),
+        _ => true,
+    };
+    let until = Instant::now() + PATIENCE;
+    while !is_there(&connection.tools()) {
+        assert!(Instant::now() < until, "the server does not offer what is called");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
+    }
     let answer = connection.ask(request, &Deadline::after(PATIENCE), &cancel, hears).await;
     answer.map(|answer| serde_json::from_str(answer.get()).unwrap()).map_err(|error| error.to_string())
 }
