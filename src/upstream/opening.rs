@@ -23,7 +23,7 @@ use super::http::{Lost, Remote};
 use super::listeners::ClientSide;
 use super::listing::{Listed, Tools, list_tools};
 use super::oauth::Access;
-use super::process::Process;
+use super::process::{Process, StderrTail};
 use super::redaction::Redaction;
 use super::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 use crate::jsonrpc::LineTransport;
@@ -96,6 +96,28 @@ impl Connection {
 }
 
 impl Attempt<'_> {
+    /// What the opening has come to.
+    fn connection(
+        self,
+        (peer, tools): (Peer<RoleClient>, Tools),
+        face: Face,
+        stderr: Option<StderrTail>,
+        answers: Answers,
+    ) -> Connection {
+        Connection {
+            server: self.server.clone(),
+            peer,
+            stderr,
+            permits: self.permits(),
+            tools,
+            face,
+            listed_at: 0,
+            answers,
+            bounds: self.bounds.clone(),
+            limits: Arc::clone(self.limits),
+        }
+    }
+
     /// As many as there may be calls at once.
     fn permits(self) -> Arc<Semaphore> {
         let of_any = self.limits.calls_in_flight_per_server_max;
@@ -134,21 +156,7 @@ async fn started(
     let seen = face.clone();
     match opened(attempt, face, transport, &answers).await {
         Ok((service, peer, tools)) => {
-            let (permits, bounds) = (attempt.permits(), attempt.bounds.clone());
-            let (limits, stderr) = (Arc::clone(limits), Some(stderr));
-            let listed_at = 0;
-            let connection = Connection {
-                server,
-                peer,
-                stderr,
-                permits,
-                tools,
-                face: seen,
-                listed_at,
-                answers,
-                bounds,
-                limits,
-            };
+            let connection = attempt.connection((peer, tools), seen, Some(stderr), answers);
             Ok((connection, Running { service, far: Far::Process(Box::new(process)), closed_its_end }))
         }
         Err(not_opened) => {
@@ -211,21 +219,7 @@ async fn reached_over(
     let seen = face.clone();
     match opened(attempt, face, lines, &answers).await {
         Ok((service, peer, tools)) => {
-            let (permits, bounds) = (attempt.permits(), attempt.bounds.clone());
-            let (server, limits, stderr) = (attempt.server.clone(), Arc::clone(limits), None);
-            let listed_at = 0;
-            let connection = Connection {
-                server,
-                peer,
-                stderr,
-                permits,
-                tools,
-                face: seen,
-                listed_at,
-                answers,
-                bounds,
-                limits,
-            };
+            let connection = attempt.connection((peer, tools), seen, None, answers);
             Ok((connection, Running { service, far: Far::Remote(remote), closed_its_end }))
         }
         Err(not_opened) => {
