@@ -6,6 +6,7 @@ use crate::direct::Direct;
 use crate::figures::Target::{AtLeast, AtMost};
 use crate::figures::{Figures, Samples};
 use crate::floor::{self, Echo};
+use crate::support::ten_servers::{CALLS_THOSE_THAT_WORK, HEALTHY, Servers, first_reply, ten};
 use crate::support::{Bridge, Engine, Fixture, Home, eventually};
 
 const STARTS: usize = 11;
@@ -17,6 +18,7 @@ const QUIET_TURNS: usize = 10;
 
 pub fn measure(engine: &'static Engine, figures: &mut Figures) {
     starts(engine, figures);
+    among_broken_servers(engine, figures);
     // Flags of the fixture would have it write a ledger: the plain program is what is called.
     let entry = serde_json::json!({"command": Fixture::program()});
     let home = Home::on(engine).server("fixture", entry);
@@ -77,6 +79,25 @@ fn starts(engine: &'static Engine, figures: &mut Figures) {
     let mut bridge = Bridge::start(&home).warm();
     let defences = number(&mut bridge, FILTER_AND_POSTURE) * 1000.0;
     figures.judge("of that: the interpreter's filter and the posture", defences, "ms", AtMost(10.0));
+}
+
+/// What servers that do not work cost the first reply of those that do.
+fn among_broken_servers(engine: &Engine, figures: &mut Figures) {
+    let servers = Servers::new();
+    let (code, prints) = CALLS_THOSE_THAT_WORK;
+    let timed = |names: &[&str]| {
+        let (took, reply) = first_reply(engine, &servers, names, code);
+        assert_eq!(reply, prints);
+        took
+    };
+    let (mut alone, mut among_ten) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        alone.push(timed(&HEALTHY));
+        among_ten.push(timed(&ten()));
+    }
+    let (alone, among_ten) = (Samples::new(alone).p50_ms(), Samples::new(among_ten).p50_ms());
+    figures.add("first reply with three servers, p50", alone, "ms");
+    figures.judge("the same among seven that do not work, p50", among_ten, "ms", AtMost(alone + 300.0));
 }
 
 /// What a start does for its system call filter and its handshake, done again by itself: its modules are compiled and

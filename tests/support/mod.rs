@@ -18,6 +18,7 @@ pub mod http_fixture;
 pub mod processes;
 pub mod random;
 pub mod survivors;
+pub mod ten_servers;
 
 pub use bridge::Bridge;
 pub use engines::Engine;
