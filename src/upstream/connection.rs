@@ -12,6 +12,7 @@ use rmcp::service::{Peer, PeerRequestOptions, RunningService, ServiceError};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -83,6 +84,8 @@ pub(super) struct Running {
     pub(super) service: RunningService<RoleClient, Face>,
     pub(super) far: Far,
     pub(super) closed_its_end: CancellationToken,
+    /// Hears of changed tools.
+    pub(super) listening: JoinSet<()>,
 }
 
 /// The server's side of a connection.
@@ -359,6 +362,7 @@ impl Running {
 
     /// Ends the client and the process group.
     pub(super) async fn end(mut self) {
+        self.listening.shutdown().await;
         // Closes the server's stdin, which ends most servers.
         if let Err(error) = self.service.close_with_timeout(Duration::from_millis(200)).await {
             tracing::debug!(%error, "a client task broke");

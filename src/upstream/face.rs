@@ -208,7 +208,7 @@ impl ClientHandler for Face {
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.changes.tools_changed.fetch_add(1, Ordering::AcqRel);
+        self.changes.tools_changed();
     }
 
     async fn on_progress(
@@ -242,7 +242,12 @@ impl ClientHandler for Face {
 }
 
 impl Changes {
-    /// How often the server has said that its tools are others.
+    /// The server has said that its tools are others.
+    pub(super) fn tools_changed(&self) {
+        self.tools_changed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often it has said so.
     pub(super) fn count(&self) -> u64 {
         self.tools_changed.load(Ordering::Acquire)
     }

@@ -20,6 +20,7 @@ mod secret;
 mod secrets;
 mod server;
 mod spec;
+mod subscription;
 
 pub use answers::{Answer, Answers, Awaited};
 pub use connection::{Clock, Connection, Request};

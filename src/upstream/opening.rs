@@ -13,6 +13,7 @@ use rmcp::service::{
 };
 use rmcp::transport::Transport;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::answers::Answers;
@@ -25,6 +26,7 @@ use super::listing::{Listed, Tools, list_tools};
 use super::oauth::Access;
 use super::process::{Process, StderrTail};
 use super::redaction::Redaction;
+use super::subscription::subscribe;
 use super::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
@@ -118,6 +120,14 @@ impl Attempt<'_> {
         }
     }
 
+    /// Hears of changed tools, where the server does not tell of them by itself.
+    fn listening(self, peer: &Peer<RoleClient>, face: &Face) -> JoinSet<()> {
+        match self.beginning {
+            Beginning::Initialize => JoinSet::new(),
+            Beginning::Discover => subscribe(peer, &face.changes),
+        }
+    }
+
     /// As many as there may be calls at once.
     fn permits(self) -> Arc<Semaphore> {
         let of_any = self.limits.calls_in_flight_per_server_max;
@@ -156,8 +166,10 @@ async fn started(
     let seen = face.clone();
     match opened(attempt, face, transport, &answers).await {
         Ok((service, peer, tools)) => {
+            let listening = attempt.listening(&peer, &seen);
             let connection = attempt.connection((peer, tools), seen, Some(stderr), answers);
-            Ok((connection, Running { service, far: Far::Process(Box::new(process)), closed_its_end }))
+            let far = Far::Process(Box::new(process));
+            Ok((connection, Running { service, far, closed_its_end, listening }))
         }
         Err(not_opened) => {
             // Its last words may come after its last breath.
@@ -219,8 +231,9 @@ async fn reached_over(
     let seen = face.clone();
     match opened(attempt, face, lines, &answers).await {
         Ok((service, peer, tools)) => {
+            let listening = attempt.listening(&peer, &seen);
             let connection = attempt.connection((peer, tools), seen, None, answers);
-            Ok((connection, Running { service, far: Far::Remote(remote), closed_its_end }))
+            Ok((connection, Running { service, far: Far::Remote(remote), closed_its_end, listening }))
         }
         Err(not_opened) => {
             remote.end().await;

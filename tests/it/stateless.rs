@@ -1,8 +1,9 @@
 //! Servers without a handshake (MCP 2026-07-28), which ask by answers that are none yet: the request is made again.
 
+use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hotcell::limits::Limits;
@@ -13,8 +14,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::remote::{call, name, upstream};
-use crate::support::PATIENCE;
-use crate::support::http_fixture::{HttpFixture, Request, reply, usual_answer};
+use crate::support::http_fixture::{HttpFixture, Request, events, reply, usual_answer};
+use crate::support::{PATIENCE, eventually};
 
 const ANSWERED: &str = r#"{"content":[{"type":"text","text":"done"}],"resultType":"complete"}"#;
 
@@ -159,4 +160,69 @@ async fn a_list_is_read_again_when_its_time_is_over_and_not_before() {
         upstream.close().await;
         assert_eq!(seen, lists);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_tools_are_heard_of_by_listening_and_again_after_the_subscription_broke() {
+    let (tell, told) = std::sync::mpsc::channel::<Told>();
+    let (told, listings) = (Mutex::new(told), Arc::new(AtomicUsize::new(0)));
+    let fixture = HttpFixture::start(move |request, out| {
+        if request.method != "POST" {
+            return reply(out, "405 No", &[], "");
+        }
+        let result = match request.body["method"].as_str().unwrap_or_default() {
+            "server/discover" => {
+                json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+                "cacheScope": "private", "capabilities": {"tools": {"listChanged": true}}})
+            }
+            "tools/list" => {
+                let name = format!("t{}", listings.fetch_add(1, Ordering::SeqCst));
+                json!({"tools": [{"name": name, "inputSchema": {"type": "object"}}], "ttlMs": null})
+            }
+            "subscriptions/listen" => {
+                let notification = |method: &str, mut params: Value| {
+                    params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": request.body["id"]});
+                    let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+                    format!("data: {message}\n\n")
+                };
+                let filter = json!({"notifications": request.body["params"]["notifications"].clone()});
+                events(out, &notification("notifications/subscriptions/acknowledged", filter))?;
+                while let Ok(Told::Changed) = told.lock().unwrap().recv() {
+                    out.write_all(notification("notifications/tools/list_changed", json!({})).as_bytes())?;
+                }
+                return Ok(());
+            }
+            "initialize" => {
+                let error = json!({"code": -32601, "message": "no such method"});
+                let error = json!({"jsonrpc": "2.0", "id": request.body["id"], "error": error});
+                return reply(out, "200 OK", &[], &error.to_string());
+            }
+            _ => return reply(out, "202 Accepted", &[], ""),
+        };
+        reply(out, "200 OK", &[], &request.answer(result))
+    });
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    let connect = async || {
+        let cancel = CancellationToken::new();
+        upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap()
+    };
+    let first = connect().await;
+    assert_eq!((first.tools()[0]["name"].as_str(), connect().await.is_current()), (Some("t0"), true));
+    // Told of, and after the subscription has broken not known: read again either way.
+    for (what, listed) in [(Told::Changed, "t1"), (Told::Broken, "t2"), (Told::Changed, "t3")] {
+        let before = connect().await;
+        tell.send(what).unwrap();
+        eventually("it is known to be stale", PATIENCE, || before.has_news());
+        assert_eq!(connect().await.tools()[0]["name"], listed);
+        assert!(connect().await.is_current());
+    }
+    assert_eq!(fixture.count("subscriptions/listen"), 2);
+    let asked = fixture.requests().into_iter().find(|request| request.is("subscriptions/listen")).unwrap();
+    assert_eq!(asked.body["params"]["notifications"], json!({"toolsListChanged": true}));
+    upstream.close().await;
+}
+
+enum Told {
+    Changed,
+    Broken,
 }
