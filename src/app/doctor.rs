@@ -15,7 +15,7 @@ use super::printing::{err, out};
 use super::{login, search_model, wiring};
 use crate::audit::last_remarks;
 use crate::cli;
-use crate::config::{Config, Later, Launch, Reach, ServerConfig, ServerFiles, locate_program};
+use crate::config::{Config, ConfigFiles, Later, Launch, Reach, ServerConfig, locate_program};
 use crate::engine::{About, find};
 use crate::guard::Mark;
 use crate::names::ServerName;
@@ -38,10 +38,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ASKED_AT_ONCE_MAX: usize = 16;
 
 /// Prints the report; the exit code is 1 when code could not be run.
-pub(super) async fn doctor(config: Config, files: ServerFiles, arguments: &cli::Doctor) -> ExitCode {
+pub(super) async fn doctor(config: Config, files: ConfigFiles, arguments: &cli::Doctor) -> ExitCode {
     out!("hotcell {}", env!("CARGO_PKG_VERSION"));
     let limits = Arc::new(config.limits.clone());
-    let probed = Session::probe(wiring::sandbox_settings(&config, Mark::new()), limits).await;
+    let probed = Session::probe(wiring::wanted_once(&config), limits).await;
     match &probed {
         Ok((about, report)) => sandbox(about, report, &config),
         Err(fault) => {
@@ -88,7 +88,7 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
 
 /// The engine, where there is one though no sandbox could be started.
 async fn engine_alone(config: &Config) {
-    let places = wiring::sandbox_settings(config, Mark::new()).places;
+    let places = wiring::places(config, Some(Mark::new()));
     let Ok(engine) = find(&places, &config.lock_dir).await else { return };
     match engine.about().await {
         Ok(about) => line("engine", &format!("{} {}", about.kind, about.version)),

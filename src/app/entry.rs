@@ -7,7 +7,7 @@ use super::{
     config, doctor, files, guardian, import, install, log, logging, login, run, search_model, serve, trust,
 };
 use crate::cli::{self, Arguments, Command};
-use crate::config::{Environment, ServerFiles};
+use crate::config::{ConfigFiles, Environment};
 
 /// Does what the command line asks for.
 #[must_use]
@@ -36,7 +36,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
         Some(Command::Login(arguments)) => login::client_secret(arguments, &environment),
         _ => None,
     };
-    let (config, server_files) = ServerFiles::load(environment);
+    let (config, config_files) = ConfigFiles::load(environment);
     if let Some(Command::Config(arguments)) = &command {
         return config::show(&config, arguments.json);
     }
@@ -52,14 +52,14 @@ fn bridge(command: Option<Command>) -> ExitCode {
     };
     let code = runtime.block_on(async {
         match command {
-            None => serve::serve(config, server_files).await,
-            Some(Command::Run(run)) => run::run(config, server_files, run).await,
+            None => serve::serve(config, config_files).await,
+            Some(Command::Run(run)) => run::run(config, config_files, run).await,
             Some(Command::Log(arguments)) => log::log(&config, arguments),
             Some(Command::Files(arguments)) => files::files(&config, arguments),
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
             Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
             Some(Command::Logout(arguments)) => login::logout(&config, &arguments).await,
-            Some(Command::Doctor(arguments)) => doctor::doctor(config, server_files, &arguments).await,
+            Some(Command::Doctor(arguments)) => doctor::doctor(config, config_files, &arguments).await,
             Some(Command::Search(search)) => search_model::search(&config, search).await,
             // Done before.
             Some(

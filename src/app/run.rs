@@ -16,7 +16,7 @@ use super::printing::{err, out, to_stderr, to_stdout};
 use super::signals::{Ending, Signals};
 use super::wiring::Rooms;
 use crate::cli;
-use crate::config::{Config, ServerFiles, report};
+use crate::config::{Config, ConfigFiles, report};
 use crate::render::{calls_made, calls_with_unknown_outcome};
 use crate::run::{
     ClientAbilities, OutputStream, Planned, PlannedCall, PythonError, RunOutcome, RunReport, RunRequest,
@@ -34,7 +34,7 @@ const TIMED_OUT: u8 = 124;
 const NO_SANDBOX: u8 = 125;
 
 /// Runs the code; the exit code is the code's own.
-pub(super) async fn run(config: Config, server_files: ServerFiles, mut arguments: cli::Run) -> ExitCode {
+pub(super) async fn run(config: Config, config_files: ConfigFiles, mut arguments: cli::Run) -> ExitCode {
     report(&config.problems);
     let files = std::mem::take(&mut arguments.files);
     let files: Vec<(FilePath, File)> = match files.iter().map(|path| given(path)).collect() {
@@ -58,7 +58,7 @@ pub(super) async fn run(config: Config, server_files: ServerFiles, mut arguments
             return ExitCode::from(70);
         }
     };
-    let rooms = Rooms::build(&config, server_files);
+    let rooms = Rooms::build(&config, config_files);
     for (path, file) in files {
         if let Err(reason) = rooms.session.files().put(path, file).await {
             err!("hotcell: --file: {reason}");

@@ -7,11 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::signals::Signals;
 use super::wiring::Rooms;
-use crate::config::{Config, Prewarm, Sampling, ServerFiles, StructuredContent, report};
+use crate::config::{Config, ConfigFiles, Prewarm, Sampling, StructuredContent, report};
+use crate::limits::Limits;
 use crate::server::{Face, FaceSettings, RunDefaults, serve as serve_client};
 
 /// Serves the client until it goes or a signal comes; then nothing of the bridge is left.
-pub(super) async fn serve(config: Config, files: ServerFiles) -> ExitCode {
+pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {
     report(&config.problems);
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
@@ -20,19 +21,11 @@ pub(super) async fn serve(config: Config, files: ServerFiles) -> ExitCode {
             return ExitCode::from(70);
         }
     };
+    let told = files.told();
     let rooms = Rooms::build(&config, files);
-    let face = Face::new(
-        Arc::clone(&rooms.session),
-        Arc::clone(&rooms.broker),
-        FaceSettings {
-            defaults: RunDefaults { timeout: config.timeout, timeout_max: config.timeout_max },
-            output_mode: config.output_mode,
-            structured: config.structured == StructuredContent::On,
-            prewarm: config.prewarm == Prewarm::On,
-            sampling: config.sampling == Sampling::Ask,
-            limits: Arc::new(config.limits.clone()),
-        },
-    );
+    let limits = Arc::new(config.limits.clone());
+    let settings = move || face_settings(&told.borrow(), Arc::clone(&limits));
+    let face = Face::new(Arc::clone(&rooms.session), Arc::clone(&rooms.broker), settings);
     let closing = CancellationToken::new();
     let serving = serve_client(face, &config.limits, closing.clone());
     let code = tokio::select! {
@@ -50,5 +43,16 @@ pub(super) async fn serve(config: Config, files: ServerFiles) -> ExitCode {
         () = rooms.close(&config) => ExitCode::from(code),
         // Whoever asks twice means at once; what is left ends by itself when our pipes close.
         ending = signals.next() => ExitCode::from(ending.exit_code()),
+    }
+}
+
+fn face_settings(config: &Config, limits: Arc<Limits>) -> FaceSettings {
+    FaceSettings {
+        defaults: RunDefaults { timeout: config.timeout, timeout_max: config.timeout_max },
+        output_mode: config.output_mode,
+        structured: config.structured == StructuredContent::On,
+        prewarm: config.prewarm == Prewarm::On,
+        sampling: config.sampling == Sampling::Ask,
+        limits,
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::audit::Log;
 use crate::broker::{Broker, Folders, LoggedArguments, Oversight, Roster};
-use crate::config::{Audit, Config, EngineChoice, LearnShapes, Rollback, Semantic, ServerFiles};
+use crate::config::{Audit, Config, ConfigFiles, EngineChoice, LearnShapes, Rollback, Semantic};
 use crate::engine::{Choice, Places};
 use crate::guard::{Guardian, Mark};
-use crate::session::{SandboxSettings, Session};
+use crate::session::{SandboxSettings, Session, Wanted};
 use crate::upstream::Upstream;
 use crate::workspace::Place;
 
@@ -37,9 +37,10 @@ pub(super) struct Rooms {
 
 impl Rooms {
     /// Builds them; starts no engine and no server. Must be called inside a tokio runtime.
-    pub(super) fn build(config: &Config, files: ServerFiles) -> Self {
+    pub(super) fn build(config: &Config, files: ConfigFiles) -> Self {
         let limits = Arc::new(config.limits.clone());
         let mark = Mark::new();
+        let told = files.told();
         let (roster, upstream) = servers(config, files, &mark);
         let cached = |name: &str| config.cache_dir.as_ref().map(|dir| dir.join(name));
         let folders = Folders {
@@ -62,9 +63,10 @@ impl Rooms {
         };
         let broker =
             Arc::new(Broker::new(roster, Arc::clone(&upstream), folders, oversight, Arc::clone(&limits)));
-        let settings = sandbox_settings(config, mark);
-        let guardian = settings.guardian.clone();
-        let session = Session::start(settings, Arc::clone(&broker), limits, config.idle_stop);
+        let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone());
+        let of_session = guardian.clone();
+        let wanted = Arc::new(move || sandbox_settings(&told.borrow(), &mark, of_session.clone()));
+        let session = Session::start(wanted, Arc::clone(&broker), limits);
         Self { session: Arc::new(session), broker, upstream, _guardian: guardian }
     }
 
@@ -79,7 +81,7 @@ impl Rooms {
 }
 
 /// The configured servers, of which none has been started. Must be called inside a tokio runtime.
-pub(super) fn servers(config: &Config, files: ServerFiles, mark: &Mark) -> (Roster, Arc<Upstream>) {
+pub(super) fn servers(config: &Config, files: ConfigFiles, mark: &Mark) -> (Roster, Arc<Upstream>) {
     let roster = Roster::new(files, mark.clone(), OWN_PROGRAM.into(), logins(config));
     let upstream = Arc::new(Upstream::new(roster.specs(), &Arc::new(config.limits.clone())));
     upstream.offer_roots(&config.roots);
@@ -96,26 +98,17 @@ pub(super) fn workspaces(config: &Config) -> PathBuf {
     config.state_dir.join(WORKSPACES)
 }
 
-/// How sandboxes are to be. Must be called inside a tokio runtime.
-pub(super) fn sandbox_settings(config: &Config, mark: Mark) -> SandboxSettings {
-    let addresses = &config.engine_addresses;
+/// How the sandbox of a command is to be that needs no session. Must be called inside a tokio runtime.
+pub(super) fn wanted_once(config: &Config) -> Wanted {
+    let mark = Mark::new();
+    let settings = sandbox_settings(config, &mark, Guardian::new(OWN_PROGRAM.into(), mark.clone()));
+    Arc::new(move || settings.clone())
+}
+
+/// How sandboxes are to be.
+fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> SandboxSettings {
     SandboxSettings {
-        places: Places {
-            choice: match &config.engine {
-                EngineChoice::Auto => Choice::Auto,
-                EngineChoice::Podman => Choice::Podman,
-                EngineChoice::Docker => Choice::Docker,
-                EngineChoice::Url(address) => Choice::At(address.clone()),
-            },
-            container_host: addresses.container_host.clone(),
-            docker_host: addresses.docker_host.clone(),
-            runtime_dir: addresses.runtime_dir.clone(),
-            root: addresses.uid == 0,
-            podman: addresses.podman.clone(),
-            ssh: addresses.ssh.clone(),
-            home: addresses.home.clone(),
-            mark: Some(mark.clone()),
-        },
+        places: places(config, Some(mark.clone())),
         rollback: config.rollback == Rollback::On,
         unreadable: config.sandbox_problem.as_ref().map(ToString::to_string),
         images: match &config.image {
@@ -129,8 +122,30 @@ pub(super) fn sandbox_settings(config: &Config, mark: Mark) -> SandboxSettings {
         cpu_millis: config.cpu_millis.map(u64::from),
         allow_weak: config.allow_weak.clone(),
         workspace: Place { root: workspaces(config), name: config.workspace.clone() },
+        idle_stop: config.idle_stop,
         lock_dir: config.lock_dir.clone(),
-        guardian: Guardian::new(OWN_PROGRAM.into(), mark),
+        guardian,
+    }
+}
+
+/// Where engines may be; what is started to reach one carries the mark.
+pub(super) fn places(config: &Config, mark: Option<Mark>) -> Places {
+    let addresses = &config.engine_addresses;
+    Places {
+        choice: match &config.engine {
+            EngineChoice::Auto => Choice::Auto,
+            EngineChoice::Podman => Choice::Podman,
+            EngineChoice::Docker => Choice::Docker,
+            EngineChoice::Url(address) => Choice::At(address.clone()),
+        },
+        container_host: addresses.container_host.clone(),
+        docker_host: addresses.docker_host.clone(),
+        runtime_dir: addresses.runtime_dir.clone(),
+        root: addresses.uid == 0,
+        podman: addresses.podman.clone(),
+        ssh: addresses.ssh.clone(),
+        home: addresses.home.clone(),
+        mark,
     }
 }
 
@@ -150,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn a_defect_costs_its_run_and_is_said_and_the_session_goes_on() {
         let home = tempfile::tempdir().unwrap();
-        let (config, files) = ServerFiles::load(Environment {
+        let (config, files) = ConfigFiles::load(Environment {
             variables: BTreeMap::from([("MCP_BRIDGE_RUNTIME".into(), "unix:///nobody/listens".into())]),
             home: Some(home.path().into()),
             uid: nix::unistd::geteuid().as_raw(),

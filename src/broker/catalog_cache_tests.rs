@@ -9,7 +9,7 @@ use nix::sys::time::TimeVal;
 use serde_json::json;
 
 use super::*;
-use crate::config::{Environment, ServerFiles, servers_of_file};
+use crate::config::{ConfigFiles, Environment, servers_of_file};
 
 fn keys(servers: Value) -> Vec<CacheKey> {
     let environment = Environment {
@@ -52,7 +52,7 @@ fn servers_with_other_commands_for_their_values_are_configured_differently() {
     let file = json!({"mcpServers": {"a": entry("one"), "b": entry("two"), "c": entry("one")}});
     fs::create_dir(home.path().join("MCPs")).unwrap();
     fs::write(home.path().join("MCPs/a.json"), file.to_string()).unwrap();
-    let (config, _) = ServerFiles::load(Environment {
+    let (config, _) = ConfigFiles::load(Environment {
         variables: [("MCP_BRIDGE_ALLOW_CMD".into(), "1".into())].into(),
         home: Some(home.path().into()),
         uid: nix::unistd::geteuid().as_raw(),

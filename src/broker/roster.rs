@@ -1,4 +1,5 @@
-//! Which servers there are: those of the configuration files, also when these change while the bridge runs.
+//! Which servers there are, and which settings count: those of the configuration files, also when these change while the
+//! bridge runs.
 //!
 //! A change is seen when a client asks for something, and counts from the next run on: a run keeps the servers that it
 //! began with. It starts and ends no server.
@@ -10,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::knowledge::Configured;
 use crate::catalog::{Catalog, server_aliases};
 use crate::config::{
-    self, CommandLine, Endpoint, HttpTransport, Launch, NamedSecrets, Reach, SandboxFiles, ServerConfig,
-    ServerFiles, report,
+    self, CommandLine, Config, ConfigFiles, Endpoint, HttpTransport, Launch, NamedSecrets, Reach,
+    SandboxFiles, ServerConfig, edited_settings, report,
 };
 use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
 use crate::limits::Limits;
@@ -32,17 +33,17 @@ pub struct Roster {
 }
 
 struct Now {
-    files: ServerFiles,
+    files: ConfigFiles,
     /// What the last run began with.
-    in_effect: Vec<ServerConfig>,
+    in_effect: Arc<Config>,
     /// Why files could not be read, as it was said.
     said_unread: Vec<String>,
 }
 
 /// What a run that begins finds changed.
 pub(super) struct Change {
-    /// All servers.
-    pub(super) servers: Vec<ServerConfig>,
+    /// The folders that servers are told of.
+    pub(super) roots: Vec<PathBuf>,
     /// For the reader of the run's reply.
     pub(super) said: String,
 }
@@ -55,8 +56,8 @@ const UNREAD_SAID_MAX: usize = 3;
 impl Roster {
     /// The servers of these files, kept by this program, whose children carry the mark; with the logins of this folder.
     #[must_use]
-    pub fn new(files: ServerFiles, mark: Mark, program: PathBuf, logins: Option<PathBuf>) -> Self {
-        let in_effect = files.servers().to_vec();
+    pub fn new(files: ConfigFiles, mark: Mark, program: PathBuf, logins: Option<PathBuf>) -> Self {
+        let in_effect = Arc::clone(files.config());
         let said_unread = unread(&files);
         Self { mark, program, logins, now: Mutex::new(Now { files, in_effect, said_unread }) }
     }
@@ -76,29 +77,35 @@ impl Roster {
         let news = unread.into_iter().filter(|unread| !said_before.contains(unread));
         let mut notes: Vec<String> = news
             .map(|unread| {
-                format!("a configuration file cannot be read, and its servers stay as they were: {unread}")
+                format!("a configuration file cannot be used, and what it said before counts: {unread}")
             })
             .collect();
-        let servers = now.files.servers().to_vec();
-        let before = std::mem::replace(&mut now.in_effect, servers.clone());
-        if servers != before {
-            notes.insert(0, said(&before, &servers));
+        let after = Arc::clone(now.files.config());
+        let before = std::mem::replace(&mut now.in_effect, Arc::clone(&after));
+        if Arc::ptr_eq(&before, &after) && notes.is_empty() {
+            return None;
         }
-        (!notes.is_empty()).then(|| Change { said: notes.join("; "), servers })
+        let servers = (before.servers != after.servers).then(|| said(&before.servers, &after.servers));
+        notes.splice(0..0, servers.into_iter().chain(edited_settings(&before, &after)));
+        (!notes.is_empty()).then(|| Change { said: notes.join("; "), roots: after.roots.clone() })
     }
 
     /// How the servers in effect are reached.
     #[must_use]
     pub fn specs(&self) -> Vec<ServerSpec> {
         let now = self.now();
-        now.in_effect.iter().map(|server| self.spec(server, now.files.withheld_from(server))).collect()
+        now.in_effect
+            .servers
+            .iter()
+            .map(|server| self.spec(server, now.files.withheld_from(server)))
+            .collect()
     }
 
     /// What is known of the servers in effect without asking them.
     #[must_use]
     pub(super) fn catalog(&self, limits: &Limits) -> Catalog {
         let now = self.now();
-        let servers = now.in_effect.iter();
+        let servers = now.in_effect.servers.iter();
         let servers = servers.map(|server| {
             let cwd = match &server.reach {
                 Reach::Launch(launch) => launch.cwd.clone(),
@@ -111,7 +118,12 @@ impl Roster {
 
     /// How the servers in effect are configured.
     pub(super) fn known(&self) -> BTreeMap<ServerName, Configured> {
-        self.now().in_effect.iter().map(|server| (server.name.clone(), Configured::of(server))).collect()
+        self.now()
+            .in_effect
+            .servers
+            .iter()
+            .map(|server| (server.name.clone(), Configured::of(server)))
+            .collect()
     }
 
     /// Why a server that stands in the configuration, by its name or alias, cannot be used; `None`: it can, or stands nowhere.
@@ -127,7 +139,8 @@ impl Roster {
     /// The servers in effect to which files of the sandbox are not sent.
     pub(super) fn keeps_files_from(&self) -> BTreeSet<ServerName> {
         let now = self.now();
-        let kept = now.in_effect.iter().filter(|server| server.rules.sandbox_files == SandboxFiles::Kept);
+        let kept =
+            now.in_effect.servers.iter().filter(|server| server.rules.sandbox_files == SandboxFiles::Kept);
         kept.map(|server| server.name.clone()).collect()
     }
 
@@ -232,7 +245,7 @@ fn owned(pairs: &NamedSecrets) -> Vec<(String, String)> {
 }
 
 /// Why files cannot be read, bounded.
-fn unread(files: &ServerFiles) -> Vec<String> {
+fn unread(files: &ConfigFiles) -> Vec<String> {
     let said = files.unread().iter().take(UNREAD_SAID_MAX);
     said.map(|problem| text::bounded(&problem.to_string(), NAMES_CHARS_MAX).into_owned()).collect()
 }

@@ -164,8 +164,9 @@ impl Broker {
         self.indexing.refresh(&stale);
         // Whatever kept them from telling of their tools may be over.
         self.knowledge.forget_failures(&self.upstream.changed_logins());
-        let Change { servers, said } = self.roster.change()?;
-        tracing::info!(servers = servers.len(), "the configured servers have changed");
+        let Change { roots, said } = self.roster.change()?;
+        tracing::info!("the configuration has changed");
+        self.upstream.offer_roots(&roots);
         self.upstream.replace(self.roster.specs());
         self.connections().clear();
         self.knowledge.replace(self.roster.catalog(&self.limits), self.roster.known());

@@ -26,6 +26,17 @@ pub(super) struct Definition {
     /// The smallest and the largest number.
     pub(super) bounds: Option<(Value, Value)>,
     pub(super) of_project: OfProject,
+    pub(super) counts: Counts,
+}
+
+/// From when on a value counts that is edited while the bridge runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Counts {
+    NextRun,
+    NextSandbox,
+    /// For servers that are started later.
+    NextServer,
+    Restart,
 }
 
 /// How a value is written in TOML and JSON.
@@ -112,6 +123,12 @@ fn definition(variable: String, row: &Value) -> Definition {
             Some("fewer") => OfProject::Fewer,
             _ => OfProject::Nothing,
         },
+        counts: match row["counts"].as_str() {
+            Some("run") => Counts::NextRun,
+            Some("sandbox") => Counts::NextSandbox,
+            Some("server") => Counts::NextServer,
+            _ => Counts::Restart,
+        },
     }
 }
 
@@ -133,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_says_its_form_and_what_projects_may_do() {
+    fn every_row_says_its_form_what_projects_may_do_and_from_when_on_it_counts() {
         let rows: Map<String, Value> = serde_json::from_str(DEFAULTS).unwrap();
         for (variable, row) in rows {
             let form = row["type"].as_str().unwrap();
@@ -144,6 +161,8 @@ mod tests {
                 ["never", "never trusted", "any", "lower", "off", "fewer"].contains(&project),
                 "{variable}: {project}"
             );
+            let counts = row["counts"].as_str().unwrap();
+            assert!(["run", "sandbox", "server", "restart"].contains(&counts), "{variable}: {counts}");
         }
     }
 

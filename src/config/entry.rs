@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::config_files::Seen;
 use super::json::{Member, Node, Spanned};
 use super::later::{Later, Unfinished};
 use super::places::Places;
@@ -13,7 +14,6 @@ use super::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
 use super::reach::{NamedSecrets, Reach};
 use super::references::{Followed, Sources, written_origin};
 use super::server::ServerConfig;
-use super::server_files::Seen;
 use super::server_keys::{CLIENT_ALLOW, CLIENT_DENY, URL_KEYS, snake_case};
 use crate::names::ServerName;
 

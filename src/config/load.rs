@@ -9,16 +9,21 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
+use super::choices::{
+    AllowCommands, Audit, ContainerUser, EngineChoice, LearnShapes, Prewarm, Rollback, Sampling, SelfServers,
+    Semantic, StructuredContent,
+};
+use super::config_files::Following;
 use super::environment::Environment;
 use super::locate::locate_program;
 use super::nearest::nearest;
 use super::policy_file::PolicyFile;
-use super::problem::{Origin, Problem};
+use super::problem::{Origin, Problem, Severity};
 use super::server::{RefusedServer, ServerConfig};
-use super::server_files::Following;
 use super::servers::{self, Allowed, Loaded, OfFiles};
 use super::settings::{Setting, Settings, Source};
 use super::stance::Stance;
+use super::toml_file::{self, TomlFile};
 use super::values as read;
 use crate::limits::Limits;
 use crate::names::{ServerName, WorkspaceName};
@@ -107,19 +112,6 @@ pub struct Config {
     pub problems: Vec<Problem>,
 }
 
-/// The engine that the operator asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EngineChoice {
-    /// The best one that answers.
-    Auto,
-    /// Podman, wherever it is found.
-    Podman,
-    /// Docker, wherever it is found.
-    Docker,
-    /// The one at this `unix://`, `tcp://` or `ssh://` address.
-    Url(String),
-}
-
 /// What the environment says of engines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineAddresses {
@@ -141,112 +133,69 @@ pub struct EngineAddresses {
     pub home: Option<PathBuf>,
 }
 
-/// A user and group by number; the user is never 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ContainerUser {
-    /// The user, at least 1.
-    pub uid: u32,
-    /// The group.
-    pub gid: u32,
-}
-
-/// What becomes of entries that would start this bridge as its own server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SelfServers {
-    /// They are left out.
-    Skip,
-    /// They are servers as any other.
-    Allow,
-}
-
-/// Whether entries may have commands run for their values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AllowCommands {
-    /// When their server is started.
-    Yes,
-    /// A server whose entry has one is not used.
-    No,
-}
-
-/// What becomes of the variables when a run has to be killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rollback {
-    /// They are as before that run.
-    On,
-    /// They are gone.
-    Off,
-}
-
-/// Whether the sandbox is started ahead of the first run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prewarm {
-    /// Right after `initialize`.
-    On,
-    /// By the first run.
-    Off,
-}
-
-/// Whether replies carry structured content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StructuredContent {
-    /// Text and images only.
-    Off,
-    /// Beside the text.
-    On,
-}
-
-/// Whether signatures say what results of tools have looked like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LearnShapes {
-    /// Their keys and types are kept, never a value.
-    On,
-    /// Nothing is kept or read.
-    Off,
-}
-
-/// What is written down of calls and runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Audit {
-    /// Nothing.
-    Off,
-    /// A line for each, with a hash of a call's arguments.
-    Hash,
-    /// The same, with the arguments.
-    Arguments,
-}
-
-/// Whether servers may ask for the model of a client that offers it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sampling {
-    /// The client asks its user.
-    Ask,
-    /// Never.
-    Off,
-}
-
-/// Whether tools are searched by meaning beside words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Semantic {
-    /// When a model is installed.
-    Auto,
-    /// Never.
-    Off,
-}
-
 const DAY_S: u64 = 86_400;
+
+/// What counts when files are read again that cannot be used now.
+pub(super) struct Before<'c> {
+    pub(super) config: &'c Config,
+    pub(super) entries: &'c OfFiles,
+}
+
+/// What the settings say.
+struct ReadSettings {
+    config: Config,
+    /// Where the choice of servers comes from.
+    names: Source,
+    stance: Stance,
+}
 
 impl Config {
     /// Reads the captured variables and the configuration files that they lead to.
     #[must_use]
     pub fn load(environment: &Environment) -> Self {
-        Self::load_following(environment).0
+        Self::load_following(environment, None).0
     }
 
-    /// The same, and what references of entries have led to.
-    pub(super) fn load_following(environment: &Environment) -> (Self, Following) {
+    /// The same, and what references of entries have led to; where it is read again, what cannot be used stays as it was
+    /// before.
+    pub(super) fn load_following(environment: &Environment, before: Option<Before<'_>>) -> (Self, Following) {
         let limits = Limits::default();
         let mut problems = Vec::new();
-        let mut settings = Settings::new(environment, &limits, &mut problems);
+        let (read, tables) = ReadSettings::read(environment, &limits, &mut problems);
+        let unusable = before.as_ref().and_then(|_| unusable(environment, &problems));
+        let is_unfinished = unusable.is_some() || before.is_some() && toml_file::is_emptied(environment);
+        let kept = before.as_ref().filter(|_| is_unfinished);
+        let ReadSettings { config, names, stance } = match kept {
+            Some(before) => ReadSettings { config: before.config.clone(), ..read },
+            None => read,
+        };
+        let allowed = Allowed { self_servers: config.self_servers, commands: config.allow_commands };
+        let none = OfFiles::new();
+        let entries = before.as_ref().map_or(&none, |before| before.entries);
+        let loaded = servers::load(environment, &limits, allowed, (&tables, entries), &mut problems);
+        problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
+        let Loaded { servers, refused, files, variables, entries, mut unread } =
+            chosen(loaded, config.chosen_servers.as_deref());
+        unread.extend(unusable.filter(|problem| !unread.contains(problem)));
+        let policy = match before {
+            Some(before) => before.config.policy.clone(),
+            None => PolicyFile::open(environment, &limits, stance, &mut problems),
+        };
+        (
+            Self { servers, refused, policy, problems, ..config },
+            Following { files, variables, entries, unread },
+        )
+    }
+}
+
+impl ReadSettings {
+    /// A configuration with all settings, and yet without servers and policy; and what else the files hold.
+    fn read(
+        environment: &Environment,
+        limits: &Limits,
+        problems: &mut Vec<Problem>,
+    ) -> (Self, Vec<TomlFile>) {
+        let mut settings = Settings::new(environment, limits, problems);
         let (timeout, timeout_max) = timeouts(&mut settings);
         let mut is_on = |name: &str| settings.required(name, read::switch);
         let self_servers =
@@ -266,7 +215,7 @@ impl Config {
             let message = "is not set and no home folder is known, so \"~\" leads nowhere";
             settings.problem(Problem::new(Origin::Variable("HOME".to_owned()), message));
         }
-        let config = Self {
+        let config = Config {
             engine: settings.required("MCP_BRIDGE_RUNTIME", read::engine),
             engine_addresses: EngineAddresses::of(environment),
             image: settings.optional("MCP_BRIDGE_IMAGE", read::text),
@@ -302,25 +251,28 @@ impl Config {
             sampling: sampling(&mut settings),
             audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
             own_state_dir: environment.state_dir(),
-            limits: Limits::default(),
+            limits: limits.clone(),
             problems: Vec::new(),
         };
         // Only `servers` reads it, but it is shown with the others.
         settings.optional("MCP_SERVERS_CONFIG", read::text);
         let names = settings.source("MCP_BRIDGE_SERVERS");
         let (settings, misread, tables) = settings.finish();
-        let allowed = Allowed { self_servers, commands: allow_commands };
-        let loaded = servers::load(environment, &limits, allowed, (&tables, &OfFiles::new()), &mut problems);
-        problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
-        let Loaded { servers, refused, files, variables, entries, unread } =
-            chosen(loaded, config.chosen_servers.as_deref());
-        // One that cannot be read must not be replaced by something looser.
+        // What cannot be read must not be replaced by something looser.
         let stance = Stance::new(profile, &misread);
-        let sandbox_problem = misread.sandbox;
-        let policy = PolicyFile::open(environment, &limits, stance, &mut problems);
-        let following = Following { files, variables, entries, unread };
-        (Self { settings, sandbox_problem, servers, refused, policy, limits, problems, ..config }, following)
+        let config = Config { settings, sandbox_problem: misread.sandbox, ..config };
+        (Self { config, names, stance }, tables)
     }
+}
+
+/// Why the settings as the files have them now are not to be used.
+fn unusable(environment: &Environment, problems: &[Problem]) -> Option<Problem> {
+    let files = toml_file::paths(environment);
+    let is_of_files = |problem: &&Problem| match &problem.origin {
+        Origin::File(path) => files.contains(path),
+        Origin::Variable(_) => false,
+    };
+    problems.iter().filter(is_of_files).find(|problem| problem.severity == Severity::Error).cloned()
 }
 
 /// As the policy, it is not replaced by something looser where it cannot be read.

@@ -1,6 +1,9 @@
 //! What the operator wrote, as one checked value; it starts nothing.
 
+mod choices;
+mod config_files;
 mod defaults;
+mod edited;
 mod endpoint;
 mod entry;
 mod entry_values;
@@ -23,7 +26,6 @@ mod references;
 mod schema;
 mod self_reference;
 mod server;
-mod server_files;
 mod server_keys;
 mod servers;
 mod settings;
@@ -32,12 +34,15 @@ mod toml_file;
 mod trust;
 mod values;
 
+pub use choices::{
+    AllowCommands, Audit, ContainerUser, EngineChoice, LearnShapes, Prewarm, Rollback, Sampling, SelfServers,
+    Semantic, StructuredContent,
+};
+pub use config_files::ConfigFiles;
+pub use edited::edited_settings;
 pub use environment::{Environment, Nesting};
 pub use later::Later;
-pub use load::{
-    AllowCommands, Audit, Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm,
-    Rollback, Sampling, SelfServers, Semantic, StructuredContent,
-};
+pub use load::{Config, EngineAddresses};
 pub use locate::locate_program;
 pub use nearest::nearest;
 pub use policy_file::PolicyFile;
@@ -48,7 +53,6 @@ pub use references::CommandLine;
 pub use schema::schema;
 pub use self_reference::is_own;
 pub use server::{RefusedServer, SandboxFiles, ServerConfig, ServerRules};
-pub use server_files::ServerFiles;
 pub use servers::servers_of_file;
 pub use settings::{Setting, Source};
 pub use trust::{Trust, TrustError, distrust_project, project_file, trust_project};

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::config_files::Seen;
 use super::environment::Environment;
 use super::file;
 use super::plain_value::is_place;
-use super::server_files::Seen;
 use crate::limits::Limits;
 use crate::text;
 

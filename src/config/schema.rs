@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::defaults::{Definition, Form, definitions};
+use super::defaults::{Counts, Definition, Form, definitions};
 use crate::limits::Limits;
 
 /// The schema.
@@ -83,7 +83,14 @@ fn of(row: &Definition) -> Value {
         Form::Size => json!({"type": ["string", "integer"]}),
         Form::List => json!({"type": "array", "items": {"type": "string", "pattern": "^[^,]*$"}}),
     };
-    schema["description"] = json!(format!("{}. As a variable: {}.", row.allowed, row.variable));
+    let counts = match row.counts {
+        Counts::NextRun => "for the next run",
+        Counts::NextSandbox => "for the next sandbox",
+        Counts::NextServer => "for servers started from then on",
+        Counts::Restart => "once hotcell is started again",
+    };
+    let about = format!("{}. As a variable: {}. Edited, it counts {counts}.", row.allowed, row.variable);
+    schema["description"] = json!(about);
     if !row.words.is_empty() {
         schema["enum"] = json!(row.words);
     }

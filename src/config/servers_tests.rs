@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::super::problem::Position;
 use super::super::reach::Reach;
-use super::super::{Config, SandboxFiles, ServerFiles, ServerRules, trust_project};
+use super::super::{Config, ConfigFiles, SandboxFiles, ServerRules, trust_project};
 use super::*;
 
 struct Home {
@@ -362,20 +362,20 @@ fn what_is_shown_of_a_server_is_no_secret() {
     assert!(!debug.contains("s3cret-token\")]"), "{debug}");
 }
 
-fn followed(home: &Home) -> ServerFiles {
-    ServerFiles::load(home.environment()).1
+fn followed(home: &Home) -> ConfigFiles {
+    ConfigFiles::load(home.environment()).1
 }
 
-fn names(files: &ServerFiles) -> String {
+fn names(files: &ConfigFiles) -> String {
     files.servers().iter().map(|server| server.name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn a_config_toml_that_is_made_changed_and_removed_is_followed_with_the_problems_of_its_servers_only() {
+fn a_config_toml_that_is_made_changed_and_removed_is_followed_with_its_problems() {
     let home = Home::new().file("MCPs/a.json", r#"{"mcpServers": {"a": {"command": "c"}}}"#);
     let mut files = followed(&home);
     assert_eq!((files.look(), names(&files).as_str()), (vec![], "a"));
-    let home = home.user("[servers.b]\ncommand = \"c\"\n[run]\ntimeout = \"x\"\n");
+    let home = home.user("[servers.b]\ncommand = \"c\"\n");
     assert_eq!((files.look(), names(&files).as_str()), (vec![], "a b"));
     let before = files.servers().to_vec();
     let home = home.user("# moved down, and otherwise the same\n[servers.b]\ncommand = \"c\"\n");
@@ -406,7 +406,7 @@ fn a_file_that_cannot_be_read_any_more_keeps_its_servers_and_one_that_is_gone_do
     let home = home.variable("MCP_SERVERS_CONFIG", "../other");
     let mut files = followed(&home);
     let before = files.servers().to_vec();
-    let unread = |files: &ServerFiles| {
+    let unread = |files: &ConfigFiles| {
         let said = files.unread().iter().map(|problem| home.said(problem));
         said.collect::<Vec<_>>().join("\n")
     };

@@ -1,6 +1,6 @@
 //! The profile of the policy as the settings have it, also when these are edited while the bridge runs.
 //!
-//! Of other settings it says nothing: they stay as they were read first.
+//! Of other settings it says nothing.
 
 use super::environment::Environment;
 use super::problem::{Origin, Problem};
@@ -39,9 +39,7 @@ impl Stance {
         limits: &Limits,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        let is_empty = |path: &std::path::PathBuf| path.metadata().is_ok_and(|about| about.len() == 0);
-        if toml_file::paths(environment).iter().any(is_empty) {
-            // Somebody is about to write it.
+        if toml_file::is_emptied(environment) {
             return self.clone();
         }
         let mut found = Vec::new();

@@ -89,6 +89,11 @@ pub(super) fn paths(environment: &Environment) -> Vec<PathBuf> {
     places(environment).map(|(path, _)| path).collect()
 }
 
+/// Whether one of them holds nothing: somebody may be about to write it.
+pub(super) fn is_emptied(environment: &Environment) -> bool {
+    paths(environment).iter().any(|path| path.metadata().is_ok_and(|about| about.len() == 0))
+}
+
 fn places(environment: &Environment) -> impl Iterator<Item = (PathBuf, Whose)> {
     let own = environment.config_file();
     let project = trust::project_file(environment).filter(|path| Some(path) != own.as_ref());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::load::{Audit, ContainerUser, EngineChoice, Sampling, Semantic};
+use super::choices::{Audit, ContainerUser, EngineChoice, Sampling, Semantic};
 use crate::names::WorkspaceName;
 use crate::policy::Profile;
 use crate::protocol::PostureField;

@@ -24,7 +24,7 @@ pub enum Choice {
 }
 
 /// Where engines may listen, from the environment.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     /// What the operator wants.
     pub choice: Choice,

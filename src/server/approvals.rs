@@ -30,10 +30,9 @@ pub(super) async fn ask(
 ) -> Approval {
     let unable = |reason: &str| Approval::Unable { reason: reason.to_owned() };
     if !abilities(peer).elicitation {
-        return unable("this client cannot ask them (it has declared no elicitation)");
+        return not_declared();
     }
-    let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema: form() };
-    match answer(peer, ServerRequest::ElicitRequest(ElicitRequest::new(params)), withdrawn).await {
+    match answer(peer, ServerRequest::ElicitRequest(request(message)), withdrawn).await {
         Ok(ClientResult::ElicitResult(result)) => approval(&result),
         Ok(_) => unable("the client's answer is none"),
         Err(Unanswered::NotSent) => unable("this client could not be asked"),
@@ -43,6 +42,17 @@ pub(super) async fn ask(
             unable("the client has not answered")
         }
     }
+}
+
+/// Of a client that shows no forms.
+pub(super) fn not_declared() -> Approval {
+    Approval::Unable { reason: "this client cannot ask them (it has declared no elicitation)".into() }
+}
+
+/// The form with this question.
+pub(super) fn request(message: String) -> ElicitRequest {
+    let requested_schema = form();
+    ElicitRequest::new(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
 fn form() -> ElicitationSchema {
@@ -73,8 +83,8 @@ struct Form {
     arguments: Option<String>,
 }
 
-/// What cannot be understood is no approval.
-fn approval(result: &ElicitResult) -> Approval {
+/// What the human has put into the form. What cannot be understood is no approval.
+pub(super) fn approval(result: &ElicitResult) -> Approval {
     let form = result.content.as_ref().and_then(|content| Form::deserialize(content).ok());
     let (ElicitationAction::Accept, Some(form)) = (&result.action, form) else { return Approval::Denied };
     match form.decision.as_str() {

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments::{self, Configured, RunDefaults};
 use super::files::{self, Watched};
+use super::rounds::{Ended, Rounds, Turn, UnderWay};
 use super::{clients, description, live_output, notify, progress, questions};
 use crate::broker::Broker;
 use crate::limits::Limits;
@@ -51,48 +52,86 @@ pub struct FaceSettings {
 pub struct Face {
     session: Arc<Session>,
     broker: Arc<Broker>,
-    settings: FaceSettings,
+    /// As they are now.
+    settings: Box<dyn Fn() -> FaceSettings + Send + Sync>,
     /// From which level on the client wants log messages; none before it has said so.
     #[expect(deprecated, reason = "clients of all versions up to now set a level")]
     log_level: Mutex<Option<LoggingLevel>>,
     watched: Watched,
+    rounds: Rounds,
+}
+
+/// Tasks that tell the client of a run while it lasts.
+#[derive(Default)]
+struct Reports {
+    tasks: JoinSet<()>,
+    stop: CancellationToken,
+}
+
+impl Reports {
+    async fn end(mut self) {
+        self.stop.cancel();
+        while let Some(reported) = self.tasks.join_next().await {
+            if let Err(error) = reported {
+                tracing::error!(%error, "a task that tells of a run broke");
+            }
+        }
+    }
 }
 
 impl Face {
-    /// A face over the session; the broker knows the servers.
+    /// A face over the session; the broker knows the servers, and looks whether settings have been edited.
     #[must_use]
-    pub fn new(session: Arc<Session>, broker: Arc<Broker>, settings: FaceSettings) -> Self {
-        Self { session, broker, settings, log_level: Mutex::new(None), watched: Watched::default() }
+    pub fn new(
+        session: Arc<Session>,
+        broker: Arc<Broker>,
+        settings: impl Fn() -> FaceSettings + Send + Sync + 'static,
+    ) -> Self {
+        let settings = Box::new(settings);
+        Self {
+            session,
+            broker,
+            settings,
+            log_level: Mutex::new(None),
+            watched: Watched::default(),
+            rounds: Rounds::default(),
+        }
     }
 
     fn prewarm(&self) {
-        if self.settings.prewarm {
+        if (self.settings)().prewarm {
             self.session.prewarm();
         }
     }
 
-    async fn run(&self, request: RunRequest, context: &RequestContext<RoleServer>) -> Reply {
+    /// A run begins; what the client is told of it while it lasts is in the set, which goes on until it is stopped.
+    fn begin(
+        &self,
+        request: RunRequest,
+        arguments: &Map<String, Value>,
+        settings: &FaceSettings,
+        context: &RequestContext<RoleServer>,
+    ) -> (UnderWay, Reports) {
         let (progress, heard) = mpsc::channel(64);
         let (output, written) = mpsc::channel(64);
         let (questions, asked) = mpsc::channel(1);
-        let can = questions::abilities(&context.peer);
-        let abilities = ClientAbilities { sampling: can.sampling && self.settings.sampling, ..can };
+        let can = questions::abilities_by_request(context).unwrap_or(questions::abilities(&context.peer));
+        let abilities = ClientAbilities { sampling: can.sampling && settings.sampling, ..can };
         let level = self.log_level(context);
         let output = level.map(|_| output);
         let session = Arc::clone(&self.session);
-        let cancel = context.ct.clone();
+        let stopped = CancellationToken::new();
+        let cancel = stopped.clone();
         // As a task of its own: a defect in it must still be answered, or the client waits for ever.
         let run = tokio::spawn(async move {
             session.run(RunAsked { request, cancel, progress, output, questions, abilities }).await
         });
-        let reporting = CancellationToken::new();
-        let stop = reporting.clone().drop_guard();
-        let mut reports = JoinSet::new();
-        reports.spawn(questions::put(asked, reporting.clone(), context.peer.clone()));
+        let mut reports = Reports::default();
+        let reporting = reports.stop.clone();
         if let Some(token) = context.meta.get_progress_token() {
             let peer = context.peer.clone();
             let told = move |step, message| notify::progress(peer.clone(), token.clone(), step, message);
-            reports.spawn(progress::report(heard, reporting.clone(), told));
+            reports.tasks.spawn(progress::report(heard, reporting.clone(), told));
         } else {
             // So that nobody tells what nobody hears.
             drop(heard);
@@ -100,27 +139,31 @@ impl Face {
         if let Some(level) = level {
             let peer = context.peer.clone();
             let told = move |piece| notify::output(peer.clone(), level, piece);
-            reports.spawn(live_output::report(written, reporting, told));
+            reports.tasks.spawn(live_output::report(written, reporting, told));
         }
-        let report = run.await;
-        drop(stop);
-        // Joined before the answer goes out, so that nothing of the run comes after it.
-        while let Some(reported) = reports.join_next().await {
-            if let Err(error) = reported {
-                tracing::error!(%error, "a task that tells of a run broke");
-            }
-        }
-        let report = match report {
-            Ok(report) => report.unwrap_or_else(RunReport::not_started),
-            Err(error) => {
-                tracing::error!(%error, "a run's task broke");
-                let fault = ToolFault::new(FaultCode::Internal, "the run broke inside hotcell");
-                RunReport::not_started(fault.hint("run it again; variables may be gone"))
-            }
+        let (cancel, arguments) = (stopped.drop_guard(), arguments.clone());
+        (UnderWay { run, asked, cancel, shows_forms: can.elicitation, arguments }, reports)
+    }
+
+    /// Until the run has ended, or its client has to be asked by an answer.
+    async fn turn(&self, run: UnderWay, mut reports: Reports, context: &RequestContext<RoleServer>) -> Turn {
+        let turn = if questions::abilities_by_request(context).is_some() {
+            self.rounds.turn(run, &context.ct).await
+        } else {
+            let UnderWay { mut run, asked, cancel, .. } = run;
+            reports.tasks.spawn(questions::put(asked, reports.stop.clone(), context.peer.clone()));
+            let ended = tokio::select! {
+                ended = &mut run => ended,
+                () = context.ct.cancelled() => {
+                    drop(cancel);
+                    run.await
+                }
+            };
+            Turn::Ended(Box::new(ended))
         };
-        let client = context.client_info().map(|info| info.name).unwrap_or_default();
-        let limits = clients::limits(&self.settings.limits, &client);
-        render::render(&report, self.settings.output_mode, &limits)
+        // Before the answer goes out, so that nothing of the run comes after it.
+        reports.end().await;
+        turn
     }
 
     /// What the client wants to see of output as it comes: by the request itself, or by `logging/setLevel` before.
@@ -128,24 +171,6 @@ impl Face {
     fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<LoggingLevel> {
         let set = *self.log_level.lock().unwrap_or_else(PoisonError::into_inner);
         context.meta.log_level().or(set)
-    }
-
-    fn result(&self, reply: Reply, context: &RequestContext<RoleServer>) -> CallToolResult {
-        let blocks = reply
-            .blocks
-            .into_iter()
-            .filter_map(|block| match block {
-                Block::Text(text) => Some(ContentBlock::text(text)),
-                Block::Image(image) => Some(ContentBlock::image(image.base64, image.mime_type)),
-                Block::File(address) => files::link(&address, context).map(ContentBlock::resource_link),
-            })
-            .collect();
-        let mut result = CallToolResult::success(blocks);
-        result.is_error = Some(reply.verdict == Verdict::Error);
-        if self.settings.structured {
-            result.structured_content = Some(reply.structured);
-        }
-        result
     }
 }
 
@@ -179,7 +204,8 @@ impl ServerHandler for Face {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         self.prewarm();
-        let tool = description::run_python(&self.broker.configured(), self.settings.defaults);
+        let names = self.broker.configured();
+        let tool = description::run_python(&names, (self.settings)().defaults);
         Ok(ListToolsResult::with_all_items(vec![tool]))
     }
 
@@ -194,12 +220,22 @@ impl ServerHandler for Face {
         }
         let none = Map::<String, Value>::new();
         let arguments = request.arguments.as_ref().unwrap_or(&none);
-        let settings = &self.settings;
         let (names, refusal) = (self.broker.configured(), |name: &str| self.broker.refusal(name));
+        let settings = (self.settings)();
         let configured = Configured { names: &names, refusal: &refusal };
         let checked = arguments::run_request(arguments, configured, settings.defaults, &settings.limits);
-        let reply = match checked {
-            Ok(asked) => self.run(asked, &context).await,
+        let run = match (&request.request_state, checked) {
+            (Some(state), _) => {
+                let run = self.rounds.resumed(state, arguments, request.input_responses)?;
+                Ok((run, Reports::default()))
+            }
+            (None, checked) => checked.map(|asked| self.begin(asked, arguments, &settings, &context)),
+        };
+        let reply = match run {
+            Ok((run, reports)) => match self.turn(run, reports, &context).await {
+                Turn::Ended(ended) => reply(*ended, &settings, &context),
+                Turn::Asks(asked) => return Ok(asked.into()),
+            },
             Err(fault) => {
                 let code_bytes = arguments.get("code").and_then(Value::as_str).map_or(0, str::len);
                 self.session.refused(&fault, code_bytes as u64).await;
@@ -207,7 +243,7 @@ impl ServerHandler for Face {
             }
         };
         files::tell_changes(self.session.files(), &self.watched, &context.peer).await;
-        Ok(self.result(reply, &context).into())
+        Ok(result(reply, settings.structured, &context).into())
     }
 
     #[expect(deprecated, reason = "as above")]
@@ -271,6 +307,39 @@ impl ServerHandler for Face {
         let contents = ResourceContents::text(self.broker.manual(), request.uri);
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
+}
+
+/// What the client is told of a run.
+fn reply(ended: Ended, settings: &FaceSettings, context: &RequestContext<RoleServer>) -> Reply {
+    let report = match ended {
+        Ok(report) => report.unwrap_or_else(RunReport::not_started),
+        Err(error) => {
+            tracing::error!(%error, "a run's task broke");
+            let fault = ToolFault::new(FaultCode::Internal, "the run broke inside hotcell");
+            RunReport::not_started(fault.hint("run it again; variables may be gone"))
+        }
+    };
+    let client = context.client_info().map(|info| info.name).unwrap_or_default();
+    let limits = clients::limits(&settings.limits, &client);
+    render::render(&report, settings.output_mode, &limits)
+}
+
+fn result(reply: Reply, structured: bool, context: &RequestContext<RoleServer>) -> CallToolResult {
+    let blocks = reply
+        .blocks
+        .into_iter()
+        .filter_map(|block| match block {
+            Block::Text(text) => Some(ContentBlock::text(text)),
+            Block::Image(image) => Some(ContentBlock::image(image.base64, image.mime_type)),
+            Block::File(address) => files::link(&address, context).map(ContentBlock::resource_link),
+        })
+        .collect();
+    let mut result = CallToolResult::success(blocks);
+    result.is_error = Some(reply.verdict == Verdict::Error);
+    if structured {
+        result.structured_content = Some(reply.structured);
+    }
+    result
 }
 
 /// A request of a known method comes here when its parameters have another shape than the method's.

@@ -13,6 +13,7 @@ mod notify;
 mod progress;
 mod questions;
 mod requests;
+mod rounds;
 mod serve;
 
 pub use arguments::RunDefaults;

@@ -3,10 +3,11 @@
 //! It decides nothing: what is asked, and what an answer is good for, is the broker's.
 
 use rmcp::RoleServer;
-use rmcp::model::{ClientResult, ElicitRequest, ElicitRequestParams, ServerRequest};
+use rmcp::model::{ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ServerRequest};
 #[expect(deprecated, reason = "clients of all versions up to now have it")]
-use rmcp::model::{CreateMessageRequest, CreateMessageRequestParams};
-use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions, ServiceError};
+use rmcp::model::{CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult};
+use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions, RequestContext, ServiceError};
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,14 @@ pub(super) enum Unanswered {
     Withdrawn,
     /// The client refused it in these words, or has gone.
     Refused(ServiceError),
+}
+
+/// What a client can do that says it with each request, and takes none itself; `None`: another client.
+pub(super) fn abilities_by_request(context: &RequestContext<RoleServer>) -> Option<ClientAbilities> {
+    let can = context.meta.client_capabilities()?;
+    // Without a mode it means forms, as before there were modes.
+    let forms = can.elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
+    Some(ClientAbilities { elicitation: forms, sampling: can.sampling.is_some() })
 }
 
 /// What the client has said that it can do, as far as requests may go to it at all.
@@ -112,8 +121,12 @@ async fn pass_on(
     written.map_err(|error| none(&error.to_string()))
 }
 
+/// A server's question as the client is asked it.
+///
+/// # Errors
+/// When it is none.
 #[expect(deprecated, reason = "as above")]
-fn request(asks: Asks, params: Value) -> serde_json::Result<ServerRequest> {
+pub(super) fn request(asks: Asks, params: Value) -> serde_json::Result<ServerRequest> {
     Ok(match asks {
         Asks::Elicitation => {
             let params: ElicitRequestParams = serde_json::from_value(params)?;
@@ -124,4 +137,13 @@ fn request(asks: Asks, params: Value) -> serde_json::Result<ServerRequest> {
             ServerRequest::CreateMessageRequest(CreateMessageRequest::new(params))
         }
     })
+}
+
+/// Whether a client can have meant this as its answer.
+#[expect(deprecated, reason = "as above")]
+pub(super) fn is_answer(asks: Asks, answer: &Value) -> bool {
+    match asks {
+        Asks::Elicitation => ElicitResult::deserialize(answer).is_ok(),
+        Asks::Sampling => CreateMessageResult::deserialize(answer).is_ok(),
+    }
 }

@@ -1,7 +1,6 @@
 //! The task that owns the session: it feeds the machine with events and carries out its effects.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -16,7 +15,7 @@ use super::in_flight::InFlight;
 use super::machine::{Effect, Machine};
 use super::outgoing::ResultLine;
 use super::queue::Taker;
-use super::sandbox::{Maker, Sandbox, SandboxSettings};
+use super::sandbox::{Maker, Sandbox, Wanted};
 use super::watchdog::Watchdog;
 use crate::broker::{Broker, Call, Human, Making, Waits};
 use crate::engine::EngineError;
@@ -103,17 +102,11 @@ impl Current {
 
 impl Actor {
     /// For a session that begins; starts no sandbox.
-    pub(super) fn new(
-        settings: SandboxSettings,
-        files: Files,
-        broker: Arc<Broker>,
-        limits: Arc<Limits>,
-        idle_stop: Option<Duration>,
-    ) -> Self {
+    pub(super) fn new(wanted: Wanted, files: Files, broker: Arc<Broker>, limits: Arc<Limits>) -> Self {
         Self {
-            machine: Machine::new(Arc::clone(&limits), idle_stop),
+            machine: Machine::new(Arc::clone(&limits)),
             broker,
-            maker: Some(Maker::new(settings, Arc::clone(&limits), Some(files.clone()))),
+            maker: Some(Maker::new(wanted, Arc::clone(&limits), Some(files.clone()))),
             limits,
             starting: None,
             sandbox: None,
@@ -223,6 +216,7 @@ impl Actor {
                 notices.extend(sandbox.files.said());
                 let worker = sandbox.worker;
                 self.watchdog = sandbox.watchdog.take();
+                self.machine.stop_idle_after(sandbox.idle_stop);
                 self.sandbox = Some(sandbox);
                 self.machine.sandbox_up(worker, notices, Instant::now())
             }

@@ -14,7 +14,7 @@ use super::actor::Actor;
 use super::asked::{Ask, RunAsked};
 use super::files::Files;
 use super::queue::{Queue, Refused, queue};
-use super::sandbox::{Maker, SandboxReport, SandboxSettings};
+use super::sandbox::{Maker, SandboxReport, Wanted};
 use crate::audit::{Event, RunEvent};
 use crate::broker::Broker;
 use crate::engine::About;
@@ -40,25 +40,20 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts the session's task, and no sandbox yet. Must be called inside a tokio runtime.
+    /// Starts the session's task, and no sandbox yet; its workspace is the one that is wanted now. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn start(
-        settings: SandboxSettings,
-        broker: Arc<Broker>,
-        limits: Arc<Limits>,
-        idle_stop: Option<Duration>,
-    ) -> Self {
+    pub fn start(wanted: Wanted, broker: Arc<Broker>, limits: Arc<Limits>) -> Self {
         let (queue, taker) = queue(limits.runs_queued_max);
         let closing = CancellationToken::new();
         let prewarm = Arc::new(Notify::new());
         let recorder = Arc::clone(&broker);
         let (asked_to_close, asked_to_prewarm) = (closing.clone(), Arc::clone(&prewarm));
-        let (files, keeper) = Files::start(settings.workspace.clone(), &limits);
+        let (files, keeper) = Files::start(wanted().workspace, &limits);
         let of_session = files.clone();
         let task = tokio::spawn(async move {
             let begin = || {
                 let (broker, limits) = (Arc::clone(&broker), Arc::clone(&limits));
-                Actor::new(settings.clone(), files.clone(), broker, limits, idle_stop)
+                Actor::new(Arc::clone(&wanted), files.clone(), broker, limits)
             };
             let mut actor = begin();
             // A defect costs the run, its variables and the sandbox, which ends when nobody holds its stdin; not the session.
@@ -166,11 +161,8 @@ impl Session {
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn probe(
-        settings: SandboxSettings,
-        limits: Arc<Limits>,
-    ) -> Result<(About, SandboxReport), ToolFault> {
-        let mut maker = Maker::new(settings, limits, None);
+    pub async fn probe(wanted: Wanted, limits: Arc<Limits>) -> Result<(About, SandboxReport), ToolFault> {
+        let mut maker = Maker::new(wanted, limits, None);
         let made = maker.make().await;
         let probed = async {
             let sandbox = made?;

@@ -73,11 +73,11 @@ pub(super) struct Machine {
 const GONE_BACK: &str = "variables are as after an earlier run; what later runs changed is gone";
 
 impl Machine {
-    pub(super) fn new(limits: Arc<Limits>, idle_stop: Option<Duration>) -> Self {
+    pub(super) fn new(limits: Arc<Limits>) -> Self {
         Self {
             phase: Phase::Absent,
             limits,
-            idle_stop,
+            idle_stop: None,
             idle_until: None,
             next_run: 1,
             fresh: Some(FreshReason::First),
@@ -89,6 +89,11 @@ impl Machine {
             exceeded: String::new(),
             files: KeptFiles::default(),
         }
+    }
+
+    /// From the next sandbox on, it is stopped when it has been idle for so long; nothing for never.
+    pub(super) fn stop_idle_after(&mut self, idle_stop: Option<Duration>) {
+        self.idle_stop = idle_stop;
     }
 
     /// Whether a run may be asked for now.

@@ -22,7 +22,8 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new() -> Self {
-        let machine = Machine::new(Arc::new(Limits::default()), Some(Duration::from_secs(300)));
+        let mut machine = Machine::new(Arc::new(Limits::default()));
+        machine.stop_idle_after(Some(Duration::from_secs(300)));
         Self {
             machine,
             now: Instant::now(),

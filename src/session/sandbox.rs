@@ -49,6 +49,8 @@ pub struct SandboxSettings {
     pub allow_weak: Vec<PostureField>,
     /// A setting of the sandbox that cannot be read: then there is no sandbox.
     pub unreadable: Option<String>,
+    /// Idle time after which it is stopped; nothing for never.
+    pub idle_stop: Option<Duration>,
     /// Where the lock that marks this bridge as alive is kept.
     pub lock_dir: PathBuf,
     /// The workspace whose files are kept.
@@ -56,6 +58,9 @@ pub struct SandboxSettings {
     /// Hears of everything that would outlive this bridge, before it is there.
     pub guardian: Guardian,
 }
+
+/// How the operator wants sandboxes now: asked before each one is started.
+pub type Wanted = Arc<dyn Fn() -> SandboxSettings + Send + Sync>;
 
 /// What is known of a started sandbox, for people.
 #[derive(Debug, Clone)]
@@ -79,8 +84,9 @@ pub struct SandboxReport {
 }
 
 /// Makes sandboxes; keeps the engine and the owner's lock between them.
-#[derive(Debug)]
 pub(super) struct Maker {
+    wanted: Wanted,
+    /// Of the last sandbox.
     settings: SandboxSettings,
     limits: Arc<Limits>,
     engine: Option<Engine>,
@@ -113,6 +119,8 @@ pub(super) struct Sandbox {
     pub(super) worker: u64,
     /// The files that it began with.
     pub(super) files: PutBack,
+    /// Idle time after which it is stopped.
+    pub(super) idle_stop: Option<Duration>,
 }
 
 /// What the guardian is told when there is nothing for it to do, as JSON.
@@ -127,13 +135,18 @@ const WORKSPACE: &str = "/workspace";
 const FAREWELL: Duration = Duration::from_millis(500);
 
 impl Maker {
-    pub(super) fn new(settings: SandboxSettings, limits: Arc<Limits>, files: Option<Files>) -> Self {
-        let creating = BTreeSet::new();
-        Self { settings, limits, engine: None, owner: None, reaped: 0, files, asked: 0, creating }
+    pub(super) fn new(wanted: Wanted, limits: Arc<Limits>, files: Option<Files>) -> Self {
+        let (settings, creating) = (wanted(), BTreeSet::new());
+        Self { wanted, settings, limits, engine: None, owner: None, reaped: 0, files, asked: 0, creating }
     }
 
     /// Starts a sandbox and waits for its interpreter.
     pub(super) async fn make(&mut self) -> Result<Sandbox, ToolFault> {
+        let before = std::mem::replace(&mut self.settings, (self.wanted)());
+        // Where something may be left, the guardian must go on knowing the engine that it is left on.
+        if before.places != self.settings.places && self.creating.is_empty() {
+            self.engine = None;
+        }
         if let Some(problem) = &self.settings.unreadable {
             return Err(Failure::Unreadable { problem: problem.clone() }.into_fault());
         }
@@ -214,6 +227,7 @@ impl Maker {
             writer,
             asked: self.asked(),
             allow_weak: self.settings.allow_weak.clone(),
+            idle_stop: self.settings.idle_stop,
             watchdog: None,
         };
         let shaken = tokio::time::timeout(self.limits.sandbox_start, self.handshake(&mut sandbox)).await;

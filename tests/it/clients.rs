@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use hotcell::config::{Endpoint, Environment, Launch, NamedSecrets, Reach, ServerConfig, ServerFiles};
+use hotcell::config::{ConfigFiles, Endpoint, Environment, Launch, NamedSecrets, Reach, ServerConfig};
 use serde_json::{Value, json};
 
 use crate::support::Home;
@@ -198,7 +198,7 @@ fn what_is_imported_reaches_what_the_client_itself_would() {
     let variables = names.split_whitespace().map(|name| (name.into(), format!("<{name}>").into())).collect();
     let (cwd, executable, uid) = (None, None, nix::unistd::geteuid().as_raw());
     let environment = Environment { variables, home: Some(home.path().to_owned()), uid, cwd, executable };
-    let (config, _) = ServerFiles::load(environment);
+    let (config, _) = ConfigFiles::load(environment);
     let of = |name: &str| {
         let server = config.servers.iter().find(|server| server.name.as_str() == name);
         let server = server.unwrap_or_else(|| panic!("no {name}: {:?}", config.refused));

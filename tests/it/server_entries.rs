@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell::broker::Roster;
-use hotcell::config::{Environment, ServerFiles};
+use hotcell::config::{ConfigFiles, Environment};
 use hotcell::guard::Mark;
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
@@ -142,7 +142,7 @@ fn upstream_of(home: &std::path::Path, entries: Value) -> Upstream {
     std::fs::write(home.join("MCPs/m.json"), json!({ "mcpServers": entries }).to_string()).unwrap();
     let mut environment = Environment { home: Some(home.to_owned()), ..Environment::capture() };
     environment.variables.insert("MCP_BRIDGE_ALLOW_CMD".into(), "1".into());
-    let (_, files) = ServerFiles::load(environment);
+    let (_, files) = ConfigFiles::load(environment);
     let roster = Roster::new(files, Mark::new(), env!("CARGO_BIN_EXE_hotcell").into(), None);
     Upstream::new(roster.specs(), &Arc::new(Limits::default()))
 }

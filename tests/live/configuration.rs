@@ -6,7 +6,10 @@ use crate::on_every_engine;
 use crate::support::processes::is_alive;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
-on_every_engine!(a_file_edited_added_broken_or_removed_counts_from_the_next_run_on);
+on_every_engine!(
+    a_file_edited_added_broken_or_removed_counts_from_the_next_run_on,
+    settings_that_are_edited_count_from_the_next_run_or_the_next_sandbox_on,
+);
 
 fn a_file_edited_added_broken_or_removed_counts_from_the_next_run_on(engine: &Engine) {
     let [first, edited, other] = [(); 3].map(|()| Fixture::new(&[]));
@@ -32,7 +35,7 @@ fn a_file_edited_added_broken_or_removed_counts_from_the_next_run_on(engine: &En
     // Broken: its servers are as they were, and it is said once.
     let home = home.file("MCPs/more.json", &two[..two.len() - 1]);
     let said = bridge.ok(&echo("one"));
-    let cannot = "'x'\nnote: a configuration file cannot be read, and its servers stay as they were: ";
+    let cannot = "'x'\nnote: a configuration file cannot be used, and what it said before counts: ";
     assert!(said.starts_with(cannot) && said.contains("more.json:1:"), "{said}");
     bridge.says("more.json:1:");
     assert_eq!([bridge.ok(&echo("two")), bridge.ok(&echo("one"))], ["'x'", "'x'"]);
@@ -54,4 +57,57 @@ fn a_file_edited_added_broken_or_removed_counts_from_the_next_run_on(engine: &En
     eventually("its process is stopped", PATIENCE, || !is_alive(edited.pids()[0]));
     assert_eq!(bridge.ok(&echo("two")), "'x'");
     assert_eq!([&first, &edited, &other].map(|fixture| fixture.pids().len()), [1, 1, 2]);
+}
+
+fn settings_that_are_edited_count_from_the_next_run_or_the_next_sandbox_on(engine: &Engine) {
+    let server = Fixture::new(&[]);
+    let home = Home::on(engine).server("one", server.entry()).server("two", server.entry());
+    let mut bridge = Bridge::start(&home).warm();
+    let file = home.path().join(".config/hotcell/config.toml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let edit = |text: &str| std::fs::write(&file, text).unwrap();
+    let containers = || engine.containers_of(&home.owners());
+    // The interpreter's own bound follows it also where the engine enforces none.
+    let memory = "import resource\nresource.getrlimit(resource.RLIMIT_DATA)[0] * 16 // 15 // 2**20";
+    assert_ne!(bridge.ok(memory), "300");
+    let before = bridge.ok(memory);
+
+    // The servers, the time of a run and how replies are written: from the next run on.
+    edit("[run]\ntimeout = 2\nservers = [\"two\"]\n");
+    let reply = bridge.run("import time\ntime.sleep(10)");
+    assert!(reply.text.starts_with("status: timeout"), "{}", reply.text);
+    assert!(
+        reply.text.contains("the user has changed the configured servers (removed: one)"),
+        "{}",
+        reply.text
+    );
+    assert!(
+        reply.text.contains("the user has changed settings (run.timeout, run.servers)"),
+        "{}",
+        reply.text
+    );
+    assert!(bridge.run("await mcp_one.echo(text='x')").is_error);
+    assert_eq!(bridge.ok("await mcp_two.echo(text='x')"), "'x'");
+    edit("[output]\nmode = \"json\"\n");
+    assert!(bridge.ok("print('x')").starts_with('{'));
+
+    // What cannot be used changes nothing, and is said once.
+    edit("[output]\nmode = \"jsn\"\n");
+    let said = bridge.ok("print('x')");
+    assert!(
+        said.starts_with('{') && said.contains("what it said before counts") && said.contains("jsn"),
+        "{said}"
+    );
+    assert!(!bridge.ok("print('x')").contains("jsn"));
+
+    // The sandbox's own: from the next one on.
+    edit("[sandbox]\nmemory = \"300m\"\nidle_timeout = 1\n");
+    let said = bridge.ok(memory);
+    let counts = "(output.mode; sandbox.memory, sandbox.idle_timeout for the next sandbox)";
+    assert!(said.starts_with(&before) && said.contains(counts), "{said}");
+    engine.remove_container(&containers()[0]);
+    // It may be noticed only by this run.
+    bridge.run("1");
+    assert_eq!(bridge.ok(memory), "300");
+    eventually("the idle container goes", PATIENCE, || containers().is_empty());
 }

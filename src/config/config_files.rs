@@ -1,34 +1,34 @@
-//! Follows the files that servers stand in: what they hold is read again when one has been changed, added or removed, also
-//! one that a `${file:…}` refers to.
+//! Follows the configuration files: what they hold is read again when one has been changed, added or removed, also one
+//! that a `${file:…}` refers to.
 //!
 //! It watches nothing by itself: whoever needs to know asks, which costs a look at each file and reads none.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::defaults::definitions;
+use tokio::sync::watch;
+
 use super::environment::Environment;
 use super::file;
-use super::load::{self, Config};
+use super::load::{Before, Config};
 use super::problem::Problem;
 use super::references::is_for_all;
 use super::server::{RefusedServer, ServerConfig};
-use super::servers::{self, Allowed, Loaded, OfFiles};
+use super::servers::{self, OfFiles};
 use super::{toml_file, trust};
 use crate::limits::Limits;
 
-/// The files of servers, and what they held when they were last read.
+/// The files of settings and servers, and what they held when they were last read.
 #[derive(Debug)]
-pub struct ServerFiles {
+pub struct ConfigFiles {
     environment: Environment,
-    allowed: Allowed,
-    chosen: Option<Vec<String>>,
     limits: Limits,
     seen: Vec<Seen>,
     referred: Following,
-    servers: Vec<ServerConfig>,
-    refused: Vec<RefusedServer>,
+    config: Arc<Config>,
+    told: watch::Sender<Arc<Config>>,
 }
 
 /// What is known of files and of what their entries refer to.
@@ -39,40 +39,52 @@ pub(super) struct Following {
     pub(super) variables: BTreeSet<String>,
     /// What files said when they could be read last.
     pub(super) entries: OfFiles,
-    /// Why files cannot be read now.
+    /// Why files cannot be used now.
     pub(super) unread: Vec<Problem>,
 }
 
 /// A file, and what tells that it is not what it was.
 pub(super) type Seen = (PathBuf, file::Look);
 
-impl ServerFiles {
+impl ConfigFiles {
     /// The configuration as it is now, and the files whose later changes count.
     #[must_use]
     pub fn load(environment: Environment) -> (Config, Self) {
         let limits = Limits::default();
         // Before they are read: what is changed meanwhile is seen as changed.
         let seen = seen(&environment, &limits);
-        let (config, referred) = Config::load_following(&environment);
-        let allowed = Allowed { self_servers: config.self_servers, commands: config.allow_commands };
-        let (chosen, servers, refused) =
-            (config.chosen_servers.clone(), config.servers.clone(), config.refused.clone());
-        (config, Self { environment, allowed, chosen, limits, seen, referred, servers, refused })
+        let (config, referred) = Config::load_following(&environment, None);
+        let shared = Arc::new(config.clone());
+        let told = watch::Sender::new(Arc::clone(&shared));
+        (config, Self { environment, limits, seen, referred, config: shared, told })
+    }
+
+    /// The configuration as it was read last. Its policy is the one that was read first, which has its own way to be
+    /// followed.
+    #[must_use]
+    pub fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    /// The same, for whoever does not look at the files.
+    #[must_use]
+    pub fn told(&self) -> watch::Receiver<Arc<Config>> {
+        self.told.subscribe()
     }
 
     /// The servers that there are, sorted by name.
     #[must_use]
     pub fn servers(&self) -> &[ServerConfig] {
-        &self.servers
+        &self.config.servers
     }
 
     /// Those that are configured and cannot be used, sorted by name.
     #[must_use]
     pub fn refused(&self) -> &[RefusedServer] {
-        &self.refused
+        &self.config.refused
     }
 
-    /// Why files cannot be read now. What they said when they could be read last counts for their servers.
+    /// Why files cannot be used now. What they said when they could be used last counts.
     #[must_use]
     pub fn unread(&self) -> &[Problem] {
         &self.referred.unread
@@ -89,8 +101,8 @@ impl ServerFiles {
         others.filter(is_withheld).cloned().collect()
     }
 
-    /// Looks at the files; when one is not what it was, all are read again, and the problems of servers returned. Settings
-    /// stay as they were.
+    /// Looks at the files; when one is not what it was, all are read again, and the problems returned that there were not
+    /// before.
     pub fn look(&mut self) -> Vec<Problem> {
         let seen = seen(&self.environment, &self.limits);
         let is_same = |(path, look): &Seen| file::look(path) == *look;
@@ -98,16 +110,13 @@ impl ServerFiles {
             return Vec::new();
         }
         self.seen = seen;
-        let mut problems = Vec::new();
-        let tables = toml_file::read_all(&self.environment, &self.limits, &definitions(), &mut problems);
-        // Those of settings were told when they were read.
-        problems.retain(|problem| problem.key.is_none());
-        let files = (tables.as_slice(), &self.referred.entries);
-        let loaded = servers::load(&self.environment, &self.limits, self.allowed, files, &mut problems);
-        let Loaded { servers, refused, files, variables, entries, unread } =
-            load::chosen(loaded, self.chosen.as_deref());
-        (self.servers, self.refused) = (servers, refused);
-        self.referred = Following { files, variables, entries, unread };
+        let before = Before { config: &self.config, entries: &self.referred.entries };
+        let (config, referred) = Config::load_following(&self.environment, Some(before));
+        let is_new = |problem: &&Problem| !self.config.problems.contains(problem);
+        let problems = config.problems.iter().filter(is_new).cloned().collect();
+        self.referred = referred;
+        self.config = Arc::new(config);
+        self.told.send_replace(Arc::clone(&self.config));
         problems
     }
 }
@@ -129,3 +138,7 @@ fn seen(environment: &Environment, limits: &Limits) -> Vec<Seen> {
     };
     paths.into_iter().map(with_look).collect()
 }
+
+#[cfg(test)]
+#[path = "config_files_tests.rs"]
+mod tests;

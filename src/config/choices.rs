@@ -1,0 +1,108 @@
+//! What the operator chooses among: values of settings that are words or switches.
+//!
+//! It reads nothing; `load` does.
+
+/// The engine that the operator asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineChoice {
+    /// The best one that answers.
+    Auto,
+    /// Podman, wherever it is found.
+    Podman,
+    /// Docker, wherever it is found.
+    Docker,
+    /// The one at this `unix://`, `tcp://` or `ssh://` address.
+    Url(String),
+}
+
+/// A user and group by number; the user is never 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContainerUser {
+    /// The user, at least 1.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+/// What becomes of entries that would start this bridge as its own server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SelfServers {
+    /// They are left out.
+    Skip,
+    /// They are servers as any other.
+    Allow,
+}
+
+/// Whether entries may have commands run for their values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllowCommands {
+    /// When their server is started.
+    Yes,
+    /// A server whose entry has one is not used.
+    No,
+}
+
+/// What becomes of the variables when a run has to be killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rollback {
+    /// They are as before that run.
+    On,
+    /// They are gone.
+    Off,
+}
+
+/// Whether the sandbox is started ahead of the first run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prewarm {
+    /// Right after `initialize`.
+    On,
+    /// By the first run.
+    Off,
+}
+
+/// Whether replies carry structured content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StructuredContent {
+    /// Text and images only.
+    Off,
+    /// Beside the text.
+    On,
+}
+
+/// Whether signatures say what results of tools have looked like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LearnShapes {
+    /// Their keys and types are kept, never a value.
+    On,
+    /// Nothing is kept or read.
+    Off,
+}
+
+/// What is written down of calls and runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audit {
+    /// Nothing.
+    Off,
+    /// A line for each, with a hash of a call's arguments.
+    Hash,
+    /// The same, with the arguments.
+    Arguments,
+}
+
+/// Whether servers may ask for the model of a client that offers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampling {
+    /// The client asks its user.
+    Ask,
+    /// Never.
+    Off,
+}
+
+/// Whether tools are searched by meaning beside words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Semantic {
+    /// When a model is installed.
+    Auto,
+    /// Never.
+    Off,
+}

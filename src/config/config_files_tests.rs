@@ -1,0 +1,123 @@
+//! Settings that are edited while the bridge runs. (What becomes of servers: `servers_tests`.)
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use super::super::edited_settings;
+use super::*;
+
+/// A user's folder.
+struct User(tempfile::TempDir);
+
+impl User {
+    fn new(config: &str) -> (Self, ConfigFiles) {
+        let user = Self(tempfile::tempdir().unwrap());
+        fs::create_dir_all(user.path("MCPs")).unwrap();
+        fs::create_dir_all(user.path(".config/hotcell")).unwrap();
+        let servers = r#"{"mcpServers": {"a": {"command": "c"}, "b": {"command": "c"}}}"#;
+        fs::write(user.path("MCPs/servers.json"), servers).unwrap();
+        user.writes(config);
+        let (_, files) = ConfigFiles::load(Environment {
+            variables: BTreeMap::new(),
+            home: Some(user.0.path().into()),
+            uid: nix::unistd::geteuid().as_raw(),
+            cwd: None,
+            executable: None,
+        });
+        (user, files)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn writes(&self, config: &str) {
+        fs::write(self.path(".config/hotcell/config.toml"), config).unwrap();
+    }
+}
+
+fn names(files: &ConfigFiles) -> String {
+    files.servers().iter().map(|server| server.name.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+fn timeout(files: &ConfigFiles) -> u64 {
+    files.told().borrow().timeout.as_secs()
+}
+
+#[test]
+fn settings_are_followed_with_what_depends_on_them_and_a_file_that_goes_leaves_the_defaults() {
+    let (user, mut files) = User::new("[run]\ntimeout = 20\nservers = [\"a\"]\n");
+    assert_eq!((timeout(&files), names(&files).as_str()), (20, "a"));
+    let told = files.told();
+    user.writes("[run]\ntimeout = 25\nservers = [\"b\"]\n");
+    assert!(!told.has_changed().unwrap(), "nobody has looked");
+    assert_eq!(files.look(), []);
+    assert!(told.has_changed().unwrap());
+    assert_eq!((timeout(&files), names(&files).as_str(), files.refused().len()), (25, "b", 1));
+    // What others refer to is kept: files of servers alone leave the settings as they are.
+    fs::write(user.path("MCPs/more.json"), r#"{"mcpServers": {"d": {"command": "c"}}}"#).unwrap();
+    assert_eq!(files.look(), []);
+    assert_eq!((timeout(&files), files.refused().len()), (25, 2));
+    fs::remove_file(user.path(".config/hotcell/config.toml")).unwrap();
+    assert_eq!(files.look(), []);
+    assert_eq!((timeout(&files), names(&files).as_str()), (30, "a b d"));
+}
+
+#[test]
+fn settings_stay_as_they_were_while_one_cannot_be_read_and_the_problem_is_told_once() {
+    let good = "[run]\nservers = [\"a\"]\ntimeout = 20\n";
+    let (user, mut files) = User::new(good);
+    for (broken, said) in [
+        ("[run]\ntimeout = \"x\"\n", "config.toml:2:11: run.timeout: must be a whole number"),
+        ("[run]\ntimout = 3\n", "did you mean \"timeout\"?"),
+        ("[run]\nservers = [\"b\"\n", "is no TOML"),
+    ] {
+        user.writes(broken);
+        let problems = files.look();
+        assert!(problems.iter().any(|problem| problem.to_string().contains(said)), "{problems:?}");
+        let unread = files.unread();
+        assert!(unread.len() == 1 && unread[0].to_string().contains(said), "{unread:?}");
+        assert_eq!((timeout(&files), names(&files).as_str()), (20, "a"), "{broken}");
+        // Another file's change is no reason to say it again.
+        fs::write(
+            user.path("MCPs/more.json"),
+            format!("{{\"mcpServers\": {{}}}}{}", " ".repeat(broken.len())),
+        )
+        .unwrap();
+        let again = files.look();
+        assert!(!again.iter().any(|problem| problem.to_string().contains(said)), "{again:?}");
+        assert_eq!((timeout(&files), files.unread().len()), (20, 1));
+    }
+    // Emptied: somebody is about to write it.
+    user.writes("");
+    assert_eq!(files.look(), []);
+    assert_eq!((timeout(&files), names(&files).as_str(), files.unread().len()), (20, "a", 0));
+    user.writes("# nothing\n");
+    assert_eq!(files.look(), []);
+    assert_eq!((timeout(&files), names(&files).as_str()), (30, "a b"));
+}
+
+#[test]
+fn what_is_edited_is_said_with_from_when_on_it_counts() {
+    let (user, mut files) = User::new("[run]\ntimeout = 20\n");
+    let mut edited = |config: &str| {
+        let before = Arc::clone(files.config());
+        user.writes(config);
+        assert_eq!(files.look(), []);
+        edited_settings(&before, files.config())
+    };
+    assert_eq!(edited("# moved\n[run]\ntimeout = 20\n"), None);
+    assert_eq!(
+        edited("[run]\ntimeout = 21\nmax_timeout = 200\n").unwrap(),
+        "the user has changed settings (run.timeout, run.max_timeout)"
+    );
+    let said = edited(
+        "[sandbox]\nmemory = \"1g\"\n[servers]\nroots = [\"/\"]\n[log]\naudit = \"off\"\n[policy]\nallow_cmd = true\n",
+    );
+    assert_eq!(
+        said.unwrap(),
+        "the user has changed settings (run.timeout, run.max_timeout, policy.allow_cmd; sandbox.memory for the next \
+         sandbox; servers.roots for servers started from now on; log.audit once hotcell is started again)"
+    );
+}

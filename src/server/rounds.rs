@@ -1,0 +1,163 @@
+//! Runs of clients that take no requests (MCP 2026-07-28): a question comes to them as the answer to theirs, and they make
+//! their request again with what the human says. The run waits meanwhile, and stays the same one.
+//!
+//! It decides nothing: what is asked, and what an answer is good for, is the broker's.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rmcp::model::{
+    ElicitResult, ErrorData, InputRequest, InputRequiredResult, InputResponses, ServerRequest,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{approvals, questions};
+use crate::broker::{Approval, Question};
+use crate::run::{RunReport, ToolFault};
+use crate::upstream::{Asks, NotAnswered};
+
+/// The name of the one question of a round.
+const QUESTION: &str = "question";
+/// Runs that may wait for their client; of more, the oldest is given up.
+const WAITING_MAX: usize = 16;
+
+/// What has become of a run.
+pub(super) type Ended = Result<Result<RunReport, ToolFault>, JoinError>;
+
+/// A run, which is cancelled when nobody can ask for it any more.
+pub(super) struct UnderWay {
+    pub(super) run: JoinHandle<Result<RunReport, ToolFault>>,
+    pub(super) asked: mpsc::Receiver<Question>,
+    pub(super) cancel: DropGuard,
+    /// Whether its client shows forms.
+    pub(super) shows_forms: bool,
+    /// What it was asked for with.
+    pub(super) arguments: Map<String, Value>,
+}
+
+/// What one request of the client comes to.
+pub(super) enum Turn {
+    Ended(Box<Ended>),
+    Asks(InputRequiredResult),
+}
+
+/// The runs that wait for their client.
+#[derive(Default)]
+pub(super) struct Rounds {
+    waiting: Mutex<VecDeque<Waiting>>,
+    made: AtomicU64,
+}
+
+struct Waiting {
+    state: String,
+    open: Open,
+    run: UnderWay,
+}
+
+/// Takes the answer to the question.
+enum Open {
+    Approval(oneshot::Sender<Approval>),
+    OfServer(Asks, oneshot::Sender<Result<Value, NotAnswered>>),
+}
+
+impl Rounds {
+    /// Until the run has ended, or asks something. A cancelled request cancels it.
+    pub(super) async fn turn(&self, mut run: UnderWay, request: &CancellationToken) -> Turn {
+        loop {
+            tokio::select! {
+                ended = &mut run.run => return Turn::Ended(Box::new(ended)),
+                Some(question) = run.asked.recv() => match opened(question, run.shows_forms) {
+                    Ok((asked, open)) => return Turn::Asks(self.wait(asked, open, run)),
+                    Err(Unasked) => tracing::debug!("a question that no client could be asked"),
+                },
+                () = request.cancelled() => {
+                    drop(run.cancel);
+                    return Turn::Ended(Box::new(run.run.await));
+                }
+            }
+        }
+    }
+
+    fn wait(&self, asked: InputRequest, open: Open, run: UnderWay) -> InputRequiredResult {
+        let state = format!("run-{}", self.made.fetch_add(1, Ordering::Relaxed) + 1);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push_back(Waiting { state: state.clone(), open, run });
+        if waiting.len() > WAITING_MAX {
+            waiting.pop_front();
+        }
+        InputRequiredResult::new(Some(BTreeMap::from([(QUESTION.to_owned(), asked)])), Some(state))
+    }
+
+    /// The run that this state stands for, which has been given the client's answer.
+    ///
+    /// # Errors
+    /// When there is none, or the request is another one.
+    pub(super) fn resumed(
+        &self,
+        state: &str,
+        arguments: &Map<String, Value>,
+        responses: Option<InputResponses>,
+    ) -> Result<UnderWay, ErrorData> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = waiting.iter().position(|waiting| waiting.state == state);
+        let Some(found) = at.filter(|at| waiting[*at].run.arguments == *arguments) else {
+            let message = match at {
+                Some(_) => "the request is not the one that this requestState was given for",
+                None => "no run waits under this requestState; make the request without one",
+            };
+            return Err(ErrorData::invalid_params(message, None));
+        };
+        let Some(Waiting { open, run, .. }) = waiting.remove(found) else { unreachable!("it was found") };
+        open.answer(responses.and_then(|mut responses| responses.remove(QUESTION)));
+        Ok(run)
+    }
+}
+
+struct Unasked;
+
+fn opened(question: Question, shows_forms: bool) -> Result<(InputRequest, Open), Unasked> {
+    match question {
+        Question::Approval { reply, .. } if !shows_forms => {
+            drop(reply.send(approvals::not_declared()));
+            Err(Unasked)
+        }
+        Question::Approval { text, reply } => {
+            Ok((InputRequest::Elicitation(approvals::request(text)), Open::Approval(reply)))
+        }
+        Question::OfServer { asks, params, reply } => {
+            let asked = match questions::request(asks, params) {
+                Ok(ServerRequest::ElicitRequest(request)) => InputRequest::Elicitation(request),
+                Ok(ServerRequest::CreateMessageRequest(request)) => InputRequest::CreateMessage(request),
+                // Without its sender, whoever waits knows that there is no answer.
+                Ok(_) | Err(_) => return Err(Unasked),
+            };
+            Ok((asked, Open::OfServer(asks, reply)))
+        }
+    }
+}
+
+impl Open {
+    /// What the client says, if it says anything. Nobody may wait for it any more.
+    fn answer(self, response: Option<Value>) {
+        let is_taken = match self {
+            Self::Approval(reply) => {
+                let read = response.and_then(|response| ElicitResult::deserialize(response).ok());
+                let unable = || Approval::Unable { reason: "the client has not answered".into() };
+                reply.send(read.as_ref().map_or_else(unable, approvals::approval)).is_ok()
+            }
+            Self::OfServer(asks, reply) => {
+                let none = || NotAnswered { code: None, message: "the client's answer is none".into() };
+                let read = response.filter(|response| questions::is_answer(asks, response));
+                reply.send(read.ok_or_else(none)).is_ok()
+            }
+        };
+        if !is_taken {
+            tracing::debug!("nobody waits for the answer any more");
+        }
+    }
+}
