@@ -18,6 +18,7 @@ on_every_engine!(
     code_that_is_refused_before_it_runs_leaves_a_line_for_each_call_that_cannot_succeed,
     a_dry_run_makes_only_calls_that_read_and_lists_the_others,
     a_policy_that_is_edited_counts_from_the_next_run_on,
+    a_client_without_handshake_is_asked_by_an_answer_and_asks_again,
 );
 
 const POLICY: &str = ".config/hotcell/policy.toml";
@@ -316,4 +317,71 @@ fn a_policy_that_is_edited_counts_from_the_next_run_on(engine: &Engine) {
     let calls: Vec<String> =
         ["a", "b", "d", "e"].iter().map(|t| format!("call echo {{\"text\":\"{t}\"}}")).collect();
     assert_eq!(fixture.ledger(), calls);
+}
+
+/// A client of 2026-07-28 takes no requests: the question is the answer to its own, which it makes again.
+fn a_client_without_handshake_is_asked_by_an_answer_and_asks_again(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let home = home.file(".config/hotcell/config.toml", "[policy]\nprofile = \"careful\"\n");
+    let mut bridge = Bridge::spawn(&home);
+    let meta = |can: Value| {
+        json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": can,
+        })
+    };
+    bridge.request("server/discover", json!({"_meta": meta(json!({}))})).unwrap();
+    let asks = |code: &str, can: Value| json!({"name": "run_python", "arguments": {"code": code}, "_meta": meta(can)});
+    let text = |result: &Value| result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+    let can = json!({"elicitation": {"form": {}}});
+
+    // One that has declared no elicitation gets a denial that names the setting.
+    let denied = bridge.request("tools/call", asks("await mcp_fixture.echo(text='x')", json!({}))).unwrap();
+    assert!(text(&denied).contains("it has declared no elicitation"), "{denied}");
+
+    let code = "import time\nbegan = time.time()\nprint(await mcp_fixture.echo(text='once'))\n\
+                try:\n  await mcp_fixture.add(a=1, b=2)\nexcept runtime.MCPError as error:\n  print(error.code)";
+    let ask = asks(code, can.clone());
+    let first = bridge.request("tools/call", ask.clone()).unwrap();
+    assert_eq!(first["resultType"], "input_required", "{first}");
+    let question = &first["inputRequests"]["question"];
+    assert_eq!(question["method"], "elicitation/create");
+    assert!(
+        question["params"]["message"].as_str().unwrap().contains("wants to call fixture.echo"),
+        "{question}"
+    );
+    assert_eq!(fixture.ledger(), [""; 0]);
+
+    let again = |state: &Value, answer: Value| {
+        let mut again = ask.clone();
+        again["requestState"] = state.clone();
+        again["inputResponses"] = json!({"question": answer});
+        again
+    };
+    let allow = json!({"action": "accept", "content": {"decision": "allow this call"}});
+    // Another request, or one that nothing waits for, changes nothing.
+    let mut other = again(&first["requestState"], allow.clone());
+    other["arguments"]["code"] = json!("await mcp_fixture.echo(text='other')");
+    assert!(
+        bridge.request("tools/call", other).unwrap_err()["message"]
+            .as_str()
+            .unwrap()
+            .contains("is not the one")
+    );
+    assert_eq!(
+        bridge.request("tools/call", again(&json!("run-99"), allow.clone())).unwrap_err()["code"],
+        -32602
+    );
+    let second = bridge.request("tools/call", again(&first["requestState"], allow.clone())).unwrap();
+    assert_eq!(second["resultType"], "input_required", "{second}");
+    assert_ne!(second["requestState"], first["requestState"]);
+    let deny = json!({"action": "accept", "content": {"decision": "deny"}});
+    let last = bridge.request("tools/call", again(&second["requestState"], deny)).unwrap();
+    assert_eq!((&last["resultType"], text(&last).lines().next()), (&json!("complete"), Some("once")));
+    assert_eq!(text(&last).lines().nth(1), Some("denied"));
+    assert_eq!(fixture.ledger(), [r#"call echo {"text":"once"}"#]);
+    // A state is good for one answer.
+    assert!(bridge.request("tools/call", again(&first["requestState"], allow)).is_err());
 }
