@@ -21,7 +21,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test probes ux-transcripts interop chaos soak fuzz bench search-bench tokens stubs-check image engines-up engines-down
+.PHONY: help demo demo-data test probes ux-transcripts interop chaos soak fuzz bench search-bench tokens stubs-check image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -30,6 +30,11 @@ demo: ## set up what is missing, build the release binary, and run the main job 
 	scripts/setup.sh demo
 	cargo build --release --locked
 	python3 scripts/demo.py $(BUILD)/release/hotcell
+
+demo-data: ## the same with a CSV of 200 MB in a mounted folder, and a session of the next day that goes on from the workspace
+	scripts/setup.sh demo
+	cargo build --release --locked
+	python3 scripts/demo_data.py $(BUILD)/release/hotcell
 
 test: ## set up what is missing and run everything that must pass
 	scripts/test.sh

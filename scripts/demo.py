@@ -22,6 +22,8 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -79,13 +81,11 @@ class DemoError(Exception):
 
 
 def main() -> int:
-    default = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target")) / "release" / "hotcell"
-    hotcell = Path(sys.argv[1]) if len(sys.argv) > 1 else default
     try:
         # The chart outlives the rest, for whoever wants to look at it.
         chart = Path(tempfile.mkdtemp(prefix="hotcell-demo-chart-")) / "revenue.png"
         with tempfile.TemporaryDirectory(prefix="hotcell-demo-") as folder:
-            demonstrate(hotcell.resolve(), Path(folder), chart)
+            demonstrate(program(), Path(folder), chart)
     except DemoError as failure:
         print(f"\ndemo: FAILED: {failure}", file=sys.stderr)
         return 1
@@ -93,9 +93,16 @@ def main() -> int:
     return 0
 
 
-def demonstrate(hotcell: Path, folder: Path, chart: Path) -> None:
+def program() -> Path:
+    """hotcell, as the command line names it."""
+    default = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target")) / "release" / "hotcell"
+    hotcell = Path(sys.argv[1]) if len(sys.argv) > 1 else default
     if not hotcell.is_file():
         raise DemoError(f"{hotcell} is missing; build it with: cargo build --release")
+    return hotcell.resolve()
+
+
+def demonstrate(hotcell: Path, folder: Path, chart: Path) -> None:
     data = folder / "data"
     data.mkdir()
     shutil.copy(SALES, data / "sales.csv")
@@ -103,9 +110,18 @@ def demonstrate(hotcell: Path, folder: Path, chart: Path) -> None:
     config.write_text(json.dumps({"mcpServers": servers(data)}, indent=2))
     say(f"servers, in {config}:", config.read_text())
 
-    client = Client(hotcell, config, folder / "state")
-    try:
+    settings = {"MCP_SERVERS_CONFIG": str(config), "MCP_BRIDGE_STATE_DIR": str(folder / "state")}
+    with start(hotcell, settings) as client:
         session(client, data, chart)
+
+
+@contextmanager
+def start(hotcell: Path, settings: dict[str, str]) -> Iterator[Client]:
+    """A client with its session, to the end of both."""
+    client = Client(hotcell, settings)
+    try:
+        initialize(client)
+        yield client
     except BaseException:
         client.close()
         raise
@@ -115,15 +131,17 @@ def demonstrate(hotcell: Path, folder: Path, chart: Path) -> None:
     check(code == 0, f"hotcell ended with {code}")
 
 
-def session(client: Client, data: Path, chart: Path) -> None:
-    revenue_by_region, best_product, rows = expected()
-
+def initialize(client: Client) -> None:
     answer, took = client.request(
         "initialize",
         {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "demo", "version": "1"}},
     )
     client.notify("notifications/initialized")
     say(f"initialize ({took}): {answer['serverInfo']['name']} {answer['serverInfo']['version']}")
+
+
+def session(client: Client, data: Path, chart: Path) -> None:
+    revenue_by_region, best_product, rows = expected()
     listed, took = client.request("tools/list", {})
     say(f"tools/list ({took}):", listed["tools"][0]["description"])
 
@@ -200,8 +218,8 @@ def run(client: Client, code: str, succeeds: bool = True) -> tuple[str, list[byt
 class Client:
     """The least that is an MCP client."""
 
-    def __init__(self, hotcell: Path, config: Path, state: Path) -> None:
-        environment = dict(os.environ, MCP_SERVERS_CONFIG=str(config), MCP_BRIDGE_STATE_DIR=str(state))
+    def __init__(self, hotcell: Path, settings: dict[str, str]) -> None:
+        environment = {**os.environ, **settings}
         environment.setdefault("MCP_BRIDGE_LOG_LEVEL", "WARNING")
         for variable in ("MCP_BRIDGE_OUTPUT_MODE", "MCP_BRIDGE_STRUCTURED", "MCP_BRIDGE_PREWARM"):
             environment.pop(variable, None)

@@ -29,7 +29,7 @@ main() {
     step "dependencies" cargo deny --locked check --hide-inclusion-graph bans licenses sources
     step "rustdoc" env RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
     step "mypy" "$dev/mypy"
-    step "mypy scripts" "$dev/mypy" --strict scripts/demo.py scripts/engine_api.py
+    step "mypy scripts" env MYPYPATH=scripts "$dev/mypy" --strict scripts/demo.py scripts/demo_data.py scripts/engine_api.py
     step "ruff" "$dev/ruff" check entrypoint tests scripts
     step "ruff format" "$dev/ruff" format --check entrypoint tests scripts
     step "pytest" "$dev/pytest"
@@ -69,12 +69,14 @@ count() {
             END { print sum + 0 }'
 }
 
-# The demonstration, against each engine, with the binary that the tests have built.
+# The demonstrations, against each engine, with the binary that the tests have built.
 engines_demo() {
     local line
     while read -r line; do
         step "demo $(engine_name "${line%%=*}")" env MCP_BRIDGE_RUNTIME="${line#*=}" \
             python3 scripts/demo.py "$target/debug/hotcell"
+        step "demo-data $(engine_name "${line%%=*}")" env MCP_BRIDGE_RUNTIME="${line#*=}" \
+            python3 scripts/demo_data.py "$target/debug/hotcell"
     done < <(grep '^HOTCELL_TEST_[A-Z_]*=unix:' "$cache/engines.env")
 }
 

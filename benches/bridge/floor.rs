@@ -46,6 +46,7 @@ impl Echo {
             pids_max: 128,
             cpu_millis: None,
             open_files_max: 1024,
+            folders: vec![],
             labels: HashMap::new(),
             request: Duration::from_secs(30),
         };

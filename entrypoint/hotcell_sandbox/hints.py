@@ -23,6 +23,8 @@ _CANDIDATES_MAX = 2_000
 _SIMILARITY = 0.7
 _PACKAGES_MAX = 30
 _OWN_FOLDERS = ("/workspace", "/tmp")
+_MOUNTED = "/mnt/"
+_DEPTH_MAX = 20
 _INSIDE = ("/dev", "/etc", "/lib", "/proc", "/run", "/sys", "/usr", "/var")
 _NETWORK_CLIENTS = frozenset(
     ("aiohttp", "boto3", "ftplib", "grpc", "httplib2", "httpx", "paramiko", "requests", "urllib3", "websockets")
@@ -41,9 +43,12 @@ AWAIT = (
     "and of runtime the function whose name ends in _sync"
 )
 NO_AWAIT = "this is no coroutine: leave out `await`, which .sync(...) and plain functions do not need"
+MOUNT = "the user adds others with [[mount]] in config.toml, or gives one with `hotcell run --file`"
 NO_FILES = (
-    "files of the host are not in here: read them with a tool of a server; /workspace and /tmp are this sandbox's own"
+    "files of the host are not in here: read them with a tool of a server; /workspace and /tmp are this sandbox's own; "
+    f"{MOUNT}"
 )
+NOT_FOR_OTHERS = "the file is there, but its mode lets only its owner read or write it, which code in here is not"
 NO_INPUT = "nobody can answer input() in here: put the value into the code"
 NO_MAGIC = "this is plain Python, no notebook: lines with ! or % do not work; use subprocess, or Python itself"
 NO_FENCE = "send bare Python, without Markdown fences"
@@ -153,10 +158,36 @@ def _of_file(error: OSError, code: str) -> str:
         if name in ("curl", "wget", "git", "ssh"):
             return NO_NETWORK
         if not name.startswith(_INSIDE) and ("/" not in name or not name.startswith(_OWN_FOLDERS)):
-            return NO_FILES
+            return _of_missing_file(name)
+    elif error.errno == EACCES and name.startswith(_MOUNTED):
+        return NOT_FOR_OTHERS
     elif error.errno in (EACCES, EROFS) and name.startswith("/") and not name.startswith(_OWN_FOLDERS):
         return READ_ONLY
     return ""
+
+
+def _of_missing_file(name: str) -> str:
+    """Of a path that looks like one of the user's own machine: where it is in here, if it is."""
+    mounted = _mounted_folders()
+    if not mounted:
+        return NO_FILES
+    parts = name.replace("\\", "/").strip("/").split("/")
+    for folder in mounted:
+        for begin in range(max(0, len(parts) - _DEPTH_MAX), len(parts)):
+            path = "/".join((folder, *parts[begin:]))
+            if os.path.lexists(path):
+                return f"in here that may be {path}"
+    return f"of the user's files only these folders are in here: {', '.join(mounted[:_NAMES_MAX])}; {MOUNT}"
+
+
+def _mounted_folders() -> list[str]:
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+            mounts = [line.split()[4:6] for line in file]
+    except OSError:
+        return []
+    # Those of the user are always so; others may be the image's or the machine's.
+    return sorted(target for target, options in mounts if target.startswith(_MOUNTED) and "noexec" in options)
 
 
 def _wants_network(error: BaseException, frames: list[FrameType]) -> bool:

@@ -53,6 +53,11 @@ fn print(config: &Config) {
         let value = setting.value.as_ref().map_or_else(|| "-".into(), ToString::to_string);
         out!("{:26} {:16} {}", setting.name, text::inert_line(&value), from(&setting.source));
     }
+    for mount in &config.mounts {
+        let how = if mount.writable { "writable" } else { "read-only" };
+        let (host, (path, position)) = (text::inert_line(&mount.host.display().to_string()), &mount.source);
+        out!("{:26} {:16} {how}, {host}, {}", "mount", mount.guest, place(path, *position));
+    }
     for server in &config.servers {
         let place = place(&server.source, server.position);
         out!("{:26} {:16} {}, {place}", "server", server.name, server.shown_reach());
@@ -116,6 +121,10 @@ fn as_value(config: &Config) -> Value {
         .map(|problem| json!({"severity": problem.severity.to_string(), "message": problem.to_string()}));
     json!({
         "settings": settings.collect::<Vec<_>>(),
+        "mounts": config.mounts.iter().map(|mount| json!({
+            "host": mount.host, "guest": mount.guest, "writable": mount.writable,
+            "path": mount.source.0, "line": mount.source.1.line, "column": mount.source.1.column,
+        })).collect::<Vec<_>>(),
         "servers": config.servers.iter().map(server_as_value).collect::<Vec<_>>(),
         "refused_servers": config.refused.iter().map(refused_as_value).collect::<Vec<_>>(),
         "problems": problems.collect::<Vec<_>>(),

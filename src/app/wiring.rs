@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use crate::audit::Log;
 use crate::broker::{Broker, Folders, LoggedArguments, Oversight, Roster};
-use crate::config::{Audit, Config, ConfigFiles, EngineChoice, LearnShapes, Rollback, Semantic};
-use crate::engine::{Choice, Places};
+use crate::config::{
+    Audit, Config, ConfigFiles, EngineChoice, LearnShapes, MountedFolder, Rollback, Semantic,
+};
+use crate::engine::{Choice, Folder, Places};
 use crate::guard::{Guardian, Mark};
 use crate::session::{SandboxSettings, Session, Wanted};
 use crate::upstream::Upstream;
@@ -122,10 +124,17 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         cpu_millis: config.cpu_millis.map(u64::from),
         allow_weak: config.allow_weak.clone(),
         workspace: Place { root: workspaces(config), name: config.workspace.clone() },
+        folders: config.mounts.iter().map(folder).collect(),
         idle_stop: config.idle_stop,
         lock_dir: config.lock_dir.clone(),
         guardian,
     }
+}
+
+fn folder(mount: &MountedFolder) -> Folder {
+    // Checked: it is text.
+    let host = mount.host.to_string_lossy().into_owned();
+    Folder { host, guest: mount.guest.clone(), writable: mount.writable }
 }
 
 /// Where engines may be; what is started to reach one carries the mark.

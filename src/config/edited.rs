@@ -2,6 +2,8 @@
 //!
 //! It compares two configurations and reads no file.
 
+use std::path::Path;
+
 use super::defaults::{Counts, Definition, definitions};
 use super::load::Config;
 use super::settings::Setting;
@@ -18,7 +20,8 @@ pub fn edited_settings(before: &Config, after: &Config) -> Option<String> {
         rows.iter().filter(|row| value(before, row) != value(after, row)).collect();
     let of = |counts: Counts, when: &str| {
         let names = edited.iter().filter(|row| row.counts == counts).map(|row| row.name());
-        let names = names.collect::<Vec<_>>().join(", ");
+        let mounts = (counts == Counts::NextSandbox && mounted(before) != mounted(after)).then_some("mount");
+        let names = names.chain(mounts).collect::<Vec<_>>().join(", ");
         (!names.is_empty()).then(|| format!("{names}{when}"))
     };
     let parts = [
@@ -29,4 +32,9 @@ pub fn edited_settings(before: &Config, after: &Config) -> Option<String> {
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("the user has changed settings ({})", parts.join("; ")))
+}
+
+/// What is mounted, wherever it stands.
+fn mounted(config: &Config) -> Vec<(&Path, &str, bool)> {
+    config.mounts.iter().map(|mount| (mount.host.as_path(), mount.guest.as_str(), mount.writable)).collect()
 }

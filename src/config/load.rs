@@ -16,6 +16,7 @@ use super::choices::{
 use super::config_files::Following;
 use super::environment::Environment;
 use super::locate::locate_program;
+use super::mounts::{MountedFolder, mounts};
 use super::nearest::nearest;
 use super::policy_file::PolicyFile;
 use super::problem::{Origin, Problem, Severity};
@@ -55,6 +56,8 @@ pub struct Config {
     pub container_user: ContainerUser,
     /// In what a sandbox may be weaker than asked for.
     pub allow_weak: Vec<PostureField>,
+    /// Folders of the user that code may read or write.
+    pub mounts: Vec<MountedFolder>,
     /// Idle time after which a sandbox is stopped; `None`: never.
     pub idle_stop: Option<Duration>,
     /// Where the lock that marks this bridge as alive is kept: a folder of this user.
@@ -226,6 +229,7 @@ impl ReadSettings {
             cpu_millis: settings.optional("MCP_BRIDGE_CPUS", read::cpu_millis),
             container_user: settings.required("MCP_BRIDGE_CONTAINER_USER", read::container_user),
             allow_weak: settings.optional("MCP_BRIDGE_ALLOW_WEAK", read::posture_fields).unwrap_or_default(),
+            mounts: Vec::new(),
             idle_stop: Some(idle).filter(|idle| !idle.is_zero()),
             lock_dir: environment.lock_dir(),
             workspace: settings.optional("MCP_BRIDGE_WORKSPACE", read::workspace),
@@ -260,7 +264,8 @@ impl ReadSettings {
         let (settings, misread, tables) = settings.finish();
         // What cannot be read must not be replaced by something looser.
         let stance = Stance::new(profile, &misread);
-        let config = Config { settings, sandbox_problem: misread.sandbox, ..config };
+        let mounts = mounts(environment, &tables, problems);
+        let config = Config { settings, mounts, sandbox_problem: misread.sandbox, ..config };
         (Self { config, names, stance }, tables)
     }
 }

@@ -22,12 +22,35 @@ pub fn schema() -> Value {
         .entry("servers")
         .or_insert_with(|| json!({"type": "object", "additionalProperties": false, "properties": {}}));
     servers["additionalProperties"] = server();
+    sections.insert("mount".to_owned(), mount());
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "config.toml of hotcell",
         "type": "object",
         "additionalProperties": false,
         "properties": sections,
+    })
+}
+
+/// One of `[[mount]]`.
+fn mount() -> Value {
+    json!({
+        "type": "array",
+        "maxItems": 32,
+        "items": {
+            "type": "object",
+            "description": "a folder of the user that code may read; of a project's file none is taken. Edited, it counts \
+                            for the next sandbox",
+            "additionalProperties": false,
+            "required": ["host"],
+            "properties": {
+                "host": {"type": "string", "minLength": 1,
+                    "description": "the folder, such as ~/data; a relative one is taken from this file's folder"},
+                "guest": {"type": "string", "pattern": "^/mnt/.+$",
+                    "description": "where code finds it, below /mnt; without it, by the folder's own name"},
+                "writable": {"type": "boolean", "default": false, "description": "whether code may write to it"},
+            },
+        },
     })
 }
 

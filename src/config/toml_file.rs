@@ -13,6 +13,7 @@ use super::defaults::{Definition, Form};
 use super::environment::Environment;
 use super::file;
 use super::json::{self, Member, Node};
+use super::mounts::WrittenMount;
 use super::nearest::nearest;
 use super::places::Places;
 use super::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
@@ -22,6 +23,9 @@ use crate::text;
 
 /// The section of the servers' entries.
 const SERVERS: &str = "servers";
+/// The tables of mounted folders.
+const MOUNT: &str = "mount";
+const MOUNT_KEYS: [&str; 3] = ["host", "guest", "writable"];
 
 /// Whose file it is, and with that what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub(super) struct TomlFile {
     pub(super) written: BTreeMap<String, Written>,
     /// Its entries of servers, not yet checked.
     pub(super) servers: Option<ServerTable>,
+    /// Its `[[mount]]`, not yet checked.
+    pub(super) mounts: Vec<WrittenMount>,
     /// Why it could not be read, or not whole.
     pub(super) unread: Option<Problem>,
     /// What it may have said beside that.
@@ -130,6 +136,7 @@ fn read(
         standing,
         written: BTreeMap::new(),
         servers: None,
+        mounts: Vec::new(),
         unread: None,
         misread: Misread::default(),
     };
@@ -186,6 +193,8 @@ impl Reading<'_> {
                 }
                 let members = members(entries.into_iter());
                 self.file.servers = Some(ServerTable { text: text.into(), members, defect: defect.clone() });
+            } else if section.get_ref().as_ref() == MOUNT {
+                self.mounts(value);
             } else {
                 self.section(section, value);
             }
@@ -193,9 +202,61 @@ impl Reading<'_> {
         self.problems.extend(Problem::untold(Origin::File(self.file.path.clone()), self.untold));
     }
 
+    fn mounts(&mut self, value: &Spanned<DeValue<'_>>) {
+        let DeValue::Array(tables) = value.get_ref() else {
+            return self.report(value.span().start, MOUNT, "is a list: write [[mount]] above each", "");
+        };
+        for table in tables {
+            let at = table.span().start;
+            let DeValue::Table(keys) = table.get_ref() else {
+                self.report(at, MOUNT, "must be a table", "write [[mount]], and below it host = \"~/data\"");
+                continue;
+            };
+            let position = self.places.position(at);
+            let mut written = WrittenMount { host: String::new(), guest: None, writable: false, position };
+            let mut is_right = true;
+            for (key, value) in keys {
+                let full = format!("{MOUNT}.{}", key.get_ref());
+                let wanted = match (key.get_ref().as_ref(), value.get_ref()) {
+                    ("host", DeValue::String(host)) if !host.is_empty() => {
+                        written.host = host.to_string();
+                        continue;
+                    }
+                    ("guest", DeValue::String(guest)) => {
+                        written.guest = Some(guest.to_string());
+                        continue;
+                    }
+                    ("writable", DeValue::Boolean(writable)) => {
+                        written.writable = *writable;
+                        continue;
+                    }
+                    ("host", _) => "a folder, such as \"~/data\"",
+                    ("guest", _) => "a path below /mnt, such as \"/mnt/data\"",
+                    ("writable", _) => "true or false",
+                    (unknown, _) => {
+                        let near =
+                            nearest(unknown, MOUNT_KEYS).map(|near| format!("did you mean \"{near}\"?"));
+                        let hint = near.unwrap_or_else(|| "a mount has host, guest and writable".into());
+                        self.report(key.span().start, &full, "is no key that hotcell knows", &hint);
+                        is_right = false;
+                        continue;
+                    }
+                };
+                let message = format!("must be {wanted}, not {}", kind(value.get_ref()));
+                self.report(value.span().start, &full, message, "");
+                is_right = false;
+            }
+            if is_right && written.host.is_empty() {
+                self.report(at, MOUNT, "names no folder", "add host = \"~/data\"");
+            } else if is_right {
+                self.file.mounts.push(written);
+            }
+        }
+    }
+
     fn section(&mut self, name: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
         let (at, section) = (name.span().start, name.get_ref().as_ref());
-        let sections = || self.definitions.iter().filter_map(Definition::section).chain([SERVERS]);
+        let sections = || self.definitions.iter().filter_map(Definition::section).chain([SERVERS, MOUNT]);
         if !sections().any(|known| known == section) {
             let keys = self.definitions.iter().filter_map(|row| row.key.as_deref());
             // A key without its section is as usual a slip as a misspelt section.

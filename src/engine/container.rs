@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::container::LogOutput;
-use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, ResourcesUlimits};
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, MountType, MountVolumeOptions,
+    MountVolumeOptionsDriverConfig, ResourcesUlimits,
+};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptions, InspectContainerOptions,
     RemoveContainerOptionsBuilder, StartContainerOptions,
@@ -16,7 +19,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::io::AsyncWrite;
 
 use super::error::EngineError;
-use super::find::Engine;
+use super::find::{Engine, EngineKind};
 use super::usage::UsageMeter;
 
 /// What a sandbox is made of. Nothing in it comes from a frame.
@@ -36,10 +39,23 @@ pub struct SandboxSpec {
     pub cpu_millis: Option<u64>,
     /// Open files per process.
     pub open_files_max: u64,
+    /// Folders of the machine that are mounted.
+    pub folders: Vec<Folder>,
     /// Marks the owner.
     pub labels: HashMap<String, String>,
     /// Bound on each request to the engine.
     pub request: Duration,
+}
+
+/// A folder of the machine inside, in which nothing can be executed and devices are none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder {
+    /// Where it is: absolute, without a colon or comma.
+    pub host: String,
+    /// Where it is mounted.
+    pub guest: String,
+    /// Whether it can be written to.
+    pub writable: bool,
 }
 
 /// The container, to be closed by [`Container::close`].
@@ -81,10 +97,19 @@ impl Engine {
     /// # Errors
     /// The engine's refusal of any of the three steps, or its silence. What was created is removed again.
     pub async fn start(&self, spec: &SandboxSpec) -> Result<(Container, Streams), NotStarted> {
+        let mut body = create_body(spec);
+        if !spec.folders.is_empty() {
+            let kind = self.kind().await.map_err(|error| NotStarted { may_exist: false, error })?;
+            let host = body.host_config.get_or_insert_default();
+            match kind {
+                EngineKind::Podman => host.binds = Some(spec.folders.iter().map(bind).collect()),
+                EngineKind::Docker => host.mounts = Some(spec.folders.iter().map(volume).collect()),
+            }
+        }
         let created = bounded(
             spec.request,
             "create the container",
-            self.docker.create_container(None::<CreateContainerOptions>, create_body(spec)),
+            self.docker.create_container(None::<CreateContainerOptions>, body),
         )
         .await
         .map_err(|error| NotStarted { may_exist: !matches!(error, EngineError::Refused { .. }), error })?;
@@ -213,6 +238,41 @@ async fn bounded<T>(
         .await
         .map_err(|_| EngineError::Timeout { action, after })?
         .map_err(|error| EngineError::request(action, &error))
+}
+
+/// What a mounted folder is besides read-only.
+const SHUT: &str = "noexec,nosuid,nodev";
+
+fn access(folder: &Folder) -> &'static str {
+    if folder.writable { "rw" } else { "ro" }
+}
+
+/// As Podman takes it.
+fn bind(folder: &Folder) -> String {
+    format!("{}:{}:{},{SHUT},private", folder.host, folder.guest, access(folder))
+}
+
+/// As Docker takes it, whose binds know no `noexec`: an unnamed volume, which goes with its container.
+fn volume(folder: &Folder) -> bollard::models::Mount {
+    let options = [
+        ("type", "none".to_owned()),
+        ("o", format!("bind,{},{SHUT}", access(folder))),
+        ("device", folder.host.clone()),
+    ];
+    let driver = MountVolumeOptionsDriverConfig {
+        name: Some("local".into()),
+        options: Some(options.map(|(name, value)| (name.to_owned(), value)).into()),
+    };
+    bollard::models::Mount {
+        target: Some(folder.guest.clone()),
+        typ: Some(MountType::VOLUME),
+        volume_options: Some(MountVolumeOptions {
+            no_copy: Some(true),
+            driver_config: Some(driver),
+            ..MountVolumeOptions::default()
+        }),
+        ..bollard::models::Mount::default()
+    }
 }
 
 fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, Docker};
+use tokio::sync::OnceCell;
 
 use super::error::{EngineError, with_causes};
 use super::private_socket::{PrivateSocket, SshAddress, Tunnel};
@@ -61,6 +62,8 @@ pub struct Engine {
     pub(super) docker: Docker,
     /// Where it listens.
     pub address: String,
+    /// What it is, once somebody has asked.
+    kind: Arc<OnceCell<EngineKind>>,
     /// The service that the bridge started for itself, kept for its `Drop`.
     _service: Option<Arc<PrivateSocket>>,
 }
@@ -217,7 +220,7 @@ async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<E
         .await
         .map_err(|_| format!("{address}: did not answer within {} s", ANSWER.as_secs()))?
         .map_err(|error| format!("{address}: {}", with_causes(&error)))?;
-    Ok(Engine { docker, address: address.to_owned(), _service: service })
+    Ok(Engine { docker, address: address.to_owned(), kind: Arc::default(), _service: service })
 }
 
 impl Engine {
@@ -241,6 +244,18 @@ impl Engine {
             kind: if podman { EngineKind::Podman } else { EngineKind::Docker },
             version: version.version.unwrap_or_else(|| "of unknown version".into()),
         })
+    }
+
+    /// What it is; asked once.
+    pub(super) async fn kind(&self) -> Result<EngineKind, EngineError> {
+        let kind = self.kind.get_or_try_init(async || self.about().await.map(|about| about.kind)).await?;
+        Ok(*kind)
+    }
+
+    /// Whether it runs on this machine, as far as its address tells.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.address.starts_with("unix://")
     }
 
     /// The first of the images that the engine has, by name.

@@ -11,7 +11,7 @@ mod private_socket;
 mod usage;
 
 pub use belongings::Belongings;
-pub use container::{Container, ContainerOutput, NotStarted, SandboxSpec, Streams, TMPFS_MIB};
+pub use container::{Container, ContainerOutput, Folder, NotStarted, SandboxSpec, Streams, TMPFS_MIB};
 pub use error::EngineError;
 pub use find::{About, Choice, Engine, EngineKind, Places, find};
 pub use owner::{Owner, lock_path};

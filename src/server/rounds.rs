@@ -105,14 +105,14 @@ impl Rounds {
     ) -> Result<UnderWay, ErrorData> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let at = waiting.iter().position(|waiting| waiting.state == state);
-        let Some(found) = at.filter(|at| waiting[*at].run.arguments == *arguments) else {
+        let is_it = |at: &usize| waiting[*at].run.arguments == *arguments;
+        let Some(Waiting { open, run, .. }) = at.filter(is_it).and_then(|at| waiting.remove(at)) else {
             let message = match at {
                 Some(_) => "the request is not the one that this requestState was given for",
                 None => "no run waits under this requestState; make the request without one",
             };
             return Err(ErrorData::invalid_params(message, None));
         };
-        let Some(Waiting { open, run, .. }) = waiting.remove(found) else { unreachable!("it was found") };
         open.answer(responses.and_then(|mut responses| responses.remove(QUESTION)));
         Ok(run)
     }

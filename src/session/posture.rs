@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use crate::engine::Folder;
 use crate::protocol::{Mount, Posture, PostureField, ProcessPosture, WorkerPosture};
 
 /// What was asked of the engine.
@@ -17,6 +18,8 @@ pub(super) struct Asked {
     pub(super) open_files_max: u64,
     /// Writable places: where, and their size in MiB.
     pub(super) tmpfs: &'static [(&'static str, u32)],
+    /// Folders of the machine.
+    pub(super) folders: Vec<Folder>,
 }
 
 /// One way in which a sandbox is weaker than asked for.
@@ -83,6 +86,12 @@ pub(super) fn weaknesses(posture: &Posture, asked: &Asked) -> Vec<Weakness> {
     let missing = asked.tmpfs.iter().filter(|(path, _)| !posture.mounts.iter().any(|m| m.target == *path));
     for (path, _) in missing {
         found.need(false, PostureField::Mounts, || (format!("none at {path}"), "a tmpfs".into()));
+    }
+    for folder in &asked.folders {
+        let is_there = posture.mounts.iter().any(|mount| mount.target == folder.guest);
+        found.need(is_there, PostureField::Mounts, || {
+            (format!("none at {}", folder.guest), "a folder".into())
+        });
     }
     let are_streams =
         posture.fds.len() == 3 && posture.fds.iter().all(|fd| ["pipe", "socket", "null"].contains(&&**fd));
@@ -203,6 +212,13 @@ impl Found {
                 let size = size_bytes.filter(|bytes| *bytes > 0);
                 let size = size.map_or("no size".into(), |bytes| format!("{} MiB", bytes >> 20));
                 (format!("{target} with {size}"), format!("{mib} MiB"))
+            });
+            return;
+        }
+        if let Some(folder) = asked.folders.iter().find(|folder| folder.guest == *target) {
+            let access = if folder.writable { "rw" } else { "ro" };
+            self.need(is_shut && (folder.writable || has("ro")), PostureField::Mounts, || {
+                (seen(), format!("{access},{}", SHUT.join(",")))
             });
             return;
         }

@@ -16,6 +16,7 @@ fn asked() -> Asked {
         cpu_millis: Some(500),
         open_files_max: 1024,
         tmpfs: TMPFS,
+        folders: vec![],
     }
 }
 
@@ -145,6 +146,27 @@ fn descriptors_beyond_the_three_streams_are_named() {
         with(|p| p.fds[2] = "file /x".into()),
         ["fds: pipe, socket, file /x, asked was three streams"]
     );
+}
+
+#[test]
+fn a_folder_of_the_user_is_as_it_was_asked_for_or_named() {
+    let with_folder = |writable: bool, options: Option<&str>| {
+        let folder = Folder { host: "/srv".into(), guest: "/mnt/data".into(), writable };
+        let mut posture = good();
+        posture.mounts.extend(options.map(|options| mount("/mnt/data", "ext4", options, writable)));
+        said(&weaknesses(&posture, &Asked { folders: vec![folder], ..asked() }))
+    };
+    assert_eq!(with_folder(false, Some("ro,noexec,nosuid,nodev")), [""; 0]);
+    assert_eq!(with_folder(true, Some("rw,noexec,nosuid,nodev")), [""; 0]);
+    assert_eq!(
+        with_folder(false, Some("rw,noexec,nosuid,nodev")),
+        ["mounts: /mnt/data (ext4, rw,noexec,nosuid,nodev), asked was ro,noexec,nosuid,nodev"]
+    );
+    assert_eq!(
+        with_folder(false, Some("ro,nosuid,nodev")),
+        ["mounts: /mnt/data (ext4, ro,nosuid,nodev), asked was ro,noexec,nosuid,nodev"]
+    );
+    assert_eq!(with_folder(false, None), ["mounts: none at /mnt/data, asked was a folder"]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::posture::{self, Asked, Weakness};
 use super::runtime::{BOOTSTRAP, bundle};
 use super::watchdog::{Watchdog, Watched};
 use crate::engine::{
-    About, Belongings, Container, ContainerOutput, Engine, EngineError, NotStarted, Owner, Places,
+    About, Belongings, Container, ContainerOutput, Engine, EngineError, Folder, NotStarted, Owner, Places,
     SandboxSpec, TMPFS_MIB, find, lock_path,
 };
 use crate::guard::{Guardian, Mark};
@@ -49,6 +49,8 @@ pub struct SandboxSettings {
     pub allow_weak: Vec<PostureField>,
     /// A setting of the sandbox that cannot be read: then there is no sandbox.
     pub unreadable: Option<String>,
+    /// Folders of the machine that code may read or write.
+    pub folders: Vec<Folder>,
     /// Idle time after which it is stopped; nothing for never.
     pub idle_stop: Option<Duration>,
     /// Where the lock that marks this bridge as alive is kept.
@@ -205,13 +207,20 @@ impl Maker {
             unread_bytes_max: self.limits.unread_in_sandbox_bytes_max,
         };
         let writer = tokio::spawn(write(streams.input, bundle(), outgoing));
+        let mut notices: Vec<String> =
+            container.warnings.iter().map(|warning| format!("engine: {warning}")).collect();
+        if self.folders() != self.settings.folders {
+            notices.push(
+                "no [[mount]] is there: the engine is on another machine, whose folders are others".into(),
+            );
+        }
         let mut sandbox = Sandbox {
             report: SandboxReport {
                 address: engine.address.clone(),
                 image,
                 python: String::new(),
                 posture: Posture::default(),
-                notices: container.warnings.iter().map(|warning| format!("engine: {warning}")).collect(),
+                notices,
                 reaped: std::mem::take(&mut self.reaped),
                 allowed: vec![],
                 watched: vec![],
@@ -317,6 +326,7 @@ impl Maker {
             pids_max: settings.pids_max,
             cpu_millis: settings.cpu_millis,
             open_files_max: self.limits.sandbox_open_files_max,
+            folders: self.folders(),
             labels,
             request: self.limits.engine_request,
         })
@@ -400,7 +410,14 @@ impl Maker {
             cpu_millis: self.settings.cpu_millis,
             open_files_max: self.limits.sandbox_open_files_max,
             tmpfs: &TMPFS_MIB,
+            folders: self.folders(),
         }
+    }
+
+    /// Those that can be mounted: an engine elsewhere has other folders.
+    fn folders(&self) -> Vec<Folder> {
+        let is_here = self.engine.as_ref().is_none_or(Engine::is_here);
+        if is_here { self.settings.folders.clone() } else { vec![] }
     }
 
     /// Refuses what is weaker than asked for.

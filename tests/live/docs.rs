@@ -12,13 +12,13 @@ const REMOVED: &str = "<!-- the container is removed -->";
 
 /// What a page asks for, in its order.
 #[derive(Debug, PartialEq)]
-enum Step {
+pub enum Step {
     Run(String),
     Says(String),
     LoseContainer,
 }
 
-fn steps(page: &str) -> Vec<Step> {
+pub fn steps(page: &str) -> Vec<Step> {
     let mut steps = vec![];
     let mut lines = page.lines();
     while let Some(line) = lines.next() {

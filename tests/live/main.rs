@@ -25,6 +25,7 @@ mod libraries;
 mod lifecycle;
 mod limits;
 mod login;
+mod mounts;
 mod output;
 mod own_podman;
 mod pins;

@@ -4,7 +4,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -118,6 +118,15 @@ impl Engine {
     pub fn inspect_container(&self, id: &str) -> Value {
         let inspected = self.request("GET", &format!("/v1.41/containers/{id}/json"));
         serde_json::from_slice(&inspected).expect("the engine describes a container as JSON")
+    }
+
+    /// Names of the volumes that stand for this folder.
+    pub fn volumes_of(&self, folder: &Path) -> Vec<String> {
+        let listed: Value = serde_json::from_slice(&self.request("GET", "/v1.41/volumes"))
+            .expect("the engine lists volumes as JSON");
+        let volumes = listed["Volumes"].as_array().into_iter().flatten();
+        let is_of = |volume: &&Value| volume["Options"]["device"].as_str() == folder.to_str();
+        volumes.filter(is_of).map(|volume| volume["Name"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Runs a container of this configuration to its end, and returns what it wrote to its stdout.

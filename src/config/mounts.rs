@@ -1,0 +1,148 @@
+//! Folders of the user that code may read, or write, as `[[mount]]` of the user's config.toml has them.
+//!
+//! It looks that they are there and safe to hand over; it mounts nothing. A project has none.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::environment::Environment;
+use super::problem::{Origin, Position, Problem, Severity};
+use super::toml_file::{Standing, TomlFile};
+use crate::text;
+
+/// Folders that may be mounted.
+const MOUNTS_MAX: usize = 32;
+/// Where they are inside.
+const BELOW: &str = "/mnt/";
+/// Longest path inside, in bytes.
+const GUEST_BYTES_MAX: usize = 200;
+/// What belongs to the machine, with sockets of engines among it.
+const OF_THE_MACHINE: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/var/run", "/boot"];
+
+/// A folder of the user inside the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountedFolder {
+    /// Where it is, absolute and without links.
+    pub host: PathBuf,
+    /// Where code finds it, below `/mnt`.
+    pub guest: String,
+    /// Whether code may write to it.
+    pub writable: bool,
+    /// The file that says so, and where.
+    pub source: (PathBuf, Position),
+}
+
+/// One as it is written.
+pub(super) struct WrittenMount {
+    pub(super) host: String,
+    /// Without it, the folder's own name.
+    pub(super) guest: Option<String>,
+    pub(super) writable: bool,
+    pub(super) position: Position,
+}
+
+/// Those that can be mounted; what is wrong with the others is said.
+pub(super) fn mounts(
+    environment: &Environment,
+    files: &[TomlFile],
+    problems: &mut Vec<Problem>,
+) -> Vec<MountedFolder> {
+    let mut mounts: Vec<MountedFolder> = Vec::new();
+    for file in files {
+        for written in &file.mounts {
+            let problem = |message: String| {
+                Problem::new(Origin::File(file.path.clone()), message).at(written.position).key("mount")
+            };
+            if file.standing != Standing::User {
+                let hint = "write it into your own config.toml";
+                let problem = problem("is not taken from a project".into());
+                problems.push(problem.severity(Severity::Warning).hint(hint));
+                continue;
+            }
+            let folder = file.path.parent().unwrap_or(Path::new("/"));
+            match checked(environment, folder, written, &mounts) {
+                Ok((host, guest)) => {
+                    let (writable, source) = (written.writable, (file.path.clone(), written.position));
+                    mounts.push(MountedFolder { host, guest, writable, source });
+                }
+                Err(message) => problems.push(problem(message).hint("it is not mounted")),
+            }
+        }
+    }
+    mounts
+}
+
+fn checked(
+    environment: &Environment,
+    folder: &Path,
+    written: &WrittenMount,
+    others: &[MountedFolder],
+) -> Result<(PathBuf, String), String> {
+    if others.len() == MOUNTS_MAX {
+        return Err(format!("is one more than the {MOUNTS_MAX} that there may be"));
+    }
+    let path = environment.resolve(&written.host, Some(folder));
+    let shown = text::inert_excerpt(&path.display().to_string(), 200);
+    let host = path.canonicalize().map_err(|error| format!("host: {shown}: {error}"))?;
+    if !host.is_dir() {
+        return Err(format!("host: {shown} is no folder; a file is mounted with the folder that it is in"));
+    }
+    if let Some(why) = is_kept_from_code(environment, &host) {
+        return Err(format!("host: {shown} {why}"));
+    }
+    // Engines have a syntax in which these separate.
+    let is_plain =
+        host.to_str().is_some_and(|host| !host.contains([':', ',']) && !host.contains(char::is_control));
+    if !is_plain {
+        return Err(format!("host: {shown} has a name with a colon, a comma or something unprintable in it"));
+    }
+    let guest = match &written.guest {
+        Some(guest) => guest.trim_end_matches('/').to_owned(),
+        None => format!("{BELOW}{}", host.file_name().unwrap_or_default().to_string_lossy()),
+    };
+    let is_name = |part: &str| {
+        let has_letters = part.chars().any(|c| c != '.');
+        has_letters && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    };
+    let below = guest.strip_prefix(BELOW).filter(|below| below.split('/').all(is_name));
+    if below.is_none() || guest.len() > GUEST_BYTES_MAX {
+        let shown = text::inert_excerpt(&guest, GUEST_BYTES_MAX);
+        return Err(format!(
+            "guest: \"{shown}\" must be below /mnt, of ASCII letters, digits, '.', '_' and '-'"
+        ));
+    }
+    let overlaps = |other: &&MountedFolder| {
+        Path::new(&guest).starts_with(&other.guest) || Path::new(&other.guest).starts_with(&guest)
+    };
+    match others.iter().find(overlaps) {
+        Some(other) => {
+            Err(format!("guest: {guest} lies in or above {}, which is mounted already", other.guest))
+        }
+        None => Ok((host, guest)),
+    }
+}
+
+/// Why no code may have this folder.
+fn is_kept_from_code(environment: &Environment, host: &Path) -> Option<&'static str> {
+    if !host.components().any(|part| matches!(part, Component::Normal(_))) {
+        return Some("is all of the machine");
+    }
+    if OF_THE_MACHINE.iter().any(|own| host.starts_with(own)) {
+        return Some("belongs to the machine");
+    }
+    let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
+    if environment.home.clone().is_some_and(|home| real(home).starts_with(host)) {
+        return Some("holds your whole home, with all keys and logins");
+    }
+    let own = [
+        environment.config_file().and_then(|file| file.parent().map(Path::to_owned)),
+        environment.state_dir(),
+    ];
+    let own = own.into_iter().flatten().map(real);
+    own.into_iter()
+        .any(|own| own.starts_with(host) || host.starts_with(&own))
+        .then_some("holds hotcell's own files")
+}
+
+#[cfg(test)]
+#[path = "mounts_tests.rs"]
+mod tests;

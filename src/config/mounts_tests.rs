@@ -1,0 +1,116 @@
+//! What may be mounted, and what is said of the rest.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::*;
+use crate::config::{Config, ConfigFiles, edited_settings};
+
+/// A user's folder, whose `data` can be mounted.
+struct User(tempfile::TempDir);
+
+impl User {
+    fn new() -> Self {
+        let user = Self(tempfile::tempdir().unwrap());
+        for folder in [".config/hotcell", "data/deep", "work", "a:b", "project/.hotcell"] {
+            fs::create_dir_all(user.path(folder)).unwrap();
+        }
+        fs::write(user.path("data/file"), "").unwrap();
+        user
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().canonicalize().unwrap().join(name)
+    }
+
+    fn environment(&self) -> Environment {
+        Environment {
+            variables: BTreeMap::new(),
+            home: Some(self.path("")),
+            uid: nix::unistd::geteuid().as_raw(),
+            cwd: Some(self.path("project")),
+            executable: None,
+        }
+    }
+
+    fn writes(&self, config: &str) {
+        fs::write(self.path(".config/hotcell/config.toml"), config).unwrap();
+    }
+
+    /// What is mounted, and what is said of the rest.
+    fn loads(&self, config: &str) -> (Vec<String>, Vec<String>) {
+        self.writes(config);
+        let config = Config::load(&self.environment());
+        let home = self.path("");
+        let home = home.to_str().unwrap().trim_end_matches('/').to_owned();
+        let said = config.problems.iter().map(|problem| problem.to_string().replace(&home, "~"));
+        let mounted = config.mounts.iter().map(|mount| {
+            let access = if mount.writable { "rw" } else { "ro" };
+            format!("{} {} {access}", mount.host.display(), mount.guest).replace(&home, "~")
+        });
+        (mounted.collect(), said.collect())
+    }
+}
+
+#[test]
+fn folders_are_mounted_read_only_by_their_own_names_unless_it_is_said_otherwise() {
+    let user = User::new();
+    std::os::unix::fs::symlink("data", user.path("link")).unwrap();
+    let config = "[[mount]]\nhost = \"~/link\"\n[[mount]]\nhost = \"../../work\"\nguest = \"/mnt/of/me\"\nwritable = true\n";
+    let (mounted, said) = user.loads(config);
+    assert_eq!(said, [""; 0]);
+    assert_eq!(mounted, ["~/data /mnt/data ro", "~/work /mnt/of/me rw"]);
+}
+
+#[test]
+fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
+    let user = User::new();
+    for (mount, says) in [
+        ("host = \"~/gone\"", "host: ~/gone: No such file or directory"),
+        ("host = \"~/data/file\"", "is no folder; a file is mounted with the folder that it is in"),
+        ("host = \"~\"", "holds your whole home"),
+        ("host = \"/\"", "is all of the machine"),
+        ("host = \"/tmp/../proc\"", "belongs to the machine"),
+        ("host = \"~/.config\"", "holds hotcell's own files"),
+        ("host = \"~/.config/hotcell\"", "holds hotcell's own files"),
+        ("host = \"~/a:b\"", "a colon, a comma"),
+        ("host = \"~/data\"\nguest = \"/etc\"", "guest: \"/etc\" must be below /mnt"),
+        ("host = \"~/data\"\nguest = \"/mnt/../etc\"", "must be below /mnt"),
+        ("host = \"~/data\"\nguest = \"/mnt/\"", "must be below /mnt"),
+        ("host = \"~/data\"\nguest = \"/mnt/work/x\"", "lies in or above /mnt/work"),
+        ("guest = \"/mnt/x\"", "names no folder; add host ="),
+        ("host = 3", "mount.host: must be a folder, such as \"~/data\", not a number"),
+        ("hots = \"~/data\"", "did you mean \"host\"?"),
+        ("host = \"~/data\"\nwritable = \"yes\"", "mount.writable: must be true or false, not a string"),
+    ] {
+        let (mounted, said) = user.loads(&format!("[[mount]]\nhost = \"~/work\"\n[[mount]]\n{mount}\n"));
+        assert_eq!(mounted, ["~/work /mnt/work ro"], "{mount}");
+        assert!(said.len() == 1 && said[0].contains(says), "{mount}: {said:?}");
+        assert!(said[0].starts_with("~/.config/hotcell/config.toml:"), "{said:?}");
+    }
+    let (mounted, said) = user.loads("mount = 3\n");
+    assert!(mounted.is_empty() && said[0].contains("write [[mount]]"), "{said:?}");
+}
+
+#[test]
+fn a_project_mounts_nothing() {
+    let user = User::new();
+    fs::write(user.path("project/.hotcell/config.toml"), "[[mount]]\nhost = \"../../data\"\n").unwrap();
+    let (mounted, said) = user.loads("");
+    assert!(mounted.is_empty() && said[0].contains("is not taken from a project"), "{said:?}");
+}
+
+#[test]
+fn an_edited_mount_is_followed_and_said() {
+    let user = User::new();
+    user.writes("[[mount]]\nhost = \"~/data\"\n");
+    let (_, mut files) = ConfigFiles::load(user.environment());
+    let before = std::sync::Arc::clone(files.config());
+    user.writes("# moved\n[[mount]]\nhost = \"~/data\"\n");
+    files.look();
+    assert_eq!(edited_settings(&before, files.config()), None);
+    user.writes("[[mount]]\nhost = \"~/data\"\nwritable = true\n");
+    assert_eq!(files.look(), []);
+    let said = edited_settings(&before, files.config());
+    assert_eq!(said.unwrap(), "the user has changed settings (mount for the next sandbox)");
+}

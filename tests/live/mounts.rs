@@ -1,0 +1,126 @@
+//! Folders of the user in the sandbox: what is configured is there as it was asked for, and nothing else.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::docs::{Step, steps};
+use crate::on_every_engine;
+use crate::support::engine_proxy::EngineProxy;
+use crate::support::{Bridge, Engine, Home, PATIENCE, eventually};
+
+on_every_engine!(
+    folders_are_there_as_configured_and_errors_say_where_a_file_is,
+    without_a_mount_an_error_names_it,
+    a_folder_that_is_looser_than_asked_for_is_refused,
+    what_the_page_on_mounts_shows_is_so,
+);
+
+const CONFIG: &str = ".config/hotcell/config.toml";
+
+/// A folder that a rootless engine's user can reach too, with a file that everybody may read.
+fn data() -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o755)).tempdir().unwrap();
+    write(folder.path(), "sales.csv", "city,sold\nOslo,3\nBergen,5\n", 0o644);
+    folder
+}
+
+fn write(folder: &Path, name: &str, text: &str, mode: u32) {
+    fs::write(folder.join(name), text).unwrap();
+    fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mount(host: &Path, guest: &str, more: &str) -> String {
+    format!("[[mount]]\nhost = \"{}\"\nguest = \"{guest}\"\n{more}\n", host.display())
+}
+
+fn folders_are_there_as_configured_and_errors_say_where_a_file_is(engine: &Engine) {
+    let (data, out) = (data(), data());
+    write(data.path(), "own.csv", "x", 0o600);
+    write(data.path(), "run.sh", "#!/bin/sh\necho ran\n", 0o755);
+    fs::set_permissions(out.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let config =
+        mount(data.path(), "/mnt/data", "") + &mount(out.path(), "/mnt/results/mine", "writable = true");
+    let mut home = Home::on(engine).file(CONFIG, &config);
+    if engine.name == "docker" {
+        // It mounts no folder writable in which nothing can be executed.
+        let reply = Bridge::start(&home).run("print('ran')");
+        let says = "mounts: /mnt/results/mine (ext4, rw,relatime), asked was rw,noexec,nosuid,nodev";
+        assert!(reply.is_error && reply.text.contains(says), "{}", reply.text);
+        home = home.env("MCP_BRIDGE_ALLOW_WEAK", "mounts");
+    }
+    let mut bridge = Bridge::start(&home).warm();
+    assert_eq!(bridge.ok("print(open('/mnt/data/sales.csv').readline())"), "city,sold");
+    let raises = |bridge: &mut Bridge, code: &str, says: &str| {
+        let reply = bridge.run(code);
+        assert!(reply.is_error && reply.text.contains(says), "{code}: {}", reply.text);
+    };
+    raises(&mut bridge, "open('/mnt/data/new', 'w')", "Read-only file system");
+    raises(&mut bridge, "import os\nos.remove('/mnt/data/sales.csv')", "Read-only file system");
+    raises(&mut bridge, "import subprocess\nsubprocess.run(['/mnt/data/run.sh'])", "Permission denied");
+    bridge.ok("with open('/mnt/results/mine/out.txt', 'w') as file: file.write('done')");
+    assert_eq!(fs::read_to_string(out.path().join("out.txt")).unwrap(), "done");
+    raises(&mut bridge, "open('/home/me/2026/data/sales.csv')", "in here that may be /mnt/data/sales.csv");
+    raises(
+        &mut bridge,
+        "open('/home/me/else.csv')",
+        "only these folders are in here: /mnt/data, /mnt/results/mine; the user adds others with [[mount]]",
+    );
+    raises(&mut bridge, "open('/mnt/data/own.csv')", "its mode lets only its owner read");
+    // Docker alone needs one.
+    assert_eq!(engine.volumes_of(data.path()).len(), usize::from(engine.name == "docker"));
+    bridge.hang_up();
+    bridge.wait(Duration::from_secs(10));
+    eventually("what was made for it goes", PATIENCE, || engine.volumes_of(data.path()).is_empty());
+}
+
+fn without_a_mount_an_error_names_it(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    let reply = bridge.run("open('/home/me/data.csv')");
+    assert!(reply.text.contains("files of the host are not in here"), "{}", reply.text);
+    assert!(reply.text.contains("[[mount]] in config.toml"), "{}", reply.text);
+    assert!(reply.text.contains("`hotcell run --file`"), "{}", reply.text);
+}
+
+fn a_folder_that_is_looser_than_asked_for_is_refused(engine: &Engine) {
+    let data = data();
+    let proxy = EngineProxy::changing(engine, |body: &mut Value| {
+        let host = &mut body["HostConfig"];
+        let loosened = |text: &str| text.replace("ro,noexec", "rw");
+        if let Some(bind) = host["Binds"][0].as_str() {
+            host["Binds"][0] = json!(loosened(bind));
+        } else {
+            let options = &mut host["Mounts"][0]["VolumeOptions"]["DriverConfig"]["Options"]["o"];
+            *options = json!(loosened(options.as_str().unwrap()));
+        }
+    });
+    let home = Home::on(engine)
+        .env("MCP_BRIDGE_RUNTIME", &proxy.address())
+        .file(CONFIG, &mount(data.path(), "/mnt/data", ""));
+    let reply = Bridge::start(&home).run("print('ran')");
+    assert!(reply.is_error && reply.text.contains("mounts: /mnt/data ("), "{}", reply.text);
+    assert!(reply.text.contains("asked was ro,noexec,nosuid,nodev"), "{}", reply.text);
+}
+
+fn what_the_page_on_mounts_shows_is_so(engine: &Engine) {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/mounts.md")).unwrap();
+    let data = data();
+    let toml = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let toml = toml.replace("~/data", &data.path().display().to_string());
+    let mut bridge = Bridge::start(&Home::on(engine).file(CONFIG, &toml)).warm();
+    let (mut reply, mut compared) = (String::new(), 0);
+    for step in steps(&page) {
+        match step {
+            Step::Run(code) => reply = bridge.run(&code).text,
+            Step::Says(text) => {
+                assert_eq!(reply, text);
+                compared += 1;
+            }
+            Step::LoseContainer => unreachable!("the page loses none"),
+        }
+    }
+    assert_eq!(compared, 3);
+}
