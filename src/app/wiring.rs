@@ -15,7 +15,7 @@ use crate::workspace::Place;
 /// The image that `make image` builds.
 pub(super) const OWN_IMAGE: &str = "localhost/hotcell-sandbox:latest";
 /// What serves when that one is not there: any image with Python does, though without pandas.
-const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
+pub(super) const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
 
 /// This program, also when its file has been replaced since it was started.
 const OWN_PROGRAM: &str = "/proc/self/exe";

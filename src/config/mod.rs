@@ -1,6 +1,7 @@
 //! What the operator wrote, as one checked value; it starts nothing.
 
 mod defaults;
+mod edit;
 mod endpoint;
 mod entry;
 mod entry_values;
@@ -13,6 +14,7 @@ mod levels;
 mod load;
 mod locate;
 mod nearest;
+mod pip;
 mod places;
 mod plain_value;
 mod policy_file;
@@ -32,6 +34,7 @@ mod toml_file;
 mod trust;
 mod values;
 
+pub use edit::{EditError, set_image};
 pub use environment::{Environment, Nesting};
 pub use later::Later;
 pub use load::{
@@ -40,6 +43,7 @@ pub use load::{
 };
 pub use locate::locate_program;
 pub use nearest::nearest;
+pub use pip::PackageSources;
 pub use policy_file::PolicyFile;
 pub use policy_schema::policy_schema;
 pub use problem::{Origin, Position, Problem, Severity, report};
