@@ -45,7 +45,7 @@ class Result:
 
     __slots__ = ("diagnostics", "exit_code", "signal", "status", "stderr", "stdout")
 
-    def __init__(self, ended: Ended, remarks: list[Diagnostic]) -> None:
+    def __init__(self, ended: Ended, folder: str, remarks: list[Diagnostic]) -> None:
         self.exit_code: int | None = None
         self.signal: str | None = None
         if ended.code is None:
@@ -57,7 +57,8 @@ class Result:
             self.signal = _signal_name(-ended.code)
             self.status = "crashed" if -ended.code in _CRASHES else "terminated"
         self.stdout = ended.stdout.text()
-        self.stderr = ended.stderr.text()
+        # Its files have the names that they were given.
+        self.stderr = ended.stderr.text().replace(f"{folder}/", "")
         self.diagnostics = remarks
 
     def __repr__(self) -> str:
@@ -154,11 +155,11 @@ class Program:
             compiled = run_child(command, folder, b"", deadline, stop)
             remarks = self._remarks(compiled, folder)
             if compiled.code != 0:
-                return Result(compiled, remarks)
+                return Result(compiled, folder, remarks)
         ended = run_child([*_command(named), *self._arguments], folder, self._stdin, deadline, stop)
         if not named.compiler and ended.code != 0:
             remarks = self._remarks(ended, folder)
-        return Result(ended, remarks)
+        return Result(ended, folder, remarks)
 
     def _remarks(self, ended: Ended, folder: str) -> list[Diagnostic]:
         return diagnostics(self._language.name, ended.stderr.text(), folder, self._sources)

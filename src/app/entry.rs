@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use super::printing::{err, told};
 use super::{
-    config, doctor, files, guardian, image, import, install, log, logging, login, run, search_model, serve, trust,
+    config, doctor, files, guardian, image, import, install, log, logging, login, run, search_model, serve,
+    trust,
 };
 use crate::cli::{self, Arguments, Command};
 use crate::config::{Environment, ServerFiles};

@@ -81,20 +81,25 @@ impl Images<'_> {
     /// The engine that sandboxes run on.
     pub(super) async fn engine(&self) -> Result<Engine, Failure> {
         let places = wiring::sandbox_settings(self.config, Mark::new()).places;
-        find(&places, &self.config.lock_dir).await.map_err(|error| {
-            Failure::Failed(text::inert_line(&format!("{error}; {}", error.hint())))
-        })
+        find(&places, &self.config.lock_dir)
+            .await
+            .map_err(|error| Failure::Failed(text::inert_line(&format!("{error}; {}", error.hint()))))
     }
 
     /// Where the locks are.
     pub(super) fn locks(&self) -> Result<PathBuf, Failure> {
         let home = self.environment.config_home();
-        let home = home.ok_or_else(|| Failure::Failed("no home folder is known to keep locks in; set HOME".into()))?;
+        let home =
+            home.ok_or_else(|| Failure::Failed("no home folder is known to keep locks in; set HOME".into()))?;
         Ok(home.join("hotcell/images"))
     }
 
     /// What the engine says of an image of ours.
-    pub(super) async fn about(&self, engine: &Engine, name: &ImageName) -> Result<Option<ImageAbout>, Failure> {
+    pub(super) async fn about(
+        &self,
+        engine: &Engine,
+        name: &ImageName,
+    ) -> Result<Option<ImageAbout>, Failure> {
         let about = engine.about_image(&name.reference()).await.map_err(failed)?;
         Ok(about.filter(|about| about.labels.get(labels::IMAGE).is_some_and(|label| label == name.as_str())))
     }
@@ -107,11 +112,17 @@ impl Images<'_> {
         if counting.image.as_deref() != reference {
             let source = counting.settings.iter().find(|setting| setting.name == "sandbox.image");
             let source = source.map(|setting| super::config::from(&setting.source)).unwrap_or_default();
-            return Err(Failure::Failed(format!("{shown} says so now, but {source} counts more, and says otherwise")));
+            return Err(Failure::Failed(format!(
+                "{shown} says so now, but {source} counts more, and says otherwise"
+            )));
         }
         match reference {
-            Some(reference) => out!("sandbox.image is {reference} in {shown}; sandboxes that start from now on have it"),
-            None => out!("sandbox.image is no longer set in {shown}; sandboxes that start from now on have hotcell's own"),
+            Some(reference) => {
+                out!("sandbox.image is {reference} in {shown}; sandboxes that start from now on have it")
+            }
+            None => out!(
+                "sandbox.image is no longer set in {shown}; sandboxes that start from now on have hotcell's own"
+            ),
         }
         Ok(())
     }

@@ -12,7 +12,8 @@ use crate::engine::{Engine, EngineError, ImageAbout, ImageBuild};
 use crate::guard::Mark;
 use crate::own_file;
 use crate::recipe::{
-    BuildFiles, ImageName, KeptLock, Language, Packages, Requirement, file_of_archive, language_words, languages,
+    BuildFiles, ImageName, KeptLock, Language, Packages, Requirement, file_of_archive, language_words,
+    languages,
 };
 use crate::text;
 
@@ -98,7 +99,8 @@ impl Asked {
         }
         packages.sort();
         let spoken = arguments.with_languages.iter().map(String::as_str);
-        let languages = languages(spoken).map_err(|error| Failure::Usage(format!("--with-languages: {error}")))?;
+        let languages =
+            languages(spoken).map_err(|error| Failure::Usage(format!("--with-languages: {error}")))?;
         let name = arguments.name.map(|name| ImageName::new(&name)).transpose();
         let name = name.map_err(|error| Failure::Usage(format!("--name: {error}")))?;
         Ok(Self { packages, languages, from: arguments.from, name })
@@ -111,12 +113,18 @@ impl Asked {
             Some(from) => from.clone(),
             None => match engine.image(&sandbox_settings(images.config, Mark::new()).images).await {
                 Ok(image) => image,
-                Err(EngineError::ImageMissing { .. }) if images.config.image.is_none() => PLAIN_IMAGE.to_owned(),
-                Err(error) => return Err(Failure::Failed(text::inert_line(&format!("{error}; {}", error.hint())))),
+                Err(EngineError::ImageMissing { .. }) if images.config.image.is_none() => {
+                    PLAIN_IMAGE.to_owned()
+                }
+                Err(error) => {
+                    return Err(Failure::Failed(text::inert_line(&format!("{error}; {}", error.hint()))));
+                }
             },
         };
         let mut about = engine.about_image(&base).await.map_err(failed)?;
-        if let Some(below) = about.as_ref().filter(|about| about.labels.contains_key(labels::IMAGE)).and_then(base_of) {
+        if let Some(below) =
+            about.as_ref().filter(|about| about.labels.contains_key(labels::IMAGE)).and_then(base_of)
+        {
             self.take_over(about.as_ref())?;
             base = below;
             about = engine.about_image(&base).await.map_err(failed)?;
@@ -165,7 +173,10 @@ fn kept_lock(images: &Images<'_>, name: &str) -> Result<KeptLock, Failure> {
 async fn locked(engine: &Engine, name: &str, lock: KeptLock) -> Result<Plan, Failure> {
     let about = engine.about_image(&lock.base).await.map_err(failed)?;
     if about.as_ref().is_some_and(|about| about.id != lock.base_id) {
-        err!("hotcell: {} is another image than when the lock was written; the packages are the same", lock.base);
+        err!(
+            "hotcell: {} is another image than when the lock was written; the packages are the same",
+            lock.base
+        );
     }
     let default_set = !about.is_some_and(|about| about.labels.contains_key(labels::CONTENT));
     Ok(Plan {
@@ -189,7 +200,9 @@ async fn run(
         Some(path) if path.metadata().is_ok_and(|about| about.len() > CERTIFICATES_BYTES_MAX) => {
             return Err(Failure::Failed(format!("{}: too large for certificates", shown(path))));
         }
-        Some(path) => Some(std::fs::read(path).map_err(|error| failed(format!("{}: {error}", path.display())))?),
+        Some(path) => {
+            Some(std::fs::read(path).map_err(|error| failed(format!("{}: {error}", path.display())))?)
+        }
         None => None,
     };
     let files = BuildFiles { default_set: plan.default_set, packages: plan.packages.clone(), certificates };
@@ -217,7 +230,8 @@ async fn run(
             }
         })
         .await;
-    let why = |otherwise: String| Failure::Failed(format!("the image was not built: {}", reason(&last, otherwise)));
+    let why =
+        |otherwise: String| Failure::Failed(format!("the image was not built: {}", reason(&last, otherwise)));
     said.map_err(|error| why(text::inert_line(&error.to_string())))?;
     let built = engine.about_image(reference).await.map_err(failed)?;
     // An engine may say that it failed in a line only.
@@ -253,19 +267,26 @@ fn reason(lines: &VecDeque<String>, otherwise: String) -> String {
     if told.is_empty() { otherwise } else { told[from..].join("; ") }
 }
 
-async fn keep_lock(images: &Images<'_>, engine: &Engine, plan: &Plan, name: &ImageName) -> Result<(), Failure> {
+async fn keep_lock(
+    images: &Images<'_>,
+    engine: &Engine,
+    plan: &Plan,
+    name: &ImageName,
+) -> Result<(), Failure> {
     let packages = match &plan.packages {
         Packages::Locked(lines) => lines.clone(),
         Packages::Asked(asked) if asked.is_empty() => Vec::new(),
         Packages::Asked(_) => {
             // An archive is longer than what is in it.
             let bytes_max = 2 * KeptLock::BYTES_MAX;
-            let archive = engine.file_of_image(&name.reference(), BuildFiles::LOCK, bytes_max).await.map_err(failed)?;
+            let archive =
+                engine.file_of_image(&name.reference(), BuildFiles::LOCK, bytes_max).await.map_err(failed)?;
             let text = file_of_archive(&archive, KeptLock::BYTES_MAX).map_err(failed)?;
             KeptLock::packages_of(&String::from_utf8_lossy(&text)).map_err(failed)?
         }
     };
-    let base_id = engine.about_image(&plan.base).await.map_err(failed)?.map(|about| about.id).unwrap_or_default();
+    let base_id =
+        engine.about_image(&plan.base).await.map_err(failed)?.map(|about| about.id).unwrap_or_default();
     let count = packages.len();
     let (asked, languages) = (plan.asked.clone(), plan.languages.clone());
     let lock = KeptLock { base: plan.base.clone(), base_id, asked, languages, packages };

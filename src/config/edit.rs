@@ -81,7 +81,8 @@ pub fn set_image(environment: &Environment, image: Option<&str>) -> Result<PathB
         }
     })?;
     let section = document.entry(SECTION).or_insert_with(|| Item::Table(Table::new()));
-    let table = section.as_table_like_mut().ok_or_else(|| EditError::NoTable { path: shown(), section: SECTION })?;
+    let table =
+        section.as_table_like_mut().ok_or_else(|| EditError::NoTable { path: shown(), section: SECTION })?;
     match (image, table.get_mut(KEY)) {
         // What stands beside it, as a remark does, stays.
         (Some(image), Some(Item::Value(old))) => {
@@ -106,7 +107,8 @@ fn read(environment: &Environment, path: &Path) -> Result<String, EditError> {
     let bytes = file::read(path, environment.uid, &Limits::default())
         .map_err(|problem| EditError::Unreadable { problem: *problem })?;
     let text = String::from_utf8(bytes).map_err(|error| {
-        let before = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]).into_owned();
+        let before =
+            String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]).into_owned();
         EditError::NoToml {
             path: path.display().to_string(),
             line: before.matches('\n').count() + 1,
@@ -154,10 +156,14 @@ mod tests {
 
     #[test]
     fn only_the_one_setting_changes() {
-        let text = "# mine\n[run]\ntimeout = 5 # short\n\n[sandbox]\nimage = \"a\" # first\nmemory = \"1g\"\n";
+        let text =
+            "# mine\n[run]\ntimeout = 5 # short\n\n[sandbox]\nimage = \"a\" # first\nmemory = \"1g\"\n";
         assert_eq!(edited(text, Some("b")), text.replace("\"a\"", "\"b\""));
         assert_eq!(edited(text, None), text.replace("image = \"a\" # first\n", ""));
-        assert_eq!(edited("[run]\ntimeout = 5\n", Some("b")), "[run]\ntimeout = 5\n\n[sandbox]\nimage = \"b\"\n");
+        assert_eq!(
+            edited("[run]\ntimeout = 5\n", Some("b")),
+            "[run]\ntimeout = 5\n\n[sandbox]\nimage = \"b\"\n"
+        );
         assert_eq!(edited("sandbox = { image = \"a\" }\n", Some("b")), "sandbox = { image = \"b\" }\n");
         assert_eq!(edited("", None), "");
         let once = edited("", Some("b"));

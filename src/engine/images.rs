@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
-    BuildImageOptionsBuilder, CreateContainerOptions, DownloadFromContainerOptionsBuilder, ListImagesOptionsBuilder,
-    PruneImagesOptionsBuilder, RemoveImageOptionsBuilder,
+    BuildImageOptionsBuilder, CreateContainerOptions, DownloadFromContainerOptionsBuilder,
+    ListImagesOptionsBuilder, PruneImagesOptionsBuilder, RemoveImageOptionsBuilder,
 };
 use futures_util::StreamExt;
 
@@ -147,7 +147,12 @@ impl Engine {
     ///
     /// # Errors
     /// A failed request, also where there is no such file, or more bytes.
-    pub async fn file_of_image(&self, image: &str, path: &str, bytes_max: usize) -> Result<Vec<u8>, EngineError> {
+    pub async fn file_of_image(
+        &self,
+        image: &str,
+        path: &str,
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, EngineError> {
         let action = "read a file of the image";
         let failed = |error: bollard::errors::Error| EngineError::request(action, &error);
         let body = ContainerCreateBody {
@@ -172,7 +177,9 @@ impl Engine {
             Ok(archive)
         };
         let archive = tokio::time::timeout(STORE, read).await;
-        remove(&self.docker, &created.id).await.map_err(|error| EngineError::request("remove a container", &error))?;
+        remove(&self.docker, &created.id)
+            .await
+            .map_err(|error| EngineError::request("remove a container", &error))?;
         archive.map_err(|_| EngineError::Timeout { action, after: STORE })?
     }
 }

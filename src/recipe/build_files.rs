@@ -120,15 +120,21 @@ mod tests {
     #[test]
     fn the_archive_has_what_is_asked_for_and_no_more() {
         let asked = vec![Requirement::new("rich>=13").unwrap(), Requirement::new("tqdm").unwrap()];
-        let files =
-            BuildFiles { default_set: false, packages: Packages::Asked(asked), certificates: Some(b"pem".to_vec()) };
+        let files = BuildFiles {
+            default_set: false,
+            packages: Packages::Asked(asked),
+            certificates: Some(b"pem".to_vec()),
+        };
         let found = contents(&files);
         assert_eq!(found["sandbox-image/with.txt"], b"rich>=13\ntqdm\n");
         assert_eq!(found["sandbox-image/ca-bundle.pem"], b"pem");
         assert!(found[BuildFiles::RECIPE].starts_with(b"# The sandbox image"));
         assert_eq!(found.len(), FILES.len() + 2);
-        let files =
-            BuildFiles { default_set: true, packages: Packages::Locked(vec!["a==1".into()]), certificates: None };
+        let files = BuildFiles {
+            default_set: true,
+            packages: Packages::Locked(vec!["a==1".into()]),
+            certificates: None,
+        };
         let found = contents(&files);
         assert_eq!(found["sandbox-image/with.lock"], b"a==1\n");
         assert!(found[DEFAULT_SET.0].windows(7).any(|part| part == b"numpy=="));
@@ -137,9 +143,18 @@ mod tests {
 
     #[test]
     fn the_data_science_set_has_no_client_of_the_network() {
-        let names: Vec<&str> = DEFAULT_SET.1.lines().filter_map(|line| line.split_once("==")).map(|(name, _)| name).collect();
+        let names: Vec<&str> =
+            DEFAULT_SET.1.lines().filter_map(|line| line.split_once("==")).map(|(name, _)| name).collect();
         for wanted in [
-            "numpy", "pandas", "scipy", "scikit-learn", "matplotlib", "seaborn", "pyarrow", "polars", "openpyxl",
+            "numpy",
+            "pandas",
+            "scipy",
+            "scikit-learn",
+            "matplotlib",
+            "seaborn",
+            "pyarrow",
+            "polars",
+            "openpyxl",
         ] {
             assert!(names.contains(&wanted), "{wanted}");
         }

@@ -21,7 +21,9 @@ impl ImageName {
     /// # Errors
     /// What is wrong with it.
     pub fn new(text: &str) -> Result<Self, String> {
-        let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        let is_word = |word: &str| {
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
         let shown = crate::text::inert_excerpt(text, 60);
         if text == DEFAULT {
             return Err(format!("{DEFAULT:?} is the name of hotcell's own image; choose another"));
@@ -98,12 +100,16 @@ mod tests {
 
     #[test]
     fn a_name_comes_of_what_is_added() {
-        let asked = |names: &[&str]| names.iter().map(|name| Requirement::new(name).unwrap()).collect::<Vec<_>>();
+        let asked =
+            |names: &[&str]| names.iter().map(|name| Requirement::new(name).unwrap()).collect::<Vec<_>>();
         let after = |names: &[&str], spoken: &[&str]| {
             let name = ImageName::after(&asked(names), &languages(spoken.iter().copied()).unwrap());
             name.map(|name| name.to_string())
         };
-        assert_eq!(after(&["Rich>=13", "scikit.image"], &["c++", "ruby"]), Some("rich-scikit-image-cpp-ruby".into()));
+        assert_eq!(
+            after(&["Rich>=13", "scikit.image"], &["c++", "ruby"]),
+            Some("rich-scikit-image-cpp-ruby".into())
+        );
         assert_eq!(after(&[], &["all"]), Some("languages".into()));
         assert_eq!(after(&[], &[]), None);
         assert_eq!(after(&["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "b"], &[]), Some("a".repeat(39)));

@@ -62,7 +62,8 @@ impl KeptLock {
     /// # Errors
     /// The first line that is none of a lock, or that it does not say what it is a lock of.
     pub fn parse(text: &str) -> Result<Self, LockError> {
-        let (mut base, mut base_id, mut asked, mut spoken, mut packages) = (None, String::new(), vec![], vec![], vec![]);
+        let (mut base, mut base_id, mut asked, mut spoken, mut packages) =
+            (None, String::new(), vec![], vec![], vec![]);
         for (at, line) in text.lines().enumerate() {
             let wrong = |why: String| LockError::Line { line: at + 1, why };
             let line = line.trim();
@@ -76,7 +77,9 @@ impl KeptLock {
                 Some(("base", image)) => base = Some(image_name(image).map_err(wrong)?.to_owned()),
                 Some(("base-id", id)) => base_id = image_name(id).map_err(wrong)?.to_owned(),
                 Some(("asked", text)) => {
-                    asked.push(Requirement::new(text).map_err(|error: RequirementError| wrong(error.to_string()))?);
+                    asked.push(
+                        Requirement::new(text).map_err(|error: RequirementError| wrong(error.to_string()))?,
+                    );
                 }
                 Some(("languages", names)) => spoken = languages(names.split(' ')).map_err(wrong)?,
                 _ => {}
@@ -88,7 +91,10 @@ impl KeptLock {
 
 impl fmt::Display for KeptLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "# Written by hotcell image build; hotcell image build --locked NAME installs the same again.")?;
+        writeln!(
+            f,
+            "# Written by hotcell image build; hotcell image build --locked NAME installs the same again."
+        )?;
         writeln!(f, "# base: {}\n# base-id: {}", self.base, self.base_id)?;
         for asked in &self.asked {
             writeln!(f, "# asked: {asked}")?;
@@ -119,7 +125,11 @@ fn package(line: &str) -> Result<String, String> {
     let is_hash = hash.len() == SHA256_DIGITS && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     let requirement = Requirement::new(pinned).map_err(|_| wrong())?;
     let version = pinned.split_once("==").map(|(_, version)| version).unwrap_or_default();
-    if !is_hash || version.is_empty() || version.contains([',', '*']) || !pinned.starts_with(requirement.name()) {
+    if !is_hash
+        || version.is_empty()
+        || version.contains([',', '*'])
+        || !pinned.starts_with(requirement.name())
+    {
         return Err(wrong());
     }
     Ok(line.trim().to_owned())

@@ -43,7 +43,8 @@ pub fn languages<'t>(names: impl IntoIterator<Item = &'t str>) -> Result<Vec<Lan
         if plain == "all" {
             found.extend(Language::all());
         } else if !ALWAYS.contains(&plain.as_str()) {
-            let named = OTHER_NAMES.iter().find(|(other, _)| *other == plain).map_or(plain.as_str(), |pair| pair.1);
+            let named =
+                OTHER_NAMES.iter().find(|(other, _)| *other == plain).map_or(plain.as_str(), |pair| pair.1);
             let known = NAMES.into_iter().find(|known| *known == named).ok_or_else(|| {
                 let shown = crate::text::inert_excerpt(name, 40);
                 format!("there is no language {shown:?} to add; there is {}, or all", NAMES.join(", "))
@@ -63,7 +64,8 @@ mod tests {
     #[test]
     fn languages_have_their_usual_names_and_others_are_refused() {
         let named = |names: &[&str]| {
-            languages(names.iter().copied()).map(|found| found.into_iter().map(Language::as_str).collect::<Vec<_>>())
+            languages(names.iter().copied())
+                .map(|found| found.into_iter().map(Language::as_str).collect::<Vec<_>>())
         };
         assert_eq!(named(&["Ruby", "cpp", "node", "ruby"]), Ok(vec!["c++", "javascript", "ruby"]));
         assert_eq!(named(&["all", "c"]), Ok(NAMES.to_vec()));

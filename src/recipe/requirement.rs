@@ -25,9 +25,7 @@ pub enum RequirementError {
         text: String,
     },
     /// It is none.
-    #[error(
-        "{text:?} is no package, at character {at}; write NAME, NAME==VERSION or NAME[EXTRA]>=VERSION"
-    )]
+    #[error("{text:?} is no package, at character {at}; write NAME, NAME==VERSION or NAME[EXTRA]>=VERSION")]
     Form {
         /// What was written, shortened.
         text: String,
@@ -118,7 +116,8 @@ fn versions(text: &str) -> Result<String, &str> {
         let (comparison, behind) =
             all.into_iter().find_map(|sign| Some((sign, rest.strip_prefix(sign)?))).ok_or(rest)?;
         let behind = behind.trim_start();
-        let is_version = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '!' | '*' | '-' | '_');
+        let is_version =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '!' | '*' | '-' | '_');
         let end = behind.find(|c: char| !is_version(c)).unwrap_or(behind.len());
         if !behind.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return Err(behind);
@@ -168,7 +167,10 @@ mod tests {
             ("rich===1", 7),
         ] {
             let found = Requirement::new(text).unwrap_err();
-            assert!(matches!(&found, RequirementError::Form { at: found, .. } if *found == at), "{text:?}: {found:?}");
+            assert!(
+                matches!(&found, RequirementError::Form { at: found, .. } if *found == at),
+                "{text:?}: {found:?}"
+            );
         }
         for text in ["https://x.org/a.whl", "name@https://x", "git+ssh://x", "./here", "a@b", "../up"] {
             assert!(matches!(Requirement::new(text), Err(RequirementError::Address { .. })), "{text}");
