@@ -1,4 +1,5 @@
-//! Starts, attaches, signals and kills one hardened container through an engine's API; it moves bytes only.
+//! Starts, attaches, signals and kills one hardened container through an engine's API, where it moves bytes only; builds
+//! and lists images.
 //!
 //! It knows no Python and no frames, and reads no environment: where engines may listen is told by the caller.
 
