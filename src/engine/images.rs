@@ -48,6 +48,8 @@ pub struct ImageAbout {
     pub created: String,
 }
 
+/// Longest line of a build, in bytes.
+const LINE_BYTES_MAX: usize = 64 * 1024;
 /// How long an engine may take for what it does with its store.
 const STORE: Duration = Duration::from_secs(60);
 
@@ -77,15 +79,22 @@ impl Engine {
             Some(bollard::body_full(build.archive.into())),
         ));
         let mut outcome = Ok(());
+        let mut pending = String::new();
         while let Some(next) = said.next().await {
             match next {
                 Ok(info) => {
-                    let text = info.stream.or(info.status).unwrap_or_default();
-                    text.lines().filter(|line| !line.trim().is_empty()).for_each(&mut on_line);
+                    pending.push_str(&info.stream.unwrap_or_default());
+                    if let Some(status) = info.status {
+                        pending.push_str(&status);
+                        pending.push('\n');
+                    }
+                    lines(&mut pending, &mut on_line);
                 }
                 Err(error) => outcome = Err(EngineError::request(action, &error)),
             }
         }
+        pending.push('\n');
+        lines(&mut pending, &mut on_line);
         let stages = HashMap::from([("dangling", vec!["true"]), ("label", vec![build.stage_label.as_str()])]);
         let options = PruneImagesOptionsBuilder::default().filters(&stages).build();
         if let Err(error) = self.docker.prune_images(Some(options)).await {
@@ -181,5 +190,35 @@ impl Engine {
             .await
             .map_err(|error| EngineError::request("remove a container", &error))?;
         archive.map_err(|_| EngineError::Timeout { action, after: STORE })?
+    }
+}
+
+/// Takes the whole lines out of what has been said so far; one that does not end is cut.
+fn lines(pending: &mut String, on_line: &mut impl FnMut(&str)) {
+    if pending.len() > LINE_BYTES_MAX {
+        pending.push('\n');
+    }
+    let Some(end) = pending.rfind('\n') else { return };
+    // Docker writes stderr in red.
+    let whole = pending[..end].replace("\u{1b}[91m", "").replace("\u{1b}[0m", "");
+    whole.lines().filter(|line| !line.trim().is_empty()).for_each(on_line);
+    pending.drain(..=end);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_whole_and_plain_however_they_are_sent() {
+        let (mut pending, mut said) = (String::new(), Vec::new());
+        for piece in ["one\ntw", "o\n\n\u{1b}[91mERROR: ", "three\n\u{1b}[0m", "fo", "ur\n"] {
+            pending.push_str(piece);
+            lines(&mut pending, &mut |line: &str| said.push(line.to_owned()));
+        }
+        assert_eq!(said, ["one", "two", "ERROR: three", "four"]);
+        pending.push_str(&"x".repeat(LINE_BYTES_MAX + 1));
+        lines(&mut pending, &mut |line: &str| said.push(line.to_owned()));
+        assert_eq!((said.len(), pending.len()), (5, 0));
     }
 }
