@@ -24,7 +24,7 @@ pub enum EditError {
     #[error("{problem}; correct it first")]
     Unreadable {
         /// What is wrong with it, and where.
-        problem: Problem,
+        problem: Box<Problem>,
     },
     /// It is not TOML.
     #[error("{path}:{line}:{column}: {message}; correct it first")]
@@ -105,7 +105,7 @@ pub fn set_image(environment: &Environment, image: Option<&str>) -> Result<PathB
 
 fn read(environment: &Environment, path: &Path) -> Result<String, EditError> {
     let bytes = file::read(path, environment.uid, &Limits::default())
-        .map_err(|problem| EditError::Unreadable { problem: *problem })?;
+        .map_err(|problem| EditError::Unreadable { problem })?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let before =
             String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]).into_owned();

@@ -53,8 +53,8 @@ impl ImageName {
             packages.chain(spoken).collect()
         };
         let name = words.join("-");
-        let end = name.floor_char_boundary(BYTES_MAX);
-        Self::new(name[..end].trim_end_matches('-')).ok()
+        // ASCII, as both kinds of names are.
+        Self::new(name.get(..BYTES_MAX).unwrap_or(&name).trim_end_matches('-')).ok()
     }
 
     /// The name as it was given.

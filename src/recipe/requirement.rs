@@ -53,7 +53,8 @@ impl Requirement {
             at: text[..text.len() - rest.len()].chars().count() + 1,
         };
         if text.len() > BYTES_MAX {
-            return Err(wrong_at(&text[text.floor_char_boundary(BYTES_MAX)..]));
+            let at = text.char_indices().take_while(|(at, _)| *at < BYTES_MAX).count() + 1;
+            return Err(RequirementError::Form { text: shown(), at });
         }
         let rest = text.trim();
         let (name, rest) = word(rest).ok_or_else(|| wrong_at(rest))?;
