@@ -48,6 +48,7 @@ impl Requirement {
         if text.contains("://") || text.contains('@') || text.contains('/') {
             return Err(RequirementError::Address { text: shown() });
         }
+        let text = text.trim_end();
         let wrong_at = |rest: &str| RequirementError::Form {
             text: shown(),
             at: text[..text.len() - rest.len()].chars().count() + 1,
@@ -56,7 +57,7 @@ impl Requirement {
             let at = text.char_indices().take_while(|(at, _)| *at < BYTES_MAX).count() + 1;
             return Err(RequirementError::Form { text: shown(), at });
         }
-        let rest = text.trim();
+        let rest = text.trim_start();
         let (name, rest) = word(rest).ok_or_else(|| wrong_at(rest))?;
         let (extras, rest) = extras(rest.trim_start()).map_err(wrong_at)?;
         let versions = versions(rest.trim()).map_err(wrong_at)?;
@@ -157,9 +158,10 @@ mod tests {
             ("--index-url", 1),
             ("-r", 1),
             ("rich --hash=x", 6),
-            ("rich\nevil", 5),
+            ("rich\nevil", 6),
             ("rich; python_version<'3'", 5),
             ("rich==", 7),
+            ("rich== ", 7),
             ("rich==1,,2", 9),
             ("rich[a", 7),
             ("rich[", 6),
