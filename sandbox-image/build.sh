@@ -15,6 +15,7 @@ Without one: podman, else docker, whichever is installed.
 Environment:
   BASE_IMAGE     base to build on; the default is pulled, and where no registry can be reached a base is made from the
                  distribution's packages with debootstrap
+  SANDBOX_IMAGE  another name for the image, to try one beside that which sandboxes have
   HOTCELL_CACHE  where archives are kept (default: ${XDG_CACHE_HOME:-~/.cache}/hotcell)
   PIP_INDEX_URL, PIP_DEFAULT_TIMEOUT   passed to pip in the build, not kept in the image
   PIP_CERT, SSL_CERT_FILE, REQUESTS_CA_BUNDLE   the first that names a file is pip's certificate bundle in the build
@@ -25,11 +26,12 @@ To change the packages: edit requirements.in, then
 TEXT
 }
 
-image=localhost/hotcell-sandbox:latest
+image=${SANDBOX_IMAGE:-localhost/hotcell-sandbox:latest}
 local_base=localhost/hotcell-base:latest
 content_label=org.hotcell.content
 stage_label=org.hotcell.stage=packages
 default_base=docker.io/library/python:3.14-slim
+context_files=(requirements.lock install-packages.sh install-languages.sh finish-image.sh)
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${HOTCELL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hotcell}
@@ -92,7 +94,7 @@ content_key() {
     (
         cd "$repository"
         echo "${BASE_IMAGE:-$default_base} $(uname -m)"
-        cat Containerfile sandbox-image/requirements.lock sandbox-image/install-packages.sh sandbox-image/finish-image.sh
+        cat Containerfile "${context_files[@]/#/sandbox-image/}"
     ) | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-16
 }
 
@@ -113,7 +115,7 @@ build() {
     trap "rm -rf '$context'" EXIT
     mkdir "$context/sandbox-image"
     cp "$repository/Containerfile" "$context/"
-    cp "$repository"/sandbox-image/{requirements.lock,install-packages.sh,finish-image.sh} "$context/sandbox-image/"
+    cp "${context_files[@]/#/$repository/sandbox-image/}" "$context/sandbox-image/"
     for name in "${PIP_CERT:-}" "${SSL_CERT_FILE:-}" "${REQUESTS_CA_BUNDLE:-}"; do
         if [ -f "$name" ]; then
             cp "$name" "$context/sandbox-image/ca-bundle.pem"

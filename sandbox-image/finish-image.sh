@@ -3,14 +3,21 @@
 set -eu
 here=/usr/local/share/hotcell
 
-# The official images ship their standard library without bytecode, and a read-only root could never add it.
-stdlib=$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')
-python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash -x 'site-packages|dist-packages|/test/|lib2to3/tests' \
-    "$stdlib" || echo "finish-image: part of the standard library stays uncompiled" >&2
+# The official images ship their standard library without bytecode, and a read-only root could never add it. An image
+# that is built on one of ours has it.
+if [ ! -e "$here/compiled" ]; then
+    stdlib=$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')
+    python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash \
+        -x 'site-packages|dist-packages|/test/|lib2to3/tests' "$stdlib" ||
+        echo "finish-image: part of the standard library stays uncompiled" >&2
+    : >"$here/compiled"
+fi
 
 # The scan of all fonts is the slow part of the first plot. The runtime copies this file into its writable cache.
-MPLCONFIGDIR="$here/matplotlib" python3 -c 'import matplotlib.font_manager'
-rm -f "$here"/matplotlib/*.lock
+if [ ! -e "$here/matplotlib" ]; then
+    MPLCONFIGDIR="$here/matplotlib" python3 -c 'import matplotlib.font_manager'
+    rm -f "$here"/matplotlib/*.lock
+fi
 chmod -R a+rX "$here"
 
 # no_new_privs makes these bits inert already; an image without them does not depend on that.

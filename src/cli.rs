@@ -8,6 +8,10 @@ use clap::{Parser, Subcommand};
 
 use crate::clients::client_names;
 
+mod image;
+
+pub use image::{Build, Image};
+
 /// One MCP tool, run_python: a warm Python interpreter in a locked container, with your other MCP servers as functions.
 ///
 /// Without a command, hotcell is the MCP server on stdin and stdout: this is what MCP clients start.
@@ -38,6 +42,9 @@ pub enum Command {
     Log(Log),
     /// Show the files of a workspace that is kept, take some out, or put some in.
     Files(Files),
+    /// The images that sandboxes are made of: build one with more packages or languages, list, choose, remove.
+    #[command(subcommand)]
+    Image(Image),
     /// Accept what a server's tools are now, after it has changed them.
     Trust(Trust),
     /// Log in to a remote server: your browser does it, the bridge keeps the token and renews it.

@@ -9,7 +9,7 @@
 //! | F4 | [`session`] |
 //! | F3 | [`broker`] |
 //! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`workspace`], [`render`] |
-//! | F1 | [`protocol`], [`jsonrpc`], [`policy`], [`run`], [`guard`] |
+//! | F1 | [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`] |
 //! | F0 | [`names`], [`limits`], [`own_file`], [`text`] |
 
 pub mod app;
@@ -28,6 +28,7 @@ pub mod names;
 pub mod own_file;
 pub mod policy;
 pub mod protocol;
+pub mod recipe;
 pub mod render;
 pub mod run;
 pub mod server;

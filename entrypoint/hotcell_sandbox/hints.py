@@ -21,7 +21,6 @@ CHARACTERS_MAX = 400
 _NAMES_MAX = 3
 _CANDIDATES_MAX = 2_000
 _SIMILARITY = 0.7
-_PACKAGES_MAX = 30
 _OWN_FOLDERS = ("/workspace", "/tmp")
 _MOUNTED = "/mnt/"
 _DEPTH_MAX = 20
@@ -38,6 +37,9 @@ NO_NETWORK = (
     'print(runtime.search_tool_docs_sync("what you need")) finds one'
 )
 NO_INSTALL = "packages cannot be installed, there is no network in here"
+BUILD = "hotcell image build"
+ADD = f"the user can run `{BUILD} --with NAME --use`"
+LOOK = "print(runtime.packages()) shows what is here"
 AWAIT = (
     "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...) of a tool, "
     "and of runtime the function whose name ends in _sync"
@@ -94,7 +96,7 @@ def _of_syntax(error: SyntaxError, code: str) -> str:
     lines = code.splitlines()
     line = lines[error.lineno - 1].strip() if error.lineno and error.lineno <= len(lines) else ""
     if line.startswith(("!", "%")):
-        return f"{NO_INSTALL}; {_packages()}" if installs_packages(line) else NO_MAGIC
+        return f"{NO_INSTALL}: {ADD}; {LOOK}" if installs_packages(line) else NO_MAGIC
     if "```" in line or code.lstrip().startswith("```"):
         return NO_FENCE
     if error.msg and "'return' outside function" in error.msg:
@@ -141,9 +143,17 @@ def _of_import(error: ImportError) -> str:
         if not top or top in sys.modules:
             return ""
         near = _near(top, _installed()) or _near(top, sys.stdlib_module_names)
-        return near or f"{NO_INSTALL}; {_packages()}"
+        return near or _how_to_add(top)
     module, wanted = sys.modules.get(name), getattr(error, "name_from", None) or _wanted(str(error))
     return _near(wanted, dir(module)) if module is not None and wanted else ""
+
+
+def _how_to_add(module: str) -> str:
+    from .packages import installed_as
+
+    if not (module.isascii() and module.isidentifier()):
+        return f"{NO_INSTALL}; {LOOK}"
+    return f"{NO_INSTALL}: the user can run `{BUILD} --with {installed_as(module)} --use`; {LOOK}"
 
 
 def _of_file(error: OSError, code: str) -> str:
@@ -154,7 +164,7 @@ def _of_file(error: OSError, code: str) -> str:
         return ""
     if isinstance(error, FileNotFoundError):
         if name in ("pip", "pip3", "uv", "conda") or installs_packages(code):
-            return f"{NO_INSTALL}; {_packages()}"
+            return f"{NO_INSTALL}: {ADD}; {LOOK}"
         if name in ("curl", "wget", "git", "ssh"):
             return NO_NETWORK
         if not name.startswith(_INSIDE) and ("/" not in name or not name.startswith(_OWN_FOLDERS)):
@@ -248,9 +258,3 @@ def _installed() -> list[str]:
             if is_module and stem.isidentifier() and not stem.startswith("_"):
                 names.add(stem)
     return sorted(names)
-
-
-def _packages() -> str:
-    names = _installed()
-    more = f" and {len(names) - _PACKAGES_MAX} more" if len(names) > _PACKAGES_MAX else ""
-    return f"what is here besides the standard library: {', '.join(names[:_PACKAGES_MAX]) or 'nothing'}{more}"

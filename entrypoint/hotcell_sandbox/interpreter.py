@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _CO_COROUTINE = 0x80
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _TREE_FLAGS = ast.PyCF_ONLY_AST | _FLAGS
+# It keeps threads whatever it is told, and waits for them for ever where they are gone.
+LOST_THREADS = "polars does not work after a rollback, which has no threads: run with reset to use it again"
 _NAMES_MAX = 5
 _STOPS_MAX = 8
 _THREAD_STACK_BYTES = 1 << 20
@@ -106,6 +108,8 @@ class Interpreter:
         self._pid = _getpid()
         self._event_loop = None
         self._threads_left = False
+        if "polars" in sys.modules:
+            self._notes.append(LOST_THREADS)
         self.tidy()
 
     def run(self, number: int, code: str, servers: list[Server]) -> Frame:

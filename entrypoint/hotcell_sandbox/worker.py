@@ -34,6 +34,8 @@ _ENVIRONMENT = {
     "HOME": _HOME,
     "MPLBACKEND": "Agg",
     "MPLCONFIGDIR": "/tmp/matplotlib",
+    # Threads of a library do not live on in the frozen copy, which would wait for them for ever.
+    "OMP_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONIOENCODING": "utf-8",
     "PYTHONUNBUFFERED": "1",

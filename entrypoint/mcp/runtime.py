@@ -2,12 +2,12 @@
 
 Each asks the bridge; nothing is cached here. The plain names without `_sync` are to be awaited, except those that
 return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool,
-last_output, save, show, plan. Their _sync twins are the same, so that no caller needs to know which is which.
+last_output, save, show, plan, packages. Their _sync twins are the same, so that no caller needs to know which is which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hotcell_sandbox.calls import Calls
 from hotcell_sandbox.output_record import OutputRecord
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
+    from hotcell_sandbox.packages import Packages
     from hotcell_sandbox.plan import Plan
+    from hotcell_sandbox.programs import Result
     from hotcell_sandbox.search_results import SearchResults
 
 __all__ = [
@@ -54,12 +56,16 @@ __all__ = [
     "list_servers_sync",
     "list_tools",
     "list_tools_sync",
+    "packages",
+    "packages_sync",
     "plan",
     "plan_sync",
     "query_tool_docs",
     "query_tool_docs_sync",
     "read_resource",
     "read_resource_sync",
+    "run",
+    "run_sync",
     "save",
     "save_sync",
     "save_tool",
@@ -116,6 +122,46 @@ def save(path: str | PathLike[str], name: str | None = None) -> str:
     A file outside /workspace is copied into it; `name` is its path there.
     """
     return SAVED.save(path, name)
+
+
+def packages() -> Packages:
+    """What this sandbox's image has besides the standard library: a dict of versions; print it for languages, too."""
+    from hotcell_sandbox.packages import Packages
+
+    return Packages()
+
+
+async def run(
+    language: str,
+    code: str,
+    stdin: str | bytes | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    args: Sequence[str] | None = None,
+    timeout: float | None = None,
+) -> Result:
+    """Runs a program in a folder of its own: python, bash, javascript, c, c++, ruby or php, where the image has it.
+
+    The result has status (completed, failed, crashed, terminated, timeout), exit_code, signal, stdout, stderr and
+    diagnostics. `files` are written beside the code; `timeout` is in seconds, 10 without. It runs where this code runs.
+    """
+    from hotcell_sandbox.programs import Program
+
+    return await Program(language, code, stdin, files, args, timeout).run_async()
+
+
+def run_sync(
+    language: str,
+    code: str,
+    stdin: str | bytes | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    args: Sequence[str] | None = None,
+    timeout: float | None = None,
+) -> Result:
+    """run without await."""
+    from hotcell_sandbox.child import Stop
+    from hotcell_sandbox.programs import Program
+
+    return Program(language, code, stdin, files, args, timeout).run(Stop())
 
 
 def plan(dry_run: bool = True) -> Plan:
@@ -284,6 +330,7 @@ describe_server_sync = describe_server
 last_output_sync = last_output
 save_sync = save
 show_sync = show
+packages_sync = packages
 plan_sync = plan
 list_loaded_server_metadata_sync = list_loaded_server_metadata
 capability_summary_sync = capability_summary

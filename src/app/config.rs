@@ -71,7 +71,7 @@ fn print(config: &Config) {
     }
 }
 
-fn from(source: &Source) -> String {
+pub(super) fn from(source: &Source) -> String {
     match source {
         Source::Default => "default".into(),
         Source::File { path, position } => place(path, *position),

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use super::printing::{err, told};
 use super::{
-    config, doctor, files, guardian, import, install, log, logging, login, run, search_model, serve, trust,
+    config, doctor, files, guardian, image, import, install, log, logging, login, run, search_model, serve,
+    trust,
 };
 use crate::cli::{self, Arguments, Command};
 use crate::config::{ConfigFiles, Environment};
@@ -36,6 +37,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
         Some(Command::Login(arguments)) => login::client_secret(arguments, &environment),
         _ => None,
     };
+    let of_images = matches!(command, Some(Command::Image(_))).then(|| environment.clone());
     let (config, config_files) = ConfigFiles::load(environment);
     if let Some(Command::Config(arguments)) = &command {
         return config::show(&config, arguments.json);
@@ -60,6 +62,10 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
             Some(Command::Logout(arguments)) => login::logout(&config, &arguments).await,
             Some(Command::Doctor(arguments)) => doctor::doctor(config, config_files, &arguments).await,
+            Some(Command::Image(command)) => match of_images {
+                Some(environment) => image::image(&config, &environment, command).await,
+                None => ExitCode::from(70),
+            },
             Some(Command::Search(search)) => search_model::search(&config, search).await,
             // Done before.
             Some(

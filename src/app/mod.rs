@@ -5,6 +5,8 @@ mod doctor;
 mod entry;
 mod files;
 mod guardian;
+mod image;
+mod image_build;
 mod import;
 mod install;
 mod log;

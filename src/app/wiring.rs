@@ -17,7 +17,7 @@ use crate::workspace::Place;
 /// The image that `make image` builds.
 pub(super) const OWN_IMAGE: &str = "localhost/hotcell-sandbox:latest";
 /// What serves when that one is not there: any image with Python does, though without pandas.
-const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
+pub(super) const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
 
 /// This program, also when its file has been replaced since it was started.
 const OWN_PROGRAM: &str = "/proc/self/exe";
@@ -113,10 +113,7 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         places: places(config, Some(mark.clone())),
         rollback: config.rollback == Rollback::On,
         unreadable: config.sandbox_problem.as_ref().map(ToString::to_string),
-        images: match &config.image {
-            Some(image) => vec![image.clone()],
-            None => vec![OWN_IMAGE.into(), PLAIN_IMAGE.into()],
-        },
+        images: images(config),
         uid: config.container_user.uid,
         gid: config.container_user.gid,
         memory_bytes: config.memory_bytes,
@@ -128,6 +125,14 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         idle_stop: config.idle_stop,
         lock_dir: config.lock_dir.clone(),
         guardian,
+    }
+}
+
+/// The images that serve, by preference.
+pub(super) fn images(config: &Config) -> Vec<String> {
+    match &config.image {
+        Some(image) => vec![image.clone()],
+        None => vec![OWN_IMAGE.into(), PLAIN_IMAGE.into()],
     }
 }
 

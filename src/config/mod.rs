@@ -3,6 +3,7 @@
 mod choices;
 mod config_files;
 mod defaults;
+mod edit;
 mod edited;
 mod endpoint;
 mod entry;
@@ -17,6 +18,7 @@ mod load;
 mod locate;
 mod mounts;
 mod nearest;
+mod pip;
 mod places;
 mod plain_value;
 mod policy_file;
@@ -40,6 +42,7 @@ pub use choices::{
     Semantic, StructuredContent,
 };
 pub use config_files::ConfigFiles;
+pub use edit::{EditError, set_image};
 pub use edited::edited_settings;
 pub use environment::{Environment, Nesting};
 pub use later::Later;
@@ -47,6 +50,7 @@ pub use load::{Config, EngineAddresses};
 pub use locate::locate_program;
 pub use mounts::MountedFolder;
 pub use nearest::nearest;
+pub use pip::PackageSources;
 pub use policy_file::PolicyFile;
 pub use policy_schema::policy_schema;
 pub use problem::{Origin, Position, Problem, Severity, report};

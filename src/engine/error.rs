@@ -74,7 +74,7 @@ impl EngineError {
                     .into()
             }
             Self::ImageMissing { .. } => {
-                "build it with `make image` in hotcell's source, or pull any image with python3 >= 3.11 and name it: \
+                "build it with `hotcell image build`, or pull any image with python3 >= 3.11 and name it: \
                  `podman pull docker.io/library/python:3.14-slim` (or `docker pull ...`), MCP_BRIDGE_IMAGE=..."
                     .into()
             }

@@ -1,4 +1,5 @@
-//! Starts, attaches, signals and kills one hardened container through an engine's API; it moves bytes only.
+//! Starts, attaches, signals and kills one hardened container through an engine's API, where it moves bytes only; builds
+//! and lists images.
 //!
 //! It knows no Python and no frames, and reads no environment: where engines may listen is told by the caller.
 
@@ -6,6 +7,7 @@ mod belongings;
 mod container;
 mod error;
 mod find;
+mod images;
 mod owner;
 mod private_socket;
 mod usage;
@@ -14,5 +16,6 @@ pub use belongings::Belongings;
 pub use container::{Container, ContainerOutput, Folder, NotStarted, SandboxSpec, Streams, TMPFS_MIB};
 pub use error::EngineError;
 pub use find::{About, Choice, Engine, EngineKind, Places, find};
+pub use images::{ImageAbout, ImageBuild};
 pub use owner::{Owner, lock_path};
 pub use usage::{Usage, UsageMeter};

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hotcell_sandbox.interpreter import LOST_THREADS
 from sandbox import DEADLINE_SECONDS, Frame, Sandbox
 from test_calls import echo
 
@@ -171,3 +172,10 @@ def is_dead(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] in "ZX"
     except FileNotFoundError:
         return True
+
+
+def test_a_library_that_cannot_live_on_in_a_copy_is_named_after_a_rollback(sandbox: Sandbox) -> None:
+    sandbox.run("import sys, types\nsys.modules['polars'] = types.ModuleType('polars')")
+    die(sandbox)
+    assert sandbox.run("1")["notes"] == [LOST_THREADS]
+    assert sandbox.run("1")["notes"] == []

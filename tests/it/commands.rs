@@ -394,7 +394,7 @@ fn the_log_has_a_line_for_each_request_that_became_no_run_and_says_why_it_shows_
 }
 
 /// How each command is tried where nobody reads what it prints.
-const UNREAD: [&[&str]; 24] = [
+const UNREAD: [&[&str]; 25] = [
     &["--help"],
     &["--version"],
     &["run", "-c", "print(1)"],
@@ -417,6 +417,7 @@ const UNREAD: [&[&str]; 24] = [
     &["trust", "bad"],
     &["login", "good"],
     &["logout", "far"],
+    &["image", "ls"],
     &["search", "status"],
     &["search", "remove-model"],
 ];

@@ -25,6 +25,7 @@ mod commands;
 mod configuration;
 mod conversation;
 mod deadline;
+mod images;
 mod install;
 mod login;
 mod login_command;

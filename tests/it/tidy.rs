@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms and floors: a room uses rooms on lower floors only.
-const FLOORS: [(&str, u8); 24] = [
+const FLOORS: [(&str, u8); 25] = [
     ("names", 0),
     ("limits", 0),
     ("own_file", 0),
@@ -14,6 +14,7 @@ const FLOORS: [(&str, u8); 24] = [
     ("run", 1),
     ("guard", 1),
     ("policy", 1),
+    ("recipe", 1),
     ("audit", 2),
     ("engine", 2),
     ("upstream", 2),
@@ -38,7 +39,7 @@ const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules with owners: nobody else names them.
-const OWNED: [(&str, &[&str]); 24] = [
+const OWNED: [(&str, &[&str]); 25] = [
     ("bollard", &["engine"]),
     ("candle_core", &["encoder"]),
     ("candle_nn", &["encoder"]),
@@ -59,7 +60,8 @@ const OWNED: [(&str, &[&str]); 24] = [
     ("jsonc_parser", &["clients"]),
     ("saphyr_parser", &["clients"]),
     ("similar", &["clients"]),
-    ("toml_edit", &["clients"]),
+    ("tar", &["recipe"]),
+    ("toml_edit", &["clients", "config"]),
     ("mime_guess", &["workspace"]),
     ("percent_encoding", &["workspace"]),
     ("std::env", &["config"]),

@@ -107,6 +107,10 @@ impl Engine {
         listed.iter().map(|container| container["Id"].as_str().unwrap().to_owned()).collect()
     }
 
+    pub fn remove_image(&self, name: &str) {
+        self.request("DELETE", &format!("/v1.41/images/{name}?force=true"));
+    }
+
     pub fn remove_container(&self, id: &str) {
         self.request("DELETE", &format!("/v1.41/containers/{id}?force=true"));
     }

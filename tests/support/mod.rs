@@ -15,6 +15,7 @@ pub mod everything;
 pub mod fixture;
 pub mod home;
 pub mod http_fixture;
+pub mod images;
 pub mod processes;
 pub mod random;
 pub mod survivors;

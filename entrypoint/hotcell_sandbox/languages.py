@@ -1,0 +1,92 @@
+"""The languages of runtime.run: what each is called, which program takes it, and what is said where there is none.
+
+It starts nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from shutil import which
+
+BUILD = "hotcell image build --with-languages"
+
+
+class Language:
+    """How a source file becomes a process. `compiler` makes ./program of it; without, `command` takes the file."""
+
+    __slots__ = ("command", "compiler", "endings", "file", "libraries", "name")
+
+    def __init__(
+        self,
+        name: str,
+        file: str,
+        command: tuple[str, ...] = (),
+        compiler: tuple[str, ...] = (),
+        libraries: tuple[str, ...] = (),
+    ) -> None:
+        self.name = name
+        self.file = file
+        self.command = command
+        self.compiler = compiler
+        self.libraries = libraries
+        self.endings = (f".{file.partition('.')[2]}",) if compiler else ()
+
+    def program(self) -> str | None:
+        """Where the interpreter or compiler is."""
+        return which((self.command or self.compiler)[0])
+
+
+# A compiled program is linked whole and position independent: that is what `native` can start where no file may be
+# executed.
+_WHOLE = ("-O1", "-Wall", "-static-pie", "-fPIE", "-fdiagnostics-color=never", "-o", "program")
+LANGUAGES = {
+    language.name: language
+    for language in (
+        # Not -I, which hides the modules beside the file.
+        Language("python", "main.py", (sys.executable or "python3", "-E", "-s", "-u")),
+        Language("bash", "main.sh", ("bash", "--noprofile", "--norc")),
+        Language("javascript", "main.js", ("node",)),
+        Language("c", "main.c", compiler=("gcc", *_WHOLE), libraries=("-lm",)),
+        Language("c++", "main.cpp", compiler=("g++", *_WHOLE)),
+        Language("ruby", "main.rb", ("ruby",)),
+        Language(
+            "php", "main.php", ("php", "-d", "display_errors=stderr", "-d", "log_errors=0", "-d", "html_errors=0")
+        ),
+    )
+}
+_OTHER_NAMES = {
+    "cpp": "c++",
+    "cxx": "c++",
+    "js": "javascript",
+    "node": "javascript",
+    "nodejs": "javascript",
+    "py": "python",
+    "python3": "python",
+    "rb": "ruby",
+    "sh": "bash",
+    "shell": "bash",
+}
+
+
+def language(name: str) -> Language:
+    """The language of that name, which the image has."""
+    if type(name) is not str:
+        raise TypeError(f"the language is a str, not {type(name).__name__}")
+    plain = name.strip().lower()
+    found = LANGUAGES.get(_OTHER_NAMES.get(plain, plain))
+    if found is None:
+        near = get_close_matches(plain, [*LANGUAGES, *_OTHER_NAMES], 1)
+        guess = f"did you mean {_OTHER_NAMES.get(near[0], near[0])!r}? " if near else ""
+        raise ValueError(f"runtime.run knows no language {name[:40]!r}; {guess}it runs {', '.join(LANGUAGES)}")
+    if found.program() is None:
+        raise RuntimeError(
+            f"{found.name} is not in this sandbox's image, which has {', '.join(available())}; "
+            f"the user adds it with `{BUILD} {found.name} --use`"
+        )
+    return found
+
+
+def available() -> tuple[str, ...]:
+    """Those that the image has."""
+    return tuple(name for name, language in LANGUAGES.items() if language.program() is not None)

@@ -1,0 +1,224 @@
+//! Images of an engine: built from files in memory, listed, looked at, removed. It decides nothing about their names.
+//!
+//! Nothing is pushed anywhere; a base that is missing is pulled by the engine itself, as any build has it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bollard::models::ContainerCreateBody;
+use bollard::query_parameters::{
+    BuildImageOptionsBuilder, CreateContainerOptions, DownloadFromContainerOptionsBuilder,
+    ListImagesOptionsBuilder, PruneImagesOptionsBuilder, RemoveImageOptionsBuilder,
+};
+use futures_util::StreamExt;
+
+use super::container::remove;
+use super::error::EngineError;
+use super::find::Engine;
+
+/// What an image is built from.
+#[derive(Debug, Clone)]
+pub struct ImageBuild {
+    /// The name that it gets.
+    pub name: String,
+    /// A tar archive.
+    pub archive: Vec<u8>,
+    /// The recipe's path in it.
+    pub recipe: String,
+    /// Arguments of the recipe.
+    pub arguments: HashMap<String, String>,
+    /// Labels of the image.
+    pub labels: HashMap<String, String>,
+    /// The label, and its value, of stages that are not to be left behind.
+    pub stage_label: String,
+}
+
+/// What an engine says of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageAbout {
+    /// How the engine calls its content.
+    pub id: String,
+    /// Its names.
+    pub names: Vec<String>,
+    /// Its labels.
+    pub labels: HashMap<String, String>,
+    /// Bytes, with those that it shares with others.
+    pub bytes: u64,
+    /// When it was made, in UTC, as the engine writes it.
+    pub created: String,
+}
+
+/// Longest line of a build, in bytes.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+/// How long an engine may take for what it does with its store.
+const STORE: Duration = Duration::from_secs(60);
+
+impl Engine {
+    /// Builds an image; each line that the engine has to say goes to `on_line` as it comes.
+    ///
+    /// # Errors
+    /// The engine's own words, when it says that the build has failed. Some engines only say it in a line: whoever calls
+    /// looks at the image then.
+    pub async fn build(&self, build: ImageBuild, mut on_line: impl FnMut(&str)) -> Result<(), EngineError> {
+        let options = BuildImageOptionsBuilder::default()
+            .dockerfile(&build.recipe)
+            .t(&build.name)
+            // What was resolved once must not count for ever.
+            .nocache(true)
+            .rm(true)
+            .forcerm(true)
+            // The host's, for engines that run without a bridge of their own.
+            .networkmode("host")
+            .buildargs(&build.arguments)
+            .labels(&build.labels)
+            .build();
+        let action = "build the image";
+        let mut said = std::pin::pin!(self.docker.build_image(
+            options,
+            None,
+            Some(bollard::body_full(build.archive.into())),
+        ));
+        let mut outcome = Ok(());
+        let mut pending = String::new();
+        while let Some(next) = said.next().await {
+            match next {
+                Ok(info) => {
+                    pending.push_str(&info.stream.unwrap_or_default());
+                    if let Some(status) = info.status {
+                        pending.push_str(&status);
+                        pending.push('\n');
+                    }
+                    lines(&mut pending, &mut on_line);
+                }
+                Err(error) => outcome = Err(EngineError::request(action, &error)),
+            }
+        }
+        pending.push('\n');
+        lines(&mut pending, &mut on_line);
+        let stages = HashMap::from([("dangling", vec!["true"]), ("label", vec![build.stage_label.as_str()])]);
+        let options = PruneImagesOptionsBuilder::default().filters(&stages).build();
+        if let Err(error) = self.docker.prune_images(Some(options)).await {
+            tracing::warn!(%error, "stages of the build stay behind");
+        }
+        outcome
+    }
+
+    /// What it says of an image; nothing where there is none of that name.
+    ///
+    /// # Errors
+    /// A failed request.
+    pub async fn about_image(&self, name: &str) -> Result<Option<ImageAbout>, EngineError> {
+        match self.docker.inspect_image(name).await {
+            Ok(image) => Ok(Some(ImageAbout {
+                id: image.id.unwrap_or_default(),
+                names: image.repo_tags.unwrap_or_default(),
+                labels: image.config.and_then(|config| config.labels).unwrap_or_default(),
+                bytes: image.size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default(),
+                created: image.created.map(|created| created.to_string()).unwrap_or_default(),
+            })),
+            Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. }) => Ok(None),
+            Err(error) => Err(EngineError::request("inspect the image", &error)),
+        }
+    }
+
+    /// The names of the images that carry this label.
+    ///
+    /// # Errors
+    /// A failed request.
+    pub async fn images_with(&self, label: &str) -> Result<Vec<String>, EngineError> {
+        let filters = HashMap::from([("label", vec![label])]);
+        let options = ListImagesOptionsBuilder::default().filters(&filters).build();
+        let action = "list its images";
+        let listed = tokio::time::timeout(STORE, self.docker.list_images(Some(options)))
+            .await
+            .map_err(|_| EngineError::Timeout { action, after: STORE })?
+            .map_err(|error| EngineError::request(action, &error))?;
+        let mut names: Vec<String> = listed.into_iter().flat_map(|image| image.repo_tags).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Takes a name off an image, and removes one that has no other.
+    ///
+    /// # Errors
+    /// A failed request, as where a container has it.
+    pub async fn remove_image(&self, name: &str) -> Result<(), EngineError> {
+        let options = RemoveImageOptionsBuilder::default().build();
+        let action = "remove the image";
+        tokio::time::timeout(STORE, self.docker.remove_image(name, Some(options), None))
+            .await
+            .map_err(|_| EngineError::Timeout { action, after: STORE })?
+            .map_err(|error| EngineError::request(action, &error))?;
+        Ok(())
+    }
+
+    /// A file of an image, as a tar archive of at most so many bytes, read from a container that is never started.
+    ///
+    /// # Errors
+    /// A failed request, also where there is no such file, or more bytes.
+    pub async fn file_of_image(
+        &self,
+        image: &str,
+        path: &str,
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, EngineError> {
+        let action = "read a file of the image";
+        let failed = |error: bollard::errors::Error| EngineError::request(action, &error);
+        let body = ContainerCreateBody {
+            image: Some(image.to_owned()),
+            entrypoint: Some(vec!["/nothing".into()]),
+            network_disabled: Some(true),
+            ..ContainerCreateBody::default()
+        };
+        let created =
+            self.docker.create_container(None::<CreateContainerOptions>, body).await.map_err(failed)?;
+        let read = async {
+            let options = DownloadFromContainerOptionsBuilder::default().path(path).build();
+            let mut pieces = std::pin::pin!(self.docker.download_from_container(&created.id, Some(options)));
+            let mut archive = Vec::new();
+            while let Some(piece) = pieces.next().await {
+                archive.extend_from_slice(&piece.map_err(failed)?);
+                if archive.len() > bytes_max {
+                    let message = format!("{path} is larger than {bytes_max} bytes");
+                    return Err(EngineError::Refused { action, message });
+                }
+            }
+            Ok(archive)
+        };
+        let archive = tokio::time::timeout(STORE, read).await;
+        remove(&self.docker, &created.id)
+            .await
+            .map_err(|error| EngineError::request("remove a container", &error))?;
+        archive.map_err(|_| EngineError::Timeout { action, after: STORE })?
+    }
+}
+
+/// Takes the whole lines out of what has been said so far; one that does not end is cut.
+fn lines(pending: &mut String, on_line: &mut impl FnMut(&str)) {
+    if pending.len() > LINE_BYTES_MAX {
+        pending.push('\n');
+    }
+    let Some(end) = pending.rfind('\n') else { return };
+    // Docker writes stderr in red.
+    let whole = pending[..end].replace("\u{1b}[91m", "").replace("\u{1b}[0m", "");
+    whole.lines().filter(|line| !line.trim().is_empty()).for_each(on_line);
+    pending.drain(..=end);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_whole_and_plain_however_they_are_sent() {
+        let (mut pending, mut said) = (String::new(), Vec::new());
+        for piece in ["one\ntw", "o\n\n\u{1b}[91mERROR: ", "three\n\u{1b}[0m", "fo", "ur\n"] {
+            pending.push_str(piece);
+            lines(&mut pending, &mut |line: &str| said.push(line.to_owned()));
+        }
+        assert_eq!(said, ["one", "two", "ERROR: three", "four"]);
+        pending.push_str(&"x".repeat(LINE_BYTES_MAX + 1));
+        lines(&mut pending, &mut |line: &str| said.push(line.to_owned()));
+        assert_eq!((said.len(), pending.len()), (5, 0));
+    }
+}

@@ -1,0 +1,15 @@
+//! What a sandbox image is made of: packages, languages, a lock, and the files that build it; pure.
+//!
+//! It knows no engine and reads no file: the build files are embedded.
+
+mod build_files;
+mod image_name;
+mod kept_lock;
+mod language;
+mod requirement;
+
+pub use build_files::{BuildFiles, Packages, file_of_archive, language_words};
+pub use image_name::ImageName;
+pub use kept_lock::{KeptLock, LockError};
+pub use language::{Language, languages};
+pub use requirement::{Requirement, RequirementError};

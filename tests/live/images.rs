@@ -1,0 +1,159 @@
+//! Images that the user has built: with a package, locked, put to use and removed again; what they cannot be is said.
+
+use crate::on_every_engine;
+use crate::support::images::building;
+use crate::support::{Bridge, Engine, Home};
+
+on_every_engine!(
+    an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed,
+    what_cannot_be_installed_is_said_with_pips_own_words_and_leaves_no_image,
+    the_usual_image_has_a_data_science_set_and_no_client_of_the_network,
+    libraries_with_threads_are_used_again_after_a_rollback_or_are_said_not_to_work,
+);
+
+/// The command succeeds; what it wrote to stdout.
+fn done(home: &Home, arguments: &[&str]) -> String {
+    let output = home.run(arguments);
+    assert_eq!(output.code, Some(0), "{arguments:?}: {}", output.stderr);
+    output.stdout
+}
+
+/// Has no image of this name stay, whatever comes.
+struct Gone<'e> {
+    engine: &'e Engine,
+    name: String,
+}
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        self.engine.remove_image(&format!("localhost/hotcell/{}:latest", self.name));
+    }
+}
+
+/// A name that no other test's image has, also in another checkout.
+fn own_name(of: &str) -> String {
+    format!("test-{of}-{}", std::process::id())
+}
+
+fn an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed(engine: &Engine) {
+    let home = building(engine);
+    let name = own_name("used");
+    let more = format!("{name}-more");
+    let _gone = [&name, &more].map(|name| Gone { engine, name: name.clone() });
+    let reference = format!("localhost/hotcell/{name}:latest");
+    let said = done(&home, &["image", "build", "--with", "mdurl==0.1.2", "--name", &name]);
+    let lock = home.path().join(format!(".config/hotcell/images/{name}.lock"));
+    assert!(said.contains(&format!("built {reference}, ")), "{said}");
+    assert!(said.contains(&format!("locked 1 packages in {}", lock.display())), "{said}");
+    let locked = std::fs::read_to_string(&lock).unwrap();
+    let line = locked.lines().last().unwrap();
+    assert!(line.starts_with("mdurl==0.1.2 --hash=sha256:"), "{locked}");
+    assert!(locked.contains("# base: localhost/hotcell-sandbox:latest\n"), "{locked}");
+
+    // It is not in use before it is told to be.
+    let import =
+        ["run", "-c", "import mdurl, pandas; from mcp import runtime; print(runtime.packages()['mdurl'])"];
+    let missing = home.run(&import);
+    assert!(missing.stderr.contains("hotcell image build --with mdurl --use"), "{}", missing.stderr);
+    let said = done(&home, &["image", "use", &name]);
+    assert!(said.starts_with(&format!("sandbox.image is {reference} in ")), "{said}");
+    assert_eq!(done(&home, &import), "0.1.2\n");
+    let config = done(&home, &["config"]);
+    let line = config.lines().find(|line| line.starts_with("sandbox.image")).unwrap();
+    assert!(line.contains(&reference) && line.contains("/config.toml:2:"), "{line}");
+    let listed = done(&home, &["image", "ls"]);
+    let row = |name: &str| {
+        listed.lines().find(|line| line[2..].starts_with(&format!("{name} "))).unwrap().to_owned()
+    };
+    assert!(row(&name).starts_with("* ") && row(&name).ends_with("with mdurl==0.1.2"), "{listed}");
+    assert!(row("default").starts_with("  "), "{listed}");
+    let kept = home.run(&["image", "rm", &name]);
+    assert!(kept.code == Some(2) && kept.stderr.contains("is what sandboxes are made of"), "{}", kept.stderr);
+
+    // What is added to it is built on what it was built on.
+    done(&home, &["image", "build", "--with", "ptyprocess", "--name", &more]);
+    let listed = done(&home, &["image", "ls"]);
+    let row = listed.lines().find(|line| line.contains(&format!(" {more} "))).unwrap();
+    assert!(row.ends_with("on localhost/hotcell-sandbox:latest, with mdurl==0.1.2 ptyprocess"), "{row}");
+
+    done(&home, &["image", "build", "--locked", &name]);
+    assert_eq!(std::fs::read_to_string(&lock).unwrap(), locked);
+    assert_eq!(done(&home, &import), "0.1.2\n");
+    done(&home, &["image", "use", "default"]);
+    assert!(home.run(&import).stderr.contains("ModuleNotFoundError"));
+    for name in [&name, &more] {
+        done(&home, &["image", "rm", name]);
+    }
+    assert!(!lock.exists() && !done(&home, &["image", "ls"]).contains(&name));
+    let unknown = home.run(&["image", "use", &name]);
+    assert!(
+        unknown.code == Some(2) && unknown.stderr.contains(&format!("has no image {name}")),
+        "{}",
+        unknown.stderr
+    );
+}
+
+fn what_cannot_be_installed_is_said_with_pips_own_words_and_leaves_no_image(engine: &Engine) {
+    let home = building(engine);
+    let name = own_name("refused");
+    let _gone = Gone { engine, name: name.clone() };
+    for (package, says) in [
+        ("mdurl==0.0.0.1", "No matching distribution found for mdurl==0.0.0.1"),
+        ("numpy==1.26.0", "Cannot install numpy==1.26.0"),
+    ] {
+        let failed = home.run(&["image", "build", "--with", package, "--name", &name]);
+        let last = failed.stderr.lines().last().unwrap();
+        assert_eq!(failed.code, Some(1), "{}", failed.stderr);
+        assert!(
+            last.starts_with("hotcell: the image was not built: ERROR: ") && last.contains(says),
+            "{last}"
+        );
+    }
+    assert!(!done(&home, &["image", "ls"]).contains(&name));
+    let missing = home.run(&["image", "build", "--locked", &name]);
+    assert!(missing.code == Some(2) && missing.stderr.contains("No such file"), "{}", missing.stderr);
+    let nothing = home.run(&["image", "build"]);
+    assert!(nothing.code == Some(2) && nothing.stderr.contains("say what to add"), "{}", nothing.stderr);
+}
+
+fn the_usual_image_has_a_data_science_set_and_no_client_of_the_network(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    for module in [
+        "numpy",
+        "pandas",
+        "scipy.stats",
+        "sklearn.linear_model",
+        "matplotlib.pyplot",
+        "seaborn",
+        "pyarrow",
+        "polars",
+        "openpyxl",
+    ] {
+        bridge.ok(&format!("import {module}"));
+    }
+    let code = "from mcp import runtime\nsorted({'requests', 'urllib3', 'httpx', 'aiohttp'} & set(runtime.packages()))";
+    assert_eq!(bridge.ok(code), "[]");
+    let fit = "import numpy as np\nx = np.arange(10.0).reshape(-1, 1)\n\
+               model = sklearn.linear_model.LinearRegression().fit(x, 3 * x.ravel() + 1)\n\
+               [round(float(model.coef_[0]), 6), polars.DataFrame({'a': [1, 2, 3]})['a'].sum()]";
+    assert!(bridge.ok(fit).starts_with("[3.0, 6]"));
+}
+
+fn libraries_with_threads_are_used_again_after_a_rollback_or_are_said_not_to_work(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    bridge.ok("import numpy as np\nfrom sklearn.ensemble import HistGradientBoostingClassifier as Model\n\
+               x = np.random.rand(500, 3)\nmodel = Model(max_iter=5).fit(x, x[:, 0] > 0.5)");
+    lose_the_worker(&mut bridge);
+    assert_eq!(bridge.ok("model.fit(x, x[:, 0] > 0.5).n_iter_"), "5");
+    bridge.ok("import polars\nframe = polars.DataFrame({'a': [2, 1]}).sort('a')");
+    lose_the_worker(&mut bridge);
+    let said = bridge.ok("len(x)");
+    assert!(said.contains("note: polars does not work after a rollback"), "{said}");
+}
+
+fn lose_the_worker(bridge: &mut Bridge) {
+    // A large copy is made when nobody waits.
+    std::thread::park_timeout(std::time::Duration::from_millis(500));
+    let lost = bridge.run("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)").text;
+    assert!(lost.ends_with("state: variables as before this run"), "{lost}");
+}

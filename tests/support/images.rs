@@ -1,0 +1,68 @@
+//! An image with every language and one more package, built by the program itself: once for each engine and content.
+//!
+//! It stays in the engine, so that later runs of the tests find it there.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+
+use super::engines::cache;
+use super::{Engine, Home};
+
+/// What decides the image's content, beside the image below.
+const FILES: [&str; 5] = [
+    "Containerfile",
+    "sandbox-image/install-packages.sh",
+    "sandbox-image/install-languages.sh",
+    "sandbox-image/finish-image.sh",
+    "sandbox-image/lock-packages.py",
+];
+/// Where packages come from on this machine.
+const SOURCES: [&str; 11] = [
+    "PIP_INDEX_URL",
+    "PIP_DEFAULT_TIMEOUT",
+    "PIP_CERT",
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
+const PREFIX: &str = "test-languages-";
+
+/// A home in which images can be built.
+pub fn building(engine: &Engine) -> Home {
+    SOURCES.iter().fold(Home::on(engine), |home, name| match std::env::var(name) {
+        Ok(value) => home.env(name, &value),
+        Err(_) => home,
+    })
+}
+
+/// A home whose sandboxes have every language.
+pub fn with_languages(engine: &Engine) -> Home {
+    let home = building(engine);
+    // Two tests must not build the same at once.
+    let lock = File::create(cache().join(format!("test-image-{}.lock", engine.name))).unwrap();
+    lock.lock().unwrap();
+    let listed = home.run(&["image", "ls"]).stdout;
+    let below = listed.lines().find(|line| line.contains(" default ")).expect("the sandbox image is there");
+    let mut hasher = DefaultHasher::new();
+    below.trim_start_matches('*').hash(&mut hasher);
+    for file in FILES {
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap().hash(&mut hasher);
+    }
+    let name = format!("{PREFIX}{:016x}", hasher.finish());
+    let known: Vec<&str> = listed.split_whitespace().filter(|word| word.starts_with(PREFIX)).collect();
+    if !known.contains(&name.as_str()) {
+        for other in known {
+            // One that a sandbox of another checkout has stays.
+            home.run(&["image", "rm", other]);
+        }
+        let built = home.run(&["image", "build", "--with-languages", "--name", &name]);
+        assert_eq!(built.code, Some(0), "{}", built.stderr);
+    }
+    home.env("MCP_BRIDGE_IMAGE", &format!("localhost/hotcell/{name}:latest"))
+}
