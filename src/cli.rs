@@ -1,11 +1,14 @@
 //! The command line; it only parses.
 
+mod session;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 
+pub use self::session::{ExportFormat, RecordWay, Session, SessionCommand};
 use crate::clients::client_names;
 
 /// One MCP tool, run_python: a warm Python interpreter in a locked container, with your other MCP servers as functions.
@@ -36,6 +39,8 @@ pub enum Command {
     Uninstall(Uninstall),
     /// Show what was called and run, and what was not let pass.
     Log(Log),
+    /// Show what sessions have run, export one, remove some, or run one once more.
+    Session(Session),
     /// Show the files of a workspace that is kept, take some out, or put some in.
     Files(Files),
     /// Accept what a server's tools are now, after it has changed them.

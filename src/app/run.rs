@@ -26,6 +26,8 @@ use crate::session::RunAsked;
 use crate::text;
 use crate::workspace::FilePath;
 
+/// What journals call this command.
+const CLIENT: &str = "hotcell run";
 /// Bad usage, as clap's own.
 const USAGE: u8 = 2;
 /// The code was interrupted for its time, as `timeout(1)` says it.
@@ -69,8 +71,15 @@ pub(super) async fn run(config: Config, server_files: ServerFiles, mut arguments
     let progress = mpsc::channel(1).0;
     let (cancel, nobody) = (CancellationToken::new(), mpsc::channel(1).0);
     let abilities = ClientAbilities::default();
-    let asked =
-        RunAsked { request, cancel: cancel.clone(), progress, output: None, questions: nobody, abilities };
+    let asked = RunAsked {
+        request,
+        cancel: cancel.clone(),
+        progress,
+        output: None,
+        questions: nobody,
+        abilities,
+        client: CLIENT.into(),
+    };
     let mut running = pin!(rooms.session.run(asked));
     let (reported, ending) = tokio::select! {
         reported = &mut running => (Some(reported), None),

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use crate::audit::Log;
 use crate::broker::{Broker, Folders, LoggedArguments, Oversight, Roster};
-use crate::config::{Audit, Config, EngineChoice, LearnShapes, Rollback, Semantic, ServerFiles};
+use crate::config::{self, Audit, Config, EngineChoice, LearnShapes, Rollback, Semantic, ServerFiles};
 use crate::engine::{Choice, Places};
 use crate::guard::{Guardian, Mark};
+use crate::journal::{Journal, Keep};
 use crate::session::{SandboxSettings, Session};
 use crate::upstream::Upstream;
 use crate::workspace::Place;
@@ -25,6 +26,9 @@ const WORKSPACES: &str = "workspaces";
 
 /// Where is kept what servers say of themselves, below what is kept of the user's own.
 pub(super) const SERVER_LOG: &str = "servers";
+
+/// Where journals of sessions are kept, below what is kept of the user's own.
+const SESSIONS: &str = "sessions";
 
 /// The rooms below the face.
 pub(super) struct Rooms {
@@ -52,7 +56,13 @@ impl Rooms {
             server_log: config.own_state_dir.as_ref().map(|dir| dir.join(SERVER_LOG)),
         };
         let dir = config.own_state_dir.clone().filter(|_| config.audit != Audit::Off);
+        let keep = match config.journal {
+            config::Journal::Off => Keep::Off,
+            config::Journal::Calls => Keep::Calls,
+            config::Journal::Full => Keep::Full,
+        };
         let oversight = Oversight {
+            journal: Journal::new(keep, sessions_dir(config), mark.as_str(), &limits),
             policy: config.policy.clone(),
             log: Log::start(dir, mark.as_str()),
             arguments: match config.audit {
@@ -89,6 +99,11 @@ pub(super) fn servers(config: &Config, files: ServerFiles, mark: &Mark) -> (Rost
 /// Where logins at remote servers are kept.
 pub(super) fn logins(config: &Config) -> Option<PathBuf> {
     config.own_state_dir.as_ref().map(|dir| dir.join("oauth"))
+}
+
+/// Where journals of sessions are kept.
+pub(super) fn sessions_dir(config: &Config) -> Option<PathBuf> {
+    config.own_state_dir.as_ref().map(|dir| dir.join(SESSIONS))
 }
 
 /// Where workspaces are kept.
@@ -179,6 +194,7 @@ mod tests {
             output: None,
             questions: mpsc::channel(1).0,
             abilities: ClientAbilities::default(),
+            client: String::new(),
         };
         rooms.session.run(asked).await
     }

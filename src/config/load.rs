@@ -99,6 +99,8 @@ pub struct Config {
     pub sampling: Sampling,
     /// What is written down of calls and runs.
     pub audit: Audit,
+    /// How much of sessions is kept.
+    pub journal: Journal,
     /// Where that is kept, and what tools were when they were first used; `None`: nowhere, since the user has no home.
     pub own_state_dir: Option<PathBuf>,
     /// The bounds.
@@ -215,6 +217,17 @@ pub enum Audit {
     Arguments,
 }
 
+/// How much of sessions is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Journal {
+    /// Nothing.
+    Off,
+    /// Code, outcomes and the beginning of outputs; of calls no arguments and no results.
+    Calls,
+    /// These as well.
+    Full,
+}
+
 /// Whether servers may ask for the model of a client that offers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
@@ -301,6 +314,7 @@ impl Config {
             roots: roots(&mut settings, environment),
             sampling: sampling(&mut settings),
             audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
+            journal: journal(&mut settings),
             own_state_dir: environment.state_dir(),
             limits: Limits::default(),
             problems: Vec::new(),
@@ -325,10 +339,23 @@ impl Config {
 
 /// As the policy, it is not replaced by something looser where it cannot be read.
 fn sampling(settings: &mut Settings<'_>) -> Sampling {
+    unless_misread(settings, "MCP_BRIDGE_SAMPLING", Sampling::Off, read::sampling)
+}
+
+/// Nor is more kept than was asked for.
+fn journal(settings: &mut Settings<'_>) -> Journal {
+    unless_misread(settings, "MCP_BRIDGE_JOURNAL", Journal::Off, read::journal)
+}
+
+fn unless_misread<T>(
+    settings: &mut Settings<'_>,
+    name: &str,
+    strictest: T,
+    read: fn(&str) -> Result<T, String>,
+) -> T {
     let is_misread = Cell::new(false);
-    let sampling = settings
-        .required("MCP_BRIDGE_SAMPLING", |text| read::sampling(text).inspect_err(|_| is_misread.set(true)));
-    if is_misread.get() { Sampling::Off } else { sampling }
+    let value = settings.required(name, |text| read(text).inspect_err(|_| is_misread.set(true)));
+    if is_misread.get() { strictest } else { value }
 }
 
 /// The folders that are there; the others are said.

@@ -35,8 +35,8 @@ mod values;
 pub use environment::{Environment, Nesting};
 pub use later::Later;
 pub use load::{
-    AllowCommands, Audit, Config, ContainerUser, EngineAddresses, EngineChoice, LearnShapes, Prewarm,
-    Rollback, Sampling, SelfServers, Semantic, StructuredContent,
+    AllowCommands, Audit, Config, ContainerUser, EngineAddresses, EngineChoice, Journal, LearnShapes,
+    Prewarm, Rollback, Sampling, SelfServers, Semantic, StructuredContent,
 };
 pub use locate::locate_program;
 pub use nearest::nearest;

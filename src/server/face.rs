@@ -77,13 +77,15 @@ impl Face {
         let (questions, asked) = mpsc::channel(1);
         let can = questions::abilities(&context.peer);
         let abilities = ClientAbilities { sampling: can.sampling && self.settings.sampling, ..can };
+        let client = context.client_info().map(|info| info.name).unwrap_or_default();
+        let limits = clients::limits(&self.settings.limits, &client);
         let level = self.log_level(context);
         let output = level.map(|_| output);
         let session = Arc::clone(&self.session);
         let cancel = context.ct.clone();
         // As a task of its own: a defect in it must still be answered, or the client waits for ever.
         let run = tokio::spawn(async move {
-            session.run(RunAsked { request, cancel, progress, output, questions, abilities }).await
+            session.run(RunAsked { request, cancel, progress, output, questions, abilities, client }).await
         });
         let reporting = CancellationToken::new();
         let stop = reporting.clone().drop_guard();
@@ -118,8 +120,6 @@ impl Face {
                 RunReport::not_started(fault.hint("run it again; variables may be gone"))
             }
         };
-        let client = context.client_info().map(|info| info.name).unwrap_or_default();
-        let limits = clients::limits(&self.settings.limits, &client);
         render::render(&report, self.settings.output_mode, &limits)
     }
 
