@@ -197,6 +197,10 @@ pub struct Run {
     /// Make only calls whose tool says that it only reads; list the others with their arguments.
     #[arg(long)]
     pub dry_run: bool,
+    /// Go on from this session: its runs are made once more first, with calls answered from its journal. With :N behind it,
+    /// up to its run N.
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
 }
 
 /// Arguments of `import`.

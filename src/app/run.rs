@@ -46,6 +46,13 @@ pub(super) async fn run(config: Config, server_files: ServerFiles, mut arguments
             return ExitCode::from(USAGE);
         }
     };
+    let config = match arguments.session.take().map(|from| from.parse()).transpose() {
+        Ok(resume) => Config { resume: resume.or(config.resume.clone()), ..config },
+        Err(message) => {
+            err!("hotcell: --session {message}");
+            return ExitCode::from(USAGE);
+        }
+    };
     let request = match request(&config, arguments) {
         Ok(request) => request,
         Err(message) => {

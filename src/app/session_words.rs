@@ -1,6 +1,6 @@
 //! What `hotcell session` says of sessions, runs and calls: for a terminal, so nothing that steers one is in it.
 
-use crate::journal::{About, Damage, Kept, RecordedCall, RecordedRun, RecordedSession, RunEnded, Sessions};
+use crate::journal::{About, Damage, RecordedRun, RecordedSession, RunEnded, Sessions};
 use crate::run::{FreshReason, PythonError, StateNote};
 use crate::text;
 
@@ -49,18 +49,13 @@ pub(super) fn of_run(run: &RecordedRun) -> String {
     let mut said = format!("\nrun {}, {}{}\n", begun.run, begun.time, kind(run));
     said.push_str(&indented(&begun.code, "    "));
     for call in &run.calls {
-        said.push_str(&format!("  call {}\n", of_call(call)));
+        said.push_str(&format!("  call {}\n", call.shown()));
     }
     match &run.ended {
         Some(ended) => said.push_str(&of_end(ended)),
         None => said.push_str("  not ended: the session ended before\n"),
     }
     text::inert(&said).into_owned()
-}
-
-/// The calls of a run that have no answer.
-pub(super) fn unanswered(run: &RecordedRun) -> Vec<String> {
-    run.calls.iter().filter(|call| call.came.is_none()).map(of_call).collect()
 }
 
 /// Why a journal may not be all that there was.
@@ -74,20 +69,6 @@ pub(super) fn of_damage(session: &RecordedSession) -> Option<String> {
             format!("line {line} of its file is none of a journal; what follows is left out")
         }
     })
-}
-
-/// A call in a line.
-fn of_call(call: &RecordedCall) -> String {
-    let begun = &call.begun;
-    let arguments = match &begun.arguments {
-        Kept::Whole(json) => text::inert_excerpt(json.get(), COLUMN_CHARS_MAX),
-        Kept::LeftOut { bytes, .. } => format!("({bytes} B)"),
-    };
-    let came = match &call.came {
-        Some((came, ms)) => format!("{}, {ms} ms", came.word()),
-        None => "no answer: it may have been made".into(),
-    };
-    text::inert_line(&format!("{} {arguments}: {came}", text::bounded(&begun.name(), COLUMN_CHARS_MAX)))
 }
 
 fn of_end(ended: &RunEnded) -> String {

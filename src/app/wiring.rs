@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use crate::audit::Log;
 use crate::broker::{Broker, Folders, LoggedArguments, Oversight, Roster};
-use crate::config::{self, Audit, Config, EngineChoice, LearnShapes, Rollback, Semantic, ServerFiles};
+use crate::config::{
+    self, Audit, Config, EngineChoice, LearnShapes, ResumeFrom, Rollback, Semantic, ServerFiles,
+};
 use crate::engine::{Choice, Places};
 use crate::guard::{Guardian, Mark};
-use crate::journal::{Journal, Keep};
-use crate::session::{SandboxSettings, Session};
+use crate::journal::{Journal, Keep, RecordedSession, Sessions, SessionsError};
+use crate::limits::Limits;
+use crate::run::{FaultCode, ToolFault};
+use crate::session::{Resumed, SandboxSettings, Session};
 use crate::upstream::Upstream;
 use crate::workspace::Place;
 
@@ -74,7 +78,12 @@ impl Rooms {
             Arc::new(Broker::new(roster, Arc::clone(&upstream), folders, oversight, Arc::clone(&limits)));
         let settings = sandbox_settings(config, mark);
         let guardian = settings.guardian.clone();
-        let session = Session::start(settings, Arc::clone(&broker), limits, config.idle_stop);
+        let resumed = resumed(config, &limits);
+        if let Some(Ok((of, _))) = &resumed {
+            broker.journal().continues(&of.begun.id);
+        }
+        let resumed = resumed.map(Resumed::new);
+        let session = Session::start(settings, Arc::clone(&broker), limits, config.idle_stop, resumed);
         Self { session: Arc::new(session), broker, upstream, _guardian: guardian }
     }
 
@@ -99,6 +108,26 @@ pub(super) fn servers(config: &Config, files: ServerFiles, mark: &Mark) -> (Rost
 /// Where logins at remote servers are kept.
 pub(super) fn logins(config: &Config) -> Option<PathBuf> {
     config.own_state_dir.as_ref().map(|dir| dir.join("oauth"))
+}
+
+/// The session to begin with and how far, or why that cannot be; nothing where none is asked for, or the last one of none.
+fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, u64), ToolFault>> {
+    let ResumeFrom { session: asked, until } = config.resume.as_ref()?;
+    let sessions = Sessions::new(sessions_dir(config)?, limits);
+    let found = || {
+        let id = sessions.find(asked)?;
+        if sessions.is_open(&id)? {
+            return Err(SessionsError::InUse { id: Sessions::short(&id) });
+        }
+        Ok((sessions.read(&id)?, until.unwrap_or(u64::MAX)))
+    };
+    match found() {
+        Err(SessionsError::Unknown { .. }) if asked == Sessions::LAST => None,
+        found => Some(found.map_err(|error| {
+            ToolFault::new(FaultCode::SandboxUnavailable, format!("no session can be gone on with: {error}"))
+                .hint("the user sets MCP_BRIDGE_RESUME; `hotcell session ls` lists sessions")
+        })),
+    }
 }
 
 /// Where journals of sessions are kept.

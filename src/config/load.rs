@@ -14,6 +14,7 @@ use super::locate::locate_program;
 use super::nearest::nearest;
 use super::policy_file::PolicyFile;
 use super::problem::{Origin, Problem};
+use super::resume::ResumeFrom;
 use super::server::{RefusedServer, ServerConfig};
 use super::server_files::Following;
 use super::servers::{self, Allowed, Loaded, OfFiles};
@@ -101,6 +102,8 @@ pub struct Config {
     pub audit: Audit,
     /// How much of sessions is kept.
     pub journal: Journal,
+    /// The session whose runs a new one begins with.
+    pub resume: Option<ResumeFrom>,
     /// Where that is kept, and what tools were when they were first used; `None`: nowhere, since the user has no home.
     pub own_state_dir: Option<PathBuf>,
     /// The bounds.
@@ -315,6 +318,7 @@ impl Config {
             sampling: sampling(&mut settings),
             audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
             journal: journal(&mut settings),
+            resume: settings.optional("MCP_BRIDGE_RESUME", str::parse),
             own_state_dir: environment.state_dir(),
             limits: Limits::default(),
             problems: Vec::new(),

@@ -2,9 +2,14 @@
 
 use std::collections::HashMap;
 
+use super::kept::Kept;
 use super::record::{CallBegun, Came, Record, RunBegun, RunEnded, SandboxUp, SessionBegun};
 use super::writing::VERSION;
 use crate::run::StateNote;
+use crate::text;
+
+/// Longest name of a call, or arguments, in a line about it, in characters.
+const SHOWN_CHARS_MAX: usize = 200;
 
 /// What is kept of a session.
 #[derive(Debug, Clone)]
@@ -50,6 +55,23 @@ pub struct RecordedCall {
     pub begun: CallBegun,
     /// What came of it and how long that took in milliseconds; nothing when the bridge ended before.
     pub came: Option<(Came, u64)>,
+}
+
+impl RecordedCall {
+    /// In a line: its name, its arguments and what came of it.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let arguments = match &self.begun.arguments {
+            Kept::Whole(json) => text::inert_excerpt(json.get(), SHOWN_CHARS_MAX),
+            Kept::LeftOut { bytes, .. } => format!("({bytes} B)"),
+        };
+        let came = match &self.came {
+            Some((came, ms)) => format!("{}, {ms} ms", came.word()),
+            None => "no answer: it may have been made".into(),
+        };
+        let name = text::inert_excerpt(&self.begun.name(), SHOWN_CHARS_MAX);
+        format!("{name} {arguments}: {came}")
+    }
 }
 
 impl RecordedSession {

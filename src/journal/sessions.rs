@@ -13,8 +13,6 @@ use crate::limits::Limits;
 use crate::own_file;
 use crate::text;
 
-/// What stands for the session that began last.
-const LAST: &str = "last";
 /// Longest name that is repeated, in characters.
 const NAME_CHARS_MAX: usize = 64;
 /// Digits of a name that are shown.
@@ -91,6 +89,9 @@ pub enum SessionsError {
 }
 
 impl Sessions {
+    /// What stands for the session that began last.
+    pub const LAST: &str = "last";
+
     /// Those in this folder.
     #[must_use]
     pub fn new(dir: PathBuf, limits: &Limits) -> Self {
@@ -135,7 +136,7 @@ impl Sessions {
     /// When there is none or several.
     pub fn find(&self, asked: &str) -> Result<String, SessionsError> {
         let ids = self.ids()?;
-        if asked == LAST
+        if asked == Self::LAST
             && let Some(last) = self.all()?.pop()
         {
             return Ok(last.id);
@@ -269,7 +270,10 @@ impl Sessions {
     }
 
     /// Whether the session goes on: then its file is locked.
-    fn is_open(&self, id: &str) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// When its file cannot be opened.
+    pub fn is_open(&self, id: &str) -> io::Result<bool> {
         Ok(Flock::lock(self.opened(id)?, FlockArg::LockExclusiveNonblock).is_err())
     }
 

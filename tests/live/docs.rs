@@ -64,7 +64,10 @@ impl Page<'_> {
     fn check(&self, mut bridge: Bridge) {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(self.name);
         let steps = steps(&std::fs::read_to_string(page).unwrap());
-        assert!(steps.iter().filter(|step| matches!(step, Step::Says(_) | Step::Shell(_))).count() >= 3, "{steps:?}");
+        assert!(
+            steps.iter().filter(|step| matches!(step, Step::Says(_) | Step::Shell(_))).count() >= 3,
+            "{steps:?}"
+        );
         let mut reply = String::new();
         for step in steps {
             match step {
@@ -83,7 +86,8 @@ impl Page<'_> {
                 Step::Kill(code) => {
                     let server = self.server.as_ref().expect("there is a server to call");
                     bridge.send_run(serde_json::json!({"code": code}));
-                    let is_called = || server.ledger().last().is_some_and(|event| event.starts_with("call hang"));
+                    let is_called =
+                        || server.ledger().last().is_some_and(|event| event.starts_with("call hang"));
                     eventually("the call is under way", PATIENCE, is_called);
                     bridge.signal(Signal::SIGKILL);
                     bridge.wait(PATIENCE);

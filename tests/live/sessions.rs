@@ -30,7 +30,9 @@ fn home(engine: &Engine, fixture: &Fixture) -> Home {
 }
 
 fn journals(home: &Home) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(home.path().join(".local/state/hotcell/sessions")) else { return vec![] };
+    let Ok(entries) = std::fs::read_dir(home.path().join(".local/state/hotcell/sessions")) else {
+        return vec![];
+    };
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
@@ -47,6 +49,10 @@ fn records(home: &Home) -> Vec<(String, Value)> {
             (name.clone(), told.clone())
         })
         .collect()
+}
+
+fn told<'r>(records: &'r [(String, Value)], kind: &'static str) -> impl Iterator<Item = &'r Value> {
+    records.iter().filter(move |(name, _)| name == kind).map(|(_, told)| told)
 }
 
 fn end(bridge: &mut Bridge) {
@@ -68,7 +74,10 @@ fn replay(home: &Home, further: &[&str]) -> Output {
 fn a_session_is_listed_shown_exported_and_run_once_more_without_a_server(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let home = home(engine, &fixture);
-    session(&home, &["x = 20", "y = await mcp_one.add(a=x, b=1)\nprint(y)\ny", "print('\\x1b[2Jdone')\n1 / 0"]);
+    session(
+        &home,
+        &["x = 20", "y = await mcp_one.add(a=x, b=1)\nprint(y)\ny", "print('\\x1b[2Jdone')\n1 / 0"],
+    );
     let (calls, pids) = (fixture.ledger(), fixture.pids());
 
     let listed = home.run(&["session", "ls"]).stdout;
@@ -93,7 +102,10 @@ fn a_session_is_listed_shown_exported_and_run_once_more_without_a_server(engine:
     assert!(third.contains("\nrun 3, ") && !third.contains("run 2"), "{third}");
 
     let script = home.run(&["session", "export", "last"]).stdout;
-    assert!(script.contains("# %% run 3: raised ZeroDivisionError\nprint('\\x1b[2Jdone')\n1 / 0\n"), "{script}");
+    assert!(
+        script.contains("# %% run 3: raised ZeroDivisionError\nprint('\\x1b[2Jdone')\n1 / 0\n"),
+        "{script}"
+    );
     let to = home.path().join("session.ipynb");
     let export = ["session", "export", "last", "--format", "ipynb", "-o", to.to_str().unwrap()];
     assert_eq!(home.run(&export).code, Some(0));
@@ -155,7 +167,12 @@ fn a_live_replay_asks_the_servers_and_says_what_comes_otherwise(engine: &Engine)
     let calls = fixture.ledger().len();
     let replayed = replay(&home, &["--record", "live"]);
     let lines: Vec<&str> = replayed.stdout.lines().collect();
-    assert_eq!(&lines[..3], ["run 1: same", "run 2: differs", "  one.pid answers otherwise"], "{}", replayed.stderr);
+    assert_eq!(
+        &lines[..3],
+        ["run 1: same", "run 2: differs", "  one.pid answers otherwise"],
+        "{}",
+        replayed.stderr
+    );
     assert_eq!(replayed.code, Some(1));
     assert_eq!(fixture.ledger().iter().filter(|event| event.starts_with("call pid")).count(), 2);
     assert!(fixture.ledger().len() > calls);
@@ -183,7 +200,12 @@ fn interpreters_begin_afresh_where_they_did(engine: &Engine) {
         .collect();
     assert_eq!(said, ["False\n", "True\n", "False\n", "-", "True\n", "False\n"]);
     let replayed = replay(&home, &[]);
-    assert_eq!((replayed.stdout.matches(": same").count(), replayed.code), (6, Some(0)), "{}", replayed.stdout);
+    assert_eq!(
+        (replayed.stdout.matches(": same").count(), replayed.code),
+        (6, Some(0)),
+        "{}",
+        replayed.stdout
+    );
 }
 
 fn without_results_a_replay_says_which_setting_keeps_them(engine: &Engine) {
@@ -193,7 +215,10 @@ fn without_results_a_replay_says_which_setting_keeps_them(engine: &Engine) {
     let text = std::fs::read_to_string(&journals(&home)[0]).unwrap();
     assert_eq!(text.matches("words of the call").count(), 1, "in the code alone: {text}");
     let replayed = replay(&home, &[]);
-    assert!(replayed.stdout.starts_with("run 1: same\nrun 2: stopped\n  one.echo was answered with "), "{replayed:?}");
+    assert!(
+        replayed.stdout.starts_with("run 1: same\nrun 2: stopped\n  one.echo was answered with "),
+        "{replayed:?}"
+    );
     assert!(replayed.stdout.contains("MCP_BRIDGE_JOURNAL=full"), "{replayed:?}");
     assert_eq!(replayed.code, Some(3));
     let home = home.env("MCP_BRIDGE_JOURNAL", "off");
@@ -224,11 +249,11 @@ fn no_secret_of_a_server_is_in_a_journal(engine: &Engine) {
     let canary = ["canary", "7f3a", "token", "0123456789"].join("-");
     let mut entry = fixture.entry();
     entry["env"]["API_TOKEN"] = json!("${FIXTURE_TOKEN}");
-    let home = Home::on(engine)
-        .env("MCP_BRIDGE_JOURNAL", "full")
-        .env("FIXTURE_TOKEN", &canary)
-        .server("one", entry);
-    let code = format!("word = '{canary}'\nprint(word)\nprint(await mcp_one.echo(text=word))\nraise ValueError(word)");
+    let home =
+        Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full").env("FIXTURE_TOKEN", &canary).server("one", entry);
+    let code = format!(
+        "word = '{canary}'\nprint(word)\nprint(await mcp_one.echo(text=word))\nraise ValueError(word)"
+    );
     session(&home, &[&code]);
     let text = std::fs::read_to_string(&journals(&home)[0]).unwrap();
     assert!(!text.contains("7f3a") && text.matches("[API_TOKEN]").count() >= 4, "{text}");
@@ -280,9 +305,10 @@ fn whenever_hotcell_is_killed_its_journal_has_all_that_was_acknowledged(engine: 
             acknowledged.extend(sent.iter().position(|sent| *sent == id && message.get("result").is_some()));
         }
         let records = records(&home);
-        let told = |kind: &str| records.iter().filter(move |(name, _)| name == kind).map(move |(_, told)| told);
+        let told = |kind: &'static str| told(&records, kind);
         for number in acknowledged {
-            let run = told("run").find(|run| run["code"].as_str().unwrap().starts_with(&format!("print({number})\n")));
+            let run = told("run")
+                .find(|run| run["code"].as_str().unwrap().starts_with(&format!("print({number})\n")));
             let run = &run.expect("a run that was acknowledged is there")["run"];
             assert!(told("end").any(|end| end["run"] == *run && end["outcome"] == "finished"), "{number}");
             assert_eq!(told("answer").filter(|answer| answer["run"] == *run).count(), 20, "{number}");
@@ -319,7 +345,8 @@ fn a_lost_container_or_interpreter_leaves_a_whole_journal(engine: &Engine) {
     let records = records(&home);
     let count = |kind: &str| records.iter().filter(|(name, _)| name == kind).count();
     assert_eq!((count("run"), count("end")), (10, 10));
-    let lost = records.iter().filter(|(name, told)| name == "end" && told["outcome"] == "sandbox_lost").count();
+    let lost =
+        records.iter().filter(|(name, told)| name == "end" && told["outcome"] == "sandbox_lost").count();
     assert_eq!(lost, 6);
     assert_eq!(home.run(&["session", "show", "last"]).stderr, "");
 }
