@@ -22,6 +22,8 @@ on_every_engine!(
     a_call_that_was_under_way_when_hotcell_was_killed_is_named_and_not_made_again,
     whenever_hotcell_is_killed_its_journal_has_all_that_was_acknowledged,
     a_lost_container_or_interpreter_leaves_a_whole_journal,
+    a_session_goes_on_from_one_that_was_killed_and_makes_no_call_again,
+    a_session_that_cannot_be_gone_on_with_says_why_and_runs_nothing,
 );
 
 /// A home whose sessions are kept in full, with the fixture server `one`.
@@ -91,7 +93,7 @@ fn a_session_is_listed_shown_exported_and_run_once_more_without_a_server(engine:
         "  client test",
         "    y = await mcp_one.add(a=x, b=1)",
         "  call one.add {\"a\":20,\"b\":1}: answered, ",
-        "  | {'sum': 21}",
+        "  | {'sum': 21.0}",
         "  | \\x1b[2Jdone",
         "  ! ZeroDivisionError: division by zero",
         "  raised, ",
@@ -110,7 +112,7 @@ fn a_session_is_listed_shown_exported_and_run_once_more_without_a_server(engine:
     let export = ["session", "export", "last", "--format", "ipynb", "-o", to.to_str().unwrap()];
     assert_eq!(home.run(&export).code, Some(0));
     let notebook: Value = serde_json::from_str(&std::fs::read_to_string(&to).unwrap()).unwrap();
-    assert_eq!(notebook["cells"][2]["outputs"][1]["data"]["text/plain"], "{'sum': 21}");
+    assert_eq!(notebook["cells"][2]["outputs"][1]["data"]["text/plain"], "{'sum': 21.0}");
     assert_eq!(home.run(&export).code, Some(1), "nothing is overwritten");
 
     let replayed = replay(&home, &[]);
@@ -212,8 +214,10 @@ fn without_results_a_replay_says_which_setting_keeps_them(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let home = home(engine, &fixture).without_env("MCP_BRIDGE_JOURNAL");
     session(&home, &["word = 'words of the call'", "print(len(await mcp_one.echo(text=word)))"]);
-    let text = std::fs::read_to_string(&journals(&home)[0]).unwrap();
-    assert_eq!(text.matches("words of the call").count(), 1, "in the code alone: {text}");
+    let records = records(&home);
+    let of_calls: Vec<&Value> = told(&records, "call").chain(told(&records, "answer")).collect();
+    assert_eq!((of_calls.len(), of_calls[0]["arguments"]["left_out"]["bytes"].as_u64()), (2, Some(28)));
+    assert!(!of_calls.iter().any(|told| told.to_string().contains("words")), "{of_calls:?}");
     let replayed = replay(&home, &[]);
     assert!(
         replayed.stdout.starts_with("run 1: same\nrun 2: stopped\n  one.echo was answered with "),
@@ -349,4 +353,68 @@ fn a_lost_container_or_interpreter_leaves_a_whole_journal(engine: &Engine) {
         records.iter().filter(|(name, told)| name == "end" && told["outcome"] == "sandbox_lost").count();
     assert_eq!(lost, 6);
     assert_eq!(home.run(&["session", "show", "last"]).stderr, "");
+}
+
+fn a_session_goes_on_from_one_that_was_killed_and_makes_no_call_again(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = home(engine, &fixture);
+    let mut bridge = Bridge::start(&home);
+    bridge.ok("x = 20\nopen('kept', 'w').write('in a file')");
+    bridge.ok("y = await mcp_one.add(a=x, b=1)");
+    bridge.signal(Signal::SIGKILL);
+    bridge.wait(PATIENCE);
+    let (calls, first) = (fixture.ledger(), journals(&home));
+    let home = home.env("MCP_BRIDGE_RESUME", "last");
+    let mut bridge = Bridge::start(&home);
+    let reply = bridge.ok("print(x, y, open('kept').read())");
+    assert!(reply.starts_with("20 {'sum': 21.0} in a file\n"), "{reply}");
+    let note = ": 2 runs of it were made once more, with calls answered from its journal\n";
+    assert!(format!("{reply}\n").contains(note), "{reply}");
+    assert_eq!(fixture.ledger(), calls, "no call was made again");
+    assert_eq!(bridge.ok("print(await mcp_one.echo(text='new'), x)"), "new 20");
+    assert!(fixture.ledger().len() > calls.len());
+    end(&mut bridge);
+    // It has all of it, so the first one is not needed any more.
+    std::fs::remove_file(&first[0]).unwrap();
+    let shown = home.run(&["session", "show", "last"]).stdout;
+    assert!(shown.contains("\n  begins with the runs of ") && shown.contains("\nrun 4, "), "{shown}");
+    assert_eq!(replay(&home, &[]).stdout, "run 1: same\nrun 2: same\nrun 3: same\nrun 4: same\n");
+    let calls = fixture.ledger();
+    let run =
+        home.without_env("MCP_BRIDGE_RESUME").run(&["run", "--session", "last:2", "-c", "x + y['sum']"]);
+    assert_eq!((run.stdout.as_str(), run.code), ("41.0\n", Some(0)), "{}", run.stderr);
+    assert_eq!(fixture.ledger(), calls);
+}
+
+fn a_session_that_cannot_be_gone_on_with_says_why_and_runs_nothing(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = home(engine, &fixture);
+    let mut bridge = Bridge::start(&home);
+    bridge.run("x = 1");
+    bridge.send_run(json!({"code": "await mcp_one.hang()"}));
+    let is_under_way = || fixture.ledger().iter().any(|event| event.starts_with("call hang"));
+    eventually("the call is under way", PATIENCE, is_under_way);
+    let id = journals(&home)[0].file_stem().unwrap().to_str().unwrap().to_owned();
+    let in_use = home.run(&["run", "--session", &id, "-c", "x"]);
+    assert!(in_use.stderr.contains("is in use") && in_use.code == Some(125), "{in_use:?}");
+    bridge.signal(Signal::SIGKILL);
+    bridge.wait(PATIENCE);
+    let calls = fixture.ledger();
+    let home = home.env("MCP_BRIDGE_RESUME", &id);
+    let mut bridge = Bridge::start(&home);
+    for _ in 0..2 {
+        let reply = bridge.run("print('not run')");
+        assert!(reply.is_error && !reply.text.contains("not run"), "{}", reply.text);
+        for words in [
+            "run 2: the session ended before it did",
+            "one.hang {}: no answer: it may have been made",
+            &format!("{}:1", &id[..8]),
+        ] {
+            assert!(reply.text.contains(words), "{words:?} in {}", reply.text);
+        }
+    }
+    end(&mut bridge);
+    let mut bridge = Bridge::start(&home.env("MCP_BRIDGE_RESUME", &format!("{id}:1")));
+    assert_eq!(bridge.first("x"), "1");
+    assert_eq!(fixture.ledger(), calls);
 }
