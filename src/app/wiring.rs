@@ -82,7 +82,7 @@ impl Rooms {
         if let Some(Ok((of, _))) = &resumed {
             broker.journal().continues(&of.begun.id);
         }
-        let resumed = resumed.map(Resumed::new);
+        let resumed = resumed.map(|from| Resumed::new(from, config.workspace.is_some()));
         let session = Session::start(settings, Arc::clone(&broker), limits, config.idle_stop, resumed);
         Self { session: Arc::new(session), broker, upstream, _guardian: guardian }
     }

@@ -41,6 +41,23 @@ pub(super) struct Noted {
     number: Option<u64>,
 }
 
+#[cfg(test)]
+impl Noted {
+    /// A call of run 1, for tests.
+    pub(super) fn of(server: Option<&str>, tool: &str, arguments: &str) -> Self {
+        Self {
+            run: 1,
+            server: server.map(str::to_owned),
+            tool: tool.to_owned(),
+            arguments: sorted(
+                &RawValue::from_string(arguments.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned()),
+            ),
+            began: Instant::now(),
+            number: None,
+        }
+    }
+}
+
 impl Broker {
     /// A sandbox has started.
     pub fn journal_sandbox(&self, engine: &str, image: &str, python: &str) {

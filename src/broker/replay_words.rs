@@ -83,3 +83,58 @@ fn differing(now: Option<Value>, then: Option<Value>) -> Vec<String> {
     };
     keys.into_iter().map(line).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+    use crate::journal::CallBegun;
+
+    fn recorded(arguments: &str, bytes_max: usize) -> RecordedCall {
+        let json = RawValue::from_string(arguments.to_owned()).unwrap();
+        let (server, tool) = (Some("s".to_owned()), "write".to_owned());
+        let arguments = Kept::of(&json, bytes_max);
+        RecordedCall { begun: CallBegun { run: 1, call: 1, server, tool, arguments, came: None }, came: None }
+    }
+
+    fn said(now: &str, recorded: &[RecordedCall]) -> String {
+        unseen(&Noted::of(Some("s"), "write", now), recorded.iter().map(|call| (call, false)))
+    }
+
+    #[test]
+    fn the_nearest_call_that_is_kept_is_shown_with_what_differs() {
+        let kept = [r#"{"path":"/other/file","text":"z"}"#, r#"{"gone":1,"path":"/a","text":"one"}"#];
+        let kept = kept.map(|arguments| recorded(arguments, 100));
+        assert_eq!(
+            said("{\"text\":\"two\\u202e\",\"path\":\"/a\",\"new\":null}", &kept),
+            "s.write is called with other arguments\n  \
+             now:  {\"new\":null,\"path\":\"/a\",\"text\":\"two\\u202e\"}\n  \
+             then: {\"gone\":1,\"path\":\"/a\",\"text\":\"one\"}\n  \
+             new: null now, not given then\n  \
+             text: \"two\\u202e\" now, \"one\" then\n  \
+             gone: not given now, 1 then"
+        );
+    }
+
+    #[test]
+    fn one_that_nobody_has_asked_for_yet_is_nearer() {
+        let kept = [recorded(r#"{"n":11}"#, 100), recorded(r#"{"n":99}"#, 100)];
+        let noted = Noted::of(Some("s"), "write", r#"{"n":12}"#);
+        let used = unseen(&noted, kept.iter().zip([true, false]));
+        assert!(used.contains(r#"then: {"n":99}"#), "{used}");
+    }
+
+    #[test]
+    fn a_call_that_was_never_made_or_too_often_is_said_to_be() {
+        let kept = [recorded(r#"{"n":1}"#, 100), recorded(r#"{"n":1}"#, 0)];
+        assert_eq!(
+            said(r#"{"n":1}"#, &kept),
+            "s.write is called more often than it was (2)\n  now:  {\"n\":1}"
+        );
+        let other = unseen(&Noted::of(None, "list_tools", "{}"), kept.iter().map(|call| (call, false)));
+        assert_eq!(other, "runtime.list_tools is called, which it was not\n  now:  {}");
+        let hashed = said(r#"{"n":2}"#, &kept[1..]);
+        assert!(hashed.ends_with("then: (7 bytes, of which only the hash is kept)"), "{hashed}");
+    }
+}

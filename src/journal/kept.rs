@@ -1,5 +1,7 @@
 //! A piece of JSON as a journal has it: whole, or its size and hash.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -24,11 +26,13 @@ impl Kept {
     /// Keeps it if it has at most so many bytes.
     #[must_use]
     pub fn of(json: &RawValue, bytes_max: usize) -> Self {
-        let line = on_one_line(json);
-        if line.get().len() <= bytes_max {
-            return Self::Whole(line);
+        let line = on_one_line(json.get());
+        if line.len() <= bytes_max
+            && let Ok(whole) = RawValue::from_string(line.clone().into_owned())
+        {
+            return Self::Whole(whole);
         }
-        Self::LeftOut { bytes: line.get().len() as u64, sha256: digest(line.get().as_bytes()) }
+        Self::LeftOut { bytes: line.len() as u64, sha256: digest(line.as_bytes()) }
     }
 
     /// Its hash, kept or not.
@@ -66,12 +70,11 @@ pub fn digest(bytes: &[u8]) -> String {
 }
 
 /// Line breaks of JSON stand between its words only: blanks say the same.
-fn on_one_line(json: &RawValue) -> Box<RawValue> {
-    let text = json.get();
-    if !text.contains(['\n', '\r']) {
-        return json.to_owned();
+fn on_one_line(json: &str) -> Cow<'_, str> {
+    match memchr::memchr2(b'\n', b'\r', json.as_bytes()).is_some() {
+        true => json.replace(['\n', '\r'], " ").into(),
+        false => json.into(),
     }
-    RawValue::from_string(text.replace(['\n', '\r'], " ")).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 #[cfg(test)]

@@ -44,6 +44,8 @@ pub enum Compared {
 pub struct Resumed {
     /// It and the last run of it that is made, or why it cannot be had.
     from: Result<(RecordedSession, u64), ToolFault>,
+    /// Whether the files that its runs wrote are there already.
+    has_files: bool,
     /// Whether some have been made that did not come to their end.
     is_begun: AtomicBool,
     /// What the first reply says of it, or why it cannot be.
@@ -52,11 +54,12 @@ pub struct Resumed {
 }
 
 impl Resumed {
-    /// A session, up to this run; or why it cannot be had, which each run is told then.
+    /// A session, up to this run, and whether the workspace has files of before; or why it cannot be had, which each run is told then.
     #[must_use]
-    pub fn new(from: Result<(RecordedSession, u64), ToolFault>) -> Self {
+    pub fn new(from: Result<(RecordedSession, u64), ToolFault>, has_files: bool) -> Self {
         Self {
             from,
+            has_files,
             is_begun: AtomicBool::new(false),
             done: OnceCell::new(),
             is_told: AtomicBool::new(false),
@@ -109,6 +112,9 @@ impl Resumed {
             }
             self.is_begun.store(true, Ordering::Release);
         }
+        if self.has_files {
+            told.push("; the files of the workspace were there already, and what these runs write there is written again".into());
+        }
         let runs = if made == 1 { "1 run".to_owned() } else { format!("{made} runs") };
         Ok(Ok(format!(
             "this session goes on from {id}: {runs} of it were made once more, with calls answered from its journal{}",
@@ -137,14 +143,17 @@ impl Session {
                 tokio::time::timeout(PATIENCE, running).await.ok()
             }
         };
+        // One that goes on has no answers to its calls until the session ends: they must reach no server.
+        let Some(reported) = reported else {
+            return Compared::Stopped("it did not end when it was stopped".into());
+        };
         let replayed = self.broker.replay().end();
         if let Some(why) = replayed.stop {
             return Compared::Stopped(why);
         }
         let report = match reported {
-            Some(Ok(report)) => report,
-            Some(Err(fault)) => return Compared::Stopped(fault.to_string()),
-            None => return Compared::Stopped("it did not end".into()),
+            Ok(report) => report,
+            Err(fault) => return Compared::Stopped(fault.to_string()),
         };
         if let RunOutcome::NotStarted(fault) = report.outcome {
             return Compared::NotStarted(fault);

@@ -119,6 +119,10 @@ fn plain(text: &str) -> String {
     let is_of_word = |c: char| c.is_ascii_alphanumeric();
     let mut plain = String::new();
     for line in text.trim_end().lines() {
+        // As engines have to say.
+        if line.starts_with("  note: ") {
+            continue;
+        }
         if line.starts_with("  sandbox ") {
             plain.push_str("  sandbox\n");
             continue;
@@ -141,8 +145,7 @@ fn plain(text: &str) -> String {
         }
         plain.push('\n');
     }
-    // A number may be written with an exponent.
-    plain.replace("e-N", "")
+    plain
 }
 
 fn what_the_page_on_files_shows_is_so(engine: &Engine) {
