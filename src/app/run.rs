@@ -49,7 +49,9 @@ pub(super) async fn run(config: Config, server_files: ServerFiles, mut arguments
     let config = match arguments.session.take().map(|from| from.parse()).transpose() {
         Ok(resume) => Config { resume: resume.or(config.resume.clone()), ..config },
         Err(message) => {
-            err!("hotcell: --session {message}");
+            err!(
+                "hotcell: --session {message}: write the beginning of its name, or last, and :N behind it for its run N"
+            );
             return ExitCode::from(USAGE);
         }
     };

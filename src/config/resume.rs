@@ -28,9 +28,7 @@ impl FromStr for ResumeFrom {
         };
         let wrong = || {
             let shown = text::inert_excerpt(text, NAME_CHARS_MAX);
-            format!(
-                "is \"{shown}\"; write the beginning of a session's name, or last, and :N behind it for its run N"
-            )
+            format!("is \"{shown}\", which names no session")
         };
         let until = until.map(|until| until.parse().map_err(|_| wrong())).transpose()?;
         if session.is_empty() || !session.chars().all(|c| c.is_ascii_alphanumeric()) {
@@ -50,7 +48,7 @@ mod tests {
         assert_eq!(read("5f1c"), Ok(("5f1c".into(), None)));
         assert_eq!(read("last:12"), Ok(("last".into(), Some(12))));
         for wrong in ["", ":1", "5f1c:", "5f1c:x", "5f1c:-1", "../x", "a b"] {
-            assert!(read(wrong).unwrap_err().contains("the beginning of a session's name"), "{wrong}");
+            assert!(read(wrong).unwrap_err().ends_with("\", which names no session"), "{wrong}");
         }
     }
 }

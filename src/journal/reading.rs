@@ -199,15 +199,16 @@ mod tests {
             &call(2, 3),
             &answer(1, 1),
         ]);
-        let seen: Vec<(u64, Vec<(u64, bool)>, bool)> = session
-            .runs
-            .iter()
-            .map(|run| {
-                let calls = run.calls.iter().map(|call| (call.begun.call, call.came.is_some())).collect();
-                (run.begun.run, calls, run.ended.is_some())
-            })
-            .collect();
-        assert_eq!(seen, [(1, vec![(1, true), (2, true)], true), (2, vec![(3, false)], false)]);
+        let calls = |run: &RecordedRun| {
+            let call = |call: &RecordedCall| (call.begun.call, call.came.is_some());
+            run.calls.iter().map(call).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            session.runs.iter().map(calls).collect::<Vec<_>>(),
+            [vec![(1, true), (2, true)], vec![(3, false)]]
+        );
+        let ended = session.runs.iter().map(|run| (run.begun.run, run.ended.is_some()));
+        assert_eq!(ended.collect::<Vec<_>>(), [(1, true), (2, false)]);
         assert_eq!((session.damage, session.sandboxes.len()), (None, 1));
     }
 

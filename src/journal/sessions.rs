@@ -344,7 +344,6 @@ mod tests {
         assert_eq!(said("a"), "there is no session \"a\"; none is kept yet");
         let [one, other] = ["aabbccdd00112233", "aabbccee00112233"];
         drop(session(path, one, &limits, "1"));
-        std::thread::sleep(std::time::Duration::from_millis(2));
         drop(session(path, other, &limits, "1"));
         fs::write(path.join("notes.jsonl"), "x").unwrap();
         fs::write(path.join("ffffffffffffffff.jsonl"), "x").unwrap();

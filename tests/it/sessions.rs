@@ -112,7 +112,7 @@ fn a_session_that_is_not_there_cannot_be_gone_on_with() {
     let last = Bridge::start(&home.env("MCP_BRIDGE_RESUME", "last")).run("x = 1").text;
     assert!(!last.contains("gone on with"), "{last}");
     let wrong = Home::new().run(&["run", "--session", "../x", "-c", "1"]);
-    let said = "hotcell: --session is \"../x\"; write the beginning of a session's name, or last, and :N behind it for its \
-                run N\n";
+    let said = "hotcell: --session is \"../x\", which names no session: write the beginning of its name, or last, and :N \
+                behind it for its run N\n";
     assert_eq!((wrong.stderr.as_str(), wrong.code), (said, Some(2)));
 }
