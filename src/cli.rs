@@ -1,11 +1,14 @@
 //! The command line; it only parses.
 
+mod session;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 
+pub use self::session::{ExportFormat, RecordWay, Session, SessionCommand};
 use crate::clients::client_names;
 
 mod image;
@@ -40,6 +43,8 @@ pub enum Command {
     Uninstall(Uninstall),
     /// Show what was called and run, and what was not let pass.
     Log(Log),
+    /// Show what sessions have run, export one, remove some, or run one once more.
+    Session(Session),
     /// Show the files of a workspace that is kept, take some out, or put some in.
     Files(Files),
     /// The images that sandboxes are made of: build one with more packages or languages, list, choose, remove.
@@ -199,6 +204,10 @@ pub struct Run {
     /// Make only calls whose tool says that it only reads; list the others with their arguments.
     #[arg(long)]
     pub dry_run: bool,
+    /// Go on from this session: its runs are made once more first, with calls answered from its journal. With :N behind it,
+    /// up to its run N.
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
 }
 
 /// Arguments of `import`.

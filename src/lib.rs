@@ -8,7 +8,7 @@
 //! | F5 | [`server`] |
 //! | F4 | [`session`] |
 //! | F3 | [`broker`] |
-//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`workspace`], [`render`] |
+//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`workspace`], [`render`] |
 //! | F1 | [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`] |
 //! | F0 | [`names`], [`limits`], [`own_file`], [`text`] |
 
@@ -22,6 +22,7 @@ pub mod config;
 pub mod encoder;
 pub mod engine;
 pub mod guard;
+pub mod journal;
 pub mod jsonrpc;
 pub mod limits;
 pub mod names;

@@ -149,6 +149,16 @@ pub struct Limits {
     pub workspace_files_max: usize,
     /// How long a run's changes of files may take to be kept.
     pub keep_files: Duration,
+    /// Largest journal of one session.
+    pub journal_session_bytes_max: u64,
+    /// The same of all journals together; the oldest go.
+    pub journals_bytes_max: u64,
+    /// Journals that are kept.
+    pub journals_max: usize,
+    /// Largest arguments or result of a call that a journal has whole, in bytes of JSON.
+    pub journal_call_bytes_max: usize,
+    /// Longest output of a run that a journal has, and longest value, in characters.
+    pub journal_output_chars_max: usize,
     /// How long shutting everything down may take.
     pub shutdown: Duration,
 }
@@ -228,6 +238,11 @@ impl Default for Limits {
             workspace_bytes_max: 128 * MIB as u64,
             workspace_files_max: 4_000,
             keep_files: Duration::from_secs(60),
+            journal_session_bytes_max: 32 * MIB as u64,
+            journals_bytes_max: 512 * MIB as u64,
+            journals_max: 200,
+            journal_call_bytes_max: MIB,
+            journal_output_chars_max: 8_000,
             shutdown: Duration::from_millis(2500),
         }
     }

@@ -206,7 +206,8 @@ pub struct PythonError {
 }
 
 /// What became of the session's variables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StateNote {
     /// They are as the run left them.
     Kept,
@@ -221,7 +222,8 @@ pub enum StateNote {
 }
 
 /// Why a run began with an empty namespace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FreshReason {
     /// It is the session's first.
     First,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::printing::{err, told};
 use super::{
     config, doctor, files, guardian, image, import, install, log, logging, login, run, search_model, serve,
-    trust,
+    session, trust,
 };
 use crate::cli::{self, Arguments, Command};
 use crate::config::{ConfigFiles, Environment};
@@ -58,6 +58,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Run(run)) => run::run(config, config_files, run).await,
             Some(Command::Log(arguments)) => log::log(&config, arguments),
             Some(Command::Files(arguments)) => files::files(&config, arguments),
+            Some(Command::Session(arguments)) => session::session(config, config_files, arguments).await,
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
             Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
             Some(Command::Logout(arguments)) => login::logout(&config, &arguments).await,

@@ -26,6 +26,8 @@ use crate::session::RunAsked;
 use crate::text;
 use crate::workspace::FilePath;
 
+/// What journals call this command.
+const CLIENT: &str = "hotcell run";
 /// Bad usage, as clap's own.
 const USAGE: u8 = 2;
 /// The code was interrupted for its time, as `timeout(1)` says it.
@@ -41,6 +43,15 @@ pub(super) async fn run(config: Config, config_files: ConfigFiles, mut arguments
         Ok(files) => files,
         Err(message) => {
             err!("hotcell: --file: {message}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let config = match arguments.session.take().map(|from| from.parse()).transpose() {
+        Ok(resume) => Config { resume: resume.or(config.resume.clone()), ..config },
+        Err(message) => {
+            err!(
+                "hotcell: --session {message}: write the beginning of its name, or last, and :N behind it for its run N"
+            );
             return ExitCode::from(USAGE);
         }
     };
@@ -69,8 +80,15 @@ pub(super) async fn run(config: Config, config_files: ConfigFiles, mut arguments
     let progress = mpsc::channel(1).0;
     let (cancel, nobody) = (CancellationToken::new(), mpsc::channel(1).0);
     let abilities = ClientAbilities::default();
-    let asked =
-        RunAsked { request, cancel: cancel.clone(), progress, output: None, questions: nobody, abilities };
+    let asked = RunAsked {
+        request,
+        cancel: cancel.clone(),
+        progress,
+        output: None,
+        questions: nobody,
+        abilities,
+        client: CLIENT.into(),
+    };
     let mut running = pin!(rooms.session.run(asked));
     let (reported, ending) = tokio::select! {
         reported = &mut running => (Some(reported), None),

@@ -6,11 +6,15 @@ use std::sync::Arc;
 use crate::audit::Log;
 use crate::broker::{Broker, Folders, LoggedArguments, Oversight, Roster};
 use crate::config::{
-    Audit, Config, ConfigFiles, EngineChoice, LearnShapes, MountedFolder, Rollback, Semantic,
+    self, Audit, Config, ConfigFiles, EngineChoice, LearnShapes, MountedFolder, ResumeFrom, Rollback,
+    Semantic,
 };
 use crate::engine::{Choice, Folder, Places};
 use crate::guard::{Guardian, Mark};
-use crate::session::{SandboxSettings, Session, Wanted};
+use crate::journal::{Journal, Keep, RecordedSession, Sessions, SessionsError};
+use crate::limits::Limits;
+use crate::run::{FaultCode, ToolFault};
+use crate::session::{Resumed, SandboxSettings, Session, Wanted};
 use crate::upstream::Upstream;
 use crate::workspace::Place;
 
@@ -27,6 +31,9 @@ const WORKSPACES: &str = "workspaces";
 
 /// Where is kept what servers say of themselves, below what is kept of the user's own.
 pub(super) const SERVER_LOG: &str = "servers";
+
+/// Where journals of sessions are kept, below what is kept of the user's own.
+const SESSIONS: &str = "sessions";
 
 /// The rooms below the face.
 pub(super) struct Rooms {
@@ -55,7 +62,13 @@ impl Rooms {
             server_log: config.own_state_dir.as_ref().map(|dir| dir.join(SERVER_LOG)),
         };
         let dir = config.own_state_dir.clone().filter(|_| config.audit != Audit::Off);
+        let keep = match config.journal {
+            config::Journal::Off => Keep::Off,
+            config::Journal::Calls => Keep::Calls,
+            config::Journal::Full => Keep::Full,
+        };
         let oversight = Oversight {
+            journal: Journal::new(keep, sessions_dir(config), mark.as_str(), &limits),
             policy: config.policy.clone(),
             log: Log::start(dir, mark.as_str()),
             arguments: match config.audit {
@@ -68,7 +81,12 @@ impl Rooms {
         let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone());
         let of_session = guardian.clone();
         let wanted = Arc::new(move || sandbox_settings(&told.borrow(), &mark, of_session.clone()));
-        let session = Session::start(wanted, Arc::clone(&broker), limits);
+        let resumed = resumed(config, &limits);
+        if let Some(Ok((of, _))) = &resumed {
+            broker.journal().continues(&of.begun.id);
+        }
+        let resumed = resumed.map(|from| Resumed::new(from, config.workspace.is_some()));
+        let session = Session::start(wanted, Arc::clone(&broker), limits, resumed);
         Self { session: Arc::new(session), broker, upstream, _guardian: guardian }
     }
 
@@ -93,6 +111,31 @@ pub(super) fn servers(config: &Config, files: ConfigFiles, mark: &Mark) -> (Rost
 /// Where logins at remote servers are kept.
 pub(super) fn logins(config: &Config) -> Option<PathBuf> {
     config.own_state_dir.as_ref().map(|dir| dir.join("oauth"))
+}
+
+/// The session to begin with and how far, or why that cannot be; nothing where none is asked for, or the last one of none.
+fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, u64), ToolFault>> {
+    let ResumeFrom { session: asked, until } = config.resume.as_ref()?;
+    let sessions = Sessions::new(sessions_dir(config)?, limits);
+    let found = || {
+        let id = sessions.find(asked)?;
+        if sessions.is_open(&id)? {
+            return Err(SessionsError::InUse { id: Sessions::short(&id) });
+        }
+        Ok((sessions.read(&id)?, until.unwrap_or(u64::MAX)))
+    };
+    match found() {
+        Err(SessionsError::Unknown { .. }) if asked == Sessions::LAST => None,
+        found => Some(found.map_err(|error| {
+            ToolFault::new(FaultCode::SandboxUnavailable, format!("no session can be gone on with: {error}"))
+                .hint("the user sets MCP_BRIDGE_RESUME; `hotcell session ls` lists sessions")
+        })),
+    }
+}
+
+/// Where journals of sessions are kept.
+pub(super) fn sessions_dir(config: &Config) -> Option<PathBuf> {
+    config.own_state_dir.as_ref().map(|dir| dir.join(SESSIONS))
 }
 
 /// Where workspaces are kept.
@@ -208,6 +251,7 @@ mod tests {
             output: None,
             questions: mpsc::channel(1).0,
             abilities: ClientAbilities::default(),
+            client: String::new(),
         };
         rooms.session.run(asked).await
     }

@@ -7,8 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments;
 use super::call::{Answer, Call, Making};
+use super::journalling::Noted;
 use super::oversight::Record;
 use super::pins::Comparing;
+use super::replay::replayed;
 use super::server_progress::Told;
 use super::state::Broker;
 use crate::catalog::{self, Answered, Tool};
@@ -29,15 +31,24 @@ impl Broker {
     /// # Errors
     /// A fault for the model. Nothing is ever sent to a server twice.
     pub async fn answer(&self, call: Call<'_>, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
-        match &call.server {
-            None => self.help(&call, cancel).await,
-            Some(server) => {
-                let mut record = Record::begin(&call, server);
-                let answer = self.forward(server, &call, &mut record, cancel).await;
-                self.write_down(record, &call.arguments, answer.as_ref().map(Answer::told)).await;
-                answer
-            }
+        let mut noted = self.noted(&call);
+        let answer = match noted.as_ref().and_then(|noted| self.replay.came_of(noted)) {
+            Some(came) => replayed(came, cancel).await,
+            None => match &call.server {
+                None => self.help(&call, cancel).await,
+                Some(server) => {
+                    let mut record = Record::begin(&call, server);
+                    let answer = self.forward(server, &call, (&mut record, noted.as_mut()), cancel).await;
+                    self.write_down(record, &call.arguments, answer.as_ref().map(Answer::told)).await;
+                    answer
+                }
+            },
+        };
+        if let Some(noted) = noted {
+            self.replay.compare(&noted, &answer);
+            self.note_answer(noted, &answer);
         }
+        answer
     }
 
     /// A line of the log, of a call that has ended.
@@ -73,7 +84,7 @@ impl Broker {
         &self,
         server: &str,
         call: &Call<'_>,
-        record: &mut Record,
+        (record, noted): (&mut Record, Option<&mut Noted>),
         cancel: &CancellationToken,
     ) -> Result<Answer, ToolFault> {
         let server = self.admitted(server, call.scope)?;
@@ -117,6 +128,9 @@ impl Broker {
         let admitted = self.admission.admit(&called, bytes, call.human, cancel).await?;
         record.decision = admitted.decision;
         self.note_undeclared(&server, tool, &arguments);
+        if let Some(noted) = noted {
+            self.note_begun(noted);
+        }
         if !call.sending.begin() {
             let given_up = UpstreamError::Cancelled { server: server.clone() };
             return Err(self.not_connected(&server, &given_up));

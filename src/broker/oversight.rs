@@ -9,6 +9,7 @@ use super::call::Call;
 use super::failures::redact;
 use crate::audit::{CallEvent, Event, Log};
 use crate::config::PolicyFile;
+use crate::journal::Journal;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
@@ -25,6 +26,8 @@ pub struct Oversight {
     pub log: Log,
     /// How much of their arguments is.
     pub arguments: LoggedArguments,
+    /// Where the session is kept.
+    pub journal: Journal,
 }
 
 /// What the log holds of arguments.

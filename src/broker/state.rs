@@ -19,12 +19,14 @@ use super::knowledge::{Knowledge, Taken};
 use super::learned::Learned;
 use super::oversight::{LoggedArguments, Oversight};
 use super::pins::{Comparing, Pins};
+use super::replay::Replay;
 use super::roster::{Change, Roster};
 use super::saved_tools::SavedTools;
 use super::semantics::Semantics;
 use super::servers_ask::{Ears, Listening, ServersAsk};
 use crate::audit::{Event, Log, ServerLog};
 use crate::catalog::{self, Catalog, Tool};
+use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::protocol::RunServer;
@@ -68,6 +70,10 @@ pub struct Broker {
     pub(super) listening: Listening,
     pub(super) log: Arc<Log>,
     pub(super) logged: LoggedArguments,
+    pub(super) journal: Journal,
+    /// Calls that the journal has been told of.
+    pub(super) calls_noted: AtomicU64,
+    pub(super) replay: Replay,
     /// Resources and prompts that the run has asked for.
     pub(super) readings: AtomicU64,
     /// Over which the servers' lists of tools came that the catalog holds.
@@ -84,7 +90,7 @@ impl Broker {
         oversight: Oversight,
         limits: Arc<Limits>,
     ) -> Self {
-        let Oversight { policy, log, arguments: logged } = oversight;
+        let Oversight { policy, log, arguments: logged, journal } = oversight;
         let pins = Pins::new(folders.pins);
         let admission = Admission::new(policy, &limits);
         let saved = SavedTools::new(folders.saved_tools, &limits);
@@ -119,6 +125,9 @@ impl Broker {
             listening,
             log,
             logged,
+            journal,
+            calls_noted: AtomicU64::new(0),
+            replay: Replay::default(),
             readings: AtomicU64::new(0),
             connections,
         }
@@ -173,9 +182,24 @@ impl Broker {
         Some(said)
     }
 
+    /// Answers calls from what is kept of a session, while it is told to.
+    #[must_use]
+    pub fn replay(&self) -> &Replay {
+        &self.replay
+    }
+
+    /// The journal of this session.
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
     /// The servers of a run, as the sandbox is told of them.
     #[must_use]
     pub fn run_servers(&self, scope: &ServerScope) -> Vec<RunServer> {
+        if let Some(recorded) = self.replay.servers() {
+            return recorded;
+        }
         let catalog = self.catalog().scoped(scope);
         let kept = self.roster.keeps_files_from();
         let server = |server: &Arc<catalog::ServerTools>| RunServer {

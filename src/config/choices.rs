@@ -89,6 +89,17 @@ pub enum Audit {
     Arguments,
 }
 
+/// How much of sessions is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Journal {
+    /// Nothing.
+    Off,
+    /// Code, outcomes and the beginning of outputs; of calls no arguments and no results.
+    Calls,
+    /// These as well.
+    Full,
+}
+
 /// Whether servers may ask for the model of a client that offers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {

@@ -29,6 +29,8 @@ pub struct ConfigFiles {
     referred: Following,
     config: Arc<Config>,
     told: watch::Sender<Arc<Config>>,
+    /// What is otherwise here than the files say.
+    adjust: fn(&mut Config),
 }
 
 /// What is known of files and of what their entries refer to.
@@ -56,7 +58,17 @@ impl ConfigFiles {
         let (config, referred) = Config::load_following(&environment, None);
         let shared = Arc::new(config.clone());
         let told = watch::Sender::new(Arc::clone(&shared));
-        (config, Self { environment, limits, seen, referred, config: shared, told })
+        (config, Self { environment, limits, seen, referred, config: shared, told, adjust: |_| {} })
+    }
+
+    /// The same with this changed, now and whenever the files are read again.
+    #[must_use]
+    pub fn adjusted(mut self, adjust: fn(&mut Config)) -> (Config, Self) {
+        let mut config = Config::clone(&self.config);
+        adjust(&mut config);
+        (self.config, self.adjust) = (Arc::new(config.clone()), adjust);
+        self.told.send_replace(Arc::clone(&self.config));
+        (config, self)
     }
 
     /// The configuration as it was read last. Its policy is the one that was read first, which has its own way to be
@@ -111,7 +123,8 @@ impl ConfigFiles {
         }
         self.seen = seen;
         let before = Before { config: &self.config, entries: &self.referred.entries };
-        let (config, referred) = Config::load_following(&self.environment, Some(before));
+        let (mut config, referred) = Config::load_following(&self.environment, Some(before));
+        (self.adjust)(&mut config);
         let is_new = |problem: &&Problem| !self.config.problems.contains(problem);
         let problems = config.problems.iter().filter(is_new).cloned().collect();
         self.referred = referred;

@@ -121,3 +121,13 @@ fn what_is_edited_is_said_with_from_when_on_it_counts() {
          sandbox; servers.roots for servers started from now on; log.audit once hotcell is started again)"
     );
 }
+
+#[test]
+fn what_is_otherwise_here_stays_so_when_the_files_are_read_again() {
+    let (user, files) = User::new("[run]\ntimeout = 20\n");
+    let (config, mut files) = files.adjusted(|config| config.timeout_max = std::time::Duration::from_secs(7));
+    assert_eq!((config.timeout_max.as_secs(), timeout(&files)), (7, 20));
+    user.writes("[run]\ntimeout = 25\n");
+    files.look();
+    assert_eq!((files.told().borrow().timeout_max.as_secs(), timeout(&files)), (7, 25));
+}

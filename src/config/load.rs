@@ -10,8 +10,8 @@ use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
 use super::choices::{
-    AllowCommands, Audit, ContainerUser, EngineChoice, LearnShapes, Prewarm, Rollback, Sampling, SelfServers,
-    Semantic, StructuredContent,
+    AllowCommands, Audit, ContainerUser, EngineChoice, Journal, LearnShapes, Prewarm, Rollback, Sampling,
+    SelfServers, Semantic, StructuredContent,
 };
 use super::config_files::Following;
 use super::environment::Environment;
@@ -20,6 +20,7 @@ use super::mounts::{MountedFolder, mounts};
 use super::nearest::nearest;
 use super::policy_file::PolicyFile;
 use super::problem::{Origin, Problem, Severity};
+use super::resume::ResumeFrom;
 use super::server::{RefusedServer, ServerConfig};
 use super::servers::{self, Allowed, Loaded, OfFiles};
 use super::settings::{Setting, Settings, Source};
@@ -107,6 +108,10 @@ pub struct Config {
     pub sampling: Sampling,
     /// What is written down of calls and runs.
     pub audit: Audit,
+    /// How much of sessions is kept.
+    pub journal: Journal,
+    /// The session whose runs a new one begins with.
+    pub resume: Option<ResumeFrom>,
     /// Where that is kept, and what tools were when they were first used; `None`: nowhere, since the user has no home.
     pub own_state_dir: Option<PathBuf>,
     /// The bounds.
@@ -254,6 +259,8 @@ impl ReadSettings {
             roots: roots(&mut settings, environment),
             sampling: sampling(&mut settings),
             audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
+            journal: journal(&mut settings),
+            resume: settings.optional("MCP_BRIDGE_RESUME", str::parse),
             own_state_dir: environment.state_dir(),
             limits: limits.clone(),
             problems: Vec::new(),
@@ -282,10 +289,23 @@ fn unusable(environment: &Environment, problems: &[Problem]) -> Option<Problem> 
 
 /// As the policy, it is not replaced by something looser where it cannot be read.
 fn sampling(settings: &mut Settings<'_>) -> Sampling {
+    unless_misread(settings, "MCP_BRIDGE_SAMPLING", Sampling::Off, read::sampling)
+}
+
+/// Nor is more kept than was asked for.
+fn journal(settings: &mut Settings<'_>) -> Journal {
+    unless_misread(settings, "MCP_BRIDGE_JOURNAL", Journal::Off, read::journal)
+}
+
+fn unless_misread<T>(
+    settings: &mut Settings<'_>,
+    name: &str,
+    strictest: T,
+    read: fn(&str) -> Result<T, String>,
+) -> T {
     let is_misread = Cell::new(false);
-    let sampling = settings
-        .required("MCP_BRIDGE_SAMPLING", |text| read::sampling(text).inspect_err(|_| is_misread.set(true)));
-    if is_misread.get() { Sampling::Off } else { sampling }
+    let value = settings.required(name, |text| read(text).inspect_err(|_| is_misread.set(true)));
+    if is_misread.get() { strictest } else { value }
 }
 
 /// The folders that are there; the others are said.

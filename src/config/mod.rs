@@ -26,6 +26,7 @@ mod policy_schema;
 mod problem;
 mod reach;
 mod references;
+mod resume;
 mod schema;
 mod self_reference;
 mod server;
@@ -38,8 +39,8 @@ mod trust;
 mod values;
 
 pub use choices::{
-    AllowCommands, Audit, ContainerUser, EngineChoice, LearnShapes, Prewarm, Rollback, Sampling, SelfServers,
-    Semantic, StructuredContent,
+    AllowCommands, Audit, ContainerUser, EngineChoice, Journal, LearnShapes, Prewarm, Rollback, Sampling,
+    SelfServers, Semantic, StructuredContent,
 };
 pub use config_files::ConfigFiles;
 pub use edit::{EditError, set_image};
@@ -56,6 +57,7 @@ pub use policy_schema::policy_schema;
 pub use problem::{Origin, Position, Problem, Severity, report};
 pub use reach::{Endpoint, HttpTransport, Launch, NamedSecrets, Reach};
 pub use references::CommandLine;
+pub use resume::ResumeFrom;
 pub use schema::schema;
 pub use self_reference::is_own;
 pub use server::{RefusedServer, SandboxFiles, ServerConfig, ServerRules};

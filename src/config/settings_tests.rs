@@ -104,6 +104,7 @@ learn_shapes = false
 [log]
 level = "debug"
 audit = "off"
+journal = "off"
 [search]
 semantic = "off"
 [servers]

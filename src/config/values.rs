@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::choices::{Audit, ContainerUser, EngineChoice, Sampling, Semantic};
+use super::choices::{Audit, ContainerUser, EngineChoice, Journal, Sampling, Semantic};
 use crate::names::WorkspaceName;
 use crate::policy::Profile;
 use crate::protocol::PostureField;
@@ -28,6 +28,15 @@ pub(super) fn audit(value: &str) -> Result<Audit, String> {
         "hash" => Ok(Audit::Hash),
         "arguments" => Ok(Audit::Arguments),
         _ => Err(format!("is {}, neither off, hash nor arguments", quoted(value))),
+    }
+}
+
+pub(super) fn journal(value: &str) -> Result<Journal, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "off" => Ok(Journal::Off),
+        "calls" => Ok(Journal::Calls),
+        "full" => Ok(Journal::Full),
+        _ => Err(format!("is {}, neither off, calls nor full", quoted(value))),
     }
 }
 

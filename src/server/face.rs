@@ -117,6 +117,7 @@ impl Face {
         let (questions, asked) = mpsc::channel(1);
         let can = questions::abilities_by_request(context).unwrap_or(questions::abilities(&context.peer));
         let abilities = ClientAbilities { sampling: can.sampling && settings.sampling, ..can };
+        let client = context.client_info().map(|info| info.name).unwrap_or_default();
         let level = self.log_level(context);
         let output = level.map(|_| output);
         let session = Arc::clone(&self.session);
@@ -124,7 +125,7 @@ impl Face {
         let cancel = stopped.clone();
         // As a task of its own: a defect in it must still be answered, or the client waits for ever.
         let run = tokio::spawn(async move {
-            session.run(RunAsked { request, cancel, progress, output, questions, abilities }).await
+            session.run(RunAsked { request, cancel, progress, output, questions, abilities, client }).await
         });
         let mut reports = Reports::default();
         let reporting = reports.stop.clone();

@@ -42,6 +42,7 @@ struct Current {
     calls: CancellationToken,
     calls_made: usize,
     calls_answered: usize,
+    began: Instant,
 }
 
 /// Longest name of a call in a progress message, in characters.
@@ -159,7 +160,7 @@ impl Actor {
     }
 
     fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<(RunId, RunReport)>) -> Vec<Effect> {
-        let RunAsked { request, cancel, progress, output, questions, abilities } = asked;
+        let RunAsked { request, cancel, progress, output, questions, abilities, client } = asked;
         #[cfg(test)]
         assert_ne!(request.code, BREAKS, "the defect that a test asks for");
         if let Some(said) = self.broker.begin_run(abilities) {
@@ -167,7 +168,10 @@ impl Actor {
         }
         let scope = request.servers.clone();
         let servers = self.broker.server_names(&scope);
-        let (id, effects) = self.machine.ask(request, servers, Instant::now());
+        let began = Instant::now();
+        let (id, effects) = self.machine.ask(request.clone(), servers, began);
+        // Before anything of it is sent.
+        self.broker.journal_run(id, &request, &client);
         let calls = CancellationToken::new();
         let (calls_made, calls_answered) = (0, 0);
         let human = Human::new(questions, abilities);
@@ -183,6 +187,7 @@ impl Actor {
             calls,
             calls_made,
             calls_answered,
+            began,
         });
         effects
     }
@@ -214,7 +219,8 @@ impl Actor {
                         .push(format!("weaker than asked for, allowed by MCP_BRIDGE_ALLOW_WEAK: {allowed}"));
                 }
                 notices.extend(sandbox.files.said());
-                let worker = sandbox.worker;
+                let (worker, report) = (sandbox.worker, &sandbox.report);
+                self.broker.journal_sandbox(&report.address, &report.image, &report.python);
                 self.watchdog = sandbox.watchdog.take();
                 self.machine.stop_idle_after(sandbox.idle_stop);
                 self.sandbox = Some(sandbox);
@@ -361,9 +367,9 @@ impl Actor {
                     report.calls.planned = self.broker.take_planned();
                     report.calls.readings = self.broker.take_readings();
                     report.notes.extend(self.broker.run_notes());
-                    if let Some(current) = self.current.take()
-                        && current.reply.send((current.id, *report)).is_err()
-                    {
+                    let Some(current) = self.current.take() else { continue };
+                    self.broker.journal_end(current.id, &mut report, current.began.elapsed());
+                    if current.reply.send((current.id, *report)).is_err() {
                         tracing::debug!("nobody waits for the run's report any more");
                     }
                 }

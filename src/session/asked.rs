@@ -24,4 +24,6 @@ pub struct RunAsked {
     pub questions: mpsc::Sender<Question>,
     /// What the client can do for servers.
     pub abilities: ClientAbilities,
+    /// Who asks, in their own words: for the journal.
+    pub client: String,
 }

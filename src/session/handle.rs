@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
+use super::again::Resumed;
 use super::asked::{Ask, RunAsked};
 use super::files::Files;
 use super::queue::{Queue, Refused, queue};
@@ -32,7 +33,9 @@ const PAUSE_AFTER_DEFECT: Duration = Duration::from_millis(100);
 /// A session. Ends with [`Session::close`].
 pub struct Session {
     queue: Arc<Queue<Ask>>,
-    broker: Arc<Broker>,
+    pub(super) broker: Arc<Broker>,
+    /// What it begins with.
+    resumed: Option<Resumed>,
     prewarm: Arc<Notify>,
     closing: CancellationToken,
     files: Files,
@@ -42,7 +45,7 @@ pub struct Session {
 impl Session {
     /// Starts the session's task, and no sandbox yet; its workspace is the one that is wanted now. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn start(wanted: Wanted, broker: Arc<Broker>, limits: Arc<Limits>) -> Self {
+    pub fn start(wanted: Wanted, broker: Arc<Broker>, limits: Arc<Limits>, resumed: Option<Resumed>) -> Self {
         let (queue, taker) = queue(limits.runs_queued_max);
         let closing = CancellationToken::new();
         let prewarm = Arc::new(Notify::new());
@@ -74,7 +77,8 @@ impl Session {
                 tracing::warn!(%error, "what keeps the files of the workspace broke");
             }
         });
-        Self { queue, broker: recorder, prewarm, closing, files: of_session, task: Mutex::new(Some(task)) }
+        let task = Mutex::new(Some(task));
+        Self { queue, broker: recorder, resumed, prewarm, closing, files: of_session, task }
     }
 
     /// The files of the workspace.
@@ -94,6 +98,18 @@ impl Session {
     /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
     /// has ended.
     pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
+        let Some(resumed) = &self.resumed else { return self.run_now(asked).await };
+        let said = match resumed.done(self, &asked.client).await {
+            Ok(said) => said,
+            Err(fault) => return Ok(RunReport::not_started(fault)),
+        };
+        let mut report = self.run_now(asked).await?;
+        report.notes.extend(said);
+        Ok(report)
+    }
+
+    /// Whatever the session begins with.
+    pub(super) async fn run_now(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
         let (began, code_bytes) = (Instant::now(), asked.request.code.len() as u64);
         let (run, report) = match self.reported(asked).await {
             Ok(reported) => reported,

@@ -3,9 +3,11 @@
 //! It admits no call (`broker` does) and writes no text for the model (`render` does).
 
 mod actor;
+mod again;
 mod answered;
 mod asked;
 mod calls;
+mod compared;
 mod ending;
 mod files;
 mod handle;
@@ -23,6 +25,7 @@ mod watchdog;
 
 #[cfg(test)]
 pub(crate) use actor::BREAKS;
+pub use again::{Compared, Resumed};
 pub use asked::RunAsked;
 pub use files::Files;
 pub use handle::Session;

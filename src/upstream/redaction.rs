@@ -60,6 +60,13 @@ impl Redaction {
         RawValue::from_string(replaced_in_json(json, &secrets)).map_err(|error| error.to_string())
     }
 
+    /// The text without credentials.
+    pub(super) fn credentials_out_of(&self, text: String) -> String {
+        let mut secrets = self.secrets.credentials();
+        secrets.extend(self.login());
+        secrets.iter().fold(text, |text, secret| secret.replaced_in(text))
+    }
+
     fn all(&self) -> Vec<Arc<Secret>> {
         let mut all = self.secrets.all();
         all.extend(self.login());

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -140,6 +141,20 @@ impl Upstream {
         let table = self.table();
         let Some(entry) = table.servers.get(server) else { return text };
         entry.redaction.text(text)
+    }
+
+    /// A text that code or the model wrote, with the credentials of all servers written as their names.
+    #[must_use]
+    pub fn without_credentials(&self, text: String) -> String {
+        self.table().servers.values().fold(text, |text, entry| entry.redaction.credentials_out_of(text))
+    }
+
+    /// The same of JSON. What cannot be written without them is null.
+    #[must_use]
+    pub fn json_without_credentials(&self, json: Box<RawValue>) -> Box<RawValue> {
+        self.table().servers.values().fold(json, |json, entry| {
+            entry.redaction.result(&json).unwrap_or_else(|_| RawValue::NULL.to_owned())
+        })
     }
 
     /// The servers whose login has changed since this was asked last.

@@ -36,6 +36,7 @@ mod search;
 #[cfg(feature = "semantic")]
 mod search_model;
 mod server_entries;
+mod sessions;
 mod soak_checks;
 mod start;
 mod stateless;

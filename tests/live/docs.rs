@@ -2,25 +2,37 @@
 
 use std::path::Path;
 
+use nix::sys::signal::Signal;
+
 use crate::on_every_engine;
 use crate::support::images::with_languages;
-use crate::support::{Bridge, Engine, Home};
+use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
 on_every_engine!(
     what_the_page_on_files_shows_is_so,
     what_the_page_on_images_shows_is_so,
     what_the_page_on_languages_shows_is_so,
+    what_the_page_on_sessions_shows_is_so,
 );
 
 /// Between examples: the sandbox's container is removed.
 const REMOVED: &str = "<!-- the container is removed -->";
+/// The client goes; the next example is of another session.
+const ENDS: &str = "<!-- the session ends -->";
+/// The example before has made a call that has no answer yet.
+const KILLED: &str = "<!-- hotcell is killed in the call -->";
 
 /// What a page asks for, in its order.
 #[derive(Debug, PartialEq)]
 pub enum Step {
     Run(String),
     Says(String),
+    /// Commands, each behind `$ `, and what they print.
+    Shell(String),
     LoseContainer,
+    End,
+    /// The code, in the midst of whose call hotcell is killed.
+    Kill(String),
 }
 
 pub fn steps(page: &str) -> Vec<Step> {
@@ -31,40 +43,138 @@ pub fn steps(page: &str) -> Vec<Step> {
         match line {
             "```python" => steps.push(Step::Run(block())),
             "```text" => steps.push(Step::Says(block())),
+            "```console" => steps.push(Step::Shell(block())),
             REMOVED => steps.push(Step::LoseContainer),
+            ENDS => steps.push(Step::End),
+            KILLED => match steps.pop() {
+                Some(Step::Run(code)) => steps.push(Step::Kill(code)),
+                other => panic!("{other:?} is no example"),
+            },
             _ => {}
         }
     }
     steps
 }
 
-/// Runs all examples of a page in one session; each that is followed by a reply has that reply.
-fn check(engine: &Engine, home: &Home, name: &str) {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
-    let steps = steps(&std::fs::read_to_string(page).unwrap());
-    assert!(steps.iter().filter(|step| matches!(step, Step::Says(_))).count() >= 2, "{steps:?}");
-    let mut bridge = Bridge::start(home).warm();
-    let mut reply = String::new();
-    for step in steps {
-        match step {
-            Step::Run(code) => reply = bridge.run(&code).text,
-            Step::Says(text) => assert_eq!(reply, text, "{name}"),
-            Step::LoseContainer => {
-                engine.remove_container(&engine.containers_of(&home.owners())[0]);
-                bridge.says("went away");
+/// A page's examples, which are run in their order.
+struct Page<'p> {
+    engine: &'p Engine,
+    name: &'p str,
+    home: Home,
+    /// The server that examples call.
+    server: Option<Fixture>,
+}
+
+impl Page<'_> {
+    /// Runs all examples; each that is followed by what is said has said that.
+    fn check(&self, mut bridge: Bridge) {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(self.name);
+        let steps = steps(&std::fs::read_to_string(page).unwrap());
+        assert!(
+            steps.iter().filter(|step| matches!(step, Step::Says(_) | Step::Shell(_))).count() >= 2,
+            "{steps:?}"
+        );
+        let mut reply = String::new();
+        for step in steps {
+            match step {
+                Step::Run(code) => reply = bridge.run(&code).text,
+                Step::Says(text) => assert_eq!(self.shown(&reply), text, "{}", self.name),
+                Step::Shell(text) => self.shell(&text),
+                Step::LoseContainer => {
+                    self.engine.remove_container(&self.engine.containers_of(&self.home.owners())[0]);
+                    bridge.says("went away");
+                }
+                Step::End => {
+                    bridge.hang_up();
+                    bridge.wait(PATIENCE);
+                    bridge = Bridge::start(&self.home);
+                }
+                Step::Kill(code) => {
+                    let server = self.server.as_ref().expect("there is a server to call");
+                    bridge.send_run(serde_json::json!({"code": code}));
+                    let is_called =
+                        || server.ledger().last().is_some_and(|event| event.starts_with("call hang"));
+                    eventually("the call is under way", PATIENCE, is_called);
+                    bridge.signal(Signal::SIGKILL);
+                    bridge.wait(PATIENCE);
+                }
             }
+        }
+    }
+
+    /// A reply; without what the engine has to say, where a page has a session's first one.
+    fn shown(&self, reply: &str) -> String {
+        let hides_notes = self.server.is_some();
+        let shown = reply.lines().filter(|line| !(hides_notes && line.starts_with("note: ")));
+        shown.collect::<Vec<_>>().join("\n")
+    }
+
+    fn shell(&self, text: &str) {
+        for example in format!("\n{text}").split("\n$ ").skip(1) {
+            let (command, says) = example.split_once('\n').unwrap_or((example, ""));
+            let words: Vec<&str> = command.split(' ').collect();
+            assert_eq!(words[0], "hotcell");
+            let output = self.home.run(&words[1..]);
+            assert_eq!(plain(&output.stdout), plain(says), "{command}: {}", output.stderr);
         }
     }
 }
 
+/// Without what is another each time: names of sessions, numbers, and where the sandbox is.
+fn plain(text: &str) -> String {
+    let is_of_word = |c: char| c.is_ascii_alphanumeric();
+    let mut plain = String::new();
+    for line in text.trim_end().lines() {
+        // As engines have to say.
+        if line.starts_with("  note: ") {
+            continue;
+        }
+        if line.starts_with("  sandbox ") {
+            plain.push_str("  sandbox\n");
+            continue;
+        }
+        let mut rest = line;
+        while let Some(first) = rest.chars().next() {
+            let end = rest.find(|c| is_of_word(c) != is_of_word(first)).unwrap_or(rest.len());
+            let (word, behind) = rest.split_at(end);
+            match word.len() >= 8 && word.chars().all(|c| c.is_ascii_hexdigit()) {
+                true => plain.push_str("ID"),
+                false => {
+                    for part in word.split_inclusive(|c: char| !c.is_ascii_digit()) {
+                        let letter = part.trim_start_matches(|c: char| c.is_ascii_digit());
+                        plain.push_str(if letter.len() < part.len() { "N" } else { "" });
+                        plain.push_str(letter);
+                    }
+                }
+            }
+            rest = behind;
+        }
+        plain.push('\n');
+    }
+    plain
+}
+
+/// A page that needs no server of its own.
+fn check(engine: &Engine, home: Home, name: &str) {
+    let bridge = Bridge::start(&home).warm();
+    Page { engine, name, home, server: None }.check(bridge);
+}
+
 fn what_the_page_on_files_shows_is_so(engine: &Engine) {
-    check(engine, &Home::on(engine), "files.md");
+    check(engine, Home::on(engine), "files.md");
 }
 
 fn what_the_page_on_images_shows_is_so(engine: &Engine) {
-    check(engine, &Home::on(engine), "images.md");
+    check(engine, Home::on(engine), "images.md");
 }
 
 fn what_the_page_on_languages_shows_is_so(engine: &Engine) {
-    check(engine, &with_languages(engine), "languages.md");
+    check(engine, with_languages(engine), "languages.md");
+}
+
+fn what_the_page_on_sessions_shows_is_so(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full").server("demo", fixture.entry());
+    let bridge = Bridge::start(&home);
+    Page { engine, name: "sessions.md", home, server: Some(fixture) }.check(bridge);
 }

@@ -44,5 +44,6 @@ mod secrets;
 mod server_entries;
 mod server_faults;
 mod servers_ask;
+mod sessions;
 mod state;
 mod ten_servers;

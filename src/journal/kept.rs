@@ -1,0 +1,103 @@
+//! A piece of JSON as a journal has it: whole, or its size and hash.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+/// A piece of JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// As it was, on one line.
+    Whole(Box<RawValue>),
+    /// Not here: too large, or not to be kept.
+    LeftOut {
+        /// Its size.
+        bytes: u64,
+        /// Its hash, as hexadecimal digits.
+        sha256: String,
+    },
+}
+
+impl Kept {
+    /// Keeps it if it has at most so many bytes.
+    #[must_use]
+    pub fn of(json: &RawValue, bytes_max: usize) -> Self {
+        let line = on_one_line(json.get());
+        if line.len() <= bytes_max
+            && let Ok(whole) = RawValue::from_string(line.clone().into_owned())
+        {
+            return Self::Whole(whole);
+        }
+        Self::LeftOut { bytes: line.len() as u64, sha256: digest(line.as_bytes()) }
+    }
+
+    /// Its hash, kept or not.
+    #[must_use]
+    pub fn sha256(&self) -> String {
+        match self {
+            Self::Whole(json) => digest(json.get().as_bytes()),
+            Self::LeftOut { sha256, .. } => sha256.clone(),
+        }
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Whole(json) => json.get().len() as u64,
+            Self::LeftOut { bytes, .. } => *bytes,
+        }
+    }
+
+    /// Its value, where it is kept and can be read.
+    #[must_use]
+    pub fn value(&self) -> Option<Value> {
+        match self {
+            Self::Whole(json) => serde_json::from_str(json.get()).ok(),
+            Self::LeftOut { .. } => None,
+        }
+    }
+}
+
+/// The SHA-256 of bytes, as hexadecimal digits.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Line breaks of JSON stand between its words only: blanks say the same.
+fn on_one_line(json: &str) -> Cow<'_, str> {
+    match memchr::memchr2(b'\n', b'\r', json.as_bytes()).is_some() {
+        true => json.replace(['\n', '\r'], " ").into(),
+        false => json.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn what_is_too_large_is_its_size_and_hash() {
+        let json = raw(r#"{"a":  1.0}"#);
+        let (whole, left_out) = (Kept::of(&json, 11), Kept::of(&json, 10));
+        assert_eq!(serde_json::to_string(&whole).unwrap(), r#"{"whole":{"a":  1.0}}"#);
+        assert!(matches!(&left_out, Kept::LeftOut { bytes: 11, .. }), "{left_out:?}");
+        assert_eq!((whole.sha256(), whole.bytes()), (left_out.sha256(), 11));
+        assert_eq!((whole.value().unwrap()["a"].to_string(), left_out.value()), ("1.0".into(), None));
+    }
+
+    #[test]
+    fn it_is_one_line_whatever_was_written() {
+        let kept = Kept::of(&raw("[\n 1,\r\n \"a\\n\"]"), 100);
+        assert_eq!(serde_json::to_string(&kept).unwrap(), "{\"whole\":[  1,   \"a\\n\"]}");
+    }
+}

@@ -1,0 +1,26 @@
+//! The journal of a session, one file of lines each: what was run and called, and what came of it; written as it happens,
+//! read back, listed, removed, and written anew as a script or a notebook.
+//!
+//! It knows neither sandboxes nor servers, runs nothing and answers no call: who does says so here.
+
+mod keep;
+mod kept;
+mod notebook;
+mod reading;
+mod record;
+mod script;
+mod sessions;
+mod time;
+mod writing;
+
+pub use keep::Keep;
+pub use kept::{Kept, digest};
+pub use notebook::notebook;
+pub use reading::{Damage, RecordedCall, RecordedRun, RecordedSession};
+pub use record::{
+    CallAnswered, CallBegun, Came, Record, RunBegun, RunEnded, SandboxUp, ServerOfRun, SessionBegun, Written,
+};
+pub use script::script;
+pub use sessions::{About, Sessions, SessionsError};
+pub use time::{days_ago, now};
+pub use writing::Journal;

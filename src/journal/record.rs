@@ -1,0 +1,206 @@
+//! The lines of a journal: each is one JSON object with the name of what it tells as its only key.
+
+use serde::{Deserialize, Serialize};
+
+use super::keep::Keep;
+use super::kept::Kept;
+use crate::run::{OutputStream, PythonError, StateNote, ToolFault};
+
+/// A line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// The first one.
+    Session(SessionBegun),
+    /// A sandbox has started, with an empty namespace.
+    Sandbox(SandboxUp),
+    /// A run begins.
+    Run(RunBegun),
+    /// A call begins that may reach a server, or one has been answered that did not.
+    Call(CallBegun),
+    /// A call that has begun has its answer.
+    Answer(CallAnswered),
+    /// A run has ended.
+    End(RunEnded),
+    /// The journal has no more room: what follows is not kept.
+    Full {},
+}
+
+/// What a session is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionBegun {
+    /// Of this form of journals.
+    pub version: u32,
+    /// The session, which the log of calls names as well.
+    pub id: String,
+    /// When its first run began: RFC 3339 in UTC, with milliseconds.
+    pub time: String,
+    /// Who asks for runs, in their own words.
+    pub client: String,
+    /// hotcell's version.
+    pub hotcell: String,
+    /// Of the frames between the bridge and its sandboxes.
+    pub protocol: u64,
+    /// How much is kept.
+    pub keep: Keep,
+    /// The session whose runs it began with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<String>,
+}
+
+/// A sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxUp {
+    /// When.
+    pub time: String,
+    /// Where its engine listens.
+    pub engine: String,
+    /// Its image.
+    pub image: String,
+    /// Its interpreter's version.
+    pub python: String,
+}
+
+/// A run that begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunBegun {
+    /// Its number in the session, from 1.
+    pub run: u64,
+    /// When.
+    pub time: String,
+    /// Its code.
+    pub code: String,
+    /// The servers that it may reach.
+    pub servers: Vec<ServerOfRun>,
+    /// The time that it has, in milliseconds.
+    pub timeout_ms: u64,
+    /// Whether only calls are made that read.
+    pub dry_run: bool,
+}
+
+/// A server as a run's code sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerOfRun {
+    /// Its configured name.
+    pub name: String,
+    /// The Python identifier made of it.
+    pub alias: String,
+    /// Whether binary values of the sandbox may stand in arguments for it.
+    pub takes_files: bool,
+}
+
+/// A call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CallBegun {
+    /// The run that makes it.
+    pub run: u64,
+    /// Its number in the session, from 1.
+    pub call: u64,
+    /// The server, as the code named it; nothing for a helper of the runtime.
+    pub server: Option<String>,
+    /// The tool or helper, as the code named it.
+    pub tool: String,
+    /// Its arguments with sorted keys and without secrets.
+    pub arguments: Kept,
+    /// What came of it, where it never reached a server or nothing can be written by it; otherwise that has a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub came: Option<Came>,
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CallAnswered {
+    /// The run that made it.
+    pub run: u64,
+    /// Which.
+    pub call: u64,
+    /// What came.
+    pub came: Came,
+    /// How long it took, in milliseconds; waiting for the human counts.
+    pub ms: u64,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Came {
+    /// A result.
+    Value(Kept),
+    /// A result by which the tool reports an error.
+    ToolError(Kept),
+    /// Nothing: it was listed instead of being made.
+    Planned {
+        /// The server's name.
+        server: String,
+        /// The tool's own name.
+        tool: String,
+    },
+    /// Why there is none.
+    Fault(ToolFault),
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEnded {
+    /// Which.
+    pub run: u64,
+    /// When.
+    pub time: String,
+    /// How, in a word.
+    pub outcome: String,
+    /// Its exception.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<PythonError>,
+    /// The beginning of what it wrote.
+    pub output: Vec<Written>,
+    /// The beginning of the repr of its last expression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// What it has bound: a line for each name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bound: Vec<String>,
+    /// Bytes of output, value and names that its reply was made of.
+    pub said_bytes: u64,
+    /// Their hash, as hexadecimal digits.
+    pub said_sha256: String,
+    /// Pictures, which are not kept.
+    pub images: u64,
+    /// What the reader was told besides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What became of the variables.
+    pub state: StateNote,
+    /// How long it took, in milliseconds; waiting for a sandbox and for the human counts.
+    pub ms: u64,
+}
+
+/// Text of one stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// Which.
+    pub stream: OutputStream,
+    /// What was written.
+    pub text: String,
+}
+
+impl Came {
+    /// In a word: `answered`, `tool_error`, `planned`, or the code of the fault.
+    #[must_use]
+    pub fn word(&self) -> String {
+        match self {
+            Self::Value(_) => "answered".into(),
+            Self::ToolError(_) => "tool_error".into(),
+            Self::Planned { .. } => "planned".into(),
+            Self::Fault(fault) => fault.code.word(),
+        }
+    }
+}
+
+impl CallBegun {
+    /// `server.tool`, or the helper as code calls it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let server = self.server.as_deref().unwrap_or("runtime");
+        format!("{server}.{}", self.tool)
+    }
+}

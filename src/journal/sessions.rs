@@ -1,0 +1,398 @@
+//! The journals that there are: listed, found by the beginning of their names, removed, and kept few and small.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg, OFlag};
+
+use super::reading::RecordedSession;
+use super::record::Record;
+use crate::limits::Limits;
+use crate::own_file;
+use crate::text;
+
+/// Longest name that is repeated, in characters.
+const NAME_CHARS_MAX: usize = 64;
+/// Digits of a name that are shown.
+const SHOWN: usize = 8;
+/// Sessions that a message names.
+const NAMED_MAX: usize = 5;
+
+/// The folder of journals.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    dir: PathBuf,
+    session_bytes_max: u64,
+    bytes_max: u64,
+    count_max: usize,
+}
+
+/// A session in a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Its name.
+    pub id: String,
+    /// When its first run began.
+    pub began: String,
+    /// Who asked for it.
+    pub client: String,
+    /// Its runs.
+    pub runs: u64,
+    /// Calls of these, of servers and of helpers.
+    pub calls: u64,
+    /// When its last run began or ended.
+    pub last: String,
+    /// Size of its journal.
+    pub bytes: u64,
+    /// Whether it goes on.
+    pub is_open: bool,
+}
+
+/// Why a session cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionsError {
+    /// There is none of that name.
+    #[error("there is no session \"{asked}\"; {instead}")]
+    Unknown {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        instead: String,
+    },
+    /// Several begin like that.
+    #[error("several sessions begin with \"{asked}\": {names}")]
+    Ambiguous {
+        /// What was asked for.
+        asked: String,
+        /// Those that do.
+        names: String,
+    },
+    /// It goes on.
+    #[error("the session {id} is in use")]
+    InUse {
+        /// Its name, as it is shown.
+        id: String,
+    },
+    /// Its file is none.
+    #[error("the journal of {id} cannot be read: {reason}")]
+    Unreadable {
+        /// Its name, as it is shown.
+        id: String,
+        /// Why.
+        reason: String,
+    },
+    /// The folder cannot be read.
+    #[error("the folder of journals cannot be used: {0}")]
+    Folder(#[from] io::Error),
+}
+
+impl Sessions {
+    /// What stands for the session that began last.
+    pub const LAST: &str = "last";
+
+    /// Those in this folder.
+    #[must_use]
+    pub fn new(dir: PathBuf, limits: &Limits) -> Self {
+        Self {
+            dir,
+            session_bytes_max: limits.journal_session_bytes_max,
+            bytes_max: limits.journals_bytes_max,
+            count_max: limits.journals_max,
+        }
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What a session's name is shown as.
+    #[must_use]
+    pub fn short(id: &str) -> String {
+        id.chars().take(SHOWN).collect()
+    }
+
+    /// All of them, those that began first come first. A file that is none is left out.
+    ///
+    /// # Errors
+    /// When the folder cannot be read; that there is none is no error.
+    pub fn all(&self) -> io::Result<Vec<About>> {
+        let mut all = Vec::new();
+        for id in self.ids()? {
+            if let Ok(Some(about)) = self.about(&id) {
+                all.push(about);
+            }
+        }
+        all.sort_by(|one, other| (&one.began, &one.id).cmp(&(&other.began, &other.id)));
+        Ok(all)
+    }
+
+    /// The name of the session that begins like this; `last` is the one that began last.
+    ///
+    /// # Errors
+    /// When there is none or several.
+    pub fn find(&self, asked: &str) -> Result<String, SessionsError> {
+        let ids = self.ids()?;
+        if asked == Self::LAST
+            && let Some(last) = self.all()?.pop()
+        {
+            return Ok(last.id);
+        }
+        let (asked, said) = (asked.to_lowercase(), text::inert_excerpt(asked, NAME_CHARS_MAX));
+        let fit: Vec<&String> = ids.iter().filter(|id| id.starts_with(&asked)).collect();
+        match fit[..] {
+            [id] if !asked.is_empty() => Ok(id.clone()),
+            [] | [_] => Err(SessionsError::Unknown { instead: instead(&asked, &ids), asked: said }),
+            _ => Err(SessionsError::Ambiguous { asked: said, names: names(fit.into_iter()) }),
+        }
+    }
+
+    /// What is kept of a session.
+    ///
+    /// # Errors
+    /// When its file is not one of this user alone, or does not begin as a journal does.
+    pub fn read(&self, id: &str) -> Result<RecordedSession, SessionsError> {
+        let unreadable = |reason: String| SessionsError::Unreadable {
+            id: Self::short(id),
+            reason: text::inert_line(&reason),
+        };
+        let bytes = own_file::read(&self.path(id), self.session_bytes_max)
+            .map_err(|error| unreadable(error.to_string()))?;
+        RecordedSession::of(&bytes).map_err(unreadable)
+    }
+
+    /// Removes a session that does not go on.
+    ///
+    /// # Errors
+    /// When it does, or its file cannot be removed.
+    pub fn remove(&self, id: &str) -> Result<(), SessionsError> {
+        if self.is_open(id)? {
+            return Err(SessionsError::InUse { id: Self::short(id) });
+        }
+        Ok(fs::remove_file(self.path(id))?)
+    }
+
+    /// Removes the oldest that are not in use, until there is room for a new one.
+    pub(super) fn make_room(&self) {
+        let mut files: Vec<(i64, u64, String)> = match self.ids() {
+            Ok(ids) => ids.into_iter().filter_map(|id| self.age(id)).collect(),
+            Err(error) => return tracing::warn!(%error, "the folder of journals cannot be read"),
+        };
+        files.sort();
+        let mut bytes: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+        let mut count = files.len();
+        for (_, of_file, id) in files {
+            if count < self.count_max && bytes + self.session_bytes_max <= self.bytes_max {
+                return;
+            }
+            if self.remove(&id).is_ok() {
+                count -= 1;
+                bytes -= of_file;
+            }
+        }
+    }
+
+    pub(super) fn path(&self, id: &str) -> PathBuf {
+        self.dir.join(format!("{id}.jsonl"))
+    }
+
+    fn ids(&self) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
+            Err(error) => return Err(error),
+        };
+        let mut ids = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
+            ids.extend(id.filter(|id| is_id(id)).map(str::to_owned));
+        }
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// When it was written last, and its size.
+    fn age(&self, id: String) -> Option<(i64, u64, String)> {
+        use std::os::unix::fs::MetadataExt;
+        let about = self.path(&id).symlink_metadata().ok()?;
+        Some((about.mtime(), about.len(), id))
+    }
+
+    /// Looks at the first words of each line: what stands in them is only read of those that are wanted.
+    fn about(&self, id: &str) -> io::Result<Option<About>> {
+        let file = self.opened(id)?;
+        let bytes = file.metadata()?.len();
+        let mut about: Option<About> = None;
+        let mut lines = BufReader::new(file);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line)? > 0 {
+            let is = |name: &str| line.starts_with(format!("{{\"{name}\":").as_bytes());
+            match &mut about {
+                None => match serde_json::from_slice(&line) {
+                    Ok(Record::Session(session)) => {
+                        about = Some(About {
+                            id: id.to_owned(),
+                            last: session.time.clone(),
+                            began: session.time,
+                            client: session.client,
+                            runs: 0,
+                            calls: 0,
+                            bytes,
+                            is_open: false,
+                        });
+                    }
+                    _ => return Ok(None),
+                },
+                Some(about) if is("call") => about.calls += 1,
+                Some(about) if is("run") || is("end") => {
+                    match serde_json::from_slice(&line) {
+                        Ok(Record::Run(run)) => {
+                            about.runs += 1;
+                            about.last = run.time;
+                        }
+                        Ok(Record::End(end)) => about.last = end.time,
+                        // The last one may be half a line.
+                        _ => {}
+                    }
+                }
+                Some(_) => {}
+            }
+            line.clear();
+        }
+        if let Some(about) = &mut about {
+            about.is_open = self.is_open(id)?;
+        }
+        Ok(about)
+    }
+
+    /// Whether the session goes on: then its file is locked.
+    ///
+    /// # Errors
+    /// When its file cannot be opened.
+    pub fn is_open(&self, id: &str) -> io::Result<bool> {
+        Ok(Flock::lock(self.opened(id)?, FlockArg::LockExclusiveNonblock).is_err())
+    }
+
+    fn opened(&self, id: &str) -> io::Result<File> {
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        File::options().read(true).custom_flags(flags.bits()).open(self.path(id))
+    }
+}
+
+/// As the bridge names sessions: nothing that leads out of the folder.
+fn is_id(name: &str) -> bool {
+    (16..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn names<'i>(ids: impl ExactSizeIterator<Item = &'i String>) -> String {
+    let count = ids.len();
+    let mut names: Vec<String> = ids.take(NAMED_MAX).map(|id| id.chars().take(SHOWN * 2).collect()).collect();
+    if count > NAMED_MAX {
+        names.push(format!("and {} more", count - NAMED_MAX));
+    }
+    names.join(", ")
+}
+
+/// The most alike of them, and how to see all.
+fn instead(asked: &str, ids: &[String]) -> String {
+    let likeness = |id: &String| {
+        let beginning: String = id.chars().take(asked.chars().count().clamp(1, NAME_CHARS_MAX)).collect();
+        strsim::normalized_damerau_levenshtein(asked, &beginning)
+    };
+    let near = ids.iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    match near {
+        None => "none is kept yet".into(),
+        Some(near) if asked.len() <= NAME_CHARS_MAX && likeness(near) >= 0.5 => {
+            format!("did you mean {}?", Sessions::short(near))
+        }
+        Some(_) => "`hotcell session ls` lists them".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Journal, Keep, RunBegun, now};
+
+    fn ids(sessions: &Sessions) -> Vec<String> {
+        sessions.all().unwrap().into_iter().map(|about| about.id).collect()
+    }
+
+    /// A session of one run, which goes on as long as this is held.
+    fn session(dir: &Path, id: &str, limits: &Limits, code: &str) -> Journal {
+        let journal = Journal::new(Keep::Calls, Some(dir.into()), id, limits);
+        let (code, servers) = (code.to_owned(), vec![]);
+        let run = RunBegun { run: 1, time: now(), code, servers, timeout_ms: 1_000, dry_run: false };
+        journal.begin("test", &Record::Run(run));
+        journal
+    }
+
+    fn id(number: u8) -> String {
+        format!("{number:02x}").repeat(8)
+    }
+
+    #[test]
+    fn sessions_are_found_by_the_beginning_of_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, limits) = (dir.path(), Limits::default());
+        let sessions = Sessions::new(path.into(), &limits);
+        let said = |asked: &str| sessions.find(asked).unwrap_err().to_string();
+        assert_eq!(said("a"), "there is no session \"a\"; none is kept yet");
+        let [one, other] = ["aabbccdd00112233", "aabbccee00112233"];
+        drop(session(path, one, &limits, "1"));
+        drop(session(path, other, &limits, "1"));
+        fs::write(path.join("notes.jsonl"), "x").unwrap();
+        fs::write(path.join("ffffffffffffffff.jsonl"), "x").unwrap();
+        assert_eq!(ids(&sessions), [one, other]);
+        assert_eq!(sessions.find("aabbccd").unwrap(), one);
+        assert_eq!(sessions.find("AABBCCE").unwrap(), other);
+        assert_eq!(sessions.find("last").unwrap(), other);
+        assert_eq!(said("aabb"), format!("several sessions begin with \"aabb\": {one}, {other}"));
+        assert_eq!(said("aabbcdd"), "there is no session \"aabbcdd\"; did you mean aabbccdd?");
+        assert_eq!(said("../x"), "there is no session \"../x\"; `hotcell session ls` lists them");
+        let error = sessions.read("ffffffffffffffff").unwrap_err().to_string();
+        assert!(error.starts_with("the journal of ffffffff cannot be read: "), "{error}");
+    }
+
+    #[test]
+    fn one_that_goes_on_is_neither_removed_nor_made_room_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits { journals_max: 3, ..Limits::default() };
+        let sessions = Sessions::new(dir.path().into(), &limits);
+        let first = session(dir.path(), &id(1), &limits, "1");
+        assert!(sessions.all().unwrap()[0].is_open);
+        assert_eq!(sessions.remove(&id(1)).unwrap_err().to_string(), "the session 01010101 is in use");
+        for number in 2..=6 {
+            drop(session(dir.path(), &id(number), &limits, "1"));
+            set_age(&sessions, &id(number), i64::from(number));
+        }
+        assert_eq!(ids(&sessions), [id(1), id(5), id(6)]);
+        drop(first);
+        assert!(!sessions.all().unwrap()[0].is_open);
+        sessions.remove(&id(1)).unwrap();
+        assert_eq!(ids(&sessions), [id(5), id(6)]);
+    }
+
+    #[test]
+    fn the_oldest_go_when_all_are_too_large() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits =
+            Limits { journal_session_bytes_max: 3_000, journals_bytes_max: 8_000, ..Limits::default() };
+        let sessions = Sessions::new(dir.path().into(), &limits);
+        for number in 1..=4 {
+            drop(session(dir.path(), &id(number), &limits, &"x".repeat(2_000)));
+            set_age(&sessions, &id(number), i64::from(number));
+        }
+        assert_eq!(ids(&sessions), [id(2), id(3), id(4)]);
+    }
+
+    fn set_age(sessions: &Sessions, id: &str, seconds: i64) {
+        let time = nix::sys::time::TimeSpec::new(seconds, 0);
+        let file = File::options().append(true).open(sessions.path(id)).unwrap();
+        nix::sys::stat::futimens(&file, &time, &time).unwrap();
+    }
+}

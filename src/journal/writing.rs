@@ -1,0 +1,277 @@
+//! Writes the lines of one session as they come: each in one write, which has been made when this returns.
+//!
+//! What has been written outlives the process, however it ends; it is not forced to the disk. A journal that cannot be
+//! written ends, and says so once: no run waits for it or fails by it.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nix::fcntl::{Flock, FlockArg, OFlag};
+
+use super::keep::Keep;
+use super::record::{Record, SessionBegun};
+use super::sessions::Sessions;
+use super::time::now;
+use crate::limits::Limits;
+use crate::protocol;
+
+/// The form of journals that this hotcell writes and reads.
+pub(super) const VERSION: u32 = 1;
+/// What the last line of a full journal takes at most.
+const LAST_LINE_BYTES: u64 = 64;
+
+/// The way to the file of one session.
+pub struct Journal {
+    keep: Keep,
+    bytes_max: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    file: Place,
+    /// For the reader of the next reply.
+    said: Option<String>,
+}
+
+enum Place {
+    /// There is something to write once a run begins; what came before it.
+    Waits { sessions: Sessions, id: String, first: Vec<Record>, continues: Option<String> },
+    /// Locked, so that nobody removes it as long as it is in use.
+    Open { file: Flock<File>, bytes: u64 },
+    /// Nothing is written any more, or never was.
+    Over,
+}
+
+impl Journal {
+    /// Of a session with this name, in a folder that is made by its first run; nowhere without a folder.
+    #[must_use]
+    pub fn new(keep: Keep, dir: Option<PathBuf>, id: &str, limits: &Limits) -> Self {
+        let file = match dir {
+            Some(dir) if keep != Keep::Off => Place::Waits {
+                sessions: Sessions::new(dir, limits),
+                id: id.to_owned(),
+                first: vec![],
+                continues: None,
+            },
+            _ => Place::Over,
+        };
+        let state = Mutex::new(State { file, said: None });
+        Self { keep, bytes_max: limits.journal_session_bytes_max, state }
+    }
+
+    /// Whether anything is written now.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        !matches!(self.state().file, Place::Over)
+    }
+
+    /// How much is kept.
+    #[must_use]
+    pub fn keep(&self) -> Keep {
+        self.keep
+    }
+
+    /// The session begins with the runs of another one.
+    pub fn continues(&self, of: &str) {
+        if let Place::Waits { continues, .. } = &mut self.state().file {
+            *continues = Some(of.to_owned());
+        }
+    }
+
+    /// A run begins, for this client: the first one makes the file.
+    pub fn begin(&self, client: &str, record: &Record) {
+        let mut state = self.state();
+        if let Place::Waits { sessions, id, first, continues } = &mut state.file {
+            let session = Record::Session(SessionBegun {
+                version: VERSION,
+                id: id.clone(),
+                time: now(),
+                client: client.to_owned(),
+                hotcell: env!("CARGO_PKG_VERSION").to_owned(),
+                protocol: protocol::VERSION,
+                keep: self.keep,
+                continues: continues.take(),
+            });
+            let first = std::mem::take(first);
+            match opened(sessions, id) {
+                Ok(file) => {
+                    state.file = Place::Open { file, bytes: 0 };
+                    self.write(&mut state, &session);
+                    first.iter().for_each(|record| self.write(&mut state, record));
+                }
+                Err(error) => state.fail(&error),
+            }
+        }
+        self.write(&mut state, record);
+    }
+
+    /// Something has happened; before the first run it is kept until then.
+    pub fn append(&self, record: &Record) {
+        let mut state = self.state();
+        if let Place::Waits { first, .. } = &mut state.file {
+            first.push(record.clone());
+            // Of sandboxes that came and went before the first run the last one counts.
+            if first.len() > 2 {
+                first.remove(0);
+            }
+            return;
+        }
+        self.write(&mut state, record);
+    }
+
+    /// What the reader of the next reply should know; once.
+    pub fn take_said(&self) -> Option<String> {
+        self.state().said.take()
+    }
+
+    fn write(&self, state: &mut State, record: &Record) {
+        let Place::Open { file, bytes } = &mut state.file else { return };
+        let mut line = match serde_json::to_vec(record) {
+            Ok(line) => line,
+            Err(error) => return state.fail(&error.into()),
+        };
+        line.push(b'\n');
+        let is_full = *bytes + line.len() as u64 + LAST_LINE_BYTES > self.bytes_max;
+        if is_full {
+            line = b"{\"full\":{}}\n".to_vec();
+        }
+        match file.write_all(&line) {
+            Ok(()) if is_full => {
+                state.file = Place::Over;
+                let mib = self.bytes_max >> 20;
+                state.said = Some(format!(
+                    "the journal of this session has {mib} MiB, which is all that is kept; what follows is not in it"
+                ));
+            }
+            Ok(()) => *bytes += line.len() as u64,
+            Err(error) => {
+                // Half a line must not stand in the way of those before it.
+                if let Err(error) = file.set_len(*bytes) {
+                    tracing::warn!(%error, "the last line of the journal is left half written");
+                }
+                state.fail(&error);
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn fail(&mut self, error: &io::Error) {
+        tracing::error!(%error, "the journal cannot be written");
+        self.file = Place::Over;
+        self.said = Some(format!("the journal of this session cannot be written, and ends here: {error}"));
+    }
+}
+
+/// Makes room for the new file among the others, and makes it.
+fn opened(sessions: &Sessions, id: &str) -> io::Result<Flock<File>> {
+    DirBuilder::new().recursive(true).mode(0o700).create(sessions.dir())?;
+    sessions.make_room();
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let file = OpenOptions::new()
+        .append(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(flags.bits())
+        .open(sessions.path(id))?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    use super::*;
+    use crate::journal::record::{RunBegun, SandboxUp};
+
+    const ID: &str = "0123456789abcdef";
+
+    fn run(number: u64, code: &str) -> Record {
+        Record::Run(RunBegun {
+            run: number,
+            time: now(),
+            code: code.into(),
+            servers: vec![],
+            timeout_ms: 1_000,
+            dry_run: false,
+        })
+    }
+
+    fn sandbox(image: &str) -> Record {
+        let [time, engine, python] = ["t", "e", "3.14.0"].map(str::to_owned);
+        Record::Sandbox(SandboxUp { time, engine, image: image.into(), python })
+    }
+
+    fn written(dir: &Path) -> String {
+        std::fs::read_to_string(dir.join(format!("{ID}.jsonl"))).unwrap()
+    }
+
+    /// The name of what each line tells.
+    fn told(text: &str) -> Vec<&str> {
+        text.lines().map(|line| line.split('"').nth(1).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_session_without_a_run_leaves_nothing_and_its_first_run_makes_a_file_of_the_user_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("state/sessions");
+        let journal = Journal::new(Keep::Calls, Some(dir.clone()), ID, &Limits::default());
+        journal.append(&sandbox("one"));
+        journal.append(&sandbox("two"));
+        journal.append(&sandbox("three"));
+        assert!(journal.is_on() && !dir.exists());
+        journal.begin("me", &run(1, "x = 1"));
+        journal.begin("somebody else", &run(2, "x"));
+        let text = written(&dir);
+        assert_eq!(told(&text), ["session", "sandbox", "sandbox", "run", "run"]);
+        assert!(text.contains("\"client\":\"me\"") && !text.contains("\"one\""), "{text}");
+        let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
+        assert_eq!((mode(&dir), mode(&dir.join(format!("{ID}.jsonl")))), (0o700, 0o600));
+        assert_eq!(journal.take_said(), None);
+    }
+
+    #[test]
+    fn a_full_journal_says_so_in_its_last_line_and_once_to_the_reader() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits { journal_session_bytes_max: 1_000, ..Limits::default() };
+        let journal = Journal::new(Keep::Calls, Some(dir.path().into()), ID, &limits);
+        journal.begin("me", &run(1, "1"));
+        journal.begin("me", &run(2, &"x".repeat(1_000)));
+        journal.begin("me", &run(3, "1"));
+        let text = written(dir.path());
+        assert_eq!(told(&text), ["session", "run", "full"]);
+        assert!(text.len() <= 1_000, "{}", text.len());
+        assert!(journal.take_said().unwrap().contains("is all that is kept"));
+        assert_eq!((journal.take_said(), journal.is_on()), (None, false));
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_it_is_said_once_and_nobody_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let journal = Journal::new(Keep::Full, Some(file), ID, &Limits::default());
+        for number in 1..4 {
+            journal.begin("me", &run(number, "1"));
+        }
+        let said = journal.take_said().unwrap();
+        assert!(said.starts_with("the journal of this session cannot be written, and ends here: "), "{said}");
+        assert_eq!((journal.take_said(), journal.is_on()), (None, false));
+        for off in [
+            Journal::new(Keep::Off, Some(dir.path().into()), ID, &Limits::default()),
+            Journal::new(Keep::Full, None, ID, &Limits::default()),
+        ] {
+            off.begin("me", &run(1, "1"));
+            assert_eq!((off.take_said(), off.is_on()), (None, false));
+        }
+        assert!(!dir.path().join(format!("{ID}.jsonl")).exists());
+    }
+}

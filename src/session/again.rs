@@ -1,0 +1,198 @@
+//! Runs of an earlier session once more, beside what is kept of them; and a session that begins with all of another one's.
+//!
+//! Who answers their calls is the broker's matter.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{OnceCell, mpsc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::asked::RunAsked;
+use super::compared::differences;
+use super::handle::Session;
+use crate::broker::Way;
+use crate::journal::{RecordedCall, RecordedRun, RecordedSession, Sessions};
+use crate::names::{RunId, ServerName};
+use crate::run::{ClientAbilities, FaultCode, RunOutcome, RunRequest, ServerScope, ToolFault};
+use crate::text;
+
+/// How long a run that is stopped may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest sentence about a run, in characters.
+const SAID_CHARS_MAX: usize = 400;
+/// Runs that came otherwise of which the first reply tells.
+const TOLD_MAX: usize = 5;
+
+/// How a run that was made once more compares with what is kept of it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// It is the same.
+    Same,
+    /// It is not, and in what.
+    Differs(Vec<String>),
+    /// It was not made, and why; those behind it can be.
+    LeftOut(String),
+    /// It was not made or not to its end, and why; those behind it cannot be.
+    Stopped(String),
+    /// There is no sandbox for it.
+    NotStarted(ToolFault),
+}
+
+/// The session whose runs another one begins with.
+pub struct Resumed {
+    /// It and the last run of it that is made, or why it cannot be had.
+    from: Result<(RecordedSession, u64), ToolFault>,
+    /// Whether the files that its runs wrote are there already.
+    has_files: bool,
+    /// Whether some have been made that did not come to their end.
+    is_begun: AtomicBool,
+    /// What the first reply says of it, or why it cannot be.
+    done: OnceCell<Result<String, ToolFault>>,
+    is_told: AtomicBool,
+}
+
+impl Resumed {
+    /// A session, up to this run, and whether the workspace has files of before; or why it cannot be had, which each run is told then.
+    #[must_use]
+    pub fn new(from: Result<(RecordedSession, u64), ToolFault>, has_files: bool) -> Self {
+        Self {
+            from,
+            has_files,
+            is_begun: AtomicBool::new(false),
+            done: OnceCell::new(),
+            is_told: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes the runs, once; what the first reply says of them.
+    ///
+    /// # Errors
+    /// A call has no answer in what is kept, or there is no sandbox.
+    pub(super) async fn done(&self, session: &Session, client: &str) -> Result<Option<String>, ToolFault> {
+        let said = self.done.get_or_try_init(|| self.make(session, client)).await?;
+        match said {
+            Ok(said) => Ok((!self.is_told.swap(true, Ordering::AcqRel)).then(|| said.clone())),
+            Err(fault) => Err(fault.clone()),
+        }
+    }
+
+    /// The outer fault passes: the next run tries again.
+    async fn make(&self, session: &Session, client: &str) -> Result<Result<String, ToolFault>, ToolFault> {
+        let (of, until) = match &self.from {
+            Ok((of, until)) => (of, *until),
+            Err(fault) => return Ok(Err(fault.clone())),
+        };
+        let id = Sessions::short(&of.begun.id);
+        let (mut made, mut told) = (0, Vec::new());
+        for run in of.runs.iter().filter(|run| run.begun.run <= until) {
+            let number = run.begun.run;
+            let mut tell = |said: String| {
+                if told.len() < TOLD_MAX {
+                    told.push(text::bounded(&format!("; run {number} {said}"), SAID_CHARS_MAX).into_owned());
+                }
+            };
+            let is_first = !self.is_begun.load(Ordering::Acquire);
+            match session.again(run, Way::Recorded, is_first, client).await {
+                Compared::Same => made += 1,
+                Compared::Differs(_) => {
+                    made += 1;
+                    tell("came otherwise than before".into());
+                }
+                Compared::LeftOut(why) => tell(format!("was left out: {why}")),
+                Compared::NotStarted(fault) => return Err(fault),
+                Compared::Stopped(why) => {
+                    let why = format!("session {id} cannot be gone on with: run {number}: {why}");
+                    let before = number - 1;
+                    return Ok(Err(ToolFault::new(FaultCode::SandboxUnavailable, why).hint(format!(
+                        "the user decides: {id}:{before} goes on after run {before}, and without it a session begins afresh"
+                    ))));
+                }
+            }
+            self.is_begun.store(true, Ordering::Release);
+        }
+        if self.has_files {
+            told.push("; the files of the workspace were there already, and what these runs write there is written again".into());
+        }
+        let runs = if made == 1 { "1 run".to_owned() } else { format!("{made} runs") };
+        Ok(Ok(format!(
+            "this session goes on from {id}: {runs} of it were made once more, with calls answered from its journal{}",
+            told.concat()
+        )))
+    }
+}
+
+impl Session {
+    /// Makes a run of an earlier session once more. `is_first` in this one: it has a new interpreter in any case.
+    pub async fn again(&self, run: &RecordedRun, way: Way, is_first: bool, client: &str) -> Compared {
+        let Some(ended) = &run.ended else { return not_ended(run) };
+        match ended.outcome.as_str() {
+            "cancelled" => return Compared::LeftOut("it was cancelled, and when is not known".into()),
+            "not_started" => return Compared::LeftOut("it had no sandbox".into()),
+            _ => {}
+        }
+        let stopped = self.broker.replay().begin(run, way);
+        let (cancel, began) = (CancellationToken::new(), Instant::now());
+        let running = self.run_now(asked(run, is_first, client, cancel.clone()));
+        tokio::pin!(running);
+        let reported = tokio::select! {
+            reported = &mut running => Some(reported),
+            () = stopped.cancelled() => {
+                cancel.cancel();
+                tokio::time::timeout(PATIENCE, running).await.ok()
+            }
+        };
+        // One that goes on has no answers to its calls until the session ends: they must reach no server.
+        let Some(reported) = reported else {
+            return Compared::Stopped("it did not end when it was stopped".into());
+        };
+        let replayed = self.broker.replay().end();
+        if let Some(why) = replayed.stop {
+            return Compared::Stopped(why);
+        }
+        let report = match reported {
+            Ok(report) => report,
+            Err(fault) => return Compared::Stopped(fault.to_string()),
+        };
+        if let RunOutcome::NotStarted(fault) = report.outcome {
+            return Compared::NotStarted(fault);
+        }
+        let now = self.broker.ended(RunId(0), &report, began.elapsed());
+        let mut differences = differences(ended, &now);
+        differences.extend(replayed.differences);
+        if differences.is_empty() { Compared::Same } else { Compared::Differs(differences) }
+    }
+}
+
+fn asked(run: &RecordedRun, is_first: bool, client: &str, cancel: CancellationToken) -> RunAsked {
+    let names = run.begun.servers.iter().filter_map(|server| ServerName::new(&server.name).ok());
+    let request = RunRequest {
+        code: run.begun.code.clone(),
+        servers: ServerScope::Only(names.collect()),
+        timeout: Duration::from_millis(run.begun.timeout_ms),
+        reset: run.is_fresh && !is_first,
+        dry_run: run.begun.dry_run,
+    };
+    RunAsked {
+        request,
+        cancel,
+        progress: mpsc::channel(1).0,
+        output: None,
+        questions: mpsc::channel(1).0,
+        abilities: ClientAbilities::default(),
+        client: client.to_owned(),
+    }
+}
+
+/// A run that nobody was told the end of: what it has called may be half of what it would have.
+fn not_ended(run: &RecordedRun) -> Compared {
+    let calls: Vec<&RecordedCall> = run.calls.iter().filter(|call| call.came.is_none()).collect();
+    if calls.is_empty() {
+        return Compared::LeftOut("the session ended before it did".into());
+    }
+    Compared::Stopped(format!(
+        "the session ended before it did, with calls that had no answer, and may have been made:{}",
+        calls.iter().map(|call| format!("\n  {}", call.shown())).collect::<String>()
+    ))
+}
