@@ -1,11 +1,14 @@
 //! The command line; it only parses.
 
+mod skill;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 
+pub use self::skill::{RunSkill, Skill, SkillCommand};
 use crate::clients::client_names;
 
 /// One MCP tool, run_python: a warm Python interpreter in a locked container, with your other MCP servers as functions.
@@ -38,6 +41,8 @@ pub enum Command {
     Log(Log),
     /// Show the files of a workspace that is kept, take some out, or put some in.
     Files(Files),
+    /// The functions that code has kept: list, show, accept, undo, or run one.
+    Skill(Skill),
     /// Accept what a server's tools are now, after it has changed them.
     Trust(Trust),
     /// Log in to a remote server: your browser does it, the bridge keeps the token and renews it.

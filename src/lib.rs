@@ -8,7 +8,7 @@
 //! | F5 | [`server`] |
 //! | F4 | [`session`] |
 //! | F3 | [`broker`] |
-//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`workspace`], [`render`] |
+//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`workspace`], [`skills`], [`render`] |
 //! | F1 | [`protocol`], [`jsonrpc`], [`policy`], [`run`], [`guard`] |
 //! | F0 | [`names`], [`limits`], [`own_file`], [`text`] |
 
@@ -32,6 +32,7 @@ pub mod render;
 pub mod run;
 pub mod server;
 pub mod session;
+pub mod skills;
 pub mod text;
 pub mod upstream;
 pub mod workspace;

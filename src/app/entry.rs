@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use super::printing::{err, told};
 use super::{
-    config, doctor, files, guardian, import, install, log, logging, login, run, search_model, serve, trust,
+    config, doctor, files, guardian, import, install, log, logging, login, run, search_model, serve, skill,
+    trust,
 };
 use crate::cli::{self, Arguments, Command};
 use crate::config::{Environment, ServerFiles};
@@ -56,6 +57,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Run(run)) => run::run(config, server_files, run).await,
             Some(Command::Log(arguments)) => log::log(&config, arguments),
             Some(Command::Files(arguments)) => files::files(&config, arguments),
+            Some(Command::Skill(arguments)) => skill::skill(config, server_files, arguments).await,
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
             Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
             Some(Command::Logout(arguments)) => login::logout(&config, &arguments).await,

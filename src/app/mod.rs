@@ -16,6 +16,7 @@ mod run;
 mod search_model;
 mod serve;
 mod signals;
+mod skill;
 mod trust;
 mod wiring;
 

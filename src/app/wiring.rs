@@ -43,7 +43,7 @@ impl Rooms {
         let (roster, upstream) = servers(config, files, &mark);
         let cached = |name: &str| config.cache_dir.as_ref().map(|dir| dir.join(name));
         let folders = Folders {
-            saved_tools: config.state_dir.join("tools"),
+            skills: skills(config),
             learned: cached("learned").filter(|_| config.learn_shapes == LearnShapes::On),
             pins: config.own_state_dir.as_ref().map(|dir| dir.join("pins")),
             catalog: cached("catalog"),
@@ -89,6 +89,11 @@ pub(super) fn servers(config: &Config, files: ServerFiles, mark: &Mark) -> (Rost
 /// Where logins at remote servers are kept.
 pub(super) fn logins(config: &Config) -> Option<PathBuf> {
     config.own_state_dir.as_ref().map(|dir| dir.join("oauth"))
+}
+
+/// Where skills are kept: the name that their folder had from the first.
+pub(super) fn skills(config: &Config) -> PathBuf {
+    config.state_dir.join("tools")
 }
 
 /// Where workspaces are kept.

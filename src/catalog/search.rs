@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::docs::{Detail, tool_doc};
 use super::index::Index;
-use super::known::{Catalog, ServerTools};
+use super::known::{Catalog, Origin, ServerTools};
 use super::python::Shapes;
 use super::synonyms::synonyms;
 use super::tool::Tool;
@@ -78,7 +78,13 @@ impl SearchHit {
     #[must_use]
     pub fn to_json(&self, detail: Detail, shapes: &Shapes) -> Value {
         let mut doc = tool_doc(&self.server, self.tool(), detail, shapes);
-        doc["signature"] = json!(shapes.signature(&self.server.name, self.tool()));
+        doc["signature"] = match self.server.origin {
+            Origin::Server => json!(shapes.signature(&self.server.name, self.tool())),
+            Origin::Skills => json!(self.tool().signature),
+        };
+        if self.server.origin == Origin::Skills {
+            doc["skill"] = json!(true);
+        }
         doc
     }
 }

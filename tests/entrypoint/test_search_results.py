@@ -28,6 +28,7 @@ def found(hits: list[dict[str, Any]], total: int, **rest: object) -> dict[str, o
         "offset": 0,
         "tools": 1234,
         "servers": 3,
+        "skills": 0,
         "unavailable": {"servers": [], "total": 0},
         "indexing": [],
         "indexing_total": 0,
