@@ -36,8 +36,8 @@ def check(name: str, source: str, test: str | None, lend: Callable[[ModuleType],
     os.close(writer)
     said = b""
     try:
-        while data := os.read(reader, 1 << 16):
-            said += data
+        # Written at once; a process that the test has left behind may hold the pipe for longer.
+        said = os.read(reader, _REPORT_BYTES_MAX)
     finally:
         os.close(reader)
         try:

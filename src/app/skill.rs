@@ -58,11 +58,14 @@ fn list(skills: &Skills, as_json: bool) -> Result<ExitCode, SkillError> {
     let is_sound = all.iter().all(|(_, found)| matches!(**found, Found::Ready(_)));
     if as_json {
         let rows = all.iter().map(|(name, found)| match &**found {
-            Found::Ready(Skill { header, definition, .. }) => json!({
-                "name": name, "state": "ready", "signature": definition.signature, "description": header.description,
-                "tags": header.tags, "version": header.version, "saved": header.saved, "servers": header.servers,
-                "test": header.test,
-            }),
+            Found::Ready(skill) => {
+                let Skill { header, definition, .. } = &**skill;
+                json!({
+                    "name": name, "state": "ready", "signature": definition.signature,
+                    "description": header.description, "tags": header.tags, "version": header.version,
+                    "saved": header.saved, "servers": header.servers, "test": header.test,
+                })
+            }
             Found::Changed { why } => json!({"name": name, "state": "changed", "why": why}),
             Found::Unusable { why } => json!({"name": name, "state": "unusable", "why": why}),
         });
@@ -72,7 +75,8 @@ fn list(skills: &Skills, as_json: bool) -> Result<ExitCode, SkillError> {
     } else {
         for (name, found) in &all {
             match &**found {
-                Found::Ready(Skill { header, definition, .. }) => {
+                Found::Ready(skill) => {
+                    let Skill { header, definition, .. } = &**skill;
                     let about = if header.description.is_empty() { "" } else { "  # " };
                     out!("{}{about}{}; version {}", definition.signature, header.description, header.version);
                 }

@@ -66,3 +66,34 @@ fn as_tool(skill: &Skill, limits: &Limits) -> Option<(Tool, String)> {
     });
     Tool::from_json(&about, limits).ok().map(|tool| (tool, definition.signature.clone()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::search;
+    use crate::skills::{NewSkill, Skills};
+
+    #[test]
+    fn what_has_not_changed_is_put_together_once_and_what_has_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits::default();
+        let skills = Skills::new(dir.path().join("tools"), &limits);
+        let (searched, catalog) = (SearchedSkills::default(), Catalog::default());
+        let together = || searched.beside(&catalog, skills.all().unwrap(), &limits);
+        assert!(together().is_same(&catalog), "there is none");
+        let save = |of: &str, doc: &str| {
+            let (name, body) = (SkillName::new(of).unwrap(), format!("def {of}(x): '{doc}'\n"));
+            let new = NewSkill { name, body, description: None, tags: vec![], servers: vec![], test: None };
+            skills.save(new).unwrap();
+        };
+        save("one", "Turns a giraffe.");
+        let first = together();
+        assert!(first.is_same(&together()));
+        let found = |query: &str| search(&together(), query, 9, 0).1;
+        assert_eq!((found("giraffe"), found("zebra")), (1, 0));
+        save("one", "Turns a zebra.");
+        assert_eq!((found("giraffe"), found("zebra")), (0, 1));
+        std::fs::write(dir.path().join("tools/one.py"), "def one(x): 'Turns a zebra.'\n").unwrap();
+        assert_eq!(found("zebra"), 0, "it was changed outside");
+    }
+}

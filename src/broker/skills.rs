@@ -70,10 +70,14 @@ impl Broker {
 
     pub(super) fn list_skills(&self) -> Result<Value, ToolFault> {
         let row = |(name, found): &(SkillName, std::sync::Arc<Found>)| match &**found {
-            Found::Ready(Skill { header, definition, .. }) => json!({
-                "name": name, "signature": definition.signature, "description": header.description, "tags": header.tags,
-                "version": header.version, "saved": header.saved, "servers": header.servers, "test": header.test,
-            }),
+            Found::Ready(skill) => {
+                let Skill { header, definition, .. } = &**skill;
+                json!({
+                    "name": name, "signature": definition.signature, "description": header.description,
+                    "tags": header.tags, "version": header.version, "saved": header.saved,
+                    "servers": header.servers, "test": header.test,
+                })
+            }
             Found::Changed { .. } | Found::Unusable { .. } => {
                 let problem = self.skills.ready(name).err().map(|refused| said(&refused));
                 json!({"name": name, "problem": problem})

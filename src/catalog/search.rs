@@ -403,6 +403,39 @@ mod tests {
     }
 
     #[test]
+    fn kept_functions_are_ranked_with_the_tools_beside_a_server_of_that_name() {
+        let limits = crate::limits::Limits::default();
+        let servers = catalog(&[("skills", json!([{"name": "list"}])), ("zoo", json!([{"name": "feed"}]))]);
+        let about = json!({"name": "weekly", "title": "finance", "description": "Sums up.",
+            "inputSchema": {"properties": {"region": {}}}});
+        let skill = Tool::from_json(&about, &limits).unwrap();
+        let both = servers.with_skills(vec![(skill, "async weekly(region)".to_owned())], &limits);
+        assert!(servers.is_same(&servers.clone()) && !both.is_same(&servers));
+        for query in ["weekly", "skills.weekly", "finance", "region", "sum up"] {
+            let (hits, total) = search(&both, query, 1, 0);
+            let doc = hits[0].to_json(Detail::Signature, &Shapes::default());
+            assert_eq!(
+                (&doc["signature"], &doc["skill"]),
+                (&json!("async weekly(region)"), &json!(true)),
+                "{query}"
+            );
+            assert!(total >= 1);
+        }
+        let (hits, total) = search(&both, "", 9, 0);
+        assert_eq!(
+            (names(&hits), total),
+            (["skills.list", "zoo.feed", "skills.weekly"].map(str::to_owned).to_vec(), 3)
+        );
+        assert_eq!(hits[0].to_json(Detail::Signature, &Shapes::default()).get("skill"), None);
+        // They keep no tool from being found by what it means.
+        for server in both.servers().iter().filter(|server| server.origin == Origin::Server) {
+            server.set_vectors(super::super::Vectors::new(2, vec![1.0, 0.0]).unwrap());
+        }
+        let (hits, _) = search(&both, Query { text: "zzzz", vector: Some(&[1.0, 0.0]) }, 9, 0);
+        assert_eq!(names(&hits), ["skills.list", "zoo.feed"]);
+    }
+
+    #[test]
     fn a_server_with_a_dot_in_its_name_has_paths_too() {
         let tools = json!([{"name": "list"}, {"name": "get"}]);
         let catalog = catalog(&[("a", tools.clone()), ("my.server", tools.clone()), ("server", tools)]);

@@ -1,6 +1,6 @@
 //! Files of skills on the disk: read only when nobody else can have written them, written whole or not at all.
 //!
-//! It knows nothing of what is in them.
+//! Others may read them, as in a checkout; what is for the user alone is in `own_file`. It knows nothing of what is in them.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read, Write};

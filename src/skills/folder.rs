@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::definition::{Definition, definition};
 use super::disk::{self, Look};
 use super::error::SkillError;
+use super::found::{Found, Skill, judged, parted};
 use super::header::{self, Header};
 use super::name::SkillName;
 use crate::limits::Limits;
-use crate::text;
 
 const HISTORY: &str = ".history";
 /// Versions of each skill that are kept, and their bytes; the newest in any case.
@@ -27,34 +27,6 @@ pub struct Skills {
     source_bytes_max: usize,
     count_max: usize,
     known: Mutex<BTreeMap<SkillName, (Look, Arc<Found>)>>,
-}
-
-/// What a file holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// A skill, as it was written.
-    Ready(Skill),
-    /// Something that the user has not accepted yet.
-    Changed {
-        /// What is different, as a sentence.
-        why: String,
-    },
-    /// Nothing that can be read.
-    Unusable {
-        /// Why, to come after "it".
-        why: String,
-    },
-}
-
-/// A skill, as it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skill {
-    /// What is said of it, harmless to show.
-    pub header: Header,
-    /// Its source.
-    pub body: String,
-    /// The function.
-    pub definition: Definition,
 }
 
 /// What is to be kept.
@@ -99,14 +71,6 @@ impl Waiting {
     #[must_use]
     pub fn body(&self) -> &str {
         header::read(&self.text).map_or(&*self.text, |(_, body)| body)
-    }
-}
-
-impl Skill {
-    /// As its file has it.
-    #[must_use]
-    pub fn text(&self) -> String {
-        self.header.before(&self.body)
     }
 }
 
@@ -156,7 +120,7 @@ impl Skills {
         let Some(found) = self.find(name) else { return Err(self.unknown(name)) };
         let name = name.to_string();
         match &*found {
-            Found::Ready(skill) => Ok(skill.clone()),
+            Found::Ready(skill) => Ok((**skill).clone()),
             Found::Changed { why } => Err(SkillError::Changed { name, why: why.clone() }),
             Found::Unusable { why } => Err(SkillError::Unusable { name, why: format!("it {why}") }),
         }
@@ -189,7 +153,8 @@ impl Skills {
                 }
             }
             Err(SkillError::Unknown { .. }) => {
-                if !self.with_history()?.contains(&name) && self.with_history()?.len() >= self.count_max {
+                let taken = self.with_history()?;
+                if !taken.contains(&name) && taken.len() >= self.count_max {
                     return Err(SkillError::TooMany { count_max: self.count_max });
                 }
             }
@@ -342,7 +307,7 @@ impl Skills {
             _ => 0,
         };
         let versions = self.versions(name)?;
-        let version = 1 + versions.last().copied().unwrap_or(0).max(current);
+        let version = versions.last().copied().unwrap_or(0).max(current).saturating_add(1);
         let text = header.stamped(version, body).before(body);
         let dir = self.dir.join(HISTORY).join(name.as_str());
         disk::write(&dir, &version_file(version), &text)?;
@@ -369,7 +334,7 @@ impl Skills {
         let dir = self.dir.join(HISTORY).join(name.as_str());
         let text = self.read(&dir, &version_file(version)).map_err(|why| unusable(name, &why))?;
         match judged(name, &text) {
-            Found::Ready(skill) => Ok(skill),
+            Found::Ready(skill) => Ok(*skill),
             Found::Changed { why } | Found::Unusable { why } => {
                 Err(unusable(name, &format!("has a version {version} that was changed: {why}")))
             }
@@ -402,46 +367,6 @@ impl Skills {
     fn read(&self, dir: &Path, file: &str) -> Result<String, String> {
         disk::read(&dir.join(file), self.source_bytes_max + header::BYTES_MAX)
     }
-}
-
-fn judged(name: &SkillName, text: &str) -> Found {
-    let changed = |why: String| Found::Changed { why };
-    match header::read(text) {
-        None => changed("its file has no header of hotcell's".into()),
-        Some((Err(why), _)) => changed(format!("its header cannot be read: {why}")),
-        Some((Ok(header), body)) if header.fits(body) && header.name == name.as_str() => {
-            match definition(body, name.as_str()) {
-                Some(definition) => {
-                    Found::Ready(Skill { header: header.inert(), body: body.to_owned(), definition })
-                }
-                None => changed("its file defines no function of that name".into()),
-            }
-        }
-        Some((Ok(header), body)) if header.fits(body) => {
-            changed(format!("its header is of '{}'", text::inert_excerpt(&header.name, 64)))
-        }
-        Some((Ok(_), _)) => changed("its file was changed since hotcell wrote it".into()),
-    }
-}
-
-/// What a file says of itself, as far as it can be read, and the rest.
-fn parted<'t>(name: &SkillName, text: &'t str) -> (Header, &'t str) {
-    let (header, body) = match header::read(text) {
-        Some((header, body)) => (header.ok(), body),
-        None => (None, text),
-    };
-    let described = || definition(body, name.as_str()).map(|definition| definition.doc).unwrap_or_default();
-    let header = header.map(|header| Header { name: name.to_string(), ..header }).unwrap_or_else(|| Header {
-        name: name.to_string(),
-        description: described(),
-        tags: vec![],
-        version: 0,
-        saved: String::new(),
-        servers: vec![],
-        test: None,
-        sha256: String::new(),
-    });
-    (header, body)
 }
 
 fn unusable(name: &SkillName, why: &str) -> SkillError {

@@ -10,12 +10,14 @@ mod error;
 mod folder;
 #[cfg(test)]
 mod folder_tests;
+mod found;
 mod header;
 mod name;
 
 pub use arguments::Given;
 pub use definition::Definition;
 pub use error::SkillError;
-pub use folder::{Found, NewSkill, Saved, Skill, Skills, Waiting};
+pub use folder::{NewSkill, Saved, Skills, Waiting};
+pub use found::{Found, Skill};
 pub use header::Header;
 pub use name::SkillName;

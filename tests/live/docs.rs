@@ -62,7 +62,8 @@ fn check(engine: &Engine, name: &str) {
 
 /// The blocks of a page in this language.
 fn blocks(name: &str, language: &str) -> Vec<String> {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name)).unwrap();
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name)).unwrap();
     let opening = format!("\n```{language}\n");
     page.split(&opening).skip(1).map(|rest| rest.split("\n```").next().unwrap().to_owned()).collect()
 }
@@ -88,7 +89,10 @@ fn the_schedules_of_the_page_on_skills_do_what_they_say(engine: &Engine) {
     let fields: Vec<&str> = cron.splitn(6, ' ').collect();
     for (field, last) in fields[..5].iter().zip([59, 23, 31, 12, 7]) {
         let numbers = field.split(['-', ',']).filter(|number| *number != "*");
-        assert!(numbers.into_iter().all(|number| number.parse::<u32>().is_ok_and(|number| number <= last)), "{cron}");
+        assert!(
+            numbers.into_iter().all(|number| number.parse::<u32>().is_ok_and(|number| number <= last)),
+            "{cron}"
+        );
     }
     assert!(!cron.contains('%'), "which ends a command there");
     runs(fields[5]);

@@ -207,11 +207,13 @@ fn a_skill_is_run_from_the_shell(engine: &Engine) {
     let code = "async def weekly(city, *, days=7):\n    'Tells.'\n    if days < 0: raise ValueError('days')\n    said = await mcp_fixture.echo(text=city)\n    return {'city': said, 'days': days}\nsave_tool(weekly)";
     Bridge::start(&home).warm().ok(code);
     let run = |arguments: &[&str]| skill(&home, &[&["run", "weekly"], arguments].concat());
-    assert_eq!(
-        run(&["--args", r#"{"city": "Tromsø \"x\""}"#]),
-        left(0, "{\"city\": \"Tromsø \\\"x\\\"\", \"days\": 7}\n", "")
-    );
-    assert_eq!(run(&["--args", r#"["Oslo"]"#]), left(0, "{\"city\": \"Oslo\", \"days\": 7}\n", ""));
+    for (arguments, printed) in [
+        (r#"{"city": "Tromsø \"x\""}"#, "{\"city\": \"Tromsø \\\"x\\\"\", \"days\": 7}\n"),
+        (r#"["Oslo"]"#, "{\"city\": \"Oslo\", \"days\": 7}\n"),
+    ] {
+        let done = run(&["--args", arguments]);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(0), printed), "{done:?}");
+    }
     let raised = run(&["--args", r#"{"city": "Oslo", "days": -1}"#]);
     assert_eq!((raised.code, raised.stdout.as_str()), (Some(1), ""));
     assert!(raised.stderr.ends_with("ValueError: days\n"), "{}", raised.stderr);

@@ -124,7 +124,8 @@ impl Home {
     /// Runs a shell's command line with this environment and nothing else of ours.
     pub fn shell(&self, line: &str) -> Output {
         let mut command = Command::new("sh");
-        let output = command.args(["-c", line]).env_clear().envs(&self.variables).current_dir(self.path()).output();
+        let output =
+            command.args(["-c", line]).env_clear().envs(&self.variables).current_dir(self.path()).output();
         let output = output.expect("there is a shell");
         Output {
             code: output.status.code(),
