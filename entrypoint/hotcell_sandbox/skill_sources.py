@@ -29,15 +29,6 @@ _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-class CannotBeKeptError(MCPError):
-    """What a function needs and cannot take with it."""
-
-    __module__ = "mcp.runtime"
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code="invalid_arguments")
-
-
 class Gathering:
     """The source of one skill, while it is put together."""
 
@@ -77,10 +68,10 @@ class Gathering:
 
     def _add_function(self, function: FunctionType, name: str) -> None:
         if function.__name__ == "<lambda>":
-            raise CannotBeKeptError("a lambda has no name to be kept by: define it with def")
+            raise refused("a lambda has no name to be kept by: define it with def")
         if function.__code__.co_freevars:
             names = ", ".join(function.__code__.co_freevars)
-            raise CannotBeKeptError(
+            raise refused(
                 f"{name} uses {names} of the function that it was defined in, which cannot be kept: "
                 "define it at the top level, with that as a parameter"
             )
@@ -88,7 +79,7 @@ class Gathering:
 
     def _add_definition(self, text: str, names: Mapping[str, Any], name: str, why: str) -> None:
         if len(self._definitions) > _PARTS_MAX:
-            raise CannotBeKeptError(f"it needs more than {_PARTS_MAX} functions and classes")
+            raise refused(f"it needs more than {_PARTS_MAX} functions and classes")
         tree = ast.parse(text)
         for used in sorted(global_names(text) - {name}):
             if used in names:
@@ -96,7 +87,7 @@ class Gathering:
             elif used == MODULE:
                 self._imports.add(f"import {MODULE}")
             elif not hasattr(builtins, used) and not is_session_name(used):
-                raise CannotBeKeptError(
+                raise refused(
                     f"{name} uses {used}, which is not defined: define or import it first, or make it a parameter"
                 )
         self._definitions.append(text)
@@ -120,7 +111,7 @@ class Gathering:
         elif (origin := _origin(thing)) is not None:
             self._import(f"from {origin} import {thing.__name__}", thing.__name__, name, thing)
         else:
-            raise CannotBeKeptError(_cannot(name, thing, by))
+            raise refused(_cannot(name, thing, by))
 
     def _need_of_session(self, name: str, thing: Any) -> None:
         lent = self._skills.lent
@@ -128,7 +119,7 @@ class Gathering:
             if lent.get(name) is not thing:
                 self._import(f"import {thing.__name__}", "", name, thing)
         elif lent[name] is not thing:
-            raise CannotBeKeptError(f"{name} is something else here than in other sessions: give it another name")
+            raise refused(f"{name} is something else here than in other sessions: give it another name")
         elif name in ("runtime", "save_tool"):
             self._import(f"from mcp{'' if name == 'runtime' else '.runtime'} import {name}", name, name, thing)
         elif name == "mcp":
@@ -136,10 +127,10 @@ class Gathering:
 
     def _need_module(self, name: str, module: ModuleType, tree: ast.AST, by: str) -> None:
         if sys.modules.get(module.__name__) is not module or module.__name__ == "__main__":
-            raise CannotBeKeptError(_cannot(name, module, by))
+            raise refused(_cannot(name, module, by))
         file = getattr(module, "__file__", None) or ""
         if file.startswith(_OWN_FOLDERS):
-            raise CannotBeKeptError(
+            raise refused(
                 f"{by} uses the module {module.__name__} of {file}, which other sessions do not have: "
                 "define what it needs of it in the session itself"
             )
@@ -161,7 +152,7 @@ class Gathering:
             self._known[name] = thing
             return True
         if known is not thing and not (type(known) is type(thing) and _literal(thing) is not None and known == thing):
-            raise CannotBeKeptError(f"two different things are called {name} by what it needs: rename one of them")
+            raise refused(f"two different things are called {name} by what it needs: rename one of them")
         return False
 
 
@@ -177,7 +168,7 @@ def test_text(name: str, text: str) -> str:
             assert isinstance(block, ast.If)
             tree = ast.Module(block.body, type_ignores=[])
         except (SyntaxError, ValueError, AssertionError):
-            raise CannotBeKeptError(f"the test is no Python: line {error.lineno}: {error.msg}") from None
+            raise refused(f"the test is no Python: line {error.lineno}: {error.msg}") from None
     prefix = "async " if any(isinstance(node, _AWAITING) for node in _outside_functions(tree)) else ""
     for written in (body, ast.unparse(tree)):
         # The lines of a string must not move with the code around them.
@@ -189,7 +180,7 @@ def test_text(name: str, text: str) -> str:
         assert isinstance(function, _Node)
         if [ast.dump(statement) for statement in function.body] == [ast.dump(statement) for statement in tree.body]:
             return whole
-    raise CannotBeKeptError("the test cannot be written as a function: define it as one")
+    raise refused("the test cannot be written as a function: define it as one")
 
 
 _AWAITING = (ast.Await, ast.AsyncFor, ast.AsyncWith)
@@ -206,6 +197,11 @@ def _outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             yield node
             yield from _outside_functions(node)
+
+
+def refused(message: str) -> MCPError:
+    """What cannot be kept, and what to do."""
+    return MCPError(message, code="invalid_arguments")
 
 
 def servers_named(source: str, servers: Mapping[str, Any]) -> list[str]:
@@ -286,8 +282,8 @@ def _lines(file: str, node: _Node) -> str:
     return dedent("".join(lines)).rstrip("\n")
 
 
-def _no_source(name: str) -> CannotBeKeptError:
-    return CannotBeKeptError(f"the source of {name} is not known: define it again, in the code of a run")
+def _no_source(name: str) -> MCPError:
+    return refused(f"the source of {name} is not known: define it again, in the code of a run")
 
 
 def _literal(thing: object) -> str | None:

@@ -394,7 +394,7 @@ fn the_log_has_a_line_for_each_request_that_became_no_run_and_says_why_it_shows_
 }
 
 /// How each command is tried where nobody reads what it prints.
-const UNREAD: [&[&str]; 24] = [
+const UNREAD: [&[&str]; 26] = [
     &["--help"],
     &["--version"],
     &["run", "-c", "print(1)"],
@@ -413,6 +413,8 @@ const UNREAD: [&[&str]; 24] = [
     &["log", "--since", "never"],
     &["files", "ls"],
     &["files", "get", "x"],
+    &["skill", "ls"],
+    &["skill", "run", "gone"],
     &["trust", "good"],
     &["trust", "bad"],
     &["login", "good"],
