@@ -1,7 +1,7 @@
 //! Functions that code keeps: there again in later sessions, and the user's to edit, accept, undo and run.
 
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ on_every_engine!(
     what_code_removes_or_replaces_the_user_has_again,
     a_skill_is_run_from_the_shell,
     skills_are_found_with_the_tools,
-    a_first_run_does_not_wait_for_a_hundred_skills,
+    of_a_hundred_skills_only_the_one_that_is_used_is_loaded,
 );
 
 pub const SAVE: &str = "def twice(x):\n    \"Two times x.\"\n    return 2 * x\nsave_tool(twice)";
@@ -272,27 +272,18 @@ fn skills_are_found_with_the_tools(engine: &Engine) {
     assert_eq!(count(&mut bridge, "", ""), all - 1);
 }
 
-/// First runs that use no skill, with a hundred of them and with none, by turns in the same minute.
-fn a_first_run_does_not_wait_for_a_hundred_skills(engine: &Engine) {
-    let (with, without) = (Home::on(engine), Home::on(engine));
-    let mut bridge = Bridge::start(&with).warm();
+fn of_a_hundred_skills_only_the_one_that_is_used_is_loaded(engine: &Engine) {
+    let home = Home::on(engine);
+    let mut bridge = Bridge::start(&home).warm();
     let code = (0..100).map(|n| format!("def skill_{n}(x):\n    return x + {n}\nsave_tool(skill_{n});\n"));
-    let reply = bridge.send_run(json!({"code": code.collect::<String>(), "timeout": 110}));
-    let reply = bridge.late_reply(reply, Duration::from_secs(120));
+    let saving = bridge.send_run(json!({"code": code.collect::<String>(), "timeout": 110}));
+    let reply = bridge.late_reply(saving, Duration::from_secs(120));
     assert!(!reply.is_error, "{}", reply.text);
     drop(bridge);
-    let first = |home: &Home, code: &str, value: &str| {
-        let mut bridge = Bridge::start(home);
-        let begun = Instant::now();
-        assert_eq!(bridge.first(code), value);
-        begun.elapsed()
-    };
-    let (mut of_with, mut of_without) = (Duration::MAX, Duration::MAX);
-    for _ in 0..5 {
-        of_with = of_with.min(first(&with, "print(1 + 1)", "2"));
-        of_without = of_without.min(first(&without, "print(1 + 1)", "2"));
-    }
-    eprintln!("{}: the first run with 100 skills {of_with:?}, with none {of_without:?}", engine.name);
-    assert!(of_with < of_without.mul_f64(1.5) + Duration::from_millis(100), "{of_with:?} {of_without:?}");
-    first(&with, "print(skill_77(1))", "78");
+    let mut bridge = Bridge::start(&home);
+    let loaded = "import sys\nprint(sorted(name for name in sys.modules if name.startswith('skills')))";
+    assert_eq!(bridge.first(loaded), "[]");
+    assert_eq!(bridge.ok("skill_77(1)"), "78");
+    assert_eq!(bridge.ok(loaded).trim_end(), "['skills.skill_77']");
+    assert_eq!(bridge.ok("len(runtime.skills)"), "100");
 }
