@@ -1,6 +1,7 @@
 //! The command line; it only parses.
 
 mod session;
+mod skill;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 
 pub use self::session::{ExportFormat, RecordWay, Session, SessionCommand};
+pub use self::skill::{RunSkill, Skill, SkillCommand};
 use crate::clients::client_names;
 
 mod image;
@@ -50,6 +52,8 @@ pub enum Command {
     /// The images that sandboxes are made of: build one with more packages or languages, list, choose, remove.
     #[command(subcommand)]
     Image(Image),
+    /// The functions that code has kept: list, show, accept, undo, or run one.
+    Skill(Skill),
     /// Accept what a server's tools are now, after it has changed them.
     Trust(Trust),
     /// Log in to a remote server: your browser does it, the bridge keeps the token and renews it.

@@ -8,7 +8,7 @@
 //! | F5 | [`server`] |
 //! | F4 | [`session`] |
 //! | F3 | [`broker`] |
-//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`workspace`], [`render`] |
+//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`skills`], [`workspace`], [`render`] |
 //! | F1 | [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`] |
 //! | F0 | [`names`], [`limits`], [`own_file`], [`text`] |
 
@@ -34,6 +34,7 @@ pub mod render;
 pub mod run;
 pub mod server;
 pub mod session;
+pub mod skills;
 pub mod text;
 pub mod upstream;
 pub mod workspace;

@@ -31,7 +31,7 @@ from .proxies import Proxies
 from .report import Sources, error_report
 from .results import InvalidCallError
 from .saved_files import SAVED
-from .saved_tools import SavedTools
+from .skills import Skills
 from .streams import Streams
 
 TYPE_CHECKING = False
@@ -74,8 +74,9 @@ class Interpreter:
         self._namespace = vars(main)
         self._namespace["__builtins__"] = builtins
         self._proxies = Proxies(calls, self._namespace)
-        self._saved_tools = SavedTools(calls, self._namespace)
+        self._skills = Skills(calls, self._namespace, self._proxies.names)
         runtime.read_from(record)
+        runtime.keep_in(self._skills)
         show_figures()
         self._call_check = CallCheck(calls, self._namespace)
         self._known_left: WeakSet[Any] = WeakSet()
@@ -187,7 +188,7 @@ class Interpreter:
         with self._interrupts:
             pass  # one that came while the run was prepared takes effect here
         parts, names = self._compiled(code, name)
-        self._saved_tools.load_for(code, parts, notes)
+        self._skills.load_for(code, parts, notes)
         self._call_check.refuse_what_cannot_succeed(code)
         self.changed = may_change(parts, self._namespace)
         if any(part.co_flags & _CO_COROUTINE for part in parts):

@@ -137,6 +137,8 @@ class Proxies:
         # Those of the run, by alias.
         self._offered: dict[str, ServerModule] = {}
         self._package = vars(sys.modules["mcp.servers"])
+        # All of it that is of the run, by the names that user code knows it by.
+        self.names: dict[str, Any] = {}
         self._lasting = {"mcp": sys.modules["mcp"], "runtime": runtime, "save_tool": runtime.save_tool}
         namespace.update(self._lasting)
         sys.meta_path.insert(0, self)
@@ -155,6 +157,9 @@ class Proxies:
         self._namespace["LOADED_MCP_SERVERS"] = tuple(self._table)
         for name, thing in self._lasting.items():
             self._namespace.setdefault(name, thing)
+        self.names.clear()
+        self.names.update(self._lasting, mcp_servers=self._table, LOADED_MCP_SERVERS=tuple(self._table))
+        self.names.update((f"mcp_{alias}", module) for alias, module in offered.items())
         return {server.name: server for server in servers}
 
     def _offer_modules(self, modules: dict[str, ServerModule]) -> None:

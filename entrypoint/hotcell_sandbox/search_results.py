@@ -18,7 +18,8 @@ _QUERY_CHARACTERS_MAX = 80
 class SearchResults(list[dict[str, Any]]):
     """One page of hits, best first; each has server, serverAlias, tool, toolAlias, signature and mostly description.
 
-    total: how many tools were found; offset: how many come before this page; tools, servers: how many were looked at;
+    total: how many were found; offset: how many come before this page; tools, servers: how many were looked at, skills
+    among the tools, and skills of them; a hit that is a skill has skill: True;
     unavailable: servers that could not be looked at, with the reason; indexing: servers that are being asked now.
     """
 
@@ -29,6 +30,7 @@ class SearchResults(list[dict[str, Any]]):
         self.offset: int = answer["offset"]
         self.tools: int = answer["tools"]
         self.servers: int = answer["servers"]
+        self.skills: int = answer["skills"]
         self.unavailable: list[dict[str, str]] = answer["unavailable"]["servers"]
         self.indexing: list[str] = answer["indexing"]
         self._unavailable_total: int = answer["unavailable"]["total"]
@@ -43,7 +45,9 @@ class SearchResults(list[dict[str, Any]]):
     def _header(self) -> str:
         what = f"for {_quoted(self.query)}" if self.query.strip() else "of all"
         if not self.total:
-            return f"no tool {what}: {_count(self.tools, 'tool')} of {_count(self.servers, 'server')} searched"
+            skills = f" and {_count(self.skills, 'skill')}" if self.skills else ""
+            tools = _count(self.tools - self.skills, "tool")
+            return f"no tool {what}: {tools} of {_count(self.servers, 'server')}{skills} searched"
         if not self:
             return f"none from {self.offset} on: {_count(self.total, 'tool')} {what}"
         last = self.offset + len(self)
@@ -79,7 +83,7 @@ class SearchResults(list[dict[str, Any]]):
 
 
 def _line(hit: dict[str, Any], indent: str) -> list[str]:
-    call = f"{indent}mcp_{hit.get('serverAlias')}.{hit.get('signature')}"
+    call = indent + _call(hit)
     description = str(hit.get("description", ""))
     schema = hit.get("inputSchema")
     if schema is None and "\n" not in description:
@@ -88,6 +92,14 @@ def _line(hit: dict[str, Any], indent: str) -> list[str]:
     if schema is not None:
         lines.append(f"{indent}    inputSchema: {_json(schema)}")
     return lines
+
+
+def _call(hit: dict[str, Any]) -> str:
+    signature = str(hit.get("signature"))
+    if not hit.get("skill"):
+        return f"mcp_{hit.get('serverAlias')}.{signature}"
+    plain = signature.removeprefix("async ")
+    return f"{'' if plain == signature else 'await '}skills.{plain}"
 
 
 def _count(number: int, thing: str) -> str:

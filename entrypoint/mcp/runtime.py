@@ -14,7 +14,6 @@ from hotcell_sandbox.output_record import OutputRecord
 from hotcell_sandbox.resources import ResourceText, contents, messages
 from hotcell_sandbox.results import Blob, InvalidCallError, MCPError, ToolError
 from hotcell_sandbox.saved_files import SAVED
-from hotcell_sandbox.saved_tools import source_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from hotcell_sandbox.plan import Plan
     from hotcell_sandbox.programs import Result
     from hotcell_sandbox.search_results import SearchResults
+    from hotcell_sandbox.skills import Skills
 
 __all__ = [
     "Blob",
@@ -78,10 +78,15 @@ __all__ = [
 
 _calls: Calls
 _record: OutputRecord
+_skills: Skills
 
 
 def __getattr__(name: str) -> Any:
     # At need: a first run waits for what is imported above.
+    if name == "skills":
+        from hotcell_sandbox.kept_skills import KeptSkills
+
+        return KeptSkills(_calls, _skills)
     if name != "state":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hotcell_sandbox.state import State
@@ -99,6 +104,12 @@ def read_from(record: OutputRecord) -> None:
     """For the runtime itself, at its start."""
     global _record
     _record = record
+
+
+def keep_in(skills: Skills) -> None:
+    """For the runtime itself, at its start."""
+    global _skills
+    _skills = skills
 
 
 def last_output() -> str:
@@ -312,10 +323,20 @@ def capability_summary() -> str:
     return str(_ask("capability_summary"))
 
 
-def save_tool(func: Callable[..., Any]) -> str:
-    """Keeps a function for later sessions, which can use it by its name."""
-    source = source_of(func)
-    return str(_ask("save_tool", name=func.__name__, source=source))
+def save_tool(
+    func: Callable[..., Any],
+    description: str | None = None,
+    tags: str | Iterable[str] = (),
+    test: Callable[..., Any] | str | None = None,
+) -> str:
+    """Keeps a function for later sessions: `from skills import name`. print(runtime.skills) lists what is kept.
+
+    The functions, classes, imports and constants that it needs are kept with it. It is tried in a process of its own
+    first, and so is `test`, a function without parameters or a source with asserts. description: else the docstring's.
+    """
+    from hotcell_sandbox.skill_saving import saving  # at need: a first run waits for what is imported above
+
+    return saving(_calls, _skills, func, description=description, tags=tags, test=test)
 
 
 def show(thing: object) -> None:

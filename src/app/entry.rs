@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::printing::{err, told};
 use super::{
     config, doctor, files, guardian, image, import, install, log, logging, login, run, search_model, serve,
-    session, trust,
+    session, skill, trust,
 };
 use crate::cli::{self, Arguments, Command};
 use crate::config::{ConfigFiles, Environment};
@@ -59,6 +59,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Log(arguments)) => log::log(&config, arguments),
             Some(Command::Files(arguments)) => files::files(&config, arguments),
             Some(Command::Session(arguments)) => session::session(config, config_files, arguments).await,
+            Some(Command::Skill(arguments)) => skill::skill(config, config_files, arguments).await,
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
             Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
             Some(Command::Logout(arguments)) => login::logout(&config, &arguments).await,

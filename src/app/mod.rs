@@ -21,6 +21,7 @@ mod serve;
 mod session;
 mod session_words;
 mod signals;
+mod skill;
 mod trust;
 mod wiring;
 

@@ -53,7 +53,7 @@ impl Rooms {
         let (roster, upstream) = servers(config, files, &mark);
         let cached = |name: &str| config.cache_dir.as_ref().map(|dir| dir.join(name));
         let folders = Folders {
-            saved_tools: config.state_dir.join("tools"),
+            skills: skills(config),
             learned: cached("learned").filter(|_| config.learn_shapes == LearnShapes::On),
             pins: config.own_state_dir.as_ref().map(|dir| dir.join("pins")),
             catalog: cached("catalog"),
@@ -136,6 +136,11 @@ fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, 
 /// Where journals of sessions are kept.
 pub(super) fn sessions_dir(config: &Config) -> Option<PathBuf> {
     config.own_state_dir.as_ref().map(|dir| dir.join(SESSIONS))
+}
+
+/// Where skills are kept: the name that their folder had from the first.
+pub(super) fn skills(config: &Config) -> PathBuf {
+    config.state_dir.join("tools")
 }
 
 /// Where workspaces are kept.

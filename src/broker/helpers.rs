@@ -1,7 +1,7 @@
-//! The helpers that code reaches through `mcp.runtime`, answered from the catalog and the saved tools.
+//! The helpers that code reaches through `mcp.runtime`, answered from the catalog.
 //!
 //! They tell of the run's own servers only, except `discovered_servers`, which gives the names of all. What is read of
-//! servers themselves is in `resources`.
+//! servers themselves is in `resources`, what is kept of functions in `skills`.
 
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
@@ -44,9 +44,13 @@ impl Broker {
             }
             "capability_summary" => json!(catalog::capability_summary(&self.catalog().scoped(call.scope))),
             "check_calls" => self.check_calls(call, cancel).await?,
-            "save_tool" if call.making != Making::Always => return self.plan_help(call),
+            "save_tool" | "remove_skill" if call.making != Making::Always => return self.plan_help(call),
             "save_tool" => self.save_tool(call)?,
-            "saved_tools" => self.saved_tools()?,
+            "remove_skill" => self.remove_skill(call)?,
+            "load_skills" => self.load_skills(call)?,
+            "list_skills" => self.list_skills()?,
+            "show_skill" => self.show_skill(call)?,
+            "skill_history" => self.skill_history(call)?,
             unknown => {
                 let shown = text::inert_excerpt(unknown, 100);
                 return Err(ToolFault::new(FaultCode::UnknownTool, format!("there is no helper '{shown}'")));
@@ -119,22 +123,6 @@ impl Broker {
         let name = &server.name;
         let no_such = |unknown| self.no_such_tool(name, tool.as_deref().unwrap_or_default(), unknown);
         self.learned.with(docs).map_err(no_such)
-    }
-
-    fn save_tool(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
-        #[derive(Deserialize)]
-        struct Arguments {
-            name: String,
-            source: String,
-        }
-        let Arguments { name, source } = self.read(call)?;
-        self.saved.save(&name, &source).map_err(ToolFault::from)?;
-        Ok(json!(format!("Tool '{name}' saved; later sessions can call it by this name.")))
-    }
-
-    fn saved_tools(&self) -> Result<Value, ToolFault> {
-        let saved = self.saved.all().map_err(ToolFault::from)?;
-        Ok(saved.into_iter().map(|(name, source)| json!({"name": name, "source": source})).collect())
     }
 
     /// The catalog in which this server of the run has its tools, and its name.

@@ -1,4 +1,4 @@
-//! `search_tool_docs`: which tools fit, and which servers could not be looked at.
+//! `search_tool_docs`: which tools and skills fit, and which servers could not be looked at.
 //!
 //! It ranks nothing itself.
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::arguments;
 use super::call::Call;
 use super::state::Broker;
-use crate::catalog::{Catalog, Detail, Query, SearchHit, Shapes, Tools, grouped, search};
+use crate::catalog::{Catalog, Detail, Origin, Query, SearchHit, Shapes, Tools, grouped, search};
 use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::text;
@@ -50,7 +50,7 @@ struct Arguments {
 struct Page {
     hits: Vec<SearchHit>,
     total: usize,
-    /// Tools that were looked at.
+    /// Tools that were looked at, skills among them.
     tools: usize,
 }
 
@@ -69,6 +69,8 @@ impl Broker {
             Some(word) => arguments::word(&call.tool, "detail", &word, &DETAILS)?,
             None => Detail::Signature,
         };
+        // Skills are no server's.
+        let has_skills = servers.is_none();
         let scope = match servers {
             None => call.scope.clone(),
             Some(servers) => self.narrowed(&servers, call.scope)?,
@@ -79,7 +81,10 @@ impl Broker {
         let under_way = self.indexing.under_way(&names);
         let catalog = self.catalog().scoped(&scope);
         let vector = self.semantics.vector(&catalog, &query).await;
-        let searched = catalog.clone();
+        let skills = if has_skills { self.skills.all()? } else { vec![] };
+        let searched = self.searched_skills.beside(&catalog, skills, &self.limits);
+        let skills = searched.servers().iter().filter(|server| server.origin == Origin::Skills);
+        let skills: usize = skills.map(|skills| skills.listed().len()).sum();
         // A first search of many tools counts their words.
         let searching = tokio::task::spawn_blocking(move || {
             let query = Query { text: &query, vector: vector.as_deref() };
@@ -102,6 +107,7 @@ impl Broker {
             "offset": offset,
             "tools": page.tools,
             "servers": names.len(),
+            "skills": skills,
             "unavailable": unavailable(&catalog),
             "indexing": indexing.iter().take(INDEXING_MAX).collect::<Vec<_>>(),
             "indexing_total": indexing.len(),

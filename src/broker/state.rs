@@ -21,7 +21,7 @@ use super::oversight::{LoggedArguments, Oversight};
 use super::pins::{Comparing, Pins};
 use super::replay::Replay;
 use super::roster::{Change, Roster};
-use super::saved_tools::SavedTools;
+use super::searched_skills::SearchedSkills;
 use super::semantics::Semantics;
 use super::servers_ask::{Ears, Listening, ServersAsk};
 use crate::audit::{Event, Log, ServerLog};
@@ -31,14 +31,15 @@ use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::protocol::RunServer;
 use crate::run::{Calls, ClientAbilities, FaultCode, Planned, ServerScope, ToolEffect, ToolFault};
+use crate::skills::Skills;
 use crate::text;
 use crate::upstream::{Connection, Upstream, UpstreamError};
 
 /// Where the broker keeps what outlives the bridge; each folder is made when something is first kept.
 #[derive(Debug, Clone)]
 pub struct Folders {
-    /// Functions that code has saved.
-    pub saved_tools: PathBuf,
+    /// Functions that code has kept.
+    pub skills: PathBuf,
     /// What results of tools have looked like; nothing: that is neither learned nor shown.
     pub learned: Option<PathBuf>,
     /// What servers have listed; nothing: it is not kept.
@@ -57,7 +58,8 @@ pub struct Folders {
 pub struct Broker {
     pub(super) roster: Roster,
     pub(super) upstream: Arc<Upstream>,
-    pub(super) saved: SavedTools,
+    pub(super) skills: Skills,
+    pub(super) searched_skills: SearchedSkills,
     pub(super) learned: Learned,
     pub(super) limits: Arc<Limits>,
     pub(super) indexing: Indexing,
@@ -93,7 +95,7 @@ impl Broker {
         let Oversight { policy, log, arguments: logged, journal } = oversight;
         let pins = Pins::new(folders.pins);
         let admission = Admission::new(policy, &limits);
-        let saved = SavedTools::new(folders.saved_tools, &limits);
+        let skills = Skills::new(folders.skills, &limits);
         let learned = Learned::new(folders.learned, &limits);
         let cache = folders.catalog.map(|dir| CatalogCache::new(dir, &limits));
         let knowledge =
@@ -112,7 +114,8 @@ impl Broker {
         Self {
             roster,
             upstream,
-            saved,
+            skills,
+            searched_skills: SearchedSkills::default(),
             learned,
             limits,
             indexing,

@@ -22,6 +22,8 @@ use crate::text;
 
 /// How much of the name of an unknown tool is shown: it may be as long as a frame.
 const ASKED_CHARS_MAX: usize = 100;
+/// The module that kept functions are imported from.
+const SKILLS: &str = "skills";
 
 /// All servers, sorted by name.
 #[derive(Debug, Clone, Default)]
@@ -44,10 +46,21 @@ pub struct ServerTools {
     pub cwd: Option<PathBuf>,
     /// Its tools.
     pub tools: Tools,
+    /// Whether they are a server's at all.
+    pub origin: Origin,
     /// Counted by the first search; catalogs that share the server share them.
     pub(super) words: OnceLock<Postings>,
     /// Handed in by whoever has an encoder; shared likewise.
     pub(super) vectors: OnceLock<Vectors>,
+}
+
+/// Whose tools they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A configured server's.
+    Server,
+    /// Nobody's: they are functions that code has kept, which a search finds too.
+    Skills,
 }
 
 /// What is known of a server's tools.
@@ -101,6 +114,7 @@ impl Catalog {
                         .filter(|text| !text.is_empty()),
                     cwd: cwd.clone(),
                     tools: Tools::Unasked,
+                    origin: Origin::Server,
                     words: OnceLock::new(),
                     vectors: OnceLock::new(),
                 })
@@ -131,11 +145,45 @@ impl Catalog {
                 description: known.description.clone(),
                 cwd: known.cwd.clone(),
                 tools,
+                origin: known.origin,
                 words: OnceLock::new(),
                 vectors: OnceLock::new(),
             })
         });
         Self::of(servers.collect())
+    }
+
+    /// The catalog with kept functions, each with its signature, for a search: they stand behind all servers.
+    #[must_use]
+    pub fn with_skills(&self, skills: Vec<(Tool, String)>, limits: &Limits) -> Self {
+        let Ok(name) = ServerName::new(SKILLS) else { return self.clone() };
+        let signatures: BTreeMap<String, String> = skills
+            .iter()
+            .map(|(tool, signature)| (tool.name.as_str().to_owned(), signature.clone()))
+            .collect();
+        let mut tools = named(skills.into_iter().map(|(tool, _)| tool).collect(), limits);
+        for tool in &mut tools {
+            if let Some(signature) = signatures.get(tool.name.as_str()) {
+                tool.signature.clone_from(signature);
+            }
+        }
+        let skills = Arc::new(ServerTools {
+            name,
+            alias: SKILLS.to_owned(),
+            description: None,
+            cwd: None,
+            tools: Tools::Listed(tools),
+            origin: Origin::Skills,
+            words: OnceLock::new(),
+            vectors: OnceLock::new(),
+        });
+        Self::of(self.servers.iter().cloned().chain([skills]).collect())
+    }
+
+    /// Whether nothing has been learned since.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.servers, &other.servers)
     }
 
     /// Only the servers of a run, under the aliases that they have here.

@@ -31,7 +31,7 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   plan(dry_run=True)                     for `with ... as p`: makes only calls that read, and p shows them and the others
   save(path)                             hands a file over: the reply names it; files in /workspace outlive the sandbox
   state['key'] = value                   JSON values that outlive variables, as files in /workspace do
-  save_tool(func)                        keeps a function for later sessions
+  save_tool(func, test=None)             keeps a function: from skills import func; runtime.skills lists them
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
 
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and

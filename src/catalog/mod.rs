@@ -23,7 +23,7 @@ pub use docs::{
     Detail, describe_server, discovered_servers, list_servers, list_tools, loaded_server_metadata,
     query_tool_docs, tool_doc,
 };
-pub use known::{Catalog, NearMisses, ServerTools, Tools, UnknownTool, resolved};
+pub use known::{Catalog, NearMisses, Origin, ServerTools, Tools, UnknownTool, resolved};
 pub use manual::capability_summary;
 pub use python::{Answered, Shapes, Sighting, signature};
 pub use search::{Query, SearchHit, grouped, search};

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::docs::{Detail, tool_doc};
 use super::index::Index;
-use super::known::{Catalog, ServerTools};
+use super::known::{Catalog, Origin, ServerTools};
 use super::python::Shapes;
 use super::synonyms::synonyms;
 use super::tool::Tool;
@@ -78,7 +78,13 @@ impl SearchHit {
     #[must_use]
     pub fn to_json(&self, detail: Detail, shapes: &Shapes) -> Value {
         let mut doc = tool_doc(&self.server, self.tool(), detail, shapes);
-        doc["signature"] = json!(shapes.signature(&self.server.name, self.tool()));
+        doc["signature"] = match self.server.origin {
+            Origin::Server => json!(shapes.signature(&self.server.name, self.tool())),
+            Origin::Skills => json!(self.tool().signature),
+        };
+        if self.server.origin == Origin::Skills {
+            doc["skill"] = json!(true);
+        }
         doc
     }
 }
@@ -394,6 +400,39 @@ mod tests {
         assert_eq!(search(&after, "createPullRequest", 9, 0).0.len(), 0);
         assert_eq!(first(&before, "createPullRequest"), ["github.createPullRequest"]);
         assert!(before.search_bytes() > 0 && some().search_bytes() == 0);
+    }
+
+    #[test]
+    fn kept_functions_are_ranked_with_the_tools_beside_a_server_of_that_name() {
+        let limits = crate::limits::Limits::default();
+        let servers = catalog(&[("skills", json!([{"name": "list"}])), ("zoo", json!([{"name": "feed"}]))]);
+        let about = json!({"name": "weekly", "title": "finance", "description": "Sums up.",
+            "inputSchema": {"properties": {"region": {}}}});
+        let skill = Tool::from_json(&about, &limits).unwrap();
+        let both = servers.with_skills(vec![(skill, "async weekly(region)".to_owned())], &limits);
+        assert!(servers.is_same(&servers.clone()) && !both.is_same(&servers));
+        for query in ["weekly", "skills.weekly", "finance", "region", "sum up"] {
+            let (hits, total) = search(&both, query, 1, 0);
+            let doc = hits[0].to_json(Detail::Signature, &Shapes::default());
+            assert_eq!(
+                (&doc["signature"], &doc["skill"]),
+                (&json!("async weekly(region)"), &json!(true)),
+                "{query}"
+            );
+            assert!(total >= 1);
+        }
+        let (hits, total) = search(&both, "", 9, 0);
+        assert_eq!(
+            (names(&hits), total),
+            (["skills.list", "zoo.feed", "skills.weekly"].map(str::to_owned).to_vec(), 3)
+        );
+        assert_eq!(hits[0].to_json(Detail::Signature, &Shapes::default()).get("skill"), None);
+        // They keep no tool from being found by what it means.
+        for server in both.servers().iter().filter(|server| server.origin == Origin::Server) {
+            server.set_vectors(super::super::Vectors::new(2, vec![1.0, 0.0]).unwrap());
+        }
+        let (hits, _) = search(&both, Query { text: "zzzz", vector: Some(&[1.0, 0.0]) }, 9, 0);
+        assert_eq!(names(&hits), ["skills.list", "zoo.feed"]);
     }
 
     #[test]

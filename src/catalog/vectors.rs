@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::known::{Catalog, ServerTools};
+use super::known::{Catalog, Origin, ServerTools};
 use super::search::QUERY_CHARS_MAX;
 use super::tool::Tool;
 use super::words::{is_stop_word, stem, words};
@@ -75,6 +75,11 @@ pub(super) fn nearness(catalog: &Catalog, vector: &[f32]) -> Option<Vec<f32>> {
     let mut all = Vec::with_capacity(catalog.index().tools());
     let with_tools = |server: &&Arc<ServerTools>| !server.listed().is_empty();
     for server in catalog.servers().iter().filter(with_tools) {
+        if server.origin == Origin::Skills {
+            // No encoder reads them: they are found by their words alone, and keep no tool from being found by its vector.
+            all.extend(std::iter::repeat_n(0.0, server.listed().len()));
+            continue;
+        }
         let vectors = server.vectors.get().filter(|vectors| vectors.dimensions == vector.len())?;
         all.extend(vectors.numbers.chunks_exact(vector.len()).map(|tool| product(tool, vector)));
     }

@@ -7,6 +7,12 @@ use crate::text;
 /// Longest diff that is shown, in characters; a longer one ends in a mark.
 const CHARS_MAX: usize = 64 * 1024;
 
+/// The changed lines with so many others around them, harmless to show and bounded; empty when nothing changes.
+#[must_use]
+pub fn diff(before: &str, after: &str, around: usize) -> String {
+    compared(before, after, around).text
+}
+
 /// A diff as it is shown.
 #[derive(Debug)]
 pub(super) struct Shown {
@@ -15,8 +21,8 @@ pub(super) struct Shown {
     pub(super) is_whole: bool,
 }
 
-/// The changed lines with so many others around them; empty when nothing changes.
-pub(super) fn diff(before: &str, after: &str, around: usize) -> Shown {
+/// The same, saying whether that is all of it.
+pub(super) fn compared(before: &str, after: &str, around: usize) -> Shown {
     let diff = TextDiff::from_lines(before, after);
     let shown = diff.unified_diff().context_radius(around).missing_newline_hint(false).to_string();
     let whole = text::inert(&shown);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 
 use super::backup::Backup;
-use super::diff::diff;
+use super::diff::compared;
 use super::error::InstallError;
 use super::file;
 use super::format::Format;
@@ -260,7 +260,7 @@ impl<'s> Seen<'s> {
         };
         // An entry that is replaced, or comes back, is not hotcell's.
         let before = masked(self.text.as_deref(), !replaces);
-        let shown = diff(&before, &masked(after.as_deref(), keeps != Keeps::Nothing), 0).text;
+        let shown = compared(&before, &masked(after.as_deref(), keeps != Keeps::Nothing), 0).text;
         Edit { path: self.file.path, replaces, before: self.text, after, shown, backup, keeps }
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
 
-use super::diff::{Shown, diff};
+use super::diff::{Shown, compared};
 use super::file;
 use super::format::Format;
 use super::reading::{Found, FoundServer};
@@ -261,6 +261,6 @@ fn change(target: Target, servers: Entry) -> Option<Change> {
         path: target.path,
         before: target.text,
         after: format!("{file:#}\n"),
-        shown: diff(&shown_before.unwrap_or_default(), &shown, 3),
+        shown: compared(&shown_before.unwrap_or_default(), &shown, 3),
     })
 }

@@ -32,6 +32,7 @@ mod tree;
 mod yaml_edit;
 mod yaml_text;
 
+pub use diff::diff;
 pub use error::InstallError;
 pub use install::{Edit, Plan, Registration, Replacing, Workshop, install, uninstall};
 pub use merge::{Change, merge};

@@ -508,50 +508,6 @@ def test_star_import_brings_the_tools_of_the_server(sandbox: Sandbox) -> None:
     assert sandbox.run("from mcp.servers.a import *\nt_1.sync(i=4)['i']", ("a",), on_call)["value"] == "4"
 
 
-def test_save_tool_sends_the_source(sandbox: Sandbox) -> None:
-    sandbox.run("if True:\n    def double(x):\n        return 2 * x\n")
-    saved: list[Frame] = []
-
-    def on_call(call: Frame) -> object:
-        saved.append(call)
-        return "saved"
-
-    done = sandbox.run("save_tool(double)", (), on_call)
-    assert done["value"] == "'saved'"
-    assert saved[0]["arguments"] == {"name": "double", "source": "def double(x):\n    return 2 * x\n"}
-    assert sandbox.run("save_tool(5)")["error"]["type"] == "TypeError"
-
-
-def test_saved_tools_are_loaded_when_a_name_is_unknown_and_only_once(sandbox: Sandbox) -> None:
-    asked = []
-
-    def on_call(call: Frame) -> object:
-        asked.append(call["tool"])
-        return [
-            {"name": "broken", "source": "def broken(:\n"},
-            {"name": "double", "source": "def double(x):\n    return 2 * x\n"},
-        ]
-
-    assert sandbox.run("def f(a, *b):\n    return [c for c in b]\nf(1)", (), on_call)["notes"] == []
-    assert asked == []
-    done = sandbox.run("double(4)", (), on_call)
-    assert (done["value"], asked) == ("8", ["saved_tools"])
-    assert "saved tool broken is broken: SyntaxError" in done["notes"][0]
-    assert sandbox.run("nosuch", (), on_call)["error"]["type"] == "NameError"
-    assert asked == ["saved_tools"]
-    assert sandbox.run("double(1 / 0 if 0 else 'x' * 0 or None)", (), on_call)["error"]["type"] == "TypeError"
-
-
-def test_saved_tools_are_loaded_beside_a_star_import(sandbox: Sandbox) -> None:
-    saved = [{"name": "double", "source": "def double(x):\n    return 2 * x\n"}]
-    assert sandbox.run("from math import *\ndouble(floor(4.5))", (), lambda call: saved)["value"] == "8"
-
-
-def test_saved_tool_finds_asyncio_as_the_run_did_that_saved_it(sandbox: Sandbox) -> None:
-    saved = [{"name": "later", "source": "async def later():\n    return await asyncio.sleep(0, 'ok')\n"}]
-    assert sandbox.run("await later()", (), lambda call: saved)["value"] == "'ok'"
-
-
 def test_own_mcp_package_wins_over_an_installed_one(sandbox: Sandbox, tmp_path: Any) -> None:
     (tmp_path / "mcp").mkdir()
     (tmp_path / "mcp" / "__init__.py").write_text("installed = True\n")

@@ -28,6 +28,7 @@ def found(hits: list[dict[str, Any]], total: int, **rest: object) -> dict[str, o
         "offset": 0,
         "tools": 1234,
         "servers": 3,
+        "skills": 0,
         "unavailable": {"servers": [], "total": 0},
         "indexing": [],
         "indexing_total": 0,
@@ -39,6 +40,15 @@ def printed(sandbox: Sandbox, code: str, answer: dict[str, object]) -> str:
     done = sandbox.run(f"print({code})", (), lambda call: answer)
     assert done["outcome"] == "finished", done
     return str(done["stdout"]).removesuffix("\n")
+
+
+def test_a_skill_is_shown_as_it_is_called(sandbox: Sandbox) -> None:
+    about = {"server": "skills", "serverAlias": "skills", "skill": True, "description": "Does."}
+    hits = [{**about, "signature": "go(x)"}, {**about, "signature": "async go_on(x)"}]
+    shown = printed(sandbox, "runtime.search_tool_docs_sync('go')", found(hits, 2))
+    assert shown == "2 of 2 tools for 'go'\nskills.go(x)  # Does.\nawait skills.go_on(x)  # Does."
+    none = printed(sandbox, "runtime.search_tool_docs_sync('go')", found([], 0, skills=4))
+    assert none == "no tool for 'go': 1,230 tools of 3 servers and 4 skills searched"
 
 
 def test_every_parameter_reaches_the_bridge_by_its_name(sandbox: Sandbox) -> None:

@@ -394,7 +394,7 @@ fn the_log_has_a_line_for_each_request_that_became_no_run_and_says_why_it_shows_
 }
 
 /// How each command is tried where nobody reads what it prints.
-const UNREAD: [&[&str]; 30] = [
+const UNREAD: [&[&str]; 32] = [
     &["--help"],
     &["--version"],
     &["run", "-c", "print(1)"],
@@ -418,6 +418,8 @@ const UNREAD: [&[&str]; 30] = [
     &["session", "export", "last"],
     &["session", "replay", "last"],
     &["session", "rm", "--all"],
+    &["skill", "ls"],
+    &["skill", "run", "gone"],
     &["trust", "good"],
     &["trust", "bad"],
     &["login", "good"],

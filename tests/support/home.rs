@@ -121,6 +121,19 @@ impl Home {
         command
     }
 
+    /// Runs a shell's command line with this environment and nothing else of ours.
+    pub fn shell(&self, line: &str) -> Output {
+        let mut command = Command::new("sh");
+        let output =
+            command.args(["-c", line]).env_clear().envs(&self.variables).current_dir(self.path()).output();
+        let output = output.expect("there is a shell");
+        Output {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
     /// Runs the program to its end with nothing on stdin.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.run_with(arguments, "")

@@ -1,0 +1,188 @@
+//! `hotcell skill`: the functions that code has kept, for the user: listed, shown, accepted, undone, and run.
+
+use std::io::Read;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::printing::{err, out, to_stdout};
+use super::{run, wiring};
+use crate::cli::{self, RunSkill, SkillCommand};
+use crate::clients::diff;
+use crate::config::{Config, ConfigFiles};
+use crate::skills::{Found, Given, Skill, SkillError, SkillName, Skills, Waiting};
+use crate::text;
+
+const USAGE: u8 = 2;
+/// Lines around a difference that are shown with it.
+const AROUND: usize = 3;
+/// Longest arguments from stdin, in bytes.
+const ARGUMENTS_BYTES_MAX: u64 = 8 << 20;
+
+/// Does what is asked for, or says why not.
+pub(super) async fn skill(config: Config, config_files: ConfigFiles, arguments: cli::Skill) -> ExitCode {
+    let skills = Skills::new(wiring::skills(&config), &config.limits);
+    let done = match arguments.command {
+        SkillCommand::Ls { json } => list(&skills, json),
+        SkillCommand::Show { name, version } => show(&skills, &name, version),
+        SkillCommand::History { name } => history(&skills, &name),
+        SkillCommand::Rm { name, purge } => remove(&skills, &name, purge),
+        SkillCommand::Restore { name, version } => restore(&skills, &name, version),
+        SkillCommand::Trust { name, all } if all || name.is_none() => trust_all(&skills),
+        SkillCommand::Trust { name, .. } => trust(&skills, &name.unwrap_or_default()),
+        SkillCommand::Run(arguments) => match code(&skills, arguments) {
+            Ok(asked) => return run::run(config, config_files, asked).await,
+            Err(message) => {
+                err!("hotcell: {}", text::inert(&message));
+                return ExitCode::from(USAGE);
+            }
+        },
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            err!("hotcell: {}", text::inert_line(&error.to_string()));
+            match error {
+                SkillError::Name { .. } | SkillError::Unknown { .. } | SkillError::NoVersion { .. } => {
+                    ExitCode::from(USAGE)
+                }
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+/// The exit code is 1 when something waits to be accepted or cannot be used.
+fn list(skills: &Skills, as_json: bool) -> Result<ExitCode, SkillError> {
+    let all = skills.all()?;
+    let is_sound = all.iter().all(|(_, found)| matches!(**found, Found::Ready(_)));
+    if as_json {
+        let rows = all.iter().map(|(name, found)| match &**found {
+            Found::Ready(skill) => {
+                let Skill { header, definition, .. } = &**skill;
+                json!({
+                    "name": name, "state": "ready", "signature": definition.signature,
+                    "description": header.description, "tags": header.tags, "version": header.version,
+                    "saved": header.saved, "servers": header.servers, "test": header.test,
+                })
+            }
+            Found::Changed { why } => json!({"name": name, "state": "changed", "why": why}),
+            Found::Unusable { why } => json!({"name": name, "state": "unusable", "why": why}),
+        });
+        out!("{:#}", rows.collect::<serde_json::Value>());
+    } else if all.is_empty() {
+        err!("hotcell: no skill is kept yet; code keeps one with save_tool(function)");
+    } else {
+        for (name, found) in &all {
+            match &**found {
+                Found::Ready(skill) => {
+                    let Skill { header, definition, .. } = &**skill;
+                    let about = if header.description.is_empty() { "" } else { "  # " };
+                    out!("{}{about}{}; version {}", definition.signature, header.description, header.version);
+                }
+                Found::Changed { why } => {
+                    out!("{name}  NOT LOADED: {}; hotcell skill trust {name}", text::inert_line(why));
+                }
+                Found::Unusable { why } => out!("{name}  CANNOT BE USED: it {}", text::inert_line(why)),
+            }
+        }
+    }
+    Ok(ExitCode::from(u8::from(!is_sound)))
+}
+
+fn show(skills: &Skills, name: &str, version: Option<u64>) -> Result<ExitCode, SkillError> {
+    let name = SkillName::new(name)?;
+    let text = match (version, skills.find(&name).as_deref()) {
+        (Some(version), _) => skills.version(&name, version)?.text(),
+        (None, Some(Found::Changed { .. })) => skills.waiting(&name)?.text,
+        (None, _) => skills.ready(&name)?.text(),
+    };
+    to_stdout(&text::inert(&text));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn history(skills: &Skills, name: &str) -> Result<ExitCode, SkillError> {
+    let name = SkillName::new(name)?;
+    let current = skills.ready(&name).ok().map(|skill| skill.header.version);
+    for Skill { header, .. } in skills.history(&name)? {
+        let mark = if Some(header.version) == current { " (current)" } else { "" };
+        out!("version {}{mark}, {}: {}", header.version, header.saved, header.description);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove(skills: &Skills, name: &str, purge: bool) -> Result<ExitCode, SkillError> {
+    let name = SkillName::new(name)?;
+    if purge {
+        skills.purge(&name)?;
+        out!("removed, with all its versions: {name}");
+    } else {
+        skills.remove_any(&name)?;
+        out!("removed: {name}; to have it again: hotcell skill restore {name}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn restore(skills: &Skills, name: &str, version: Option<u64>) -> Result<ExitCode, SkillError> {
+    let name = SkillName::new(name)?;
+    let restored = skills.restore(&name, version)?;
+    out!("{name} counts again as version {}", restored.version);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn trust(skills: &Skills, name: &str) -> Result<ExitCode, SkillError> {
+    accept(skills, &SkillName::new(name)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What cannot be accepted keeps no other from being so.
+fn trust_all(skills: &Skills) -> Result<ExitCode, SkillError> {
+    let mut code = ExitCode::SUCCESS;
+    for (name, found) in skills.all()? {
+        if !matches!(*found, Found::Ready(_))
+            && let Err(error) = accept(skills, &name)
+        {
+            err!("hotcell: {}", text::inert_line(&error.to_string()));
+            code = ExitCode::FAILURE;
+        }
+    }
+    Ok(code)
+}
+
+/// Shows what stands there, then accepts just that.
+fn accept(skills: &Skills, name: &SkillName) -> Result<(), SkillError> {
+    let waiting = skills.waiting(name)?;
+    let Waiting { why, text, before } = &waiting;
+    out!("{name}: {}", text::inert_line(why));
+    match before {
+        Some(before) => to_stdout(&diff(before, waiting.body(), AROUND)),
+        None => to_stdout(&format!("{}\n", text::inert(text).trim_end())),
+    };
+    let version = skills.accept(name, &waiting)?;
+    out!("accepted as version {version}: {name}");
+    Ok(())
+}
+
+/// The code that calls the skill; a sentence for the user where that cannot succeed.
+fn code(skills: &Skills, arguments: RunSkill) -> Result<cli::Run, String> {
+    let RunSkill { name, args, servers, timeout, dry_run } = arguments;
+    let name = SkillName::new(&name).map_err(|error| error.to_string())?;
+    let skill = skills.ready(&name).map_err(|error| error.to_string())?;
+    let args = if args == "-" { from_stdin()? } else { args };
+    let given = Given::read(&args).map_err(|wrong| format!("--args: {wrong}"))?;
+    skill.definition.takes(&given).map_err(|wrong| format!("--args: {wrong}"))?;
+    // JSON has all strings of Python's, but for two that no JSON has unescaped.
+    let quoted = serde_json::Value::from(args).to_string();
+    let code = format!("from hotcell_sandbox.skill_call import call\nawait call(\"{name}\", {quoted})");
+    Ok(cli::Run { code: Some(code), file: None, files: vec![], session: None, servers, timeout, dry_run })
+}
+
+fn from_stdin() -> Result<String, String> {
+    let mut text = String::new();
+    let read = std::io::stdin().take(ARGUMENTS_BYTES_MAX + 1).read_to_string(&mut text);
+    read.map_err(|error| format!("--args: cannot read stdin: {error}"))?;
+    if text.len() as u64 > ARGUMENTS_BYTES_MAX {
+        return Err(format!("--args: stdin has more than {ARGUMENTS_BYTES_MAX} bytes"));
+    }
+    Ok(text)
+}

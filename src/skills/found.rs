@@ -1,0 +1,87 @@
+//! What a file of the folder holds: a skill as it was written, or something that waits for the user.
+//!
+//! It reads no file.
+
+use super::definition::{Definition, definition};
+use super::header::{self, Header};
+use super::name::SkillName;
+use crate::text;
+
+/// What a file holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// A skill, as it was written.
+    Ready(Box<Skill>),
+    /// Something that the user has not accepted yet.
+    Changed {
+        /// What is different, as a sentence.
+        why: String,
+    },
+    /// Nothing that can be read.
+    Unusable {
+        /// Why, to come after "it".
+        why: String,
+    },
+}
+
+/// A skill, as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skill {
+    /// What is said of it, harmless to show.
+    pub header: Header,
+    /// Its source.
+    pub body: String,
+    /// The function.
+    pub definition: Definition,
+}
+
+impl Skill {
+    /// As its file has it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.header.before(&self.body)
+    }
+}
+
+/// What the text of a file is worth.
+pub(super) fn judged(name: &SkillName, text: &str) -> Found {
+    let changed = |why: String| Found::Changed { why };
+    match header::read(text) {
+        None => changed("its file has no header of hotcell's".into()),
+        Some((Err(why), _)) => changed(format!("its header cannot be read: {why}")),
+        Some((Ok(header), body)) if header.fits(body) && header.name == name.as_str() => {
+            match definition(body, name.as_str()) {
+                Some(definition) => Found::Ready(Box::new(Skill {
+                    header: header.inert(),
+                    body: body.to_owned(),
+                    definition,
+                })),
+                None => changed("its file defines no function of that name".into()),
+            }
+        }
+        Some((Ok(header), body)) if header.fits(body) => {
+            changed(format!("its header is of '{}'", text::inert_excerpt(&header.name, 64)))
+        }
+        Some((Ok(_), _)) => changed("its file was changed since hotcell wrote it".into()),
+    }
+}
+
+/// What a file says of itself, as far as it can be read, and the rest.
+pub(super) fn parted<'t>(name: &SkillName, text: &'t str) -> (Header, &'t str) {
+    let (header, body) = match header::read(text) {
+        Some((header, body)) => (header.ok(), body),
+        None => (None, text),
+    };
+    let described = || definition(body, name.as_str()).map(|definition| definition.doc).unwrap_or_default();
+    let header = header.map(|header| Header { name: name.to_string(), ..header }).unwrap_or_else(|| Header {
+        name: name.to_string(),
+        description: described(),
+        tags: vec![],
+        version: 0,
+        saved: String::new(),
+        servers: vec![],
+        test: None,
+        sha256: String::new(),
+    });
+    (header, body)
+}
