@@ -27,15 +27,12 @@ pub(super) fn subscribe(peer: &Peer<RoleClient>, changes: &Changes) -> JoinSet<(
 
 async fn listen(peer: Peer<RoleClient>, changes: Changes) {
     let mut pause = BACK_OFF.0;
-    let mut is_first = true;
     while !peer.is_transport_closed() {
         match peer.listen(SubscriptionFilter::builder().tools_list_changed().build()).await {
             Ok(subscription) if subscription.acknowledged().tools_list_changed != Some(true) => return,
             Ok(subscription) => {
-                // What has changed while nobody listened was not told.
-                if !std::mem::take(&mut is_first) {
-                    changes.tools_changed();
-                }
+                // What has changed since the tools were read, and nobody listened, was not told.
+                changes.tools_changed();
                 if hear(subscription, &changes).await {
                     pause = BACK_OFF.0;
                 }

@@ -3,22 +3,22 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
 use hotcell::upstream::{
-    RemoteSpec, RemoteTransport, Request as Call, ServerSpec, Upstream, UpstreamError, Way,
+    Connection, RemoteSpec, RemoteTransport, Request as Call, ServerSpec, Upstream, UpstreamError, Way,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
-use crate::support::PATIENCE;
 use crate::support::everything::Everything;
 use crate::support::http_fixture::{HttpFixture, Request, events, reply, usual_answer};
+use crate::support::{PATIENCE, eventually};
 
 pub fn name() -> ServerName {
     ServerName::new("far").unwrap()
@@ -31,9 +31,9 @@ pub fn upstream(url: &str, transport: Option<RemoteTransport>, limits: Limits) -
 }
 
 /// So that a call that follows spends none of its time on the beginning.
-pub async fn connected(upstream: &Upstream) {
+pub async fn connected(upstream: &Upstream) -> Arc<Connection> {
     let cancel = CancellationToken::new();
-    upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
+    upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap()
 }
 
 pub async fn call(upstream: &Upstream, tool: &str, arguments: Value) -> Result<String, UpstreamError> {
@@ -304,6 +304,32 @@ async fn changed_tools_are_heard_of_over_the_stream_between_requests() {
     })
     .await
     .expect("the change is heard of");
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_may_have_said_before_it_was_listened_to_counts_as_said() {
+    let is_listed = Arc::new(AtomicBool::new(false));
+    let listed = Arc::clone(&is_listed);
+    let fixture = HttpFixture::start(move |request, stream| {
+        if request.method == "GET" {
+            while !listed.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            events(stream, ": here\n\n")?;
+            std::thread::park_timeout(PATIENCE);
+            return Ok(());
+        }
+        match usual_answer(request) {
+            Some(answer) => reply(stream, "200 OK", &[], &answer.to_string()),
+            None => reply(stream, "202 Accepted", &[], ""),
+        }
+    });
+    let upstream = upstream(&fixture.url, None, Limits::default());
+    let connection = connected(&upstream).await;
+    assert!(connection.is_current());
+    is_listed.store(true, Ordering::SeqCst);
+    eventually("the stream that came late makes the list old", PATIENCE, || connection.has_news());
     upstream.close().await;
 }
 

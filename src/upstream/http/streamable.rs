@@ -1,5 +1,6 @@
 //! Streamable HTTP: each message is a POST, whose reply is an answer or a stream; a GET is listened to between them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -34,6 +35,8 @@ pub(super) struct Streamable {
     bodies: Bodies,
     deliveries: Deliveries,
     session: Mutex<Session>,
+    /// Whether the server has listed its tools.
+    has_listed: AtomicBool,
 }
 
 /// What the server gave at `initialize`.
@@ -48,7 +51,8 @@ struct Session {
 
 impl Streamable {
     pub(super) fn new(requests: Requests, url: Url, bodies: Bodies, deliveries: Deliveries) -> Self {
-        Self { requests, url, bodies, deliveries, session: Mutex::default() }
+        let (session, has_listed) = (Mutex::default(), AtomicBool::new(false));
+        Self { requests, url, bodies, deliveries, session, has_listed }
     }
 
     /// Sends a message, and delivers what is answered.
@@ -85,7 +89,13 @@ impl Streamable {
         }
         match &sent.id {
             None => Ok(()),
-            Some(id) => self.answered(id, response, is_first).await,
+            Some(id) => {
+                self.answered(id, response, is_first).await?;
+                if sent.method.as_deref() == Some("tools/list") {
+                    self.has_listed.store(true, Ordering::Release);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -208,10 +218,14 @@ impl Streamable {
         };
         let making = tokio::time::timeout(CONTROL, making).await;
         *session = making.unwrap_or_else(|_| Err(Lost::Broken("no new session was made in time".into())))?;
-        // What it lists may be something else by now.
+        self.tools_may_have_changed().await;
+        Ok(session.clone())
+    }
+
+    /// As if the server had said so.
+    async fn tools_may_have_changed(&self) {
         let line = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#.to_vec();
         self.deliveries.deliver(Line::Whole(line)).await;
-        Ok(session.clone())
     }
 
     async fn listened(&self, from: Option<&str>) -> Result<Response, Lost> {
@@ -239,6 +253,10 @@ impl Streamable {
         loop {
             match self.listened(last.as_deref()).await {
                 Ok(response) => {
+                    // What it said while nobody listened is lost, unless the stream goes on where it broke.
+                    if last.is_none() && self.has_listed.load(Ordering::Acquire) {
+                        self.tools_may_have_changed().await;
+                    }
                     let mut events = Events::of(response, &self.bodies);
                     while let Ok(Some(event)) = events.next().await {
                         pause = event.retry.map_or(BACK_OFF.0, Duration::from_millis).min(BACK_OFF.1);
