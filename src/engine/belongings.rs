@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::container::remove;
 use super::error::EngineError;
 use super::find::{Choice, Engine, Places, find};
-use super::owner::{OWNER, SANDBOX, list, remove_files, sockets_of};
+use super::owner::{Listed, OWNER, SANDBOX, list, prune, remove_files, sockets_of};
 
 /// What there is, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,7 +99,11 @@ impl Belongings {
         let docker: &Docker = &engine.docker;
         let owner = self.lock.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut found = Vec::new();
-        for container in list(docker, OWNER, &owner).await? {
+        let Listed { containers, is_whole } = list(docker, OWNER, &owner).await?;
+        if !is_whole {
+            prune(docker, OWNER, &owner).await?;
+        }
+        for container in containers {
             let number = container.labels.as_ref().and_then(|labels| labels.get(SANDBOX)?.parse().ok());
             found.push(number.unwrap_or_default());
             let Some(id) = container.id else { continue };

@@ -9,8 +9,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use bollard::Docker;
+use bollard::errors::Error;
 use bollard::models::ContainerSummary;
-use bollard::query_parameters::ListContainersOptionsBuilder;
+use bollard::query_parameters::{ListContainersOptionsBuilder, PruneContainersOptionsBuilder};
 use futures_util::StreamExt;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
@@ -135,7 +136,12 @@ impl Owner {
     /// # Errors
     /// When the engine cannot list containers. One that cannot be removed is logged and left to the next start.
     pub async fn reap(&self, engine: &Engine) -> Result<usize, EngineError> {
-        let containers = list(&engine.docker, LOCKS, &self.dir_id).await?;
+        let Listed { containers, is_whole } = list(&engine.docker, LOCKS, &self.dir_id).await?;
+        if !is_whole {
+            for dead in self.dead() {
+                prune(&engine.docker, OWNER, &dead).await?;
+            }
+        }
         let stale = containers.into_iter().filter_map(|container| {
             let owner = container.labels.as_ref()?.get(OWNER)?;
             let is_stale = *owner != self.id && !self.alive(owner);
@@ -165,6 +171,15 @@ impl Owner {
         }
     }
 
+    /// Owners whose lock is there and held by nobody.
+    fn dead(&self) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(&self.dir) else { return vec![] };
+        let locks = entries.flatten().map(|entry| entry.path());
+        let locks = locks.filter(|path| path.extension().is_some_and(|extension| extension == "lock"));
+        let owners = locks.filter_map(|path| path.file_stem()?.to_str().map(str::to_owned));
+        owners.filter(|owner| *owner != self.id && !self.alive(owner)).collect()
+    }
+
     /// Removes lock files that nobody holds.
     fn sweep(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
@@ -183,16 +198,43 @@ impl Owner {
     }
 }
 
+/// What an engine says that it has.
+pub(super) struct Listed {
+    pub(super) containers: Vec<ContainerSummary>,
+    /// Whether that is all: one that does not run may be missing otherwise.
+    pub(super) is_whole: bool,
+}
+
+/// States that every engine and bollard call the same.
+const KNOWN_STATES: [&str; 4] = ["created", "running", "paused", "exited"];
+
 /// Containers, running or not, with this label.
-pub(super) async fn list(
-    docker: &Docker,
-    label: &str,
-    value: &str,
-) -> Result<Vec<ContainerSummary>, EngineError> {
+pub(super) async fn list(docker: &Docker, label: &str, value: &str) -> Result<Listed, EngineError> {
+    let label = ("label".to_owned(), vec![format!("{label}={value}")]);
+    let ask = async |filters: HashMap<String, Vec<String>>| {
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        docker.list_containers(Some(options)).await
+    };
+    let mut is_whole = true;
+    let listed = match ask(HashMap::from([label.clone()])).await {
+        // Podman calls one "stopped" until it has been cleaned up, a word that bollard does not take.
+        Err(Error::JsonDataError { .. } | Error::JsonSerdeError { .. }) => {
+            is_whole = false;
+            let states = ("status".to_owned(), KNOWN_STATES.map(str::to_owned).to_vec());
+            ask(HashMap::from([label, states])).await
+        }
+        listed => listed,
+    };
+    let containers = listed.map_err(|error| EngineError::request("list containers", &error))?;
+    Ok(Listed { containers, is_whole })
+}
+
+/// Removes the containers with this label that do not run, whatever state they are in.
+pub(super) async fn prune(docker: &Docker, label: &str, value: &str) -> Result<(), EngineError> {
     let filters = HashMap::from([("label".to_owned(), vec![format!("{label}={value}")])]);
-    let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-    let listed = docker.list_containers(Some(options)).await;
-    listed.map_err(|error| EngineError::request("list containers", &error))
+    let options = PruneContainersOptionsBuilder::default().filters(&filters).build();
+    let pruned = docker.prune_containers(Some(options)).await;
+    pruned.map(drop).map_err(|error| EngineError::request("remove containers", &error))
 }
 
 fn fingerprint(dir: &Path) -> String {
@@ -205,6 +247,11 @@ fn fingerprint(dir: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::super::find::{Choice, Places, find};
     use super::*;
 
     #[test]
@@ -241,5 +288,63 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let owner = Owner::claim(lock_path(dir.path(), "x")).unwrap();
         assert!(owner.alive("../../etc/passwd"));
+    }
+
+    /// An engine that calls a container "stopped"; what it was asked for, decoded.
+    async fn engine_with_one_stopped() -> (Engine, Arc<Mutex<Vec<String>>>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("tcp://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&asked);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut bytes = vec![0; 8192];
+                let read = stream.read(&mut bytes).await.unwrap();
+                let head = String::from_utf8_lossy(&bytes[..read]).into_owned();
+                let line = head.lines().next().unwrap_or_default();
+                let line =
+                    line.replace("%22", "\"").replace("%7B", "{").replace("%7D", "}").replace("%3D", "=");
+                let body = match line.as_str() {
+                    ping if ping.contains("/_ping") => "OK",
+                    list if list.contains("/containers/json") && !list.contains("status") => {
+                        r#"[{"Id": "x", "State": "stopped"}]"#
+                    }
+                    list if list.contains("/containers/json") => "[]",
+                    _ => r#"{"ContainersDeleted": ["x"], "SpaceReclaimed": 0}"#,
+                };
+                kept.lock().unwrap().push(line);
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                    body.len()
+                );
+                stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+            }
+        });
+        let places = Places {
+            choice: Choice::At(address),
+            container_host: None,
+            docker_host: None,
+            runtime_dir: None,
+            root: false,
+            podman: None,
+            ssh: None,
+            home: None,
+            mark: None,
+        };
+        (find(&places, Path::new("/nowhere")).await.unwrap(), asked)
+    }
+
+    #[tokio::test]
+    async fn what_an_engine_calls_by_another_name_is_removed_for_each_dead_owner_and_for_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = Owner::claim(lock_path(dir.path(), "own")).unwrap();
+        let _alive = Owner::claim(lock_path(dir.path(), "alive")).unwrap();
+        std::fs::write(lock_path(dir.path(), "dead"), "").unwrap();
+        let (engine, asked) = engine_with_one_stopped().await;
+        own.reap(&engine).await.unwrap();
+        let asked = asked.lock().unwrap();
+        let pruned: Vec<&String> = asked.iter().filter(|line| line.contains("/containers/prune")).collect();
+        assert!(pruned.len() == 1 && pruned[0].contains("hotcell.owner=owner-dead"), "{asked:?}");
+        assert!(!lock_path(dir.path(), "dead").exists());
     }
 }
