@@ -1,0 +1,415 @@
+//! Starts sandboxes as the operator wants them: engine, container, handshake, what is put back into it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use super::super::files::Files;
+use super::super::outgoing::{Outgoing, write};
+use super::super::runtime::{BOOTSTRAP, bundle};
+use super::super::watchdog::{Watchdog, Watched};
+use super::failure::Failure;
+use super::{Asked, PutBack, Sandbox, SandboxReport, posture};
+use crate::engine::{
+    About, Belongings, Engine, Folder, NotStarted, Owner, Places, SandboxSpec, TMPFS_MIB, find, lock_path,
+};
+use crate::guard::{Guardian, Mark};
+use crate::limits::Limits;
+use crate::protocol::{
+    self, Decoder, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds, SandboxLimits,
+    ToSupervisor,
+};
+use crate::run::ToolFault;
+use crate::workspace::Place;
+
+/// How the operator wants sandboxes.
+#[derive(Debug, Clone)]
+pub struct SandboxSettings {
+    /// Where engines may be.
+    pub places: Places,
+    /// Images by preference; the first that is there is used.
+    pub images: Vec<String>,
+    /// User id inside.
+    pub uid: u32,
+    /// Group id inside.
+    pub gid: u32,
+    /// Memory and swap together.
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub pids_max: u64,
+    /// Thousandths of a CPU; nothing for no limit.
+    pub cpu_millis: Option<u64>,
+    /// Whether a run that had to be killed is rolled back.
+    pub rollback: bool,
+    /// In what a sandbox may be weaker than asked for.
+    pub allow_weak: Vec<PostureField>,
+    /// A setting of the sandbox that cannot be read: then there is no sandbox.
+    pub unreadable: Option<String>,
+    /// Folders of the machine that code may read or write.
+    pub folders: Vec<Folder>,
+    /// Idle time after which it is stopped; nothing for never.
+    pub idle_stop: Option<Duration>,
+    /// Where the lock that marks this bridge as alive is kept.
+    pub lock_dir: PathBuf,
+    /// The workspace whose files are kept.
+    pub workspace: Place,
+    /// Hears of everything that would outlive this bridge, before it is there.
+    pub guardian: Guardian,
+}
+
+/// How the operator wants sandboxes now: asked before each one is started.
+pub type Wanted = Arc<dyn Fn() -> SandboxSettings + Send + Sync>;
+
+/// Makes sandboxes; keeps the engine and the owner's lock between them.
+pub(in super::super) struct Maker {
+    wanted: Wanted,
+    /// Of the last sandbox.
+    settings: SandboxSettings,
+    limits: Arc<Limits>,
+    engine: Option<Engine>,
+    owner: Option<Owner>,
+    reaped: usize,
+    /// What is put into each sandbox.
+    files: Option<Files>,
+    /// Sandboxes that were asked for.
+    asked: u64,
+    /// The one that the engine has not answered yet.
+    creating: BTreeSet<u64>,
+}
+
+/// What the guardian is told when there is nothing for it to do, as JSON.
+const NOTHING: &str = "null";
+/// Frames for the supervisor, and runs, that may wait; they overtake results.
+const CONTROL_QUEUED_MAX: usize = 32;
+/// Lines for the worker that may wait: few, since each may be large.
+const DATA_QUEUED_MAX: usize = 8;
+/// The folder whose files are kept.
+const WORKSPACE: &str = "/workspace";
+
+impl Maker {
+    pub(in super::super) fn new(wanted: Wanted, limits: Arc<Limits>, files: Option<Files>) -> Self {
+        let (settings, creating) = (wanted(), BTreeSet::new());
+        Self { wanted, settings, limits, engine: None, owner: None, reaped: 0, files, asked: 0, creating }
+    }
+
+    /// Starts a sandbox and waits for its interpreter.
+    pub(in super::super) async fn make(&mut self) -> Result<Sandbox, ToolFault> {
+        let before = std::mem::replace(&mut self.settings, (self.wanted)());
+        // Where something may be left, the guardian must go on knowing the engine that it is left on.
+        if before.places != self.settings.places && self.creating.is_empty() {
+            self.engine = None;
+        }
+        if let Some(problem) = &self.settings.unreadable {
+            return Err(Failure::Unreadable { problem: problem.clone() }.into_fault());
+        }
+        match self.attempt().await {
+            // Seen about once in a thousand starts on Podman: the stream ends before the first frame.
+            Err(Failure::Silent { stderr }) if stderr.is_empty() => self.attempt().await,
+            other => other,
+        }
+        .map_err(Failure::into_fault)
+    }
+
+    /// What the engine of the last sandbox says of itself.
+    pub(in super::super) async fn about(&self) -> Result<About, ToolFault> {
+        let engine = self.engine.as_ref().ok_or(Failure::NoEngineYet).map_err(Failure::into_fault)?;
+        engine.about().await.map_err(|error| Failure::from(error).into_fault())
+    }
+
+    /// Ends the last sandbox's belongings in order, when every container is known to be gone; else the guardian and the
+    /// next start are left with them.
+    pub(in super::super) async fn release(mut self) {
+        // The engine first: it may be a process of ours, with its socket beside the lock.
+        self.engine = None;
+        if let Some(owner) = self.owner.take()
+            && self.creating.is_empty()
+        {
+            owner.release();
+            self.settings.guardian.tell(NOTHING.into()).await;
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<Sandbox, Failure> {
+        let (engine, is_new) = self.engine().await?;
+        // Both are questions to the engine, and neither waits for the other's answer.
+        let (image, reaped) = tokio::join!(engine.image(&self.settings.images), async {
+            if is_new { self.reap(&engine).await } else { 0 }
+        });
+        self.reaped += reaped;
+        let image = image?;
+        self.asked += 1;
+        let spec = self.spec(&image)?;
+        self.creating.insert(self.asked);
+        self.tell().await;
+        let started = engine.start(&spec).await;
+        if !matches!(started, Err(NotStarted { may_exist: true, .. })) {
+            self.creating.remove(&self.asked);
+            self.tell().await;
+        }
+        let (container, streams) = started.map_err(|not_started| not_started.error)?;
+        let (control, control_inbox) = mpsc::channel(CONTROL_QUEUED_MAX);
+        let (data, data_inbox) = mpsc::channel(DATA_QUEUED_MAX);
+        let (taken, taken_seen) = watch::channel(0);
+        let outgoing = Outgoing {
+            control: control_inbox,
+            results: data_inbox,
+            taken: taken_seen,
+            unread_bytes_max: self.limits.unread_in_sandbox_bytes_max,
+        };
+        let writer = tokio::spawn(write(streams.input, bundle(), outgoing));
+        let mut notices: Vec<String> =
+            container.warnings.iter().map(|warning| format!("engine: {warning}")).collect();
+        if self.folders() != self.settings.folders {
+            notices.push(
+                "no [[mount]] is there: the engine is on another machine, whose folders are others".into(),
+            );
+        }
+        let mut sandbox = Sandbox {
+            report: SandboxReport {
+                address: engine.address.clone(),
+                image,
+                python: String::new(),
+                posture: Posture::default(),
+                notices,
+                reaped: std::mem::take(&mut self.reaped),
+                allowed: vec![],
+                watched: vec![],
+            },
+            worker: 0,
+            files: PutBack::default(),
+            container,
+            output: streams.output,
+            decoder: Decoder::new(&self.limits),
+            control,
+            data,
+            taken,
+            writer,
+            asked: self.asked(),
+            allow_weak: self.settings.allow_weak.clone(),
+            idle_stop: self.settings.idle_stop,
+            watchdog: None,
+        };
+        let shaken = tokio::time::timeout(self.limits.sandbox_start, self.handshake(&mut sandbox)).await;
+        let after = self.limits.sandbox_start;
+        let ready = match shaken.unwrap_or(Err(Failure::Late { after })) {
+            Ok(()) => self.put_files_back(&mut sandbox).await,
+            failed => failed,
+        };
+        match ready {
+            Ok(()) => Ok(sandbox),
+            Err(failure) => {
+                if sandbox.close().await.is_err() {
+                    self.creating.insert(self.asked);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// The engine used before while it answers, else the first that does, which is new then.
+    async fn engine(&mut self) -> Result<(Engine, bool), Failure> {
+        if let Some(engine) = &self.engine {
+            if engine.answers().await {
+                return Ok((engine.clone(), false));
+            }
+            self.engine = None;
+        }
+        let sockets = match &self.owner {
+            Some(owner) => owner.sockets(),
+            None => self.claim().await?,
+        };
+        let engine = find(&self.settings.places, &sockets).await?;
+        self.engine = Some(engine.clone());
+        self.tell().await;
+        Ok((engine, true))
+    }
+
+    /// Removes what dead bridges have left on the engine; how many containers.
+    async fn reap(&self, engine: &Engine) -> usize {
+        let Some(owner) = &self.owner else { return 0 };
+        match tokio::time::timeout(self.limits.engine_request, owner.reap(engine)).await {
+            Ok(Ok(reaped)) => return reaped,
+            Ok(Err(error)) => tracing::warn!(%error, "stale containers could not be looked for"),
+            Err(_) => tracing::warn!("looking for stale containers took too long"),
+        }
+        0
+    }
+
+    /// Makes this bridge an owner; returns the folder for its sockets.
+    async fn claim(&mut self) -> Result<PathBuf, Failure> {
+        let lock = lock_path(&self.settings.lock_dir, Mark::new().as_str());
+        self.tell_of(lock.clone()).await;
+        let owner = Owner::claim(lock)?;
+        let sockets = owner.sockets();
+        self.owner = Some(owner);
+        Ok(sockets)
+    }
+
+    /// Tells the guardian what there is now.
+    async fn tell(&self) {
+        if let Some(owner) = &self.owner {
+            self.tell_of(owner.lock().to_owned()).await;
+        }
+    }
+
+    async fn tell_of(&self, lock: PathBuf) {
+        let belongings = Belongings {
+            lock,
+            engine: self.engine.as_ref().map(|engine| engine.address.clone()),
+            ssh: self.settings.places.ssh.clone(),
+            creating: self.creating.clone(),
+        };
+        match serde_json::to_string(&belongings) {
+            Ok(line) => self.settings.guardian.tell(line).await,
+            Err(error) => tracing::warn!(%error, "the guardian cannot be told of a path"),
+        }
+    }
+
+    fn spec(&self, image: &str) -> Result<SandboxSpec, Failure> {
+        let settings = &self.settings;
+        let labels = self.owner.as_ref().map(|owner| owner.labels(self.asked)).ok_or(Failure::NoOwner)?;
+        Ok(SandboxSpec {
+            image: image.to_owned(),
+            command: ["python3", "-I", "-u", "-c", BOOTSTRAP].map(str::to_owned).to_vec(),
+            user: format!("{}:{}", settings.uid, settings.gid),
+            memory_bytes: settings.memory_bytes,
+            pids_max: settings.pids_max,
+            cpu_millis: settings.cpu_millis,
+            open_files_max: self.limits.sandbox_open_files_max,
+            folders: self.folders(),
+            labels,
+            request: self.limits.engine_request,
+        })
+    }
+
+    async fn handshake(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
+        let bounds = SandboxBounds {
+            memory_bytes: self.settings.memory_bytes,
+            pids_max: self.settings.pids_max,
+            allow_unfiltered: self.settings.allow_weak.contains(&PostureField::Seccomp),
+            frozen_copies: self.settings.rollback,
+        };
+        let limits = SandboxLimits::new(&self.limits, bounds);
+        let version = protocol::VERSION;
+        sandbox.send(&ToSupervisor::Hello { version, limits, workspace: WORKSPACE });
+        let mut watched = Ok(());
+        loop {
+            let Some(frame) = sandbox.next().await else {
+                return Err(Failure::Silent { stderr: sandbox.output.stderr() });
+            };
+            match frame {
+                Ok(FromSandbox::Supervisor(FromSupervisor::Hello { version, python, posture })) => {
+                    if version != protocol::VERSION {
+                        return Err(Failure::Version { theirs: version });
+                    }
+                    sandbox.report.posture = *posture;
+                    self.judge(sandbox)?;
+                    watched = self.watch(sandbox).await;
+                    sandbox.report.python = python;
+                }
+                Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, posture, .. })) => {
+                    sandbox.worker = worker;
+                    // Never before the hello: its posture decides.
+                    if sandbox.report.python.is_empty() {
+                        return Err(Failure::NoHello);
+                    }
+                    let allowed = sandbox.judge_worker(&posture, false).map_err(Failure::weak)?;
+                    sandbox.report.allowed.extend(allowed);
+                    // Only now: one that ends meanwhile cannot be watched either, and says itself why it ends.
+                    return watched;
+                }
+                Ok(FromSandbox::Supervisor(FromSupervisor::Fault { message, field })) => {
+                    let field = field.and_then(|name| name.parse().ok());
+                    return Err(match field {
+                        Some(field) => {
+                            Failure::Weak { fields: vec![field], said: vec![format!("{field}: {message}")] }
+                        }
+                        None => Failure::Fault { message },
+                    });
+                }
+                Ok(other) => tracing::debug!(?other, "a frame before the handshake"),
+                Err(dropped) => tracing::debug!(%dropped, "a line before the handshake"),
+            }
+        }
+    }
+
+    /// Puts the kept files into its workspace, before its first run.
+    async fn put_files_back(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let put = async {
+            sandbox.files = files.put_back(sandbox.control.clone()).await?;
+            // All are on their way, so that a run finds room in the queue.
+            sandbox
+                .control
+                .reserve_many(CONTROL_QUEUED_MAX)
+                .await
+                .map_err(|_| "the sandbox has gone".to_owned())?;
+            Ok(())
+        };
+        let after = self.limits.keep_files;
+        let put = tokio::time::timeout(after, put).await.unwrap_or_else(|_| Err("it took too long".into()));
+        put.map_err(|reason| Failure::Files { reason })
+    }
+
+    fn asked(&self) -> Asked {
+        Asked {
+            uid: self.settings.uid.into(),
+            gid: self.settings.gid.into(),
+            memory_bytes: self.settings.memory_bytes,
+            pids_max: self.settings.pids_max,
+            cpu_millis: self.settings.cpu_millis,
+            open_files_max: self.limits.sandbox_open_files_max,
+            tmpfs: &TMPFS_MIB,
+            folders: self.folders(),
+        }
+    }
+
+    /// Those that can be mounted: an engine elsewhere has other folders.
+    fn folders(&self) -> Vec<Folder> {
+        let is_here = self.engine.as_ref().is_none_or(Engine::is_here);
+        if is_here { self.settings.folders.clone() } else { vec![] }
+    }
+
+    /// Refuses what is weaker than asked for.
+    fn judge(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
+        let weak = posture::weaknesses(&sandbox.report.posture, &sandbox.asked);
+        sandbox.report.allowed = sandbox.allow(weak).map_err(Failure::weak)?;
+        if !sandbox.report.posture.user_namespace {
+            let notice = "the container engine is rootful; a rootless one would be safer";
+            sandbox.report.notices.push(notice.into());
+        }
+        Ok(())
+    }
+
+    /// The second line where the engine does not enforce memory or processes; for CPU time there is none. Refuses what can
+    /// neither be enforced nor watched.
+    async fn watch(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
+        let unenforced = posture::unenforced(&sandbox.report.posture, &sandbox.asked);
+        if unenforced.is_empty() {
+            return Ok(());
+        }
+        let of = |field, limit| unenforced.iter().any(|(own, _)| *own == field).then_some(limit);
+        let watched = Watched {
+            memory_bytes: of(PostureField::Memory, self.settings.memory_bytes),
+            processes: of(PostureField::Pids, self.settings.pids_max),
+        };
+        let meter = if watched == Watched::default() { None } else { sandbox.container.meter().await };
+        sandbox.watchdog = meter.map(|meter| Watchdog::start(meter, watched, Arc::clone(&self.limits)));
+        let (mut fields, mut said) = (vec![], vec![]);
+        for (field, limit) in unenforced {
+            if sandbox.watchdog.is_some() && field != PostureField::Cpus {
+                sandbox.report.watched.push(field);
+                sandbox.report.notices.push(format!("{limit}: hotcell watches it and ends what exceeds it"));
+            } else if self.settings.allow_weak.contains(&field) {
+                sandbox.report.allowed.push(format!("{field}: {limit}"));
+            } else {
+                fields.push(field);
+                said.push(format!("{field}: {limit}, nor can hotcell watch it"));
+            }
+        }
+        if fields.is_empty() { Ok(()) } else { Err(Failure::Weak { fields, said }) }
+    }
+}
