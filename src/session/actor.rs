@@ -1,5 +1,8 @@
 //! The task that owns the session: it feeds the machine with events and carries out its effects.
 
+mod effects;
+mod events;
+
 use std::sync::Arc;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -7,21 +10,20 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::answered::{outcome, result_line, whole};
+use self::events::{answered, cancelled, exceeded, joined, next_frame, sleep_until, waiting};
 use super::asked::{Ask, RunAsked};
-use super::calls::{self, Counted};
+use super::calls::Counted;
 use super::files::Files;
 use super::in_flight::InFlight;
 use super::machine::{Effect, Machine};
-use super::outgoing::ResultLine;
 use super::queue::Taker;
 use super::sandbox::{Maker, Sandbox, Wanted};
 use super::watchdog::Watchdog;
-use crate::broker::{Broker, Call, Human, Making, Waits};
+use crate::broker::{Broker, Human, Waits};
 use crate::engine::EngineError;
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
-use crate::protocol::{CallFrame, FromSandbox, FromSupervisor, ToSupervisor, ToWorker};
+use crate::protocol::{FromSandbox, FromSupervisor, ToSupervisor};
 use crate::run::{CallOutcome, FaultCode, OutputPiece, Progress, RunReport, ServerScope, ToolFault};
 use crate::text;
 
@@ -44,9 +46,6 @@ struct Current {
     calls_answered: usize,
     began: Instant,
 }
-
-/// Longest name of a call in a progress message, in characters.
-const PROGRESS_CHARS_MAX: usize = 200;
 
 /// Longest piece of output that is passed on as it comes, in characters.
 const PASSED_ON_CHARS_MAX: usize = 4_000;
@@ -327,145 +326,6 @@ impl Actor {
         }
     }
 
-    fn carry_out(&mut self, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::StartSandbox => self.start_sandbox(),
-                Effect::Send(frame) => {
-                    if let Some(sandbox) = &self.sandbox {
-                        sandbox.send(&frame);
-                    }
-                }
-                Effect::SendRun { run, worker, code } => self.send_run(run, worker, code),
-                Effect::StartCall { call, counted, deadline } => self.start_call(call, counted, deadline),
-                Effect::Refuse { call, fault } => self.refuse(call, fault),
-                Effect::CancelCall(call) => {
-                    let never_sent = self.in_flight.cancel(call);
-                    self.count_never_sent(never_sent);
-                }
-                Effect::EndCalls => {
-                    let never_sent = self.in_flight.cancel_all();
-                    self.count_never_sent(never_sent);
-                    if let Some(current) = &self.current {
-                        current.calls.cancel();
-                    }
-                }
-                Effect::CloseSandbox => {
-                    self.watchdog = None;
-                    if let Some(sandbox) = self.sandbox.take() {
-                        self.closings.spawn(sandbox.close());
-                    }
-                }
-                Effect::Finish(mut report) => {
-                    if let Some(watchdog) = &self.watchdog {
-                        watchdog.set_running(false);
-                    }
-                    self.broker.tell_effects(&mut report.calls);
-                    for place in self.never_sent.drain(..) {
-                        calls::end(&mut report.calls, place, CallOutcome::Refused);
-                    }
-                    report.calls.planned = self.broker.take_planned();
-                    report.calls.readings = self.broker.take_readings();
-                    report.notes.extend(self.broker.run_notes());
-                    let Some(current) = self.current.take() else { continue };
-                    self.broker.journal_end(current.id, &mut report, current.began.elapsed());
-                    if current.reply.send((current.id, *report)).is_err() {
-                        tracing::debug!("nobody waits for the run's report any more");
-                    }
-                }
-            }
-        }
-    }
-
-    fn start_sandbox(&mut self) {
-        let Some(mut maker) = self.maker.take() else { return };
-        self.starting = Some(tokio::spawn(async move {
-            let made = maker.make().await;
-            (maker, made)
-        }));
-    }
-
-    fn send_run(&mut self, run: RunId, worker: u64, code: String) {
-        let (Some(sandbox), Some(current)) = (&self.sandbox, &self.current) else { return };
-        let servers = self.broker.run_servers(&current.scope);
-        sandbox.send_run(&ToWorker::Run { run, worker, code, servers });
-        if let Some(watchdog) = &self.watchdog {
-            watchdog.set_running(true);
-        }
-        tell(&current.progress, Progress::Started);
-    }
-
-    fn start_call(&mut self, frame: CallFrame, counted: Counted, deadline: Instant) {
-        let (Some(sandbox), Some(current)) = (&self.sandbox, &mut self.current) else { return };
-        let call = frame.call;
-        if self.in_flight.len() >= self.limits.calls_in_flight_max || self.in_flight.contains(call) {
-            let fault =
-                ToolFault::new(FaultCode::Busy, "too many calls are under way, or two with one number");
-            self.machine.call_ended(current.id, counted, CallOutcome::Refused);
-            return self.refuse(call, fault);
-        }
-        let tool = frame.server.as_ref().map(|server| {
-            let tool = format!("{server}.{}", frame.tool);
-            text::bounded(&text::inert_line(&tool), PROGRESS_CHARS_MAX).into_owned()
-        });
-        if let Some(tool) = &tool {
-            current.calls_made += 1;
-            current.tell_call(tool.clone());
-        }
-        let cancel = current.calls.child_token();
-        let sending = self.in_flight.insert(call, cancel.clone(), counted);
-        let data = sandbox.data();
-        let broker = Arc::clone(&self.broker);
-        let line_bytes_max = self.limits.frame_to_sandbox_bytes_max;
-        let scope = current.scope.clone();
-        let human = current.human.clone();
-        let progress = current.progress.clone();
-        let run = current.id;
-        self.calls.spawn(async move {
-            let counted_tool = tool;
-            let CallFrame { server, tool, arguments, dry_run, placeholders, .. } = frame;
-            let making = Making::of(dry_run, placeholders);
-            let (scope, human, progress, sending) = (&scope, &human, &progress, &sending);
-            let call_of_broker =
-                Call { run, scope, server, tool, arguments, making, deadline, human, progress, sending };
-            let answer = whole(broker.answer(call_of_broker, &cancel)).await;
-            let outcome = outcome(&answer);
-            let line = result_line(call, answer, line_bytes_max);
-            // Nobody waits for the result of a call that was cancelled, or whose run has ended.
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => {}
-                sent = data.send(ResultLine { line, cancel: cancel.clone() }) => if sent.is_err() {
-                    tracing::debug!("the sandbox went before the call's result");
-                },
-            }
-            let counted = if sending.end() { counted } else { Counted::Nowhere };
-            CallEnded { run, tool: counted_tool, call, counted, outcome }
-        });
-    }
-
-    /// Calls that were given up before their servers had been told of them.
-    fn count_never_sent(&mut self, places: impl IntoIterator<Item = Counted>) {
-        let Some(run) = self.current.as_ref().map(|current| current.id) else { return };
-        for place in places {
-            // After the end of the run its report is what counts them.
-            if !self.machine.call_ended(run, place, CallOutcome::Refused) {
-                self.never_sent.push(place);
-            }
-        }
-    }
-
-    /// Answers a call with a fault, unless the queue is full: a sandbox that keeps to its window of calls does not fill
-    /// it, and for one that does not nothing is kept.
-    fn refuse(&self, call: CallId, fault: ToolFault) {
-        let Some(sandbox) = &self.sandbox else { return };
-        let line = result_line(call, Err(fault), self.limits.frame_to_sandbox_bytes_max);
-        let cancel = CancellationToken::new();
-        if sandbox.data().try_send(ResultLine { line, cancel }).is_err() {
-            tracing::debug!("a refusal was left out");
-        }
-    }
-
     /// Ends what is under way, and the container.
     pub(super) async fn end(mut self) {
         let effects = self.machine.close();
@@ -506,61 +366,5 @@ impl Actor {
 fn tell(progress: &mpsc::Sender<Progress>, event: Progress) {
     if progress.try_send(event).is_err() {
         tracing::trace!("progress that nobody has read yet is left out");
-    }
-}
-
-async fn cancelled(current: Option<&Current>) {
-    match current {
-        Some(current) => current.cancel.cancelled().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Whether the run waits for the human, each time that this changes.
-async fn waiting(waiting: Option<&mut watch::Receiver<Waits>>) -> bool {
-    if let Some(waiting) = waiting
-        && waiting.changed().await.is_ok()
-    {
-        return waiting.borrow_and_update().is_waiting();
-    }
-    // There is no run, or it has ended.
-    std::future::pending().await
-}
-
-/// What could not be kept, once the files are.
-async fn answered(keeping: Option<&mut Keeping>) -> Option<String> {
-    match keeping {
-        Some(Keeping { kept, .. }) => {
-            (&mut *kept).await.unwrap_or_else(|_| Some("what keeps them has broken".into()))
-        }
-        None => std::future::pending().await,
-    }
-}
-
-async fn exceeded(watchdog: Option<&mut Watchdog>) -> String {
-    match watchdog {
-        Some(watchdog) => watchdog.exceeded().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn sleep_until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn joined<T>(task: Option<&mut JoinHandle<T>>) -> Result<T, tokio::task::JoinError> {
-    match task {
-        Some(task) => task.await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn next_frame(sandbox: Option<&mut Sandbox>) -> Option<Result<FromSandbox, crate::protocol::Dropped>> {
-    match sandbox {
-        Some(sandbox) => sandbox.next().await,
-        None => std::future::pending().await,
     }
 }

@@ -1,0 +1,163 @@
+//! Carries out what the machine has decided: sandboxes are started and closed, runs and calls sent, reports given.
+//!
+//! It decides nothing; what comes of it is fed back by the loop.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::super::answered::{outcome, result_line, whole};
+use super::super::calls::{self, Counted};
+use super::super::machine::Effect;
+use super::super::outgoing::ResultLine;
+use super::{Actor, CallEnded, tell};
+use crate::broker::{Call, Making};
+use crate::names::{CallId, RunId};
+use crate::protocol::{CallFrame, ToWorker};
+use crate::run::{CallOutcome, FaultCode, Progress, ToolFault};
+use crate::text;
+
+/// Longest name of a call in a progress message, in characters.
+const PROGRESS_CHARS_MAX: usize = 200;
+
+impl Actor {
+    pub(super) fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::StartSandbox => self.start_sandbox(),
+                Effect::Send(frame) => {
+                    if let Some(sandbox) = &self.sandbox {
+                        sandbox.send(&frame);
+                    }
+                }
+                Effect::SendRun { run, worker, code } => self.send_run(run, worker, code),
+                Effect::StartCall { call, counted, deadline } => self.start_call(call, counted, deadline),
+                Effect::Refuse { call, fault } => self.refuse(call, fault),
+                Effect::CancelCall(call) => {
+                    let never_sent = self.in_flight.cancel(call);
+                    self.count_never_sent(never_sent);
+                }
+                Effect::EndCalls => {
+                    let never_sent = self.in_flight.cancel_all();
+                    self.count_never_sent(never_sent);
+                    if let Some(current) = &self.current {
+                        current.calls.cancel();
+                    }
+                }
+                Effect::CloseSandbox => {
+                    self.watchdog = None;
+                    if let Some(sandbox) = self.sandbox.take() {
+                        self.closings.spawn(sandbox.close());
+                    }
+                }
+                Effect::Finish(mut report) => {
+                    if let Some(watchdog) = &self.watchdog {
+                        watchdog.set_running(false);
+                    }
+                    self.broker.tell_effects(&mut report.calls);
+                    for place in self.never_sent.drain(..) {
+                        calls::end(&mut report.calls, place, CallOutcome::Refused);
+                    }
+                    report.calls.planned = self.broker.take_planned();
+                    report.calls.readings = self.broker.take_readings();
+                    report.notes.extend(self.broker.run_notes());
+                    let Some(current) = self.current.take() else { continue };
+                    self.broker.journal_end(current.id, &mut report, current.began.elapsed());
+                    if current.reply.send((current.id, *report)).is_err() {
+                        tracing::debug!("nobody waits for the run's report any more");
+                    }
+                }
+            }
+        }
+    }
+
+    fn start_sandbox(&mut self) {
+        let Some(mut maker) = self.maker.take() else { return };
+        self.starting = Some(tokio::spawn(async move {
+            let made = maker.make().await;
+            (maker, made)
+        }));
+    }
+
+    fn send_run(&mut self, run: RunId, worker: u64, code: String) {
+        let (Some(sandbox), Some(current)) = (&self.sandbox, &self.current) else { return };
+        let servers = self.broker.run_servers(&current.scope);
+        sandbox.send_run(&ToWorker::Run { run, worker, code, servers });
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.set_running(true);
+        }
+        tell(&current.progress, Progress::Started);
+    }
+
+    fn start_call(&mut self, frame: CallFrame, counted: Counted, deadline: Instant) {
+        let (Some(sandbox), Some(current)) = (&self.sandbox, &mut self.current) else { return };
+        let call = frame.call;
+        if self.in_flight.len() >= self.limits.calls_in_flight_max || self.in_flight.contains(call) {
+            let fault =
+                ToolFault::new(FaultCode::Busy, "too many calls are under way, or two with one number");
+            self.machine.call_ended(current.id, counted, CallOutcome::Refused);
+            return self.refuse(call, fault);
+        }
+        let tool = frame.server.as_ref().map(|server| {
+            let tool = format!("{server}.{}", frame.tool);
+            text::bounded(&text::inert_line(&tool), PROGRESS_CHARS_MAX).into_owned()
+        });
+        if let Some(tool) = &tool {
+            current.calls_made += 1;
+            current.tell_call(tool.clone());
+        }
+        let cancel = current.calls.child_token();
+        let sending = self.in_flight.insert(call, cancel.clone(), counted);
+        let data = sandbox.data();
+        let broker = Arc::clone(&self.broker);
+        let line_bytes_max = self.limits.frame_to_sandbox_bytes_max;
+        let scope = current.scope.clone();
+        let human = current.human.clone();
+        let progress = current.progress.clone();
+        let run = current.id;
+        self.calls.spawn(async move {
+            let counted_tool = tool;
+            let CallFrame { server, tool, arguments, dry_run, placeholders, .. } = frame;
+            let making = Making::of(dry_run, placeholders);
+            let (scope, human, progress, sending) = (&scope, &human, &progress, &sending);
+            let call_of_broker =
+                Call { run, scope, server, tool, arguments, making, deadline, human, progress, sending };
+            let answer = whole(broker.answer(call_of_broker, &cancel)).await;
+            let outcome = outcome(&answer);
+            let line = result_line(call, answer, line_bytes_max);
+            // Nobody waits for the result of a call that was cancelled, or whose run has ended.
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                sent = data.send(ResultLine { line, cancel: cancel.clone() }) => if sent.is_err() {
+                    tracing::debug!("the sandbox went before the call's result");
+                },
+            }
+            let counted = if sending.end() { counted } else { Counted::Nowhere };
+            CallEnded { run, tool: counted_tool, call, counted, outcome }
+        });
+    }
+
+    /// Calls that were given up before their servers had been told of them.
+    fn count_never_sent(&mut self, places: impl IntoIterator<Item = Counted>) {
+        let Some(run) = self.current.as_ref().map(|current| current.id) else { return };
+        for place in places {
+            // After the end of the run its report is what counts them.
+            if !self.machine.call_ended(run, place, CallOutcome::Refused) {
+                self.never_sent.push(place);
+            }
+        }
+    }
+
+    /// Answers a call with a fault, unless the queue is full: a sandbox that keeps to its window of calls does not fill
+    /// it, and for one that does not nothing is kept.
+    fn refuse(&self, call: CallId, fault: ToolFault) {
+        let Some(sandbox) = &self.sandbox else { return };
+        let line = result_line(call, Err(fault), self.limits.frame_to_sandbox_bytes_max);
+        let cancel = CancellationToken::new();
+        if sandbox.data().try_send(ResultLine { line, cancel }).is_err() {
+            tracing::debug!("a refusal was left out");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the loop waits for, where it may not be there: then for ever.
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::super::sandbox::Sandbox;
+use super::super::watchdog::Watchdog;
+use super::{Current, Keeping};
+use crate::broker::Waits;
+use crate::protocol::{Dropped, FromSandbox};
+
+pub(super) async fn cancelled(current: Option<&Current>) {
+    match current {
+        Some(current) => current.cancel.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the run waits for the human, each time that this changes.
+pub(super) async fn waiting(waiting: Option<&mut watch::Receiver<Waits>>) -> bool {
+    if let Some(waiting) = waiting
+        && waiting.changed().await.is_ok()
+    {
+        return waiting.borrow_and_update().is_waiting();
+    }
+    // There is no run, or it has ended.
+    std::future::pending().await
+}
+
+/// What could not be kept, once the files are.
+pub(super) async fn answered(keeping: Option<&mut Keeping>) -> Option<String> {
+    match keeping {
+        Some(Keeping { kept, .. }) => {
+            (&mut *kept).await.unwrap_or_else(|_| Some("what keeps them has broken".into()))
+        }
+        None => std::future::pending().await,
+    }
+}
+
+pub(super) async fn exceeded(watchdog: Option<&mut Watchdog>) -> String {
+    match watchdog {
+        Some(watchdog) => watchdog.exceeded().await,
+        None => std::future::pending().await,
+    }
+}
+
+pub(super) async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+pub(super) async fn joined<T>(task: Option<&mut JoinHandle<T>>) -> Result<T, tokio::task::JoinError> {
+    match task {
+        Some(task) => task.await,
+        None => std::future::pending().await,
+    }
+}
+
+pub(super) async fn next_frame(sandbox: Option<&mut Sandbox>) -> Option<Result<FromSandbox, Dropped>> {
+    match sandbox {
+        Some(sandbox) => sandbox.next().await,
+        None => std::future::pending().await,
+    }
+}
