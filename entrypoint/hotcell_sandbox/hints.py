@@ -193,11 +193,12 @@ def _of_missing_file(name: str) -> str:
 def _mounted_folders() -> list[str]:
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
-            mounts = [line.split()[4:6] for line in file]
+            mounts = [line.partition(" - ") for line in file]
     except OSError:
         return []
-    # Those of the user are always so; others may be the image's or the machine's.
-    return sorted(target for target, options in mounts if target.startswith(_MOUNTED) and "noexec" in options)
+    # Those of the user are folders of a disk; others may be the machine's.
+    targets = (place.split()[4] for place, _, kind in mounts if not kind.startswith("tmpfs"))
+    return sorted(target for target in targets if target.startswith(_MOUNTED))
 
 
 def _wants_network(error: BaseException, frames: list[FrameType]) -> bool:

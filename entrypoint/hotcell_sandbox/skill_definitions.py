@@ -26,16 +26,15 @@ _DECORATORS = frozenset(
         "contextlib.asynccontextmanager",
         "contextlib.contextmanager",
         "dataclasses.dataclass",
-        "enum.unique",
         "functools.cache",
         "functools.cached_property",
         "functools.lru_cache",
         "functools.total_ordering",
-        "functools.wraps",
         "typing.final",
         "typing.overload",
     ]
 )
+_WITH_OPTIONS = frozenset(["dataclasses.dataclass", "functools.lru_cache"])
 _FIELDS = frozenset(["dataclasses.field", "enum.auto"])
 _PROPERTY_PARTS = frozenset(["deleter", "getter", "setter"])
 # Methods that a class statement, or a use of the class in one, calls by itself; of enums also what makes their members.
@@ -177,8 +176,16 @@ class _Definitions:
             case ast.Attribute(value=ast.Name(), attr=attr) if in_class and attr in _PROPERTY_PARTS:
                 return
             case ast.Call(func=function, args=arguments, keywords=keywords):
-                for value in (*arguments, *(keyword.value for keyword in keywords)):
-                    self._check_value(value)
+                origin = self._origin(function)
+                if origin == "functools.wraps" and len(arguments) == 1 and not keywords:
+                    self._check_value(arguments[0])
+                    return
+                # Others would call what they are given.
+                options = [keyword.value for keyword in keywords if keyword.arg is not None]
+                are_plain = all(isinstance(value, ast.Constant) for value in options)
+                if arguments or len(options) != len(keywords) or not are_plain or origin not in _WITH_OPTIONS:
+                    self._refuse(decorator, "a decorator with more than options that are constants")
+                return
             case function:
                 pass
         if self._origin(function) not in _DECORATORS:

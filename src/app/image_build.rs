@@ -58,11 +58,19 @@ pub(super) async fn build(images: &Images<'_>, arguments: cli::Build) -> Result<
     let reference = plan.name.as_ref().map_or_else(|| OWN_IMAGE.to_owned(), ImageName::reference);
     let before = engine.about_image(&reference).await.map_err(failed)?;
     let built = run(images, &engine, &plan, &reference).await?;
-    if let Some(before) = before.filter(|before| before.id != built.id) {
-        // It has no name any more; one that a sandbox has stays until somebody prunes.
-        if let Err(error) = engine.remove_image(&before.id).await {
-            tracing::debug!(%error, "the image that had the name before stays");
-        }
+    let before = match before.filter(|before| before.id != built.id) {
+        Some(before) => engine.about_image(&before.id).await.map_err(failed)?,
+        None => None,
+    };
+    // One of ours that has no name any more: the user may have given it another. One that a sandbox has stays until somebody
+    // prunes.
+    let is_ours = |before: &ImageAbout| {
+        [labels::IMAGE, labels::CONTENT].iter().any(|label| before.labels.contains_key(*label))
+    };
+    if let Some(before) = before.filter(|before| before.names.is_empty() && is_ours(before))
+        && let Err(error) = engine.remove_image(&before.id).await
+    {
+        tracing::debug!(%error, "the image that had the name before stays");
     }
     out!("built {reference}, {} MB", built.bytes / 1_000_000);
     if let Some(name) = &plan.name {

@@ -116,6 +116,15 @@ pub(super) fn logins(config: &Config) -> Option<PathBuf> {
 /// The session to begin with and how far, or why that cannot be; nothing where none is asked for, or the last one of none.
 fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, u64), ToolFault>> {
     let ResumeFrom { session: asked, until } = config.resume.as_ref()?;
+    if let Some(mount) = config.mounts.iter().find(|mount| mount.writable) {
+        let said = format!(
+            "{} is mounted writable, and the runs of an earlier session would write there again",
+            mount.guest
+        );
+        let fault = ToolFault::new(FaultCode::SandboxUnavailable, said);
+        return Some(Err(fault
+            .hint("the user takes `writable` out of that [[mount]], or begins without MCP_BRIDGE_RESUME")));
+    }
     let sessions = Sessions::new(sessions_dir(config)?, limits);
     let found = || {
         let id = sessions.find(asked)?;

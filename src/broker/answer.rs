@@ -1,5 +1,6 @@
 //! Has a call answered: by a server once the user's policy has let it pass, or by the bridge itself.
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -15,11 +16,14 @@ use super::server_progress::Told;
 use super::state::Broker;
 use crate::catalog::{self, Answered, Tool};
 use crate::names::ServerName;
-use crate::policy::Called;
+use crate::policy::{Called, Names};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 use crate::upstream::{Request, UpstreamError};
 
+/// Helpers whose answers are a server's.
+const READINGS: [&str; 5] =
+    ["read_resource", "list_resources", "list_resource_templates", "get_prompt", "list_prompts"];
 /// Longest list of arguments in a note, in characters.
 const UNDECLARED_CHARS_MAX: usize = 200;
 /// Longest name of a call whose progress is told, in characters.
@@ -33,7 +37,11 @@ impl Broker {
     pub async fn answer(&self, call: Call<'_>, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
         let mut noted = self.noted(&call);
         let answer = match noted.as_ref().and_then(|noted| self.replay.came_of(noted)) {
-            Some(came) => replayed(came, cancel).await,
+            Some(came) => {
+                let answer = replayed(came, cancel).await;
+                self.count_recorded(&call, &answer);
+                answer
+            }
             None => match &call.server {
                 None => self.help(&call, cancel).await,
                 Some(server) => {
@@ -51,14 +59,43 @@ impl Broker {
         answer
     }
 
+    /// What a server has said before counts for labels and budgets as if it had said it now.
+    fn count_recorded(&self, call: &Call<'_>, answer: &Result<Answer, ToolFault>) {
+        let Ok(Answer::Value(said) | Answer::ToolError(said)) = answer else { return };
+        #[derive(Deserialize)]
+        struct Reading {
+            server: Option<String>,
+        }
+        let is_reading = || READINGS.contains(&call.tool.as_str());
+        let named = match &call.server {
+            Some(server) => Some(server.clone()),
+            None if is_reading() => {
+                serde_json::from_str(call.arguments.get()).ok().and_then(|Reading { server }| server)
+            }
+            None => return,
+        };
+        let (catalog, bytes) = (self.catalog(), said.get().len() as u64);
+        match named {
+            Some(server) => {
+                let names = catalog.server(&server).map_or(Names::only(&server), |known| known.names());
+                self.admission.answered(names, bytes);
+            }
+            // It may have been any of them.
+            None => {
+                catalog.servers().iter().for_each(|server| self.admission.answered(server.names(), bytes))
+            }
+        }
+    }
+
     /// A line of the log, of a call that has ended.
     pub(super) async fn write_down(
         &self,
-        record: Record,
+        mut record: Record,
         arguments: &RawValue,
         answer: Result<(&'static str, usize), &ToolFault>,
     ) {
         if self.log.is_on() {
+            record.tool = self.upstream.without_credentials(record.tool);
             let server = ServerName::new(&record.server);
             let redacted = |text| match &server {
                 Ok(server) => self.upstream.redacted(server, text),

@@ -20,7 +20,7 @@ use crate::run::{OutputStream, PythonError, RunOutcome, RunReport, RunRequest, T
 use crate::text;
 
 /// Asked by the runtime of itself: the code is the same without, and what is kept of functions is on the disk already.
-const UNTOLD: &str = "saved_tools";
+const UNTOLD: &str = "load_skills";
 /// Of this only what it finds is kept.
 pub(super) const CHECK: &str = "check_calls";
 /// Longest name of a client, server or tool, in characters.
@@ -112,7 +112,8 @@ impl Broker {
                 OutputStream::Stdout => said.push_str(&written),
                 OutputStream::Stderr => complained.push_str(&written),
             }
-            let kept = text::bounded(&written, room).into_owned();
+            // Where there is no room, no mark either that something was cut.
+            let kept = if room == 0 { String::new() } else { text::bounded(&written, room).into_owned() };
             room -= kept.chars().count();
             if !kept.is_empty() {
                 output.push(Written { stream: piece.stream, text: kept });
@@ -161,7 +162,8 @@ impl Broker {
         if is_untold || !(self.journal.is_on() || self.replay.is_on()) {
             return None;
         }
-        let name = |name: &str| text::bounded(name, NAME_CHARS_MAX).into_owned();
+        let clean = |name: &str| self.upstream.without_credentials(name.to_owned());
+        let name = |name: &str| text::bounded(&clean(name), NAME_CHARS_MAX).into_owned();
         Some(Noted {
             run: call.run.0,
             server: call.server.as_deref().map(name),
@@ -193,7 +195,11 @@ impl Broker {
             Ok(Answer::Planned { server, tool }) => {
                 Came::Planned { server: server.clone(), tool: tool.clone() }
             }
-            Err(fault) => Came::Fault(fault.clone()),
+            Err(fault) => {
+                let clean = |said: &str| self.upstream.without_credentials(said.to_owned());
+                let (message, hint) = (clean(&fault.message), clean(&fault.hint));
+                Came::Fault(ToolFault { message, hint, ..fault.clone() })
+            }
         };
         let record = match noted.number {
             Some(call) => {

@@ -15,6 +15,7 @@ impl User {
         let user = Self(tempfile::tempdir().unwrap());
         fs::create_dir_all(user.path("MCPs")).unwrap();
         fs::create_dir_all(user.path(".config/hotcell")).unwrap();
+        fs::create_dir_all(user.path("project/.hotcell")).unwrap();
         let servers = r#"{"mcpServers": {"a": {"command": "c"}, "b": {"command": "c"}}}"#;
         fs::write(user.path("MCPs/servers.json"), servers).unwrap();
         user.writes(config);
@@ -22,7 +23,7 @@ impl User {
             variables: BTreeMap::new(),
             home: Some(user.0.path().into()),
             uid: nix::unistd::geteuid().as_raw(),
-            cwd: None,
+            cwd: Some(user.path("project")),
             executable: None,
         });
         (user, files)
@@ -130,4 +131,27 @@ fn what_is_otherwise_here_stays_so_when_the_files_are_read_again() {
     user.writes("[run]\ntimeout = 25\n");
     files.look();
     assert_eq!((files.told().borrow().timeout_max.as_secs(), timeout(&files)), (7, 25));
+}
+
+#[test]
+fn nothing_that_a_project_holds_keeps_the_users_edits_from_counting() {
+    let (user, mut files) = User::new("[run]\ntimeout = 20\nservers = [\"a\"]\n");
+    for (at, project) in ["", "[run]\ntimeout = \"x\"\n", "[run\n"].into_iter().enumerate() {
+        fs::write(user.path("project/.hotcell/config.toml"), project).unwrap();
+        files.look();
+        user.writes(&format!("[run]\ntimeout = {}\nservers = [\"b\"]\n", 21 + at));
+        files.look();
+        assert_eq!((timeout(&files), names(&files).as_str()), (21 + at as u64, "b"), "{project:?}");
+    }
+}
+
+#[test]
+fn a_setting_of_the_sandbox_that_cannot_be_read_keeps_the_next_one_from_starting_as_at_a_start() {
+    let (user, mut files) = User::new("[sandbox]\nmemory = \"700m\"\n");
+    user.writes("[sandbox]\nmemroy = \"100m\"\n");
+    assert_eq!(files.look().len(), 1);
+    assert!(files.config().sandbox_problem.is_some() && files.config().memory_bytes == 700 << 20);
+    user.writes("[sandbox]\nmemory = \"100m\"\n");
+    files.look();
+    assert!(files.config().sandbox_problem.is_none() && files.config().memory_bytes == 100 << 20);
 }

@@ -164,6 +164,15 @@ impl Config {
         Self::load_following(environment, None).0
     }
 
+    /// Whether a value comes from this file.
+    fn has_settings_of(&self, file: Option<PathBuf>) -> bool {
+        let is_of_it = |setting: &Setting| match &setting.source {
+            Source::File { path, .. } => Some(path) == file.as_ref(),
+            Source::Default | Source::Variable(_) => false,
+        };
+        self.settings.iter().any(is_of_it)
+    }
+
     /// The same, and what references of entries have led to; where it is read again, what cannot be used stays as it was
     /// before.
     pub(super) fn load_following(environment: &Environment, before: Option<Before<'_>>) -> (Self, Following) {
@@ -171,10 +180,16 @@ impl Config {
         let mut problems = Vec::new();
         let (read, tables) = ReadSettings::read(environment, &limits, &mut problems);
         let unusable = before.as_ref().and_then(|_| unusable(environment, &problems));
-        let is_unfinished = unusable.is_some() || before.is_some() && toml_file::is_emptied(environment);
-        let kept = before.as_ref().filter(|_| is_unfinished);
+        let is_emptied = |before: &Before<'_>| {
+            toml_file::is_emptied(environment) && before.config.has_settings_of(environment.config_file())
+        };
+        let kept = before.as_ref().filter(|before| unusable.is_some() || is_emptied(before));
         let ReadSettings { config, names, stance } = match kept {
-            Some(before) => ReadSettings { config: before.config.clone(), ..read },
+            Some(before) => {
+                // As at a start: a sandbox's setting that cannot be read must not be replaced by something looser.
+                let sandbox_problem = read.config.sandbox_problem.clone();
+                ReadSettings { config: Self { sandbox_problem, ..before.config.clone() }, ..read }
+            }
             None => read,
         };
         let allowed = Allowed { self_servers: config.self_servers, commands: config.allow_commands };
@@ -271,20 +286,37 @@ impl ReadSettings {
         let (settings, misread, tables) = settings.finish();
         // What cannot be read must not be replaced by something looser.
         let stance = Stance::new(profile, &misread);
-        let mounts = mounts(environment, &tables, problems);
+        let mounts = mounts(environment, &own_folders(environment, &config), &tables, problems);
         let config = Config { settings, mounts, sandbox_problem: misread.sandbox, ..config };
         (Self { config, names, stance }, tables)
     }
 }
 
-/// Why the settings as the files have them now are not to be used.
+/// Where hotcell keeps what code must not have: configuration, servers' entries, skills, logins, locks.
+fn own_folders(environment: &Environment, config: &Config) -> Vec<PathBuf> {
+    let kept = [
+        environment.config_file().and_then(|file| file.parent().map(Path::to_owned)),
+        environment.state_dir(),
+        environment.data_dir().map(|dir| dir.join("hotcell")),
+        config.cache_dir.clone(),
+    ];
+    let servers = servers::places(environment).into_iter().map(|place| match place.parent() {
+        // The folder of a file that is named.
+        Some(folder) if place.is_file() => folder.to_owned(),
+        _ => place,
+    });
+    kept.into_iter()
+        .flatten()
+        .chain(servers)
+        .chain([config.state_dir.clone(), config.lock_dir.clone()])
+        .collect()
+}
+
+/// Why the settings as the user's file has them now are not to be used. What is wrong in a project's costs the project's.
 fn unusable(environment: &Environment, problems: &[Problem]) -> Option<Problem> {
-    let files = toml_file::paths(environment);
-    let is_of_files = |problem: &&Problem| match &problem.origin {
-        Origin::File(path) => files.contains(path),
-        Origin::Variable(_) => false,
-    };
-    problems.iter().filter(is_of_files).find(|problem| problem.severity == Severity::Error).cloned()
+    let own = environment.config_file()?;
+    let is_of_it = |problem: &&Problem| problem.origin == Origin::File(own.clone());
+    problems.iter().filter(is_of_it).find(|problem| problem.severity == Severity::Error).cloned()
 }
 
 /// As the policy, it is not replaced by something looser where it cannot be read.

@@ -43,9 +43,11 @@ pub(super) struct WrittenMount {
 /// Those that can be mounted; what is wrong with the others is said.
 pub(super) fn mounts(
     environment: &Environment,
+    own: &[PathBuf],
     files: &[TomlFile],
     problems: &mut Vec<Problem>,
 ) -> Vec<MountedFolder> {
+    let own: Vec<PathBuf> = own.iter().map(|path| real(path)).collect();
     let mut mounts: Vec<MountedFolder> = Vec::new();
     for file in files {
         for written in &file.mounts {
@@ -59,7 +61,7 @@ pub(super) fn mounts(
                 continue;
             }
             let folder = file.path.parent().unwrap_or(Path::new("/"));
-            match checked(environment, folder, written, &mounts) {
+            match checked(environment, &own, folder, written, &mounts) {
                 Ok((host, guest)) => {
                     let (writable, source) = (written.writable, (file.path.clone(), written.position));
                     mounts.push(MountedFolder { host, guest, writable, source });
@@ -73,6 +75,7 @@ pub(super) fn mounts(
 
 fn checked(
     environment: &Environment,
+    own: &[PathBuf],
     folder: &Path,
     written: &WrittenMount,
     others: &[MountedFolder],
@@ -86,7 +89,7 @@ fn checked(
     if !host.is_dir() {
         return Err(format!("host: {shown} is no folder; a file is mounted with the folder that it is in"));
     }
-    if let Some(why) = is_kept_from_code(environment, &host) {
+    if let Some(why) = is_kept_from_code(environment, own, &host) {
         return Err(format!("host: {shown} {why}"));
     }
     // Engines have a syntax in which these separate.
@@ -110,6 +113,17 @@ fn checked(
             "guest: \"{shown}\" must be below /mnt, of ASCII letters, digits, '.', '_' and '-'"
         ));
     }
+    // Through the one, code could put a link in the place of the other.
+    let is_beside = |other: &&MountedFolder| {
+        (written.writable || other.writable)
+            && (host.starts_with(&other.host) || other.host.starts_with(&host))
+    };
+    if let Some(other) = others.iter().find(is_beside) {
+        return Err(format!(
+            "host: {shown} lies in or above that of {}, and one of them is writable",
+            other.guest
+        ));
+    }
     let overlaps = |other: &&MountedFolder| {
         Path::new(&guest).starts_with(&other.guest) || Path::new(&other.guest).starts_with(&guest)
     };
@@ -121,26 +135,24 @@ fn checked(
     }
 }
 
-/// Why no code may have this folder.
-fn is_kept_from_code(environment: &Environment, host: &Path) -> Option<&'static str> {
+/// Without links, where it is there.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// Why no code may have this folder; `own` are hotcell's.
+fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) -> Option<&'static str> {
     if !host.components().any(|part| matches!(part, Component::Normal(_))) {
         return Some("is all of the machine");
     }
     if OF_THE_MACHINE.iter().any(|own| host.starts_with(own)) {
         return Some("belongs to the machine");
     }
-    let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
-    if environment.home.clone().is_some_and(|home| real(home).starts_with(host)) {
+    if environment.home.as_deref().is_some_and(|home| real(home).starts_with(host)) {
         return Some("holds your whole home, with all keys and logins");
     }
-    let own = [
-        environment.config_file().and_then(|file| file.parent().map(Path::to_owned)),
-        environment.state_dir(),
-    ];
-    let own = own.into_iter().flatten().map(real);
-    own.into_iter()
-        .any(|own| own.starts_with(host) || host.starts_with(&own))
-        .then_some("holds hotcell's own files")
+    let is_own = own.iter().any(|own| own.starts_with(host) || host.starts_with(own));
+    is_own.then_some("holds hotcell's own files")
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ struct User(tempfile::TempDir);
 impl User {
     fn new() -> Self {
         let user = Self(tempfile::tempdir().unwrap());
-        for folder in [".config/hotcell", "data/deep", "work", "a:b", "project/.hotcell"] {
+        for folder in [".config/hotcell", "MCPs/tools", "data/deep", "work/sub", "a:b", "project/.hotcell"] {
             fs::create_dir_all(user.path(folder)).unwrap();
         }
         fs::write(user.path("data/file"), "").unwrap();
@@ -73,6 +73,12 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
         ("host = \"/tmp/../proc\"", "belongs to the machine"),
         ("host = \"~/.config\"", "holds hotcell's own files"),
         ("host = \"~/.config/hotcell\"", "holds hotcell's own files"),
+        ("host = \"~/MCPs\"\nwritable = true", "holds hotcell's own files"),
+        ("host = \"~/MCPs/tools\"", "holds hotcell's own files"),
+        (
+            "host = \"~/work/sub\"\nguest = \"/mnt/x\"\nwritable = true",
+            "in or above that of /mnt/work, and one of them is writable",
+        ),
         ("host = \"~/a:b\"", "a colon, a comma"),
         ("host = \"~/data\"\nguest = \"/etc\"", "guest: \"/etc\" must be below /mnt"),
         ("host = \"~/data\"\nguest = \"/mnt/../etc\"", "must be below /mnt"),

@@ -195,6 +195,10 @@ impl<'s> Settings<'s> {
             Source::File { path, .. } => format!("what {} says counts", path.display()),
             Source::Variable(_) | Source::Default => format!("the default is {default}"),
         };
+        let instead = match row.name() {
+            "policy.profile" => "no call of a tool passes until that is right".to_owned(),
+            _ => instead,
+        };
         let mut problem = problem.hint(format!("allowed: {}; {instead}", row.allowed));
         if matches!(problem.origin, Origin::File(_)) {
             problem = problem.key(row.name());

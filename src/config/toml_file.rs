@@ -95,9 +95,9 @@ pub(super) fn paths(environment: &Environment) -> Vec<PathBuf> {
     places(environment).map(|(path, _)| path).collect()
 }
 
-/// Whether one of them holds nothing: somebody may be about to write it.
+/// Whether the user's own holds nothing: somebody may be about to write it. What a project's holds is no reason to wait.
 pub(super) fn is_emptied(environment: &Environment) -> bool {
-    paths(environment).iter().any(|path| path.metadata().is_ok_and(|about| about.len() == 0))
+    environment.config_file().is_some_and(|path| path.metadata().is_ok_and(|about| about.len() == 0))
 }
 
 fn places(environment: &Environment) -> impl Iterator<Item = (PathBuf, Whose)> {

@@ -14,17 +14,19 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{self, Configured, RunDefaults};
 use super::files::{self, Watched};
-use super::rounds::{Ended, Rounds, Turn, UnderWay};
+use super::rounds::{self, Ended, Heard, Rounds, Turn, UnderWay};
 use super::{clients, description, live_output, notify, progress, questions};
 use crate::broker::Broker;
 use crate::limits::Limits;
 use crate::render::{self, Block, Reply, Verdict};
-use crate::run::{ClientAbilities, FaultCode, OutputMode, RunReport, RunRequest, ToolFault};
+use crate::run::{
+    ClientAbilities, FaultCode, OutputMode, OutputPiece, Progress, RunReport, RunRequest, ToolFault,
+};
 use crate::session::{RunAsked, Session};
 
 /// The manual, under this bridge's address and under that of the project whose users know it by.
@@ -62,21 +64,23 @@ pub struct Face {
 }
 
 /// Tasks that tell the client of a run while it lasts.
-#[derive(Default)]
 struct Reports {
-    tasks: JoinSet<()>,
+    progress: Option<JoinHandle<mpsc::Receiver<Progress>>>,
+    output: Option<JoinHandle<mpsc::Receiver<OutputPiece>>>,
     stop: CancellationToken,
 }
 
 impl Reports {
-    async fn end(mut self) {
+    /// What else there will be to tell.
+    async fn end(self) -> Heard {
         self.stop.cancel();
-        while let Some(reported) = self.tasks.join_next().await {
-            if let Err(error) = reported {
-                tracing::error!(%error, "a task that tells of a run broke");
-            }
-        }
+        Heard { progress: joined(self.progress).await, output: joined(self.output).await }
     }
+}
+
+async fn joined<T>(task: Option<JoinHandle<T>>) -> Option<T> {
+    let ended = task?.await;
+    ended.inspect_err(|error| tracing::error!(%error, "a task that tells of a run broke")).ok()
 }
 
 impl Face {
@@ -104,14 +108,14 @@ impl Face {
         }
     }
 
-    /// A run begins; what the client is told of it while it lasts is in the set, which goes on until it is stopped.
+    /// A run begins.
     fn begin(
         &self,
         request: RunRequest,
         arguments: &Map<String, Value>,
         settings: &FaceSettings,
         context: &RequestContext<RoleServer>,
-    ) -> (UnderWay, Reports) {
+    ) -> UnderWay {
         let (progress, heard) = mpsc::channel(64);
         let (output, written) = mpsc::channel(64);
         let (questions, asked) = mpsc::channel(1);
@@ -127,32 +131,45 @@ impl Face {
         let run = tokio::spawn(async move {
             session.run(RunAsked { request, cancel, progress, output, questions, abilities, client }).await
         });
-        let mut reports = Reports::default();
-        let reporting = reports.stop.clone();
-        if let Some(token) = context.meta.get_progress_token() {
-            let peer = context.peer.clone();
-            let told = move |step, message| notify::progress(peer.clone(), token.clone(), step, message);
-            reports.tasks.spawn(progress::report(heard, reporting.clone(), told));
-        } else {
-            // So that nobody tells what nobody hears.
-            drop(heard);
-        }
-        if let Some(level) = level {
-            let peer = context.peer.clone();
-            let told = move |piece| notify::output(peer.clone(), level, piece);
-            reports.tasks.spawn(live_output::report(written, reporting, told));
-        }
+        let token = context.meta.get_progress_token();
+        // So that nobody tells what nobody hears.
+        let heard = Heard { progress: token.map(|_| heard), output: level.map(|_| written) };
         let (cancel, arguments) = (stopped.drop_guard(), arguments.clone());
-        (UnderWay { run, asked, cancel, shows_forms: can.elicitation, arguments }, reports)
+        UnderWay { run, asked, cancel, shows_forms: can.elicitation, heard, arguments }
+    }
+
+    /// Tells the client how a run goes on, until it is stopped.
+    fn reports(&self, heard: Heard, context: &RequestContext<RoleServer>) -> Reports {
+        let stop = CancellationToken::new();
+        let (token, level) = (context.meta.get_progress_token(), self.log_level(context));
+        let progress = heard.progress.zip(token).map(|(mut heard, token)| {
+            let (peer, stop) = (context.peer.clone(), stop.clone());
+            let told = move |step, message| notify::progress(peer.clone(), token.clone(), step, message);
+            tokio::spawn(async move {
+                progress::report(&mut heard, stop, told).await;
+                heard
+            })
+        });
+        let output = heard.output.zip(level).map(|(mut written, level)| {
+            let (peer, stop) = (context.peer.clone(), stop.clone());
+            let told = move |piece| notify::output(peer.clone(), level, piece);
+            tokio::spawn(async move {
+                live_output::report(&mut written, stop, told).await;
+                written
+            })
+        });
+        Reports { progress, output, stop }
     }
 
     /// Until the run has ended, or its client has to be asked by an answer.
-    async fn turn(&self, run: UnderWay, mut reports: Reports, context: &RequestContext<RoleServer>) -> Turn {
-        let turn = if questions::abilities_by_request(context).is_some() {
-            self.rounds.turn(run, &context.ct).await
+    async fn turn(&self, mut run: UnderWay, context: &RequestContext<RoleServer>) -> Turn {
+        let reports = self.reports(std::mem::take(&mut run.heard), context);
+        let mut turn = if questions::abilities_by_request(context).is_some() {
+            rounds::turn(run, &context.ct).await
         } else {
             let UnderWay { mut run, asked, cancel, .. } = run;
-            reports.tasks.spawn(questions::put(asked, reports.stop.clone(), context.peer.clone()));
+            let asking = reports.stop.clone();
+            let putting = tokio::spawn(questions::put(asked, asking, context.peer.clone()));
             let ended = tokio::select! {
                 ended = &mut run => ended,
                 () = context.ct.cancelled() => {
@@ -160,10 +177,15 @@ impl Face {
                     run.await
                 }
             };
+            reports.stop.cancel();
+            joined(Some(putting)).await;
             Turn::Ended(Box::new(ended))
         };
         // Before the answer goes out, so that nothing of the run comes after it.
-        reports.end().await;
+        let heard = reports.end().await;
+        if let Turn::Asks(asking) = &mut turn {
+            asking.run.heard = heard;
+        }
         turn
     }
 
@@ -226,16 +248,16 @@ impl ServerHandler for Face {
         let configured = Configured { names: &names, refusal: &refusal };
         let checked = arguments::run_request(arguments, configured, settings.defaults, &settings.limits);
         let run = match (&request.request_state, checked) {
-            (Some(state), _) => {
-                let run = self.rounds.resumed(state, arguments, request.input_responses)?;
-                Ok((run, Reports::default()))
+            (Some(state), _) => Ok(self.rounds.resumed(state, arguments, request.input_responses)?),
+            (None, checked) => {
+                self.rounds.give_up();
+                checked.map(|asked| self.begin(asked, arguments, &settings, &context))
             }
-            (None, checked) => checked.map(|asked| self.begin(asked, arguments, &settings, &context)),
         };
         let reply = match run {
-            Ok((run, reports)) => match self.turn(run, reports, &context).await {
+            Ok(run) => match self.turn(run, &context).await {
                 Turn::Ended(ended) => reply(*ended, &settings, &context),
-                Turn::Asks(asked) => return Ok(asked.into()),
+                Turn::Asks(asking) => return Ok(self.rounds.wait(*asking).into()),
             },
             Err(fault) => {
                 let code_bytes = arguments.get("code").and_then(Value::as_str).map_or(0, str::len);

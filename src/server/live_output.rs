@@ -21,7 +21,7 @@ const LAST_WORDS: &str = "… further output is in the reply alone …";
 
 /// Sends what is written, until the run has ended and all of it was sent, or the client takes no more.
 pub(super) async fn report<Sent: Future<Output = bool>>(
-    mut heard: mpsc::Receiver<OutputPiece>,
+    heard: &mut mpsc::Receiver<OutputPiece>,
     ended: CancellationToken,
     mut send: impl FnMut(OutputPiece) -> Sent,
 ) {
@@ -33,7 +33,7 @@ pub(super) async fn report<Sent: Future<Output = bool>>(
             () = ended.cancelled() => return,
         };
         let Some(first) = first else { return };
-        for piece in collected(first, &mut heard) {
+        for piece in collected(first, heard) {
             let message = bounded(piece, &mut left);
             if !send(message).await || left == 0 {
                 return;
@@ -90,10 +90,10 @@ mod tests {
 
     /// Runs the reporter over what `tell` writes; what it sent.
     async fn sent(tell: impl AsyncFnOnce(mpsc::Sender<OutputPiece>)) -> Vec<OutputPiece> {
-        let (write, heard) = mpsc::channel(64);
+        let (write, mut heard) = mpsc::channel(64);
         let ended = CancellationToken::new();
         let mut sent = Vec::new();
-        let reported = report(heard, ended.clone(), |piece| {
+        let reported = report(&mut heard, ended.clone(), |piece| {
             sent.push(piece);
             ready(true)
         });

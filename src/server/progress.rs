@@ -20,7 +20,7 @@ const PACE: Duration = Duration::from_millis(250);
 
 /// Sends a message for each step, until the run has ended or the client takes no more.
 pub(super) async fn report<Sent: Future<Output = bool>>(
-    mut heard: mpsc::Receiver<Progress>,
+    heard: &mut mpsc::Receiver<Progress>,
     ended: CancellationToken,
     mut send: impl FnMut(u32, String) -> Sent,
 ) {
@@ -101,11 +101,11 @@ mod tests {
 
     /// A reporter at work: where it is told, what it has said, and its end.
     fn reporter() -> (mpsc::Sender<Progress>, Heard, CancellationToken, tokio::task::JoinHandle<()>) {
-        let (tell, heard) = mpsc::channel(64);
+        let (tell, mut heard) = mpsc::channel(64);
         let (said, ended): (Heard, _) = (Arc::default(), CancellationToken::new());
         let (sink, stop) = (Arc::clone(&said), ended.clone());
         let task = tokio::spawn(async move {
-            report(heard, stop, |step, message| {
+            report(&mut heard, stop, |step, message| {
                 sink.lock().unwrap().push((step, message));
                 ready(true)
             })
@@ -166,11 +166,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_no_more_is_told_no_more() {
-        let (tell, heard) = mpsc::channel(4);
+        let (tell, mut heard) = mpsc::channel(4);
         tell.send(Progress::Started).await.unwrap();
         tell.send(call(0, 1)).await.unwrap();
         let mut said = 0;
-        report(heard, CancellationToken::new(), |_, _| {
+        report(&mut heard, CancellationToken::new(), |_, _| {
             said += 1;
             ready(false)
         })

@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{approvals, questions};
 use crate::broker::{Approval, Question};
-use crate::run::{RunReport, ToolFault};
+use crate::run::{OutputPiece, Progress, RunReport, ToolFault};
 use crate::upstream::{Asks, NotAnswered};
 
 /// The name of the one question of a round.
@@ -36,14 +36,30 @@ pub(super) struct UnderWay {
     pub(super) cancel: DropGuard,
     /// Whether its client shows forms.
     pub(super) shows_forms: bool,
+    /// What there is to be told of it.
+    pub(super) heard: Heard,
     /// What it was asked for with.
     pub(super) arguments: Map<String, Value>,
+}
+
+/// Where a run tells how it goes on, as far as anybody wants to know.
+#[derive(Default)]
+pub(super) struct Heard {
+    pub(super) progress: Option<mpsc::Receiver<Progress>>,
+    pub(super) output: Option<mpsc::Receiver<OutputPiece>>,
 }
 
 /// What one request of the client comes to.
 pub(super) enum Turn {
     Ended(Box<Ended>),
-    Asks(InputRequiredResult),
+    Asks(Box<Asking>),
+}
+
+/// A run that asks something.
+pub(super) struct Asking {
+    question: InputRequest,
+    open: Open,
+    pub(super) run: UnderWay,
 }
 
 /// The runs that wait for their client.
@@ -65,32 +81,40 @@ enum Open {
     OfServer(Asks, oneshot::Sender<Result<Value, NotAnswered>>),
 }
 
-impl Rounds {
-    /// Until the run has ended, or asks something. A cancelled request cancels it.
-    pub(super) async fn turn(&self, mut run: UnderWay, request: &CancellationToken) -> Turn {
-        loop {
-            tokio::select! {
-                ended = &mut run.run => return Turn::Ended(Box::new(ended)),
-                Some(question) = run.asked.recv() => match opened(question, run.shows_forms) {
-                    Ok((asked, open)) => return Turn::Asks(self.wait(asked, open, run)),
-                    Err(Unasked) => tracing::debug!("a question that no client could be asked"),
-                },
-                () = request.cancelled() => {
-                    drop(run.cancel);
-                    return Turn::Ended(Box::new(run.run.await));
-                }
+/// Until the run has ended, or asks something. A cancelled request cancels it.
+pub(super) async fn turn(mut run: UnderWay, request: &CancellationToken) -> Turn {
+    loop {
+        tokio::select! {
+            ended = &mut run.run => return Turn::Ended(Box::new(ended)),
+            Some(question) = run.asked.recv() => match opened(question, run.shows_forms) {
+                Ok((question, open)) => return Turn::Asks(Box::new(Asking { question, open, run })),
+                Err(Unasked) => tracing::debug!("a question that no client could be asked"),
+            },
+            () = request.cancelled() => {
+                drop(run.cancel);
+                return Turn::Ended(Box::new(run.run.await));
             }
         }
     }
+}
 
-    fn wait(&self, asked: InputRequest, open: Open, run: UnderWay) -> InputRequiredResult {
+impl Rounds {
+    /// The question, and the state under which the run waits for its answer.
+    pub(super) fn wait(&self, asking: Asking) -> InputRequiredResult {
+        let Asking { question, open, run } = asking;
         let state = format!("run-{}", self.made.fetch_add(1, Ordering::Relaxed) + 1);
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.push_back(Waiting { state: state.clone(), open, run });
         if waiting.len() > WAITING_MAX {
             waiting.pop_front();
         }
-        InputRequiredResult::new(Some(BTreeMap::from([(QUESTION.to_owned(), asked)])), Some(state))
+        InputRequiredResult::new(Some(BTreeMap::from([(QUESTION.to_owned(), question)])), Some(state))
+    }
+
+    /// Gives up the runs that wait: a client that asks for another one does not come back for them, and those behind them
+    /// would wait as long as they may.
+    pub(super) fn give_up(&self) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// The run that this state stands for, which has been given the client's answer.

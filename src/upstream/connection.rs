@@ -1,5 +1,6 @@
 //! One initialized client to one running server.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +78,12 @@ pub trait Clock {
     fn over(&self) -> impl Future<Output = ()> + Send;
     /// Ends when so much of it has passed from now on.
     fn passed(&self, time: Duration) -> impl Future<Output = ()> + Send;
+}
+
+/// The time of whoever asks, and that which the entry gives a call: it begins when the call's turn has come.
+struct Timing<'c, C> {
+    clock: &'c C,
+    of_call: Option<Pin<Box<dyn Future<Output = ()> + Send + 'c>>>,
 }
 
 /// What must be ended with the connection.
@@ -157,7 +164,7 @@ impl Connection {
     /// time is over, or the caller cancels. Its progress is told to `hears`.
     ///
     /// # Errors
-    /// See [`UpstreamError`]. Nothing is ever sent twice.
+    /// See [`UpstreamError`]. What may have taken effect is never sent twice.
     pub async fn ask(
         &self,
         request: Request,
@@ -171,8 +178,10 @@ impl Connection {
             Request::Prompt { .. } => Listed::Prompts,
         })?;
         let mut input = Input::default();
+        let mut timing = Timing { clock, of_call: None };
         for round in 1..=input::ROUNDS_MAX {
-            let result = self.exchange(request.message(input), clock, cancel, hears.clone()).await?;
+            let message = request.message(input);
+            let result = self.exchange(message, &mut timing, cancel, hears.clone()).await?;
             let required = input::required(&result);
             let required =
                 required.map_err(|why| self.nonsense(format!("what it asks cannot be read: {why}")))?;
@@ -201,7 +210,7 @@ impl Connection {
         self.check_offered(listed)?;
         let mut pages = Pages::of(listed, &self.limits);
         while let Some(request) = pages.next() {
-            let page = self.exchange(request, clock, cancel, None).await?;
+            let page = self.exchange(request, &mut Timing { clock, of_call: None }, cancel, None).await?;
             let none = |NoPage| self.nonsense(format!("its list of {} is none", listed.name()));
             pages.take(&page).map_err(none)?;
         }
@@ -222,15 +231,16 @@ impl Connection {
         Err(UpstreamError::NotOffered { server: self.server.clone(), what: listed.name() })
     }
 
-    async fn exchange(
+    async fn exchange<'c>(
         &self,
         request: ClientRequest,
-        clock: &impl Clock,
+        timing: &mut Timing<'c, impl Clock>,
         cancel: &CancellationToken,
         hears: Option<watch::Sender<Option<Advance>>>,
     ) -> Result<Box<RawValue>, UpstreamError> {
         let cancelled = || UpstreamError::Cancelled { server: self.server.clone() };
         let run_is_over = || UpstreamError::Deadline { server: self.server.clone() };
+        let clock = timing.clock;
         let mut over = std::pin::pin!(clock.over());
         let _permit = tokio::select! {
             permit = self.permits.acquire() => permit.map_err(|_| UpstreamError::Closing)?,
@@ -243,9 +253,11 @@ impl Connection {
                 over.await;
                 return run_is_over();
             };
+            // In later rounds it goes on.
+            let passed = timing.of_call.get_or_insert_with(|| Box::pin(clock.passed(time)));
             tokio::select! {
                 () = over => run_is_over(),
-                () = clock.passed(time) => {
+                () = passed => {
                     let (server, set_in) = (self.server.clone(), self.bounds.set_in.clone());
                     UpstreamError::CallTime { server, time, set_in }
                 }

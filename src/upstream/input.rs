@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::face::Face;
 
-/// How often one request is made again at most, as in the protocol's other implementations.
+/// How often one request is made at most, the first time included, as in the protocol's other implementations.
 pub(super) const ROUNDS_MAX: u32 = 10;
 /// Questions in one round.
 const QUESTIONS_MAX: usize = 20;

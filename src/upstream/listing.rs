@@ -190,7 +190,7 @@ impl<'l> Pages<'l> {
 /// The tools of a server.
 pub(super) struct Tools {
     pub(super) all: Arc<[Value]>,
-    /// When the list is to be read again. Servers without a handshake say so, as they cannot tell of changes by themselves.
+    /// When the list is to be read again, where its server says so.
     pub(super) stale_at: Option<Instant>,
 }
 

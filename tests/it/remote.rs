@@ -2,8 +2,8 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hotcell::limits::Limits;
@@ -283,27 +283,30 @@ async fn a_lost_session_is_made_again_and_only_what_never_reached_the_tool_is_se
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_tools_are_heard_of_over_the_stream_between_requests() {
-    let fixture = HttpFixture::usual(|request, stream| match request.method.as_str() {
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let told = Mutex::new(told);
+    let fixture = HttpFixture::usual(move |request, stream| match request.method.as_str() {
         "GET" => {
-            events(
-                stream,
-                "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n",
-            )?;
+            events(stream, ": here\n\n")?;
+            told.lock().unwrap().recv().ok();
+            let changed = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n";
+            stream.write_all(changed.as_bytes())?;
             std::thread::park_timeout(PATIENCE);
             Ok(())
         }
         _ => reply(stream, "200 OK", &[], &request.answer(json!({"content": []}))),
     });
     let upstream = upstream(&fixture.url, None, Limits::default());
-    let cancel = CancellationToken::new();
-    let connection = upstream.connect(&name(), Instant::now() + PATIENCE, &cancel).await.unwrap();
-    tokio::time::timeout(PATIENCE, async {
-        while connection.is_current() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await
-    .expect("the change is heard of");
+    connected(&upstream).await;
+    // The stream may have come after the first list, which counts as a change by itself.
+    eventually("the stream is there", PATIENCE, || {
+        fixture.requests().iter().any(|request| request.method == "GET")
+    });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let connection = connected(&upstream).await;
+    assert!(connection.is_current());
+    tell.send(()).unwrap();
+    eventually("the change is heard of", PATIENCE, || connection.has_news());
     upstream.close().await;
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hotcell::limits::Limits;
 use hotcell::run::ClientAbilities;
-use hotcell::upstream::{Asked, Asks, UpstreamError};
+use hotcell::upstream::{Asked, Asks, CallBounds, RemoteSpec, ServerSpec, Upstream, UpstreamError, Way};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -231,4 +231,25 @@ async fn changed_tools_are_heard_of_by_listening_and_again_after_the_subscriptio
 enum Told {
     Changed,
     Broken,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_that_an_entry_gives_a_call_is_for_all_its_rounds() {
+    let fixture = asking(|_| {
+        std::thread::park_timeout(Duration::from_millis(150));
+        json!({"resultType": "input_required", "requestState": "s", "inputRequests": {"x": {"method": "roots/list"}}})
+    });
+    let way = Way::Remote(RemoteSpec {
+        url: fixture.url.parse().unwrap(),
+        transport: None,
+        headers: vec![],
+        login: None,
+    });
+    let bounds = CallBounds { time: Some(Duration::from_millis(400)), at_once: None, set_in: "x".into() };
+    let spec = ServerSpec { bounds, ..ServerSpec::new(name(), way) };
+    let upstream = Upstream::new(vec![spec], &Arc::new(Limits::default()));
+    upstream.offer_roots(&[PathBuf::from("/srv")]);
+    let error = call(&upstream, "t", json!({})).await.unwrap_err();
+    assert!(matches!(error, UpstreamError::CallTime { .. }), "{error}");
+    upstream.close().await;
 }

@@ -308,4 +308,5 @@ fn helpers_tell_of_the_servers(engine: &Engine) {
     assert!(found.contains("add"), "{found}");
     let manual = bridge.ok("print(runtime.capability_summary())");
     assert!(manual.contains("mcp_fixture, 15 tools") && manual.contains("mcp_broken"), "{manual}");
+    assert!(manual.contains("the broken one"), "{manual}");
 }

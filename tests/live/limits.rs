@@ -127,7 +127,7 @@ fn a_missing_image_is_said_with_the_command_that_makes_it(engine: &Engine) {
     assert_eq!(
         reply.text,
         "status: error\nerror: the sandbox image is missing: localhost/no-such-image:1\n\
-         hint: build it with `make image` in hotcell's source, or pull any image with python3 >= 3.11 and name it: \
+         hint: build it with `hotcell image build`, or pull any image with python3 >= 3.11 and name it: \
          `podman pull docker.io/library/python:3.14-slim` (or `docker pull ...`), MCP_BRIDGE_IMAGE=..."
     );
     assert_eq!(engine.containers_of(&home.owners()), [""; 0]);

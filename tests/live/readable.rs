@@ -123,16 +123,16 @@ fn errors_say_what_helps(engine: &Engine) {
         ("await asyncio.open_connection('example.org', 80)", "hint: there is no network in here"),
         ("import socket\nsocket.create_connection(('10.0.0.1', 80), 1)", "hint: there is no network in here"),
         (
-            "import sklearn",
-            "hint: packages cannot be installed, there is no network in here; what is here besides the standard library: ",
+            "import torch",
+            "hint: packages cannot be installed, there is no network in here: the user can run `hotcell image build --with torch ",
         ),
         (
             "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'pip', 'install', 'x'], check=True)",
             "note: packages cannot be installed",
         ),
         (
-            "!pip install polars",
-            "hint: packages cannot be installed, there is no network in here; what is here",
+            "!pip install torch",
+            "hint: packages cannot be installed, there is no network in here: the user can run `hotcell image build",
         ),
         ("open('/home/me/data.csv')", "hint: files of the host are not in here: "),
         ("import pandas as pd\npd.read_csv('data.csv')", "hint: files of the host are not in here: "),

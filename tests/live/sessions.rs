@@ -24,6 +24,9 @@ on_every_engine!(
     a_lost_container_or_interpreter_leaves_a_whole_journal,
     a_session_goes_on_from_one_that_was_killed_and_makes_no_call_again,
     a_session_that_cannot_be_gone_on_with_says_why_and_runs_nothing,
+    what_servers_said_in_an_earlier_session_counts_for_labels_in_the_next,
+    a_name_that_was_unknown_keeps_no_session_from_being_replayed,
+    a_session_is_not_gone_on_with_where_its_runs_would_write_to_the_users_folders_again,
 );
 
 /// A home whose sessions are kept in full, with the fixture server `one`.
@@ -256,11 +259,15 @@ fn no_secret_of_a_server_is_in_a_journal(engine: &Engine) {
     let home =
         Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full").env("FIXTURE_TOKEN", &canary).server("one", entry);
     let code = format!(
-        "word = '{canary}'\nprint(word)\nprint(await mcp_one.echo(text=word))\nraise ValueError(word)"
+        "word = '{canary}'\nprint(word)\nprint(await mcp_one.echo(text=word))\n\
+         for tool, arguments in (('add', {{'a': word, 'b': 1}}), (word, {{}})):\n  try:\n    \
+         await runtime.call_tool('one', tool, arguments)\n  except runtime.MCPError:\n    pass\nraise ValueError(word)"
     );
     session(&home, &[&code]);
     let text = std::fs::read_to_string(&journals(&home)[0]).unwrap();
-    assert!(!text.contains("7f3a") && text.matches("[API_TOKEN]").count() >= 4, "{text}");
+    assert!(!text.contains("7f3a") && text.matches("[API_TOKEN]").count() >= 6, "{text}");
+    let logged = std::fs::read_to_string(home.path().join(".local/state/hotcell/audit.jsonl")).unwrap();
+    assert!(!logged.contains("7f3a") && logged.contains("[API_TOKEN]"), "{logged}");
 }
 
 fn a_call_that_was_under_way_when_hotcell_was_killed_is_named_and_not_made_again(engine: &Engine) {
@@ -417,4 +424,35 @@ fn a_session_that_cannot_be_gone_on_with_says_why_and_runs_nothing(engine: &Engi
     let mut bridge = Bridge::start(&home.env("MCP_BRIDGE_RESUME", &format!("{id}:1")));
     assert_eq!(bridge.first("x"), "1");
     assert_eq!(fixture.ledger(), calls);
+}
+
+fn what_servers_said_in_an_earlier_session_counts_for_labels_in_the_next(engine: &Engine) {
+    let [mail, chat] = [(); 2].map(|()| Fixture::new(&[]));
+    let policy = "[labels]\nprivate = [\"mail\"]\nuntrusted = [\"mail\"]\negress = [\"chat\"]\nwhen_mixed = \"deny\"\n";
+    let home = Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full").file(".config/hotcell/policy.toml", policy);
+    let home = home.server("mail", mail.entry()).server("chat", chat.entry());
+    session(&home, &["secret = await mcp_mail.echo(text='of a mail')"]);
+    let mut bridge = Bridge::start(&home.env("MCP_BRIDGE_RESUME", "last"));
+    let reply = bridge.run("await mcp_chat.echo(text=secret)");
+    assert!(reply.is_error && reply.text.contains("private and untrusted data"), "{}", reply.text);
+    assert_eq!(chat.ledger(), [""; 0]);
+}
+
+fn a_name_that_was_unknown_keeps_no_session_from_being_replayed(engine: &Engine) {
+    // As sessions are kept by default.
+    let home = Home::on(engine);
+    session(&home, &["try:\n  undefined_thing\nexcept NameError:\n  print('caught')"]);
+    let replayed = replay(&home, &[]);
+    assert_eq!((replayed.code, replayed.stdout.as_str()), (Some(0), "run 1: same\n"), "{}", replayed.stderr);
+}
+
+fn a_session_is_not_gone_on_with_where_its_runs_would_write_to_the_users_folders_again(engine: &Engine) {
+    let folder = tempfile::tempdir().unwrap();
+    let mount =
+        format!("[[mount]]\nhost = \"{}\"\nguest = \"/mnt/w\"\nwritable = true\n", folder.path().display());
+    let home = Home::on(engine);
+    session(&home, &["x = 1"]);
+    let home = home.file(".config/hotcell/config.toml", &mount).env("MCP_BRIDGE_RESUME", "last");
+    let reply = Bridge::start(&home).run("x");
+    assert!(reply.is_error && reply.text.contains("/mnt/w is mounted writable"), "{}", reply.text);
 }

@@ -1,7 +1,7 @@
 //! Starts sandboxes as the operator wants them: engine, container, handshake, what is put back into it.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,8 +140,9 @@ impl Maker {
         });
         self.reaped += reaped;
         let image = image?;
+        let (folders, left_out) = self.folders(&engine);
         self.asked += 1;
-        let spec = self.spec(&image)?;
+        let spec = self.spec(&image, folders.clone())?;
         self.creating.insert(self.asked);
         self.tell().await;
         let started = engine.start(&spec).await;
@@ -162,11 +163,7 @@ impl Maker {
         let writer = tokio::spawn(write(streams.input, bundle(), outgoing));
         let mut notices: Vec<String> =
             container.warnings.iter().map(|warning| format!("engine: {warning}")).collect();
-        if self.folders() != self.settings.folders {
-            notices.push(
-                "no [[mount]] is there: the engine is on another machine, whose folders are others".into(),
-            );
-        }
+        notices.extend(left_out);
         let mut sandbox = Sandbox {
             report: SandboxReport {
                 address: engine.address.clone(),
@@ -187,7 +184,7 @@ impl Maker {
             data,
             taken,
             writer,
-            asked: self.asked(),
+            asked: self.asked(folders),
             allow_weak: self.settings.allow_weak.clone(),
             idle_stop: self.settings.idle_stop,
             watchdog: None,
@@ -268,7 +265,7 @@ impl Maker {
         }
     }
 
-    fn spec(&self, image: &str) -> Result<SandboxSpec, Failure> {
+    fn spec(&self, image: &str, folders: Vec<Folder>) -> Result<SandboxSpec, Failure> {
         let settings = &self.settings;
         let labels = self.owner.as_ref().map(|owner| owner.labels(self.asked)).ok_or(Failure::NoOwner)?;
         Ok(SandboxSpec {
@@ -279,7 +276,7 @@ impl Maker {
             pids_max: settings.pids_max,
             cpu_millis: settings.cpu_millis,
             open_files_max: self.limits.sandbox_open_files_max,
-            folders: self.folders(),
+            folders,
             labels,
             request: self.limits.engine_request,
         })
@@ -354,7 +351,7 @@ impl Maker {
         put.map_err(|reason| Failure::Files { reason })
     }
 
-    fn asked(&self) -> Asked {
+    fn asked(&self, folders: Vec<Folder>) -> Asked {
         Asked {
             uid: self.settings.uid.into(),
             gid: self.settings.gid.into(),
@@ -363,14 +360,27 @@ impl Maker {
             cpu_millis: self.settings.cpu_millis,
             open_files_max: self.limits.sandbox_open_files_max,
             tmpfs: &TMPFS_MIB,
-            folders: self.folders(),
+            folders,
         }
     }
 
-    /// Those that can be mounted: an engine elsewhere has other folders.
-    fn folders(&self) -> Vec<Folder> {
-        let is_here = self.engine.as_ref().is_none_or(Engine::is_here);
-        if is_here { self.settings.folders.clone() } else { vec![] }
+    /// Those that can be mounted now, and what is said of the others.
+    fn folders(&self, engine: &Engine) -> (Vec<Folder>, Option<String>) {
+        let wanted = &self.settings.folders;
+        if !engine.is_here() {
+            let said = "no [[mount]] is there: the engine is on another machine, whose folders are others";
+            return (vec![], (!wanted.is_empty()).then(|| said.to_owned()));
+        }
+        // A link that has taken a folder's place since would lead the engine elsewhere.
+        let is_itself = |folder: &&Folder| {
+            let host = Path::new(&folder.host);
+            host.canonicalize().is_ok_and(|real| real == host && real.is_dir())
+        };
+        let (folders, others): (Vec<&Folder>, Vec<&Folder>) = wanted.iter().partition(is_itself);
+        let names = others.iter().map(|folder| folder.guest.as_str()).collect::<Vec<_>>().join(", ");
+        let said = (!others.is_empty())
+            .then(|| format!("not mounted, since the host's folder is gone or is another one now: {names}"));
+        (folders.into_iter().cloned().collect(), said)
     }
 
     /// Refuses what is weaker than asked for.
