@@ -26,7 +26,7 @@ pub enum Image {
 /// Arguments of `image build`.
 #[derive(Debug, clap::Args)]
 pub struct Build {
-    /// Add this package: NAME, NAME==VERSION or NAME[EXTRA]>=VERSION; may be given more than once.
+    /// Add this package: `NAME`, `NAME==VERSION` or `NAME[EXTRA]>=VERSION`; may be given more than once.
     #[arg(long = "with", value_name = "PACKAGE", conflicts_with = "locked")]
     pub packages: Vec<String>,
     /// Add these languages: c, c++, javascript, php, ruby, with commas between them; all of them without a list.
