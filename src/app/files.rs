@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::failure::{Failure, failed, told};
 use super::printing::{err, out};
 use super::wiring::workspaces;
 use crate::cli::{self, FilesCommand};
@@ -13,7 +14,6 @@ use crate::names::WorkspaceName;
 use crate::text;
 use crate::workspace::{FilePath, Place, View, Workspace, names};
 
-const USAGE: u8 = 2;
 /// Longest name that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
 
@@ -39,32 +39,11 @@ pub(super) fn files(config: &Config, arguments: cli::Files) -> ExitCode {
             remove(config, &Place { root, name: Some(name) }, &path)
         }
     });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Usage(message)) => {
-            err!("hotcell: {message}");
-            ExitCode::from(USAGE)
-        }
-        Err(Failure::Failed(message)) => {
-            err!("hotcell: {message}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-enum Failure {
-    /// The command cannot be meant like that.
-    Usage(String),
-    /// It can, and did not work.
-    Failed(String),
+    told(done)
 }
 
 fn named(name: &str) -> Result<WorkspaceName, Failure> {
     WorkspaceName::new(name).map_err(|error| Failure::Usage(error.to_string()))
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(text::inert_line(&error.to_string()))
 }
 
 fn view(root: &Path, name: &WorkspaceName) -> Result<View, Failure> {

@@ -5,8 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::failure::{Failure, failed, told};
 use super::image_build::build;
-use super::printing::{err, out};
+use super::printing::out;
 use super::wiring::{self, OWN_IMAGE};
 use crate::cli;
 use crate::config::{Config, Environment, nearest, set_image};
@@ -15,7 +16,6 @@ use crate::guard::Mark;
 use crate::recipe::ImageName;
 use crate::text;
 
-const USAGE: u8 = 2;
 /// Longest words of an engine or file in one line, in characters.
 pub(super) const SAID_CHARS_MAX: usize = 300;
 
@@ -37,18 +37,6 @@ pub(super) mod labels {
     pub(in super::super) const STAGE: &str = "org.hotcell.stage=packages";
 }
 
-/// Why nothing, or not all, was done.
-pub(super) enum Failure {
-    /// The command cannot be meant like that.
-    Usage(String),
-    /// It can, and did not work.
-    Failed(String),
-}
-
-pub(super) fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(text::inert_line(&error.to_string()))
-}
-
 /// Does what is asked for.
 pub(super) async fn image(config: &Config, environment: &Environment, command: cli::Image) -> ExitCode {
     let images = Images { config, environment };
@@ -58,17 +46,7 @@ pub(super) async fn image(config: &Config, environment: &Environment, command: c
         cli::Image::Use { name } => images.choose(&name).await,
         cli::Image::Rm { name } => images.remove(&name).await,
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Usage(message)) => {
-            err!("hotcell: {message}");
-            ExitCode::from(USAGE)
-        }
-        Err(Failure::Failed(message)) => {
-            err!("hotcell: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    told(done)
 }
 
 /// What the commands have in common.

@@ -4,7 +4,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::image::{Failure, Images, failed, labels, shown};
+use super::failure::{Failure, failed};
+use super::image::{Images, labels, shown};
 use super::printing::{err, out};
 use super::wiring::{self, OWN_IMAGE, PLAIN_IMAGE};
 use crate::cli;

@@ -3,6 +3,7 @@
 mod config;
 mod doctor;
 mod entry;
+mod failure;
 mod files;
 mod guardian;
 mod image;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
+use super::failure::{Failure, told};
 use super::printing::{err, out, to_stdout};
 use super::replay::{Asked, replay};
 use super::session_words::{about, of_damage, of_run, of_session};
@@ -15,16 +16,6 @@ use crate::cli::{self, ExportFormat, SessionCommand};
 use crate::config::{Config, ConfigFiles, Journal};
 use crate::journal::{About, RecordedSession, Sessions, SessionsError, days_ago, notebook, script};
 use crate::text;
-
-const USAGE: u8 = 2;
-
-/// Why a command has not done what it was asked to.
-pub(super) enum Failure {
-    /// The command cannot be meant like that.
-    Usage(String),
-    /// It can, and did not work.
-    Failed(String),
-}
 
 impl From<SessionsError> for Failure {
     fn from(error: SessionsError) -> Self {
@@ -56,17 +47,7 @@ pub(super) async fn session(config: Config, files: ConfigFiles, arguments: cli::
             Err(failure) => Err(failure),
         },
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Usage(message)) => {
-            err!("hotcell: {message}");
-            ExitCode::from(USAGE)
-        }
-        Err(Failure::Failed(message)) => {
-            err!("hotcell: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    told(done)
 }
 
 fn found(sessions: &Sessions, id: &str) -> Result<RecordedSession, Failure> {

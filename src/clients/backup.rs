@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::error::InstallError;
-use super::file;
+use crate::own_file;
 
 /// The place of the copy of one file, and of what is remembered beside it.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Backup {
             move |source| InstallError::Backup { path, source }
         };
         match before {
-            Some(Some(text)) => file::write(&self.copy, text.as_bytes()).map_err(unkept(&self.copy))?,
+            Some(Some(text)) => own_file::replace(&self.copy, text.as_bytes()).map_err(unkept(&self.copy))?,
             Some(None) => removed(&self.copy).map_err(unkept(&self.copy))?,
             None => {}
         }
@@ -65,7 +65,7 @@ impl Backup {
             "was_there": self.copy.is_file(),
             "written_sha256": hash(after.as_bytes()),
         });
-        file::write(&self.record, format!("{record:#}\n").as_bytes()).map_err(unkept(&self.record))
+        own_file::replace(&self.record, format!("{record:#}\n").as_bytes()).map_err(unkept(&self.record))
     }
 
     /// Removes what was kept.

@@ -1,10 +1,10 @@
-//! Reads a client's file whole, refusing what is no ordinary file of a trusted owner, and writes one at once or not at all.
+//! Reads a client's file whole, refusing what is no ordinary file of a trusted owner.
 //!
 //! It never blocks on a pipe or device, and knows no format.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
@@ -43,21 +43,6 @@ pub(super) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Option<Stri
             Err(Box::new(remark.at(&text, valid)))
         }
     }
-}
-
-/// Puts a text in place of a file's, with the rights that it has; a new one is its user's alone. Through a symbolic link
-/// the file behind it is written.
-pub(super) fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    let target = real(path);
-    let folder = target.parent().unwrap_or(Path::new("/"));
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let mode = target.metadata().map_or(0o600, |metadata| metadata.permissions().mode() & 0o777);
-    let mut beside = tempfile::NamedTempFile::new_in(folder)?;
-    fs::set_permissions(beside.path(), Permissions::from_mode(mode))?;
-    beside.write_all(text)?;
-    beside.as_file().sync_all()?;
-    beside.persist(&target)?;
-    Ok(())
 }
 
 /// The file that a path leads to.

@@ -18,6 +18,7 @@ use super::reading::IsOwn;
 use super::table::Client;
 use super::tree::Value;
 use crate::limits::Limits;
+use crate::own_file;
 
 /// What is to be put where.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +104,7 @@ impl Edit {
             self.backup.keep(before, after)?;
         }
         match &self.after {
-            Some(after) => file::write(&self.path, after.as_bytes()).map_err(unwritten)?,
+            Some(after) => own_file::replace(&self.path, after.as_bytes()).map_err(unwritten)?,
             None => std::fs::remove_file(&self.path).map_err(unwritten)?,
         }
         if self.keeps == Keeps::Nothing {

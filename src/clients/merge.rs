@@ -17,6 +17,7 @@ use super::remark::{Remark, Weight};
 use super::secrets;
 use crate::limits::Limits;
 use crate::names::ServerName;
+use crate::own_file;
 
 /// Keys that are hotcell's own: what a user has added to an imported entry stays there.
 const OWN_KEYS: [&str; 8] = [
@@ -63,7 +64,7 @@ impl Change {
         if now != self.before {
             return Err(io::Error::other("it has been changed meanwhile; run the command again"));
         }
-        file::write(&self.path, self.after.as_bytes())
+        own_file::replace(&self.path, self.after.as_bytes())
     }
 }
 

@@ -2,9 +2,7 @@
 //!
 //! A file that cannot be read as a whole is not touched.
 
-use std::fs::{self, DirBuilder, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use toml_edit::{DocumentMut, Item, Table, value};
@@ -13,6 +11,7 @@ use super::environment::Environment;
 use super::file;
 use super::problem::Problem;
 use crate::limits::Limits;
+use crate::own_file;
 
 /// Why a setting stays as it is.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +97,8 @@ pub fn set_image(environment: &Environment, image: Option<&str>) -> Result<PathB
     }
     let changed = document.to_string();
     if changed != text {
-        write(&path, changed.as_bytes()).map_err(|source| EditError::Write { path: shown(), source })?;
+        own_file::replace(&path, changed.as_bytes())
+            .map_err(|source| EditError::Write { path: shown(), source })?;
     }
     Ok(path)
 }
@@ -119,24 +119,11 @@ fn read(environment: &Environment, path: &Path) -> Result<String, EditError> {
     Ok(text)
 }
 
-/// All of it or nothing; through a symbolic link the file behind it is written.
-fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let folder = target.parent().unwrap_or(Path::new("/"));
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let mode = target.metadata().map_or(0o600, |metadata| metadata.permissions().mode() & 0o777);
-    let mut beside = tempfile::NamedTempFile::new_in(folder)?;
-    fs::set_permissions(beside.path(), Permissions::from_mode(mode))?;
-    beside.write_all(text)?;
-    beside.as_file().sync_all()?;
-    beside.persist(&target)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::os::unix::fs::symlink;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
