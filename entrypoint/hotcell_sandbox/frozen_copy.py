@@ -60,7 +60,7 @@ class FrozenCopy:
         on_wake: Callable[[int, int], None],
     ) -> None:
         """A worker larger than `bytes_max` is not copied; 0: never. `has_input` waits for it so many milliseconds."""
-        self._spare = ends.spare
+        self._ends = ends
         self._slate = ends.slate
         self._number = number
         self._has_input = has_input
@@ -118,7 +118,7 @@ class FrozenCopy:
 
     def _sleep(self) -> None:
         """Until it is woken; a copy that is let go ends here."""
-        end = socket(fileno=self._spare)
+        end = socket(fileno=self._ends.spare)
         message, rights, _, _ = end.recvmsg(_MESSAGE_BYTES_MAX, _MESSAGE_BYTES_MAX)
         if not message.endswith(b"\n") or not rights:
             os._exit(0)
@@ -126,17 +126,23 @@ class FrozenCopy:
         if os.getppid() != self._supervisor:
             os._exit(0)
         frames = end.detach()
+        os.close(self._ends.handover)
         self._number = int(message)
-        self._spare = int.from_bytes(rights[0][2][:_FD_BYTES], sys.byteorder)
+        # Those over which copies of this one will be woken, and over which it hands descriptors over.
+        self._ends.spare, self._ends.handover = (
+            int.from_bytes(rights[0][2][at : at + _FD_BYTES], sys.byteorder) for at in (0, _FD_BYTES)
+        )
         self._on_wake(frames, self._number)
         os.write(frames, READY)
 
 
-def wake(copy: int, number: int, spare: int) -> None:
-    """The supervisor's side: `copy` is its socket; `spare` the end over which copies of the woken one will be woken."""
+def wake(copy: int, number: int, ends: tuple[int, int]) -> None:
+    """The supervisor's side: `copy` is its socket; `ends` are the woken one's: over the first its own copies will be
+    woken, over the second it hands descriptors over."""
     end = socket(fileno=copy)
+    rights = b"".join(fd.to_bytes(_FD_BYTES, sys.byteorder) for fd in ends)
     try:
-        end.sendmsg([b"%d\n" % number], [(SOL_SOCKET, SCM_RIGHTS, spare.to_bytes(_FD_BYTES, sys.byteorder))])
+        end.sendmsg([b"%d\n" % number], [(SOL_SOCKET, SCM_RIGHTS, rights)])
     finally:
         end.detach()
 

@@ -11,7 +11,7 @@ from _socket import AF_UNIX, SOCK_STREAM, socketpair
 from select import POLLIN, poll
 from time import monotonic
 
-from . import kernel
+from . import handover, kernel
 from .frames import LineSplitter
 from .frozen_copy import READY, Slate, wake
 from .limits import Limits
@@ -42,6 +42,8 @@ class Worker:
     """One interpreter process as the supervisor sees it."""
 
     __slots__ = (
+        "handover",
+        "hands_over",
         "inbox",
         "lines",
         "number",
@@ -58,17 +60,26 @@ class Worker:
     )
 
     def __init__(
-        self, number: int, pid: int, socket: int, spare: int, slate: Slate, outputs: tuple[Output, ...], limits: Limits
+        self,
+        number: int,
+        pid: int,
+        ends: tuple[int, int, int],
+        slate: Slate,
+        outputs: tuple[Output, ...],
+        limits: Limits,
     ) -> None:
+        """`ends`: ours of the sockets `socket`, `spare` and `handover`."""
         self.number = number
         self.pid = pid
-        self.socket = socket
+        self.socket, spare, self.handover = ends
+        # Until user code closes the socket, or writes what nobody understands.
+        self.hands_over = True
         # Over which its frozen copy is woken, and what it says of the copy.
         self.spare = spare
         self.slate = slate
         self.restore = True
         self.outputs = outputs
-        self.inbox = Outbox(socket)
+        self.inbox = Outbox(self.socket)
         self.lines = LineSplitter(limits.frame_to_bridge_bytes - 1)
         self.status: int | None = None
         self.requested = False
@@ -76,17 +87,18 @@ class Worker:
         self.oom_before = 0
 
     def close(self) -> None:
-        for fd in (self.socket, self.spare, *(output.fd for output in self.outputs)):
+        for fd in (self.socket, self.spare, self.handover, *(output.fd for output in self.outputs)):
             os.close(fd)
 
 
 class Ends:
-    """What a worker has of its beginning: its socket for frames, that over which copies are woken, the slate, and what
-    runs have written."""
+    """What a worker has of its beginning: its sockets for frames, over which copies are woken, and over which it hands
+    descriptors over; the slate; and what runs have written."""
 
-    def __init__(self, frames: int, spare: int, slate: Slate, record: OutputRecord) -> None:
+    def __init__(self, frames: int, spare: int, handover: int, slate: Slate, record: OutputRecord) -> None:
         self.frames = frames
         self.spare = spare
+        self.handover = handover
         self.slate = slate
         self.record = record
 
@@ -98,7 +110,7 @@ def pair() -> tuple[int, int]:
 
 def start_worker(number: int, limits: Limits, record: OutputRecord) -> Worker | Ends:
     """Forks. In the parent: the worker. In the child, which keeps no other descriptors: its ends."""
-    (ours, theirs), (spare, spare_end) = pair(), pair()
+    (ours, theirs), (spare, spare_end), (handed, handed_end) = pair(), pair(), handover.pair()
     slate = Slate()
     (stdout, stdout_end), (stderr, stderr_end) = os.pipe(), os.pipe()
     supervisor = os.getpid()
@@ -107,17 +119,17 @@ def start_worker(number: int, limits: Limits, record: OutputRecord) -> Worker | 
     pid = os.fork()
     if pid:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        for fd in (theirs, spare_end, stdout_end, stderr_end):
+        for fd in (theirs, spare_end, handed_end, stdout_end, stderr_end):
             os.close(fd)
         outputs = (Output("stdout", stdout), Output("stderr", stderr))
-        return Worker(number, pid, ours, spare, slate, outputs, limits)
+        return Worker(number, pid, (ours, spare, handed), slate, outputs, limits)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     for number_wanted, fd in enumerate((os.open("/dev/null", os.O_RDONLY), stdout_end, stderr_end)):
         os.dup2(fd, number_wanted)
     for fd in map(int, os.listdir("/proc/self/fd")):
-        if fd > 2 and fd not in (theirs, spare_end):
+        if fd > 2 and fd not in (theirs, spare_end, handed_end):
             try:
                 os.close(fd)
             except OSError:  # the one that listed the directory
@@ -126,16 +138,16 @@ def start_worker(number: int, limits: Limits, record: OutputRecord) -> Worker | 
     kernel.die_with_parent()
     if os.getppid() != supervisor:
         os._exit(70)
-    return Ends(theirs, spare_end, slate, record)
+    return Ends(theirs, spare_end, handed_end, slate, record)
 
 
 def wake_copy(worker: Worker, pid: int, number: int, limits: Limits) -> Worker | None:
     """The frozen copy of a worker that is gone takes its place, if it answers; the old one's ends are used up."""
-    spare, spare_end = pair()
+    (spare, spare_end), (handed, handed_end) = pair(), handover.pair()
     answer = b""
     worker.slate.write(0, 0)
     try:
-        wake(worker.spare, number, spare_end)
+        wake(worker.spare, number, (spare_end, handed_end))
         waiter = poll()
         waiter.register(worker.spare, POLLIN)
         # Before the answer may come what user code wrote there.
@@ -146,11 +158,14 @@ def wake_copy(worker: Worker, pid: int, number: int, limits: Limits) -> Worker |
     except OSError:
         pass
     os.close(spare_end)
+    os.close(handed_end)
     if not answer.endswith(READY):
         os.close(spare)
+        os.close(handed)
         return None
     os.close(worker.socket)
-    return Worker(number, pid, worker.spare, spare, worker.slate, worker.outputs, limits)
+    os.close(worker.handover)
+    return Worker(number, pid, (worker.spare, spare, handed), worker.slate, worker.outputs, limits)
 
 
 def kill(pid: int, number: int) -> None:

@@ -9,26 +9,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from binascii import b2a_base64
 from fcntl import F_DUPFD_CLOEXEC, fcntl, ioctl
-from json.encoder import encode_basestring
 from select import POLLIN, POLLOUT, poll
 from time import monotonic
 
-from . import kernel
-from .frames import SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode, encode
+from . import handover, kernel
+from .frames import SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode
 from .limits import Limits
-from .outbox import Outbox
 from .output_record import OutputRecord
 from .posture import descriptors, oom_kills, posture, worker_posture
 from .processes import Ends, Output, Worker, is_exiting, kill, kill_descendants, start_worker, wake_copy
 from .reading import Buffer
+from .to_host import Ended, ToHost
 from .workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import NoReturn
 
 VERSION = 1
 HOST_BACKLOG_MAX = 1 << 20
@@ -43,15 +40,10 @@ PRELOAD_QUIET_MS = 250
 OUTPUT_HOLD_MS = 1
 # How long a worker that was sent something has until its output is waited for.
 COLLECT_MS = 10
-_HELD_BYTES_MAX = 1 << 16
 _WORDS_BYTES_MAX = 1 << 12
 _PRIVATE_FD_MIN = 40
 _FIONREAD = 0x541B
 _NOTHING = bytes(4)
-
-
-class Ended(Exception):  # noqa: N818 - it is no error
-    """The sandbox has to end; the exit status."""
 
 
 def main(rest: bytes) -> None:
@@ -86,7 +78,7 @@ def main(rest: bytes) -> None:
 class Supervisor:
     def __init__(self, private: list[int], inherited: list[str]) -> None:
         self.host_in, self.host_out = private
-        self.to_host = Outbox(self.host_out)
+        self.to_host = ToHost(self.host_out)
         self.inherited = inherited
         self.limits = Limits({})
         self.workspace: Workspace | None = None
@@ -100,8 +92,6 @@ class Supervisor:
         self.heard_at = monotonic()
         # Output is read with the next frame of the worker: to wake for each write would take longer than most runs do.
         self.collecting = False
-        self.held_back: list[bytes] = []
-        self.held_back_bytes = 0
         self.buffer = Buffer()
         # One for all workers: what a dead one wrote its successor can still read.
         self.record = OutputRecord()
@@ -152,8 +142,8 @@ class Supervisor:
 
     def quiet(self) -> None:
         """Nothing came within `wait_ms`."""
-        if self.held_back:
-            self.send_output()
+        if self.to_host.holds_output:
+            self.to_host.send_output()
         elif self.collecting:
             self.collecting = False
         elif not self.preloaded:
@@ -173,8 +163,6 @@ class Supervisor:
                 self.from_host(data)
         elif fd == self.host_out:
             self.to_host.flush()
-            if self.to_host.broken:
-                raise Ended(0)
         elif fd == self.child_fd:
             while self.buffer.read(fd):
                 pass
@@ -183,13 +171,16 @@ class Supervisor:
             worker.inbox.flush()
             if self.to_host.size <= HOST_BACKLOG_MAX:
                 self.relay(worker)
+        elif worker is not None and fd == worker.handover:
+            self.take_over(worker)
         elif worker is not None:
             for output in worker.outputs:
                 if output.fd == fd:
                     written = self.buffer.read(fd)
                     output.ended = written == b""
                     if written:
-                        self.output(output, written)
+                        self.record.add(written)
+                        self.to_host.output(output, written)
 
     def watch(self) -> None:
         """Asks poll for what may be read without overfilling a backlog, and what waits to be written."""
@@ -197,7 +188,7 @@ class Supervisor:
         outbox, inbox = self.to_host.size, 0 if worker is None else worker.inbox.size
         state = (
             worker,
-            worker is not None and (worker.status, worker.outputs[0].ended, worker.outputs[1].ended),
+            worker is not None and (worker.status, worker.outputs[0].ended, worker.outputs[1].ended, worker.hands_over),
             self.collecting,
             outbox > 0,
             outbox > HOST_BACKLOG_MAX,
@@ -217,6 +208,8 @@ class Supervisor:
             events = (POLLIN if room else 0) | (POLLOUT if worker.inbox.size else 0)
             if events:
                 wanted[worker.socket] = events
+            if room and worker.hands_over:
+                wanted[worker.handover] = POLLIN
             if room and not self.collecting:
                 wanted.update((output.fd, POLLIN) for output in worker.outputs if not output.ended)
         for fd in self.watched.keys() - wanted.keys():
@@ -236,7 +229,7 @@ class Supervisor:
     def wait_ms(self, patience: int | None) -> int | None:
         if patience == 0 or (self.telling is not None and self.to_host.size <= HOST_BACKLOG_MAX):
             return 0
-        if self.held_back:
+        if self.to_host.holds_output:
             return OUTPUT_HOLD_MS
         if self.collecting:
             return COLLECT_MS
@@ -313,19 +306,19 @@ class Supervisor:
                 try:
                     self.obey(decode(line, TO_SANDBOX[SUPERVISOR], self.limits.frame_depth))
                 except FrameError as error:
-                    self.fault(f"a frame for the supervisor was dropped: {error.kind}")
+                    self.to_host.fault(f"a frame for the supervisor was dropped: {error.kind}")
 
     def tell_taken(self) -> None:
         """So that the bridge never sends more than fits here: an interrupt would be stuck behind it."""
         taken = self.relayed - (0 if self.worker is None else self.worker.inbox.size)
         if taken - self.taken >= TAKEN_STEP_BYTES:
             self.taken = taken
-            self.send({"type": "taken", "bytes": taken})
+            self.to_host.send({"type": "taken", "bytes": taken})
 
     def drop_line(self, why: str) -> None:
         self.address = b"-"
         self.control = []
-        self.fault(why)
+        self.to_host.fault(why)
 
     def obey(self, frame: Frame) -> None:
         worker = self.worker if self.worker is not None and self.worker.status is None else None
@@ -333,7 +326,7 @@ class Supervisor:
             case {"type": "hello"}:
                 self.hello(frame)
             case {"type": "ping", "seq": seq}:
-                self.send({"type": "pong", "seq": seq})
+                self.to_host.send({"type": "pong", "seq": seq})
             case {"type": "interrupt"}:
                 if worker is not None:
                     kill(worker.pid, signal.SIGINT)
@@ -347,32 +340,34 @@ class Supervisor:
                 self.put_file(frame)
             case {"type": "keep", "seq": seq, "everything": bool(everything)}:
                 if self.workspace is None:
-                    self.fault("there is no workspace whose files are kept")
+                    self.to_host.fault("there is no workspace whose files are kept")
                 else:
                     self.telling = self.workspace.changes(seq, everything)
             case {"type": "shutdown"}:
                 raise Ended(0)
             case _:
-                self.fault("a frame for the supervisor was dropped: a field is missing")
+                self.to_host.fault("a frame for the supervisor was dropped: a field is missing")
 
     def hello(self, frame: Frame) -> None:
         limits = frame.get("limits")
         if self.greeted or not isinstance(limits, dict):
-            self.fault("a hello was dropped: it is the second one, or has no limits")
+            self.to_host.fault("a hello was dropped: it is the second one, or has no limits")
             return
         if frame.get("version") != VERSION:
-            self.last_words(f"the bridge speaks version {frame.get('version')!r}, the sandbox version {VERSION}")
+            self.to_host.last_words(
+                f"the bridge speaks version {frame.get('version')!r}, the sandbox version {VERSION}"
+            )
         try:
             self.limits = Limits(limits, str(frame.get("workspace") or ""))
         except ValueError as error:
-            self.last_words(str(error))
+            self.to_host.last_words(str(error))
         python = ".".join(map(str, sys.version_info[:3]))
         seen = posture(self.inherited)
         pids_max = seen["pids_max"]
         if seen["user_namespace"] is False or (isinstance(pids_max, int) and pids_max <= self.limits.processes):
             # The cgroup counts processes; or else the user's number is that of others on the machine too.
             self.limits.processes = 0
-        self.send({"type": "hello", "version": VERSION, "python": python, "posture": seen})
+        self.to_host.send({"type": "hello", "version": VERSION, "python": python, "posture": seen})
         if self.limits.workspace:
             self.workspace = Workspace(
                 self.limits.workspace, (self.limits.workspace_files, self.limits.workspace_bytes)
@@ -384,11 +379,11 @@ class Supervisor:
             if self.workspace is not None:
                 self.workspace.put(frame)
         except (OSError, KeyError, ValueError, AssertionError) as error:
-            self.fault(f"a file could not be put back into the workspace: {error}")
+            self.to_host.fault(f"a file could not be put back into the workspace: {error}")
 
     def tell_changes(self, telling: Iterator[Frame]) -> None:
         for frame in telling:
-            self.send(frame)
+            self.to_host.send(frame)
             if self.to_host.size > HOST_BACKLOG_MAX:
                 return
         self.telling = None
@@ -411,12 +406,26 @@ class Supervisor:
             self.collecting = False
             lines = [line for line in lines if line]
         if worker.lines.dropped != dropped:
-            self.fault(f"frames of the worker dropped, longer than the limit: {worker.lines.dropped - dropped}")
+            self.to_host.fault(f"frames of the worker dropped, longer than the limit: {worker.lines.dropped - dropped}")
         if lines:
             for output in worker.outputs:
-                self.release_held(output)
-            self.push(b"W" + b"\nW".join(lines) + b"\n")
+                self.to_host.release_held(output)
+            self.to_host.push(b"W" + b"\nW".join(lines) + b"\n")
         return True
+
+    def take_over(self, worker: Worker) -> None:
+        """What it hands over; who does not understand the words lets go of what came with them."""
+        taken = handover.take(worker.handover)
+        if taken is None:
+            return
+        words, fds = taken
+        match words.split():
+            case []:
+                worker.hands_over = False
+            case [what, *_]:
+                handover.answer(worker.handover, f"refused: nothing is known of {what!r}")
+        for fd in fds:
+            os.close(fd)
 
     def lost_touch(self, worker: Worker) -> None:
         """Its socket has ended: it is dying, or user code has closed the descriptor and nobody can speak to it."""
@@ -431,34 +440,15 @@ class Supervisor:
         kill(worker.pid, signal.SIGKILL)
         worker.status = os.waitpid(worker.pid, 0)[1]
         if not dies_by_itself:
-            self.fault("the worker closed its frame socket and was killed")
+            self.to_host.fault("the worker closed its frame socket and was killed")
 
     def drain(self, output: Output) -> None:
         """Reads what is in the pipe now: all that it can hold. What comes meanwhile came after the frame that waits."""
         if ioctl(output.fd, _FIONREAD, _NOTHING) != _NOTHING:
             data = self.buffer.read(output.fd)
             if data:
-                self.output(output, data)
-
-    def output(self, output: Output, data: bytes) -> None:
-        self.record.add(data)
-        data = output.held + data
-        output.held = b""
-        try:
-            text = data.decode()
-        except UnicodeDecodeError as error:
-            if error.reason != "unexpected end of data":
-                self.hold(output.name, "base64", _base64(data))
-                return
-            text = data[: error.start].decode()
-            output.held = data[error.start :]
-        if text:
-            self.hold(output.name, "text", text)
-
-    def release_held(self, output: Output) -> None:
-        if output.held:
-            held, output.held = output.held, b""
-            self.hold(output.name, "base64", _base64(held))
+                self.record.add(data)
+                self.to_host.output(output, data)
 
     def inspect(self, worker: Worker) -> dict[str, object]:
         """What it looks like after it has confined itself, and before it reads or runs anything."""
@@ -469,19 +459,19 @@ class Supervisor:
             defect = said.decode(errors="replace").strip() or "the interpreter ended while it confined itself"
             if not said or not self.limits.allow_unfiltered:
                 kill(worker.pid, signal.SIGKILL)
-                self.last_words(f"no filter for system calls could be installed: {defect}", "seccomp")
+                self.to_host.last_words(f"no filter for system calls could be installed: {defect}", "seccomp")
         try:
             seen = worker_posture(worker.pid)
             os.write(worker.socket, b"\n")
         except OSError as error:
-            self.last_words(f"the interpreter ended while it confined itself: {error}")
+            self.to_host.last_words(f"the interpreter ended while it confined itself: {error}")
         return seen
 
     def worker_started(self, worker: Worker, seen: dict[str, object], restored: int | None = None) -> None:
         self.worker = worker
         self.workers = worker.number
         worker.oom_before = oom_kills()
-        self.send({"type": "worker_started", "worker": worker.number, "posture": seen, "restored": restored})
+        self.to_host.send({"type": "worker_started", "worker": worker.number, "posture": seen, "restored": restored})
         unparsed, self.unparsed = self.unparsed, b""
         self.from_host(unparsed)
 
@@ -500,71 +490,30 @@ class Supervisor:
         copy, run = worker.slate.read() if worker.restore else (0, 0)
         # What it started holds its pipes open and would outlive it.
         if not kill_descendants(spare=copy):
-            self.last_words("processes of the worker would not die")
+            self.to_host.last_words("processes of the worker would not die")
         while self.relay(worker):
             pass
         for output in worker.outputs:
             self.drain(output)
-            self.release_held(output)
+            self.to_host.release_held(output)
         code = os.waitstatus_to_exitcode(worker.status or 0)
         end = {"exit_code": code} if code >= 0 else {"signal": -code}
         oom = code == -signal.SIGKILL and not worker.requested and oom_kills() > worker.oom_before
-        self.send({"type": "worker_exited", "worker": worker.number, **end, "oom": oom, "requested": worker.requested})
+        self.to_host.send(
+            {"type": "worker_exited", "worker": worker.number, **end, "oom": oom, "requested": worker.requested}
+        )
         self.worker = None
         for fd in [fd for fd in self.watched if fd not in (self.host_in, self.host_out, self.child_fd)]:
             self.poller.unregister(fd)
             del self.watched[fd]
         self.useless = 0 if worker.used or worker.requested else self.useless + 1
         if self.useless == USELESS_WORKERS_MAX:
-            self.last_words(f"{USELESS_WORKERS_MAX} interpreters in a row died before their first run")
+            self.to_host.last_words(f"{USELESS_WORKERS_MAX} interpreters in a row died before their first run")
         woken = wake_copy(worker, copy, worker.number + 1, self.limits) if copy else None
         if woken is not None:
             # What it has open is user code's.
             self.worker_started(woken, {**worker_posture(woken.pid), "fds": []}, run)
             return
         if copy and not kill_descendants():
-            self.last_words("processes of the worker would not die")
+            self.to_host.last_words("processes of the worker would not die")
         worker.close()
-
-    # To the bridge.
-
-    def send(self, frame: Frame) -> None:
-        self.push(SUPERVISOR + encode(frame))
-
-    def hold(self, stream: str, encoding: str, data: str) -> None:
-        """Sends output with what follows it: a run that prints and ends wakes the bridge once."""
-        # By hand: this is the way of all output.
-        frame = f'{{"type":"output","stream":"{stream}","{encoding}":{encode_basestring(data)}}}\n'
-        self.held_back.append(SUPERVISOR + frame.encode())
-        self.held_back_bytes += len(self.held_back[-1])
-        if self.held_back_bytes > _HELD_BYTES_MAX:
-            self.send_output()
-
-    def send_output(self) -> None:
-        self.push(b"")
-
-    def push(self, data: bytes) -> None:
-        if self.held_back:
-            data = b"".join(self.held_back) + data
-            self.held_back.clear()
-            self.held_back_bytes = 0
-        self.to_host.push(data)
-        if self.to_host.broken:
-            raise Ended(0)
-
-    def fault(self, message: str) -> None:
-        self.send({"type": "fault", "message": message})
-
-    def last_words(self, message: str, field: str = "") -> NoReturn:
-        """`field`: of the posture, which is weaker than it must be."""
-        self.send({"type": "fault", "message": message, **({"field": field} if field else {})})
-        # The backlog goes out if the bridge still reads; it is not waited for longer than this.
-        waiter = poll()
-        waiter.register(self.host_out, POLLOUT)
-        while self.to_host.size and waiter.poll(1000):
-            self.to_host.flush()
-        raise Ended(1)
-
-
-def _base64(data: bytes) -> str:
-    return b2a_base64(data, newline=False).decode()

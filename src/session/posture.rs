@@ -124,7 +124,7 @@ pub(super) fn worker_weaknesses(
     found.need(is_filtered, PostureField::Seccomp, || {
         ("no filter of the interpreter's own".into(), "one".into())
     });
-    let fds = ["null", "pipe", "pipe", "socket", "socket"];
+    let fds = ["null", "pipe", "pipe", "socket", "socket", "socket"];
     found.need(restored || worker.fds == fds, PostureField::Fds, || (worker.fds.join(", "), fds.join(", ")));
     // PID 1's own are not judged: it runs no code, and rootless Podman 4 gives it none of those that are asked for.
     found.rlimit("core", process.rlimits.core, 0);

@@ -79,7 +79,7 @@ fn good() -> Posture {
 
 fn good_worker() -> WorkerPosture {
     let rlimits = Rlimits { data: Some(512 << 20), ..process().rlimits };
-    let fds = ["null", "pipe", "pipe", "socket", "socket"].map(str::to_owned).to_vec();
+    let fds = ["null", "pipe", "pipe", "socket", "socket", "socket"].map(str::to_owned).to_vec();
     WorkerPosture { process: ProcessPosture { seccomp_filters: Some(2), rlimits, ..process() }, fds }
 }
 
@@ -221,7 +221,9 @@ fn a_worker_without_its_own_lock_is_named() {
     );
     assert_eq!(
         with_worker(|w| w.fds.push("file /etc".into())),
-        ["fds: null, pipe, pipe, socket, socket, file /etc, asked was null, pipe, pipe, socket, socket"]
+        [
+            "fds: null, pipe, pipe, socket, socket, socket, file /etc, asked was null, pipe, pipe, socket, socket, socket"
+        ]
     );
 }
 
