@@ -159,6 +159,12 @@ pub struct Limits {
     pub journal_call_bytes_max: usize,
     /// Longest output of a run that a journal has, and longest value, in characters.
     pub journal_output_chars_max: usize,
+    /// Results that stay on the host for code to refer to.
+    pub handles_max: usize,
+    /// The same of their bytes; more than the largest answer of a server.
+    pub handles_bytes_max: u64,
+    /// The same of those that stand in the arguments of one call.
+    pub handle_arguments_bytes_max: u64,
     /// How long shutting everything down may take.
     pub shutdown: Duration,
 }
@@ -243,6 +249,9 @@ impl Default for Limits {
             journals_max: 200,
             journal_call_bytes_max: MIB,
             journal_output_chars_max: 8_000,
+            handles_max: 256,
+            handles_bytes_max: 1024 * MIB as u64,
+            handle_arguments_bytes_max: 64 * MIB as u64,
             shutdown: Duration::from_millis(2500),
         }
     }

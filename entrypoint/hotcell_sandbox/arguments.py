@@ -18,6 +18,25 @@ ARGUMENTS_BYTES_MAX = 8 << 20
 _DEPTH_MAX = DEPTH_MAX - 1
 
 
+class Standing:
+    """Something for which the bridge puts in what it stands for."""
+
+    # How many there have been: while there are none nothing needs to look for them.
+    made = 0
+
+    def as_argument(self) -> dict[str, object]:
+        raise NotImplementedError
+
+    @staticmethod
+    def is_in(value: object) -> bool:
+        """Whether one is anywhere in arguments that can be encoded."""
+        if isinstance(value, dict):
+            return any(map(Standing.is_in, value.values()))
+        if isinstance(value, list | tuple):
+            return any(map(Standing.is_in, value))
+        return isinstance(value, Standing)
+
+
 def encode_arguments(arguments: object) -> bytes:
     """JSON; ValueError or TypeError names the place that has none."""
     try:
@@ -46,6 +65,8 @@ def _plain(value: object) -> object:
         return b2a_base64(value.data, newline=False).decode()
     if isinstance(value, Placeholder):
         return repr(value)
+    if isinstance(value, Standing):
+        return value.as_argument()
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         return value.item()  # type: ignore[attr-defined]
     raise TypeError(f"{type(value).__name__} has no JSON form")
@@ -76,7 +97,7 @@ def _explain(value: object, path: str, depth: int, parents: dict[int, str]) -> N
             raise ValueError(f"{path} is {value}, which JSON cannot hold; send None or a string")
     elif isinstance(value, str):
         _check_text(value, path)
-    elif value is not None and not isinstance(value, int | Blob | Placeholder):
+    elif value is not None and not isinstance(value, int | Blob | Placeholder | Standing):
         if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
             return
         raise TypeError(f"{path} is {type(value).__name__}, which JSON cannot hold{_remedy(value)}")

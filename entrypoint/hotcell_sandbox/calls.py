@@ -11,7 +11,7 @@ from _thread import get_ident as _get_ident
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 
-from .arguments import blob_place, encode_arguments
+from .arguments import Standing, blob_place, encode_arguments
 from .channel import Channel
 from .frames import Frame, encode
 from .interrupts import Interrupts
@@ -138,30 +138,31 @@ class Calls:
         if unsent:
             notes.append(_never_awaited(unsent))
 
-    def later(self, server: str, tool: str, arguments: object) -> Coroutine[Any, Any, Any]:
+    def later(self, server: str, tool: str, arguments: object, handle: bool = False) -> Coroutine[Any, Any, Any]:
         """A call that is made when it is awaited."""
         name = f"{server}.{tool}"
         with self._lock:
             self.unsent[name] = self.unsent.get(name, 0) + 1
-        call = self._awaited(name, server, tool, arguments)
+        call = self._awaited(name, server, tool, arguments, handle)
         call.__qualname__ = name  # type: ignore[attr-defined] # what Python's own warning calls it
         return call
 
-    async def _awaited(self, name: str, server: str, tool: str, arguments: object) -> Any:
+    async def _awaited(self, name: str, server: str, tool: str, arguments: object, handle: bool) -> Any:
         with self._lock:
             left = self.unsent.pop(name, 1) - 1
             if left:
                 self.unsent[name] = left
-        return await self.call(server, tool, arguments)
+        return await self.call(server, tool, arguments, handle)
 
-    async def call(self, server: str | None, tool: str, arguments: object) -> Any:
+    async def call(self, server: str | None, tool: str, arguments: object, handle: bool = False) -> Any:
+        """`handle`: the result stays on the host, and what comes is a handle of it."""
         from .event_loop import get_running_loop
 
         waiter = _Waiter(get_running_loop())
         future = waiter.future
         assert future is not None
         listed = self._listed(server, tool, arguments)
-        call = self._submit(server, tool, arguments, waiter)
+        call = self._submit(server, tool, arguments, waiter, handle)
         try:
             frame = await future
         except BaseException:
@@ -169,12 +170,12 @@ class Calls:
             raise
         if listed is not None:
             listed.ended(frame)
-        return answer(frame, server, tool)
+        return self._answer(frame, server, tool, handle)
 
-    def call_sync(self, server: str | None, tool: str, arguments: object) -> Any:
+    def call_sync(self, server: str | None, tool: str, arguments: object, handle: bool = False) -> Any:
         waiter = _Waiter(None)
         listed = self._listed(server, tool, arguments)
-        call = self._submit(server, tool, arguments, waiter)
+        call = self._submit(server, tool, arguments, waiter, handle)
         try:
             if waiter.leads:
                 self._lead(waiter)
@@ -185,7 +186,16 @@ class Calls:
             raise
         if listed is not None:
             listed.ended(waiter.frame)
-        return answer(waiter.frame, server, tool)
+        return self._answer(waiter.frame, server, tool, handle)
+
+    def _answer(self, frame: Frame, server: str | None, tool: str, handle: bool) -> Any:
+        value = frame.get("value") if handle else None
+        # A tool's own error comes as it is.
+        if isinstance(value, dict) and "handle" in value:
+            from .handles import Handle  # at need: few calls have one
+
+            return Handle(self, value)
+        return answer(frame, server, tool)
 
     def _listed(self, server: str | None, tool: str, arguments: object) -> PlannedCall | None:
         plan = self.plan
@@ -233,7 +243,7 @@ class Calls:
             if self.main_loop is not None and not self.main_loop.is_closed():
                 self.main_loop.remove_reader(self._channel.fileno())
 
-    def _submit(self, server: str | None, tool: str, arguments: object, waiter: _Waiter) -> int:
+    def _submit(self, server: str | None, tool: str, arguments: object, waiter: _Waiter, handle: bool) -> int:
         if self.in_child:
             raise MCPError("calls can only be made by the main process, not by a forked one", code="not_running")
         names_json = encode({"server": server, "tool": tool})[1:-2]
@@ -248,6 +258,10 @@ class Calls:
             )
         if Placeholder.made and Placeholder.is_in(arguments):
             body += b',"placeholders":true'
+        if Standing.made and Standing.is_in(arguments):
+            body += b',"handles":true'
+        if handle:
+            body += b',"handle":true'
         if self.plan is not None and self.plan.dry_run:
             body += b',"dry_run":true'
         self._flush_output()

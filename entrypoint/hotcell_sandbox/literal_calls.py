@@ -221,8 +221,10 @@ class _Names:
             case _Server(server, own):
                 is_tool = not (name in _OWN or name in own or name in self.set_attributes or name.startswith("_"))
                 return _Tool(server, name, False) if is_tool else None
-            case _Tool(server, tool) if name == "sync":
+            case _Tool(server, tool) if name in ("sync", "handle_sync"):
                 return _Tool(server, tool, True)
+            case _Tool() if name == "handle":
+                return of
         return None
 
 

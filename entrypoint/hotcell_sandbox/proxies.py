@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from inspect import Signature
     from typing import Any
 
+    from .handles import Handle
+
 _PACKAGE = "mcp.servers."
 _NAMES_MAX = 20
 _UNKNOWN = "async def tool(**arguments: Any) -> Any: ..."
@@ -41,6 +43,17 @@ class ToolFunction:
     def sync(self, /, *positional: object, **arguments: Any) -> Any:
         self._keywords_only(positional)
         return self._calls.call_sync(self._server, self._tool, arguments)
+
+    def handle(self, /, *positional: object, **arguments: Any) -> Coroutine[Any, Any, Handle]:
+        """The call; its result stays on the host, and what comes is a handle of it, an argument for further calls."""
+        self._keywords_only(positional)
+        return self._calls.later(self._server, self._tool, arguments, handle=True)
+
+    def handle_sync(self, /, *positional: object, **arguments: Any) -> Handle:
+        """handle without await."""
+        self._keywords_only(positional)
+        handle: Handle = self._calls.call_sync(self._server, self._tool, arguments, handle=True)
+        return handle
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]

@@ -2,7 +2,8 @@
 
 Each asks the bridge; nothing is cached here. The plain names without `_sync` are to be awaited, except those that
 return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool,
-last_output, save, show, plan, packages. Their _sync twins are the same, so that no caller needs to know which is which.
+last_output, save, show, plan, packages, handles. Their _sync twins are the same, so that no caller needs to know which
+is which.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
+    from hotcell_sandbox.handles import Handles
     from hotcell_sandbox.packages import Packages
     from hotcell_sandbox.plan import Plan
     from hotcell_sandbox.programs import Result
@@ -42,6 +44,8 @@ __all__ = [
     "discovered_servers_sync",
     "get_prompt",
     "get_prompt_sync",
+    "handles",
+    "handles_sync",
     "last_output",
     "last_output_sync",
     "list_loaded_server_metadata",
@@ -117,14 +121,24 @@ def last_output() -> str:
     return _record.last_run()
 
 
-async def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = None) -> Any:
-    """Calls a tool by its own name; the result is unwrapped, `.raw` is all of it."""
-    return await _calls.call(server, tool, dict(args or {}))
+async def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = None, *, handle: bool = False) -> Any:
+    """Calls a tool by its own name; the result is unwrapped, `.raw` is all of it.
+
+    With `handle` the result stays on the host, and what comes is a handle of it, an argument for further calls.
+    """
+    return await _calls.call(server, tool, dict(args or {}), handle)
 
 
-def call_tool_sync(server: str, tool: str, args: Mapping[str, Any] | None = None) -> Any:
+def call_tool_sync(server: str, tool: str, args: Mapping[str, Any] | None = None, *, handle: bool = False) -> Any:
     """call_tool without await."""
-    return _calls.call_sync(server, tool, dict(args or {}))
+    return _calls.call_sync(server, tool, dict(args or {}), handle)
+
+
+def handles() -> Handles:
+    """The results that are kept on the host: `.handle(...)` of a tool makes one."""
+    from hotcell_sandbox.handles import kept
+
+    return kept(_calls)
 
 
 def save(path: str | PathLike[str], name: str | None = None) -> str:
@@ -351,6 +365,7 @@ describe_server_sync = describe_server
 last_output_sync = last_output
 save_sync = save
 show_sync = show
+handles_sync = handles
 packages_sync = packages
 plan_sync = plan
 list_loaded_server_metadata_sync = list_loaded_server_metadata

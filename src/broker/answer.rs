@@ -137,6 +137,13 @@ impl Broker {
         let tool =
             known.resolve(&call.tool).map_err(|unknown| self.no_such_tool(&server, &call.tool, unknown))?;
         record.tool = tool.name.as_str().to_owned();
+        let (arguments, from_results) = match call.making {
+            Making::Always | Making::IfItReads if call.handles.arguments => {
+                let filled = self.filled(&server, arguments).await?;
+                (filled.arguments, filled.bytes)
+            }
+            _ => (arguments, 0),
+        };
         // A placeholder may stand for anything.
         let arguments = match call.making {
             Making::Never => arguments,
@@ -161,7 +168,7 @@ impl Broker {
             let asks = self.admission.would_ask(&called)?;
             return Ok(self.dry_run.list(&called, asks, &redacted));
         }
-        let bytes = call.arguments.get().len() as u64;
+        let bytes = call.arguments.get().len() as u64 + from_results;
         let admitted = self.admission.admit(&called, bytes, call.human, cancel).await?;
         record.decision = admitted.decision;
         self.note_undeclared(&server, tool, &arguments);
@@ -183,11 +190,17 @@ impl Broker {
             progress: call.progress,
         };
         let result = told.until(connection.ask(request, &until, cancel, hears), heard).await;
-        result
+        let answer = result
             .inspect(|result| self.admission.answered(known.names(), result.get().len() as u64))
             .and_then(|result| self.without_secrets(&server, result))
             .inspect(|answer| self.learn_shape(&server, tool, answer))
-            .map_err(|error| self.fault(&server, &error))
+            .map_err(|error| self.fault(&server, &error))?;
+        match answer {
+            Answer::Value(result) if call.handles.result => {
+                self.keep_result(&server, tool.name.as_str(), result).await.map(Answer::Value)
+            }
+            answer => Ok(answer),
+        }
     }
 
     /// Later signatures say what results have looked like.

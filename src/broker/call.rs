@@ -25,6 +25,8 @@ pub struct Call<'a> {
     pub arguments: Box<RawValue>,
     /// Whether it is made.
     pub making: Making,
+    /// What of it is, or becomes, a handle.
+    pub handles: HandlesOf,
     /// When the run's time is over.
     pub deadline: Instant,
     /// Who is asked where the policy says so, or the server asks.
@@ -33,6 +35,15 @@ pub struct Call<'a> {
     pub progress: &'a mpsc::Sender<Progress>,
     /// Whether it is sent.
     pub sending: &'a Sending,
+}
+
+/// What of a call is a handle, or becomes one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HandlesOf {
+    /// Its arguments hold some.
+    pub arguments: bool,
+    /// Its result stays on the host.
+    pub result: bool,
 }
 
 /// When a call is made; one that is not made is listed.

@@ -9,6 +9,9 @@ mod call;
 mod catalog_cache;
 mod dry_run;
 mod failures;
+mod handle_calls;
+mod handles;
+mod held_value;
 mod helpers;
 mod human;
 mod indexing;
@@ -39,7 +42,7 @@ mod trust;
 mod uri_template;
 mod vector_cache;
 
-pub use call::{Answer, Call, Making};
+pub use call::{Answer, Call, HandlesOf, Making};
 pub use human::{Approval, Human, Question, Waits};
 pub use oversight::{LoggedArguments, Oversight};
 pub use replay::{Replay, Replayed, Way};

@@ -14,6 +14,7 @@ use super::admission::Admission;
 use super::catalog_cache::CatalogCache;
 use super::dry_run::DryRun;
 use super::failures::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT};
+use super::handles::Handles;
 use super::indexing::Indexing;
 use super::knowledge::{Knowledge, Taken};
 use super::learned::Learned;
@@ -67,6 +68,7 @@ pub struct Broker {
     pub(super) knowledge: Arc<Knowledge>,
     pub(super) admission: Admission,
     pub(super) dry_run: DryRun,
+    pub(super) handles: Arc<Handles>,
     pub(super) pins: Pins,
     pub(super) servers_ask: Arc<ServersAsk>,
     pub(super) listening: Listening,
@@ -94,6 +96,7 @@ impl Broker {
     ) -> Self {
         let Oversight { policy, log, arguments: logged, journal } = oversight;
         let pins = Pins::new(folders.pins);
+        let handles = Arc::new(Handles::new(&limits));
         let admission = Admission::new(policy, &limits);
         let skills = Skills::new(folders.skills, &limits);
         let learned = Learned::new(folders.learned, &limits);
@@ -123,6 +126,7 @@ impl Broker {
             knowledge,
             admission,
             dry_run: DryRun::default(),
+            handles,
             pins,
             servers_ask,
             listening,

@@ -102,7 +102,8 @@ fn from_sandbox(frame: FromSandbox) -> (char, Value) {
     match frame {
         FromSandbox::Supervisor(frame) => ('S', serde_json::to_value(frame).unwrap()),
         FromSandbox::Worker(FromWorker::Call(frame)) => {
-            let CallFrame { run, call, server, tool, arguments, dry_run, placeholders } = frame;
+            let CallFrame { run, call, server, tool, arguments, dry_run, placeholders, handle, handles } =
+                frame;
             let arguments = raw(&arguments).unwrap_or_else(|_| {
                 let mut parser = serde_json::Deserializer::from_str(arguments.get());
                 parser.disable_recursion_limit();
@@ -111,7 +112,12 @@ fn from_sandbox(frame: FromSandbox) -> (char, Value) {
             let mut frame = json!({
                 "type": "call", "run": run, "call": call, "server": server, "tool": tool, "arguments": arguments,
             });
-            for (key, is_set) in [("dry_run", dry_run), ("placeholders", placeholders)] {
+            for (key, is_set) in [
+                ("dry_run", dry_run),
+                ("placeholders", placeholders),
+                ("handle", handle),
+                ("handles", handles),
+            ] {
                 if is_set {
                     frame[key] = json!(true);
                 }

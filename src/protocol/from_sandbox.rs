@@ -155,6 +155,12 @@ pub struct CallFrame {
     /// Whether its arguments hold results of calls that were not made.
     #[serde(default)]
     pub placeholders: bool,
+    /// Whether its result is to stay on the host.
+    #[serde(default)]
+    pub handle: bool,
+    /// Whether its arguments hold handles of such results.
+    #[serde(default)]
+    pub handles: bool,
 }
 
 /// The end of a run.

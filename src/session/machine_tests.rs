@@ -161,6 +161,8 @@ impl Bench {
             arguments,
             dry_run: false,
             placeholders: false,
+            handle: false,
+            handles: false,
         })));
     }
 
@@ -755,8 +757,18 @@ fn a_helper_that_ends_says_nothing_of_the_tool_that_was_called_after_it() {
     let mut begin = |server: Option<&str>| {
         let arguments = serde_json::value::RawValue::from_string("{}".into()).unwrap();
         let (server, tool) = (server.map(str::to_owned), "t".to_owned());
-        let (dry_run, placeholders) = (false, false);
-        let call = CallFrame { run, call: CallId(1), server, tool, arguments, dry_run, placeholders };
+        let (dry_run, placeholders, handle, handles) = (false, false, false, false);
+        let call = CallFrame {
+            run,
+            call: CallId(1),
+            server,
+            tool,
+            arguments,
+            dry_run,
+            placeholders,
+            handle,
+            handles,
+        };
         let effects = bench.machine.frame(FromSandbox::Worker(FromWorker::Call(call)), bench.now);
         let [Effect::StartCall { counted, .. }] = effects.as_slice() else { panic!("{effects:?}") };
         *counted

@@ -36,6 +36,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/forking.py",
         "hotcell_sandbox/frames.py",
         "hotcell_sandbox/frozen_copy.py",
+        "hotcell_sandbox/handles.py",
         "hotcell_sandbox/handover.py",
         "hotcell_sandbox/hints.py",
         "hotcell_sandbox/html_text.py",

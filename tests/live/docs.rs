@@ -10,6 +10,7 @@ use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually, progra
 
 on_every_engine!(
     what_the_page_on_files_shows_is_so,
+    what_the_page_on_handles_shows_is_so,
     what_the_page_on_images_shows_is_so,
     what_the_page_on_languages_shows_is_so,
     what_the_page_on_sessions_shows_is_so,
@@ -167,6 +168,13 @@ fn check(engine: &Engine, home: Home, name: &str) {
 
 fn what_the_page_on_files_shows_is_so(engine: &Engine) {
     check(engine, Home::on(engine), "files.md");
+}
+
+fn what_the_page_on_handles_shows_is_so(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("demo", fixture.entry());
+    let bridge = Bridge::start(&home).warm();
+    Page { engine, name: "handles.md", home, server: Some(fixture) }.check(bridge);
 }
 
 fn what_the_page_on_images_shows_is_so(engine: &Engine) {

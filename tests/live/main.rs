@@ -19,6 +19,7 @@ mod failed_runs;
 mod files;
 mod floods;
 mod functions;
+mod handles;
 mod images;
 mod injection;
 mod killed;

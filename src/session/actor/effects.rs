@@ -12,7 +12,7 @@ use super::super::calls::{self, Counted};
 use super::super::machine::Effect;
 use super::super::outgoing::ResultLine;
 use super::{Actor, CallEnded, tell};
-use crate::broker::{Call, Making};
+use crate::broker::{Call, HandlesOf, Making};
 use crate::names::{CallId, RunId};
 use crate::protocol::{CallFrame, ToWorker};
 use crate::run::{CallOutcome, FaultCode, Progress, ToolFault};
@@ -118,11 +118,23 @@ impl Actor {
         let run = current.id;
         self.calls.spawn(async move {
             let counted_tool = tool;
-            let CallFrame { server, tool, arguments, dry_run, placeholders, .. } = frame;
+            let CallFrame { server, tool, arguments, dry_run, placeholders, handle, handles, .. } = frame;
             let making = Making::of(dry_run, placeholders);
+            let handles = HandlesOf { arguments: handles, result: handle };
             let (scope, human, progress, sending) = (&scope, &human, &progress, &sending);
-            let call_of_broker =
-                Call { run, scope, server, tool, arguments, making, deadline, human, progress, sending };
+            let call_of_broker = Call {
+                run,
+                scope,
+                server,
+                tool,
+                arguments,
+                making,
+                handles,
+                deadline,
+                human,
+                progress,
+                sending,
+            };
             let answer = whole(broker.answer(call_of_broker, &cancel)).await;
             let outcome = outcome(&answer);
             let line = result_line(call, answer, line_bytes_max);
