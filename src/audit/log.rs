@@ -2,9 +2,9 @@
 //!
 //! Several bridges write to the same file: each batch is written under a lock.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -75,6 +75,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn write_all(dir: &Path, mut lines: mpsc::Receiver<String>) {
+    let mut files = None;
     let mut batch = Vec::new();
     let mut is_failing = false;
     while let Some(line) = lines.blocking_recv() {
@@ -82,7 +83,7 @@ fn write_all(dir: &Path, mut lines: mpsc::Receiver<String>) {
         while let Ok(line) = lines.try_recv() {
             batch.extend_from_slice(line.as_bytes());
         }
-        let written = append(dir, &batch);
+        let written = append(dir, &mut files, &batch);
         batch.clear();
         // Once for each time that it begins to fail.
         match &written {
@@ -95,21 +96,63 @@ fn write_all(dir: &Path, mut lines: mpsc::Receiver<String>) {
     }
 }
 
-fn append(dir: &Path, batch: &[u8]) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let lock = opened(&dir.join("audit.lock"))?;
-    let _locked = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, errno)| io::Error::from(errno))?;
-    let path = dir.join("audit.jsonl");
-    if path.metadata().is_ok_and(|about| about.len() >= FILE_BYTES_MAX) {
-        for number in (1..OLD_FILES_MAX).rev() {
-            let (older, newer) = (dir.join(old(number + 1)), dir.join(old(number)));
-            if newer.exists() {
-                fs::rename(newer, older)?;
+/// What is open between two batches.
+struct Files {
+    lock: File,
+    lines: File,
+}
+
+/// Leaves the files open for the next batch, as long as all goes well.
+fn append(dir: &Path, files: &mut Option<Files>, batch: &[u8]) -> io::Result<()> {
+    match files.take() {
+        None => append_to(dir, files, begun(dir)?, batch),
+        Some(open) => match append_to(dir, files, open, batch) {
+            // The user has removed the folder.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                append_to(dir, files, begun(dir)?, batch)
             }
-        }
-        fs::rename(&path, dir.join(old(1)))?;
+            written => written,
+        },
     }
-    opened(&path)?.write_all(batch)
+}
+
+fn begun(dir: &Path) -> io::Result<Files> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    Ok(Files { lock: opened(&dir.join("audit.lock"))?, lines: opened(&dir.join("audit.jsonl"))? })
+}
+
+fn append_to(dir: &Path, files: &mut Option<Files>, open: Files, batch: &[u8]) -> io::Result<()> {
+    let locked =
+        Flock::lock(open.lock, FlockArg::LockExclusive).map_err(|(_, errno)| io::Error::from(errno))?;
+    let path = dir.join("audit.jsonl");
+    let mut lines = match path.metadata() {
+        Ok(there) if there.len() >= FILE_BYTES_MAX => {
+            put_aside(dir, &path)?;
+            opened(&path)?
+        }
+        Ok(there) if is_of(&open.lines, &there)? => open.lines,
+        // Another bridge has put it aside, or the user removed it.
+        _ => opened(&path)?,
+    };
+    lines.write_all(batch)?;
+    let lock = locked.unlock().map_err(|(_, errno)| io::Error::from(errno))?;
+    *files = Some(Files { lock, lines });
+    Ok(())
+}
+
+fn is_of(file: &File, there: &Metadata) -> io::Result<bool> {
+    let open = file.metadata()?;
+    Ok((open.dev(), open.ino()) == (there.dev(), there.ino()))
+}
+
+fn put_aside(dir: &Path, path: &Path) -> io::Result<()> {
+    for number in (1..OLD_FILES_MAX).rev() {
+        let (older, newer) = (dir.join(old(number + 1)), dir.join(old(number)));
+        if newer.exists() {
+            fs::rename(newer, older)?;
+        }
+    }
+    fs::rename(path, dir.join(old(1)))
 }
 
 /// The name of a file that was put aside; 1 is the last one.
@@ -124,8 +167,6 @@ fn opened(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
-
     use super::*;
     use crate::audit::entry::RunEvent;
     use crate::audit::{Filter, entries};
@@ -179,6 +220,28 @@ mod tests {
         assert_eq!(read(old(OLD_FILES_MAX)), b"audit.3.jsonl\n");
         assert!(!dir.path().join(old(OLD_FILES_MAX + 1)).exists());
         assert_eq!(entries(dir.path(), &Filter::default()).unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_is_removed_or_put_aside_by_another_meanwhile_is_begun_anew() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("hotcell");
+        let mut files = None;
+        let mut append = |line: &str| append(&dir, &mut files, line.as_bytes()).unwrap();
+        let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
+        append("1\n");
+        append("2\n");
+        assert_eq!(read("audit.jsonl"), "1\n2\n");
+        fs::rename(dir.join("audit.jsonl"), dir.join(old(1))).unwrap();
+        append("3\n");
+        fs::rename(dir.join("audit.jsonl"), dir.join(old(1))).unwrap();
+        fs::write(dir.join("audit.jsonl"), "another's\n").unwrap();
+        append("4\n");
+        assert_eq!((read("audit.jsonl"), read(&old(1))), ("another's\n4\n".into(), "3\n".into()));
+        fs::remove_dir_all(&dir).unwrap();
+        append("5\n");
+        assert_eq!(read("audit.jsonl"), "5\n");
+        assert!(dir.join("audit.lock").exists());
     }
 
     #[tokio::test]

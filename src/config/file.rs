@@ -61,9 +61,12 @@ pub(super) enum Look {
 
 /// Looks at a file without reading it.
 pub(super) fn look(path: &Path) -> Look {
-    let metadata = match path.metadata() {
+    // Of a link what it leads to counts.
+    let seen = path.symlink_metadata();
+    let is_link = seen.as_ref().is_ok_and(Metadata::is_symlink);
+    let metadata = match if is_link { path.metadata() } else { seen } {
         Ok(metadata) => metadata,
-        Err(_) if is_absent(path) => return Look::Absent,
+        Err(error) if !is_link && says_absent(&error) => return Look::Absent,
         Err(error) => return Look::Unseen(error.raw_os_error().unwrap_or_default()),
     };
     let (mtime, ctime) =
@@ -74,8 +77,11 @@ pub(super) fn look(path: &Path) -> Look {
 
 /// Whether there is nothing at the path. A link to nothing is something, and what cannot be seen may be.
 pub(super) fn is_absent(path: &Path) -> bool {
-    path.symlink_metadata()
-        .is_err_and(|error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
+    path.symlink_metadata().is_err_and(|error| says_absent(&error))
+}
+
+fn says_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// A file's bytes.
