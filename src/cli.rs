@@ -74,7 +74,7 @@ pub enum Command {
 /// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Doctor {
-    /// Start or reach each configured server, and say whether it lists its tools.
+    /// Start or reach each configured server, and say whether it lists its tools; ask the model that is set one question.
     #[arg(long)]
     pub ask: bool,
 }

@@ -8,9 +8,9 @@
 //! | F5 | [`server`] |
 //! | F4 | [`session`] |
 //! | F3 | [`broker`] |
-//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`skills`], [`workspace`], [`render`] |
-//! | F1 | [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`] |
-//! | F0 | [`names`], [`limits`], [`own_file`], [`text`] |
+//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`skills`], [`workspace`], [`render`] |
+//! | F1 | [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`], [`web`] |
+//! | F0 | [`names`], [`limits`], [`own_file`], [`secret`], [`text`] |
 
 pub mod app;
 pub mod audit;
@@ -25,6 +25,7 @@ pub mod guard;
 pub mod journal;
 pub mod jsonrpc;
 pub mod limits;
+pub mod models;
 pub mod names;
 pub mod own_file;
 pub mod policy;
@@ -32,9 +33,11 @@ pub mod protocol;
 pub mod recipe;
 pub mod render;
 pub mod run;
+pub mod secret;
 pub mod server;
 pub mod session;
 pub mod skills;
 pub mod text;
 pub mod upstream;
+pub mod web;
 pub mod workspace;

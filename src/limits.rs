@@ -139,6 +139,10 @@ pub struct Limits {
     pub reply_chars_max: usize,
     /// Longest part of it that tells of an exception: its traceback and hint, in characters.
     pub error_chars_max: usize,
+    /// Longest text that a model is asked, in bytes.
+    pub model_prompt_bytes_max: usize,
+    /// Longest answer of a model that is read, in bytes.
+    pub model_answer_bytes_max: usize,
     /// Largest source of one saved tool.
     pub saved_tool_bytes_max: usize,
     /// Saved tools that are kept.
@@ -239,6 +243,8 @@ impl Default for Limits {
             learned_file_bytes_max: 4 * MIB as u64,
             reply_chars_max: 16_000,
             error_chars_max: 1_500,
+            model_prompt_bytes_max: MIB,
+            model_answer_bytes_max: 4 * MIB,
             saved_tool_bytes_max: 256 * KIB,
             saved_tools_max: 1000,
             workspace_bytes_max: 128 * MIB as u64,

@@ -32,13 +32,15 @@ pub enum ServerScope {
     Only(Vec<ServerName>),
 }
 
-/// What the client that a run comes from can do for the servers that are called in it.
+/// What the client that a run comes from can do for the servers that are called in it, and for code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClientAbilities {
     /// Show its human a form.
     pub elicitation: bool,
     /// Have a model write something, as far as its human lets it.
     pub sampling: bool,
+    /// The same for code, whatever servers may ask for.
+    pub model: bool,
 }
 
 /// What happens in a run while it goes on.
@@ -417,6 +419,8 @@ pub enum FaultCode {
     TooLarge,
     InvalidArguments,
     Denied,
+    ModelUnavailable,
+    ModelFailed,
     NotRunning,
     Busy,
     SandboxUnavailable,

@@ -29,7 +29,7 @@ _MAIN_THREAD = _get_ident()
 _CALLS_PER_WORKER_BITS = 32
 _NAMES_MAX = 5
 # What the bridge does that reaches beyond itself, as a call of a tool does.
-_LISTED_HELPERS = {"save_tool", "remove_skill", "read_resource", "get_prompt"}
+_LISTED_HELPERS = {"ask_llm", "save_tool", "remove_skill", "read_resource", "get_prompt"}
 
 
 class Server(tuple[str, str, str, bool]):

@@ -2,8 +2,8 @@
 
 Each asks the bridge; nothing is cached here. The plain names without `_sync` are to be awaited, except those that
 return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool,
-last_output, save, show, plan, packages, handles. Their _sync twins are the same, so that no caller needs to know which
-is which.
+last_output, save, show, plan, packages, handles, chunk. Their _sync twins are the same, so that no caller needs to know
+which is which.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
+    from hotcell_sandbox.chunks import Chunks
     from hotcell_sandbox.handles import Handles
+    from hotcell_sandbox.models import LLMAnswer
     from hotcell_sandbox.packages import Packages
     from hotcell_sandbox.plan import Plan
     from hotcell_sandbox.programs import Result
@@ -34,10 +36,14 @@ __all__ = [
     "MCPError",
     "ResourceText",
     "ToolError",
+    "ask_llm",
+    "ask_llm_sync",
     "call_tool",
     "call_tool_sync",
     "capability_summary",
     "capability_summary_sync",
+    "chunk",
+    "chunk_sync",
     "describe_server",
     "describe_server_sync",
     "discovered_servers",
@@ -60,6 +66,8 @@ __all__ = [
     "list_servers_sync",
     "list_tools",
     "list_tools_sync",
+    "map_llm",
+    "map_llm_sync",
     "packages",
     "packages_sync",
     "plan",
@@ -187,6 +195,81 @@ def run_sync(
     from hotcell_sandbox.programs import Program
 
     return Program(language, code, stdin, files, args, timeout).run(Stop())
+
+
+async def ask_llm(
+    prompt: str,
+    context: object = None,
+    max_tokens: int = 1024,
+    system: str | None = None,
+    temperature: float | None = None,
+) -> LLMAnswer:
+    """Asks the model that the user has set, or the client's; the answer is a str with .model, .usage, .stop_reason.
+
+    The context (text, bytes, a dict, a list, a DataFrame) is put behind the prompt. MCPError where there is no answer.
+    """
+    from hotcell_sandbox.models import Models
+
+    return await Models(_calls, max_tokens, system, temperature).ask(prompt, context)
+
+
+def ask_llm_sync(
+    prompt: str,
+    context: object = None,
+    max_tokens: int = 1024,
+    system: str | None = None,
+    temperature: float | None = None,
+) -> LLMAnswer:
+    """ask_llm without await."""
+    from hotcell_sandbox.models import Models
+
+    return Models(_calls, max_tokens, system, temperature).ask_sync(prompt, context)
+
+
+async def map_llm(
+    chunks: Iterable[object],
+    prompt: str,
+    concurrency: int = 4,
+    max_tokens: int = 1024,
+    system: str | None = None,
+    temperature: float | None = None,
+    on_error: str = "raise",
+) -> list[LLMAnswer | MCPError]:
+    """Asks the same of each chunk, several at once; the answers come in the order of the chunks.
+
+    A chunk stands where the prompt has {chunk}, else behind it. on_error="return": a failure stands in its place.
+    """
+    from hotcell_sandbox.models import Models
+
+    return await Models(_calls, max_tokens, system, temperature).map(chunks, prompt, concurrency, on_error)
+
+
+def map_llm_sync(
+    chunks: Iterable[object],
+    prompt: str,
+    concurrency: int = 4,
+    max_tokens: int = 1024,
+    system: str | None = None,
+    temperature: float | None = None,
+    on_error: str = "raise",
+) -> list[LLMAnswer | MCPError]:
+    """map_llm without await."""
+    from hotcell_sandbox.models import Models
+
+    return Models(_calls, max_tokens, system, temperature).map_sync(chunks, prompt, concurrency, on_error)
+
+
+def chunk(
+    text_or_path: str | PathLike[str], size: int = 8000, overlap: int | None = None, by: str = "paragraph"
+) -> Chunks:
+    """Cuts a text, or a file however large, into parts of at most `size` characters; each has .start and .end.
+
+    A path is a Path, or a text of one line that names a file. Each part repeats `overlap` characters, 200 without, of
+    the one before. by: "paragraph", "line" or "sentence", which are cut at larger places only at need, or "chars".
+    """
+    from hotcell_sandbox.chunks import chunks
+
+    return chunks(text_or_path, size, overlap, by)
 
 
 def plan(dry_run: bool = True) -> Plan:
@@ -368,6 +451,7 @@ show_sync = show
 handles_sync = handles
 packages_sync = packages
 plan_sync = plan
+chunk_sync = chunk
 list_loaded_server_metadata_sync = list_loaded_server_metadata
 capability_summary_sync = capability_summary
 save_tool_sync = save_tool

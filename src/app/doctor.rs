@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::printing::{err, out};
-use super::{login, search_model, wiring};
+use super::{login, model, search_model, wiring};
 use crate::audit::last_remarks;
 use crate::cli;
 use crate::config::{Config, ConfigFiles, Later, Launch, Reach, ServerConfig, locate_program};
@@ -50,6 +50,12 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, arguments: &cli::
         }
     }
     line("search", &search_model::state(&config));
+    line("model", &model::state(&config));
+    if arguments.ask
+        && let Some(answer) = model::answer(&config).await
+    {
+        line("", &answer);
+    }
     let asking = arguments.ask.then(|| wiring::servers(&config, files, &Mark::new()).1);
     servers(&config, asking.as_deref()).await;
     if let Some(upstream) = asking {

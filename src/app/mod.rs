@@ -13,6 +13,7 @@ mod install;
 mod log;
 mod logging;
 mod login;
+mod model;
 mod named;
 mod printing;
 mod replay;

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::arguments;
 use super::call::{Answer, Call, Making};
 use super::journalling::Noted;
+use super::model_request::{ASK_MODEL, RUNTIME};
 use super::oversight::Record;
 use super::pins::Comparing;
 use super::replay::replayed;
@@ -43,6 +44,7 @@ impl Broker {
                 answer
             }
             None => match &call.server {
+                None if call.tool == ASK_MODEL => self.ask_model(&call, noted.as_mut(), cancel).await,
                 None => self.help(&call, cancel).await,
                 Some(server) => {
                     let mut record = Record::begin(&call, server);
@@ -69,6 +71,9 @@ impl Broker {
         let is_reading = || READINGS.contains(&call.tool.as_str());
         let named = match &call.server {
             Some(server) => Some(server.clone()),
+            None if call.tool == ASK_MODEL => {
+                return self.admission.answered(Names::only(RUNTIME), said.get().len() as u64);
+            }
             None if is_reading() => {
                 serde_json::from_str(call.arguments.get()).ok().and_then(|Reading { server }| server)
             }

@@ -1,7 +1,7 @@
 //! The helpers that code reaches through `mcp.runtime`, answered from the catalog.
 //!
 //! They tell of the run's own servers only, except `discovered_servers`, which gives the names of all. What is read of
-//! servers themselves is in `resources`, what is kept of functions in `skills`.
+//! servers themselves is in `resources`, what is kept of functions in `skills`, what a model is asked in `model`.
 
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments;
 use super::call::{Answer, Call, Making};
+use super::model_request::RUNTIME;
 use super::state::Broker;
 use crate::catalog::{self, Catalog, Detail, Shapes};
 use crate::names::ServerName;
@@ -67,7 +68,7 @@ impl Broker {
     pub(super) fn plan_help(&self, call: &Call<'_>) -> Result<Answer, ToolFault> {
         let arguments = self.read(call)?;
         let called = Called {
-            server: Names::only("runtime"),
+            server: Names::only(RUNTIME),
             tool: Names::only(&call.tool),
             annotations: &Map::new(),
             arguments: &arguments,

@@ -26,7 +26,7 @@ pub enum Question {
         /// Takes the answer; dropped, there is none.
         reply: oneshot::Sender<Approval>,
     },
-    /// What a server asks.
+    /// What a server asks, or code of the client's model.
     OfServer {
         /// For what.
         asks: Asks,

@@ -11,15 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::knowledge::Configured;
 use crate::catalog::{Catalog, server_aliases};
 use crate::config::{
-    self, CommandLine, Config, ConfigFiles, Endpoint, HttpTransport, Launch, NamedSecrets, Reach,
-    SandboxFiles, ServerConfig, edited_settings, report,
+    self, CommandLine, Config, ConfigFiles, Endpoint, HttpTransport, Launch, ModelEndpoint, ModelKey,
+    ModelSettings, NamedSecrets, Reach, SandboxFiles, ServerConfig, edited_settings, report,
 };
 use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
 use crate::limits::Limits;
+use crate::models::{self, ModelError};
 use crate::names::ServerName;
 use crate::text;
 use crate::upstream::{
-    CallBounds, Later, LoginFile, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way,
+    CallBounds, Later, LoginFile, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way, printed,
 };
 
 /// Follows the configuration files.
@@ -144,6 +145,20 @@ impl Roster {
         kept.map(|server| server.name.clone()).collect()
     }
 
+    /// Which model code may ask, as the run in effect has it.
+    pub(super) fn model(&self) -> ModelSettings {
+        self.now().in_effect.model.clone()
+    }
+
+    /// As [`model_endpoint`].
+    pub(super) async fn model_endpoint(
+        &self,
+        endpoint: &ModelEndpoint,
+        limits: &Limits,
+    ) -> Result<models::Endpoint, ModelError> {
+        model_endpoint(endpoint, &self.mark, limits).await
+    }
+
     fn spec(&self, server: &ServerConfig, without: Vec<String>) -> ServerSpec {
         let (mark, program, logins) = (self.mark.clone(), self.program.clone(), self.logins.clone());
         let of_bridge = OfBridge { mark, program, without, logins };
@@ -176,17 +191,12 @@ struct OfBridge {
 }
 
 impl OfBridge {
-    /// Last among variables, so that no entry can take it away: a bridge inside a bridge must know where it is.
-    fn parent(&self) -> (String, String) {
-        (PARENT_VARIABLE.to_owned(), self.mark.as_str().to_owned())
-    }
-
     fn way(&self, server: &ServerName, reach: &Reach) -> Way {
         match reach {
             Reach::Launch(Launch { program, args, env, cwd }) => Way::Process(ProcessSpec {
                 program: program.clone(),
                 args: args.clone(),
-                env: owned(env).into_iter().chain([self.parent()]).collect(),
+                env: owned(env).into_iter().chain([parent(&self.mark)]).collect(),
                 without: self.without.clone(),
                 cwd: cwd.clone(),
                 keeper: Keeper::new(self.program.clone()),
@@ -196,18 +206,6 @@ impl OfBridge {
     }
 
     fn later(&self, later: &config::Later) -> Later {
-        let command = |command: &CommandLine| {
-            let mut words = command.words.iter().cloned();
-            ProcessSpec {
-                program: words.next().unwrap_or_default().into(),
-                args: words.collect(),
-                env: vec![self.parent()],
-                // They are the user's own, and may need what they need.
-                without: vec![],
-                cwd: command.folder.clone(),
-                keeper: None,
-            }
-        };
         let (of_bridge, entry) = (self.clone(), later.clone());
         let found = move |printed: &[String]| {
             let written = entry.commands().iter().map(|command| command.written.clone());
@@ -215,10 +213,51 @@ impl OfBridge {
             Ok((of_bridge.way(&server.name, &server.reach), owned(&server.references)))
         };
         Later {
-            commands: later.commands().iter().map(command).collect(),
+            commands: later.commands().iter().map(|command| command_spec(command, &self.mark)).collect(),
             written: later.written(),
             found: Arc::new(found),
         }
+    }
+}
+
+/// The model's service, once its key is known: where a command prints it, that is run.
+///
+/// # Errors
+/// It cannot be asked as it is set.
+pub async fn model_endpoint(
+    endpoint: &ModelEndpoint,
+    mark: &Mark,
+    limits: &Limits,
+) -> Result<models::Endpoint, ModelError> {
+    let key = match &endpoint.key {
+        None => None,
+        Some(ModelKey::Value(key)) => Some(key.clone()),
+        Some(ModelKey::Command(command)) => {
+            let printed = printed(&[command_spec(command, mark)], limits).await;
+            let printed =
+                printed.map_err(|reason| ModelError::Unusable { reason: format!("its key: {reason}") })?;
+            printed.into_iter().next().map(|key| key.trim_end_matches(['\r', '\n']).to_owned())
+        }
+    };
+    models::Endpoint::new(&endpoint.url, &endpoint.name, key.as_deref(), limits.model_answer_bytes_max)
+}
+
+/// Last among variables, so that no entry can take it away: a bridge inside a bridge must know where it is.
+fn parent(mark: &Mark) -> (String, String) {
+    (PARENT_VARIABLE.to_owned(), mark.as_str().to_owned())
+}
+
+/// How a command is run that prints a value.
+fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
+    let mut words = command.words.iter().cloned();
+    ProcessSpec {
+        program: words.next().unwrap_or_default().into(),
+        args: words.collect(),
+        env: vec![parent(mark)],
+        // They are the user's own, and may need what they need.
+        without: vec![],
+        cwd: command.folder.clone(),
+        keeper: None,
     }
 }
 

@@ -18,6 +18,7 @@ use super::handles::Handles;
 use super::indexing::Indexing;
 use super::knowledge::{Knowledge, Taken};
 use super::learned::Learned;
+use super::model::Models;
 use super::oversight::{LoggedArguments, Oversight};
 use super::pins::{Comparing, Pins};
 use super::replay::Replay;
@@ -80,6 +81,7 @@ pub struct Broker {
     pub(super) replay: Replay,
     /// Resources and prompts that the run has asked for.
     pub(super) readings: AtomicU64,
+    pub(super) models: Models,
     /// Over which the servers' lists of tools came that the catalog holds.
     pub(super) connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
 }
@@ -113,7 +115,7 @@ impl Broker {
             logged,
             words: ServerLog::start(folders.server_log),
         });
-        let connections = Mutex::default();
+        let (connections, models) = (Mutex::default(), Models::new(roster.model()));
         Self {
             roster,
             upstream,
@@ -136,6 +138,7 @@ impl Broker {
             calls_noted: AtomicU64::new(0),
             replay: Replay::default(),
             readings: AtomicU64::new(0),
+            models,
             connections,
         }
     }
@@ -180,7 +183,9 @@ impl Broker {
         self.indexing.refresh(&stale);
         // Whatever kept them from telling of their tools may be over.
         self.knowledge.forget_failures(&self.upstream.changed_logins());
-        let Change { roots, said } = self.roster.change()?;
+        let change = self.roster.change();
+        self.models.begin_run(self.roster.model());
+        let Change { roots, said } = change?;
         tracing::info!("the configuration has changed");
         self.upstream.offer_roots(&roots);
         self.upstream.replace(self.roster.specs());

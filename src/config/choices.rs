@@ -109,6 +109,19 @@ pub enum Sampling {
     Off,
 }
 
+/// Which model code may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelVia {
+    /// The endpoint where one is set, else the client's.
+    Auto,
+    /// The endpoint's.
+    Endpoint,
+    /// The client's.
+    Sampling,
+    /// None.
+    Off,
+}
+
 /// Whether tools are searched by meaning beside words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Semantic {

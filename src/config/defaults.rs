@@ -186,6 +186,13 @@ mod tests {
                 "output.learn_shapes",
                 "search.semantic",
                 "servers.sampling",
+                "model.via",
+                "model.requests_per_run",
+                "model.requests_per_session",
+                "model.tokens_per_run",
+                "model.tokens_per_session",
+                "model.timeout",
+                "model.concurrency",
             ]
         );
     }

@@ -104,7 +104,7 @@ impl Reading<'_> {
 }
 
 /// What a request can be sent to, or what is wrong with it; nothing of it is repeated, as it may hold a secret.
-fn checked(text: &str) -> Result<Url, &'static str> {
+pub(super) fn checked(text: &str) -> Result<Url, &'static str> {
     let url = Url::parse(text.trim()).map_err(|_| "is no address; write https://HOST/PATH")?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("must begin with https:// or http://");
@@ -126,7 +126,7 @@ fn sends_in_the_clear(endpoint: &Endpoint) -> bool {
     endpoint.url.scheme() == "http" && has_secrets && !is_loopback(&endpoint.url)
 }
 
-fn is_loopback(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),

@@ -16,6 +16,7 @@ use super::choices::{
 use super::config_files::Following;
 use super::environment::Environment;
 use super::locate::locate_program;
+use super::model::ModelSettings;
 use super::mounts::{MountedFolder, mounts};
 use super::nearest::nearest;
 use super::policy_file::PolicyFile;
@@ -106,6 +107,8 @@ pub struct Config {
     pub roots: Vec<PathBuf>,
     /// Whether servers may ask for the client's model.
     pub sampling: Sampling,
+    /// Which model code may ask.
+    pub model: ModelSettings,
     /// What is written down of calls and runs.
     pub audit: Audit,
     /// How much of sessions is kept.
@@ -197,8 +200,10 @@ impl Config {
         let entries = before.as_ref().map_or(&none, |before| before.entries);
         let loaded = servers::load(environment, &limits, allowed, (&tables, entries), &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
-        let Loaded { servers, refused, files, variables, entries, mut unread } =
+        let Loaded { servers, refused, mut files, mut variables, entries, mut unread } =
             chosen(loaded, config.chosen_servers.as_deref());
+        files.extend(config.model.files.iter().cloned());
+        variables.extend(config.model.variables.iter().cloned());
         unread.extend(unusable.filter(|problem| !unread.contains(problem)));
         let policy = match before {
             Some(before) => before.config.policy.clone(),
@@ -273,6 +278,7 @@ impl ReadSettings {
             policy: PolicyFile::fixed(Policy::default()),
             roots: roots(&mut settings, environment),
             sampling: sampling(&mut settings),
+            model: ModelSettings::read(&mut settings, environment, limits, allow_commands),
             audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
             journal: journal(&mut settings),
             resume: settings.optional("MCP_BRIDGE_RESUME", str::parse),
@@ -287,7 +293,11 @@ impl ReadSettings {
         // What cannot be read must not be replaced by something looser.
         let stance = Stance::new(profile, &misread);
         let mounts = mounts(environment, &own_folders(environment, &config), &tables, problems);
-        let config = Config { settings, mounts, sandbox_problem: misread.sandbox, ..config };
+        let model = match &misread.model {
+            Some(problem) => config.model.clone().misread(problem),
+            None => config.model.clone(),
+        };
+        let config = Config { settings, mounts, sandbox_problem: misread.sandbox, model, ..config };
         (Self { config, names, stance }, tables)
     }
 }

@@ -22,7 +22,7 @@ const VARIABLE_PREFIX: &str = "MCP_BRIDGE_";
 pub struct Setting {
     /// Its key in a config.toml, such as `run.timeout`; its variable, where it has none.
     pub name: String,
-    /// Its value as JSON has it, without a password in an address; `None`: it is not set and has no default.
+    /// Its value as JSON has it, without password and query in an address; `None`: it is not set and has no default.
     pub value: Option<serde_json::Value>,
     /// Where the value comes from.
     pub source: Source,
@@ -83,6 +83,7 @@ impl<'s> Settings<'s> {
         let misread = Misread {
             sandbox: trusted().find_map(|file| file.misread.sandbox.clone()),
             policy: trusted().find_map(|file| file.misread.policy.clone()),
+            model: trusted().find_map(|file| file.misread.model.clone()),
         };
         Self { environment, definitions, files, problems, counting: Vec::new(), misread }
     }
@@ -138,13 +139,14 @@ impl<'s> Settings<'s> {
         }
         let misread = match (row.section(), row.name()) {
             (Some("sandbox"), _) => Some(&mut self.misread.sandbox),
+            (Some("model"), _) => Some(&mut self.misread.model),
             (_, "policy.profile") => Some(&mut self.misread.policy),
             _ => None,
         };
         if let Some(misread) = misread.filter(|misread| misread.is_none()) {
             *misread = unreadable;
         }
-        let shown = counting.text.as_deref().map(|text| row.typed(&values::without_password(text)));
+        let shown = counting.text.as_deref().map(|text| row.typed(&values::without_secrets(text)));
         self.counting.push(Setting { name: row.name().to_owned(), value: shown, source: counting.source });
         counting.value
     }

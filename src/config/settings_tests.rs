@@ -110,6 +110,17 @@ semantic = "off"
 [servers]
 roots = ["~"]
 sampling = "off"
+[model]
+via = "endpoint"
+endpoint = "https://me.example/v1?token=s3cret"
+name = "small-1"
+key = "${env:HOME}"
+requests_per_run = 1
+requests_per_session = 2
+tokens_per_run = 3
+tokens_per_session = 4
+timeout = 5
+concurrency = 6
 [state]
 dir = "~/state"
 [policy]

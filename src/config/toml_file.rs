@@ -59,6 +59,8 @@ pub(super) struct Misread {
     pub(super) sandbox: Option<Problem>,
     /// Which calls pass.
     pub(super) policy: Option<Problem>,
+    /// Which model may be asked, and how much.
+    pub(super) model: Option<Problem>,
 }
 
 /// The entries below `[servers]`.
@@ -149,7 +151,11 @@ fn read(
         }
         Err(problem) => {
             file.unread = Some((*problem).clone());
-            file.misread = Misread { sandbox: Some((*problem).clone()), policy: Some((*problem).clone()) };
+            file.misread = Misread {
+                sandbox: Some((*problem).clone()),
+                policy: Some((*problem).clone()),
+                model: Some((*problem).clone()),
+            };
             problems.push(*problem);
         }
     }
@@ -308,7 +314,7 @@ impl Reading<'_> {
         if !key.is_empty() {
             problem = problem.key(text::bounded(key, 100));
         }
-        let Misread { sandbox, policy } = &mut self.file.misread;
+        let Misread { sandbox, policy, model } = &mut self.file.misread;
         // Anything may have stood in what is no TOML or no section.
         let (section, name) = key.split_once('.').unwrap_or_default();
         if section.is_empty() || section == "sandbox" || section == "run" && may_mean_servers(name) {
@@ -318,6 +324,9 @@ impl Reading<'_> {
         let is_known = self.definitions.iter().any(|row| row.key.as_deref() == Some(key));
         if section.is_empty() || section == "policy" && (name == "profile" || !is_known) {
             policy.get_or_insert_with(|| problem.clone());
+        }
+        if section.is_empty() || section == "model" {
+            model.get_or_insert_with(|| problem.clone());
         }
         if self.problems.len() < self.told_max {
             self.problems.push(problem);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::choices::{Audit, ContainerUser, EngineChoice, Journal, Sampling, Semantic};
+use super::choices::{Audit, ContainerUser, EngineChoice, Journal, ModelVia, Sampling, Semantic};
 use crate::names::WorkspaceName;
 use crate::policy::Profile;
 use crate::protocol::PostureField;
@@ -58,9 +58,12 @@ pub(super) fn list(value: &str) -> Vec<String> {
     value.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// An address without its password.
-pub(super) fn without_password(value: &str) -> String {
+/// An address without its password and its query.
+pub(super) fn without_secrets(value: &str) -> String {
     let Some((scheme, rest)) = value.split_once("://") else { return value.to_owned() };
+    if let Some((before, _)) = rest.split_once('?') {
+        return format!("{}?…", without_secrets(&format!("{scheme}://{before}")));
+    }
     let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     match place.rsplit_once('@').and_then(|(user, host)| Some((user.split_once(':')?.0, host))) {
         Some((user, host)) => format!("{scheme}://{user}:…@{host}{path}"),
@@ -95,6 +98,16 @@ pub(super) fn sampling(value: &str) -> Result<Sampling, String> {
         "ask" => Ok(Sampling::Ask),
         "off" => Ok(Sampling::Off),
         _ => Err(format!("is {}, neither ask nor off", quoted(value))),
+    }
+}
+
+pub(super) fn model_via(value: &str) -> Result<ModelVia, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "auto" => Ok(ModelVia::Auto),
+        "endpoint" => Ok(ModelVia::Endpoint),
+        "sampling" => Ok(ModelVia::Sampling),
+        "off" => Ok(ModelVia::Off),
+        _ => Err(format!("is {}, neither auto, endpoint, sampling nor off", quoted(value))),
     }
 }
 
@@ -249,10 +262,11 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_shown_without_its_password() {
-        assert_eq!(without_password("ssh://me:s3cret@box/run/x.sock"), "ssh://me:…@box/run/x.sock");
+    fn an_address_is_shown_without_its_password_and_its_query() {
+        assert_eq!(without_secrets("ssh://me:s3cret@box/run/x.sock"), "ssh://me:…@box/run/x.sock");
+        assert_eq!(without_secrets("https://box/v1?token=s3cret://"), "https://box/v1?…");
         for plain in ["auto", "unix:///run/podman.sock", "ssh://me@box", "tcp://box:2375"] {
-            assert_eq!(without_password(plain), plain);
+            assert_eq!(without_secrets(plain), plain);
         }
     }
 

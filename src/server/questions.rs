@@ -33,14 +33,20 @@ pub(super) fn abilities_by_request(context: &RequestContext<RoleServer>) -> Opti
     let can = context.meta.client_capabilities()?;
     // Without a mode it means forms, as before there were modes.
     let forms = can.elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
-    Some(ClientAbilities { elicitation: forms, sampling: can.sampling.is_some() })
+    Some(ClientAbilities {
+        elicitation: forms,
+        sampling: can.sampling.is_some(),
+        model: can.sampling.is_some(),
+    })
 }
 
 /// What the client has said that it can do, as far as requests may go to it at all.
 pub(super) fn abilities(peer: &Peer<RoleServer>) -> ClientAbilities {
+    let sampling = peer.peer_info().is_some_and(|info| info.capabilities.sampling.is_some());
     ClientAbilities {
         elicitation: peer.supported_elicitation_modes().contains(&ElicitationMode::Form),
-        sampling: peer.peer_info().is_some_and(|info| info.capabilities.sampling.is_some()),
+        sampling,
+        model: sampling,
     }
 }
 

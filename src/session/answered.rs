@@ -27,9 +27,11 @@ pub(super) fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
         Ok(Answer::ToolError(_)) => CallOutcome::Failed,
         Ok(Answer::Planned { .. }) => CallOutcome::Refused,
         Err(fault) => match fault.code {
-            FaultCode::Deadline | FaultCode::Cancelled | FaultCode::ServerFailed | FaultCode::Internal => {
-                CallOutcome::Unknown
-            }
+            FaultCode::Deadline
+            | FaultCode::Cancelled
+            | FaultCode::ServerFailed
+            | FaultCode::ModelFailed
+            | FaultCode::Internal => CallOutcome::Unknown,
             FaultCode::ToolError => CallOutcome::Failed,
             _ => CallOutcome::Refused,
         },

@@ -21,7 +21,10 @@ const AT_ONCE_MAX: usize = 8;
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// What they have printed, in their order; or why the first of them to fail has, to be said behind "is configured, but".
-pub(super) async fn printed(commands: &[ProcessSpec], limits: &Limits) -> Result<Vec<String>, String> {
+///
+/// # Errors
+/// That reason.
+pub async fn printed(commands: &[ProcessSpec], limits: &Limits) -> Result<Vec<String>, String> {
     let runs: Vec<_> = commands.iter().map(|command| told(command, limits)).collect();
     stream::iter(runs).buffered(AT_ONCE_MAX).try_collect().await
 }

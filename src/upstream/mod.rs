@@ -16,13 +16,13 @@ mod opening;
 mod process;
 mod redaction;
 mod registry;
-mod secret;
 mod secrets;
 mod server;
 mod spec;
 mod subscription;
 
 pub use answers::{Answer, Answers, Awaited};
+pub use commands::printed;
 pub use connection::{Clock, Connection, Request};
 pub use error::UpstreamError;
 pub use face::Advance;

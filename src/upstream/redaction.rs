@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::oauth::Access;
-use super::secret::{Secret, replaced_in_json};
 use super::secrets::Secrets;
+use crate::secret::{Secret, replaced_in_json};
 
 /// The secrets of one server. A clone has the same ones, also those that are found later.
 #[derive(Clone, Default)]

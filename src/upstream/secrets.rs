@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use url::Url;
 
-use super::secret::{SECRET_BYTES_MIN, Secret};
 use super::{ProcessSpec, RemoteSpec, ServerSpec, Way};
+use crate::secret::{SECRET_BYTES_MIN, Secret};
 
 /// Shorter parts of an address are mostly no secrets.
 const PATH_SECRET_BYTES_MIN: usize = 16;

@@ -35,7 +35,7 @@ fn servers() -> Vec<(Everything, Upstream, Heard)> {
             });
             let spec = ServerSpec::new(name(), way);
             let upstream = Upstream::new(vec![spec], &Arc::new(Limits::default()));
-            upstream.offer(ClientAbilities { elicitation: true, sampling: true });
+            upstream.offer(ClientAbilities { elicitation: true, sampling: true, model: true });
             let heard = upstream.listen().unwrap();
             (server, upstream, heard)
         })

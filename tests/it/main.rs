@@ -29,6 +29,7 @@ mod images;
 mod install;
 mod login;
 mod login_command;
+mod models;
 mod remote;
 mod remote_stress;
 mod requests;

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms and floors: a room uses rooms on lower floors only.
-const FLOORS: [(&str, u8); 27] = [
+const FLOORS: [(&str, u8); 30] = [
     ("names", 0),
     ("limits", 0),
     ("own_file", 0),
+    ("secret", 0),
     ("text", 0),
     ("protocol", 1),
     ("jsonrpc", 1),
@@ -15,6 +16,7 @@ const FLOORS: [(&str, u8); 27] = [
     ("guard", 1),
     ("policy", 1),
     ("recipe", 1),
+    ("web", 1),
     ("audit", 2),
     ("engine", 2),
     ("upstream", 2),
@@ -23,6 +25,7 @@ const FLOORS: [(&str, u8); 27] = [
     ("config", 2),
     ("encoder", 2),
     ("journal", 2),
+    ("models", 2),
     ("render", 2),
     ("skills", 2),
     ("workspace", 2),
@@ -52,10 +55,10 @@ const OWNED: [(&str, &[&str]); 25] = [
     ("toml", &["config", "skills"]),
     ("rmcp", &["jsonrpc", "server", "upstream"]),
     ("clap", &["cli", "main"]),
-    ("url", &["config", "upstream"]),
-    ("reqwest", &["upstream"]),
-    ("rustls", &["upstream"]),
-    ("rustls_platform_verifier", &["upstream"]),
+    ("url", &["config", "models", "upstream", "web"]),
+    ("reqwest", &["models", "upstream", "web"]),
+    ("rustls", &["web"]),
+    ("rustls_platform_verifier", &["web"]),
     ("sse_stream", &["upstream"]),
     ("chrono", &["audit", "journal", "skills"]),
     ("wildmatch", &["policy"]),

@@ -6,6 +6,7 @@ use nix::sys::signal::Signal;
 
 use crate::on_every_engine;
 use crate::support::images::with_languages;
+use crate::support::model_server::ModelServer;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually, program};
 
 on_every_engine!(
@@ -13,6 +14,7 @@ on_every_engine!(
     what_the_page_on_handles_shows_is_so,
     what_the_page_on_images_shows_is_so,
     what_the_page_on_languages_shows_is_so,
+    what_the_page_on_models_shows_is_so,
     what_the_page_on_sessions_shows_is_so,
     what_the_page_on_skills_shows_is_so,
     the_schedules_of_the_page_on_skills_do_what_they_say,
@@ -183,6 +185,15 @@ fn what_the_page_on_images_shows_is_so(engine: &Engine) {
 
 fn what_the_page_on_languages_shows_is_so(engine: &Engine) {
     check(engine, with_languages(engine), "languages.md");
+}
+
+fn what_the_page_on_models_shows_is_so(engine: &Engine) {
+    let server = ModelServer::open(|prompt| match prompt.contains("kind") {
+        true => "praise".to_owned(),
+        false => "complaint".to_owned(),
+    });
+    let home = server.set(Home::on(engine)).env("MCP_BRIDGE_MODEL_REQUESTS_PER_RUN", "6");
+    check(engine, home, "models.md");
 }
 
 fn what_the_page_on_sessions_shows_is_so(engine: &Engine) {

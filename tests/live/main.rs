@@ -28,6 +28,7 @@ mod libraries;
 mod lifecycle;
 mod limits;
 mod login;
+mod models;
 mod mounts;
 mod output;
 mod own_podman;

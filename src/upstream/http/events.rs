@@ -10,8 +10,8 @@ use sse_stream::{Sse, SseByteStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Duration, Instant};
 
-use super::client::said;
 use crate::limits::Limits;
+use crate::web::said;
 
 /// What an event has beside its data.
 const EVENT_OVERHEAD_BYTES: usize = 4 * 1024;

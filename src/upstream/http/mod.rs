@@ -10,6 +10,6 @@ mod remote;
 mod requests;
 mod streamable;
 
-pub(super) use client::{beginning_of, builder, client, followed, is_loopback, said};
+pub(super) use client::client;
 pub use lines::Lost;
 pub(super) use remote::Remote;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::asking::Asking;
 use super::grant::{NotRenewed, renewed};
 use super::login_file::{Login, LoginFile, Stamp, Unusable};
-use crate::upstream::secret::Secret;
+use crate::secret::Secret;
 
 /// Secrets that are kept out of texts: of this many logins, the last ones.
 const SECRETS_MAX: usize = 24;

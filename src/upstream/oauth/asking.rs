@@ -12,7 +12,7 @@ use rmcp::transport::auth::{
 };
 use url::Url;
 
-use crate::upstream::http::{builder, followed, is_loopback, said};
+use crate::web::{builder, followed, is_loopback, said};
 
 /// Largest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;

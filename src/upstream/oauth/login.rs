@@ -16,7 +16,7 @@ use super::login_file::LoginFile;
 use super::probe::{Probed, probe};
 use crate::text;
 use crate::upstream::RemoteSpec;
-use crate::upstream::http::is_loopback;
+use crate::web::is_loopback;
 
 /// How long the user has.
 const USER: Duration = Duration::from_secs(5 * 60);

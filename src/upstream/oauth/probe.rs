@@ -6,8 +6,9 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::upstream::http::{beginning_of, client, said};
+use crate::upstream::http::client;
 use crate::upstream::{RemoteSpec, RemoteTransport};
+use crate::web::{beginning_of, said};
 
 /// How long it may take to answer.
 const PROBE: Duration = Duration::from_secs(10);

@@ -5,16 +5,16 @@
 use memchr::{memchr, memchr2, memmem};
 
 /// Shorter values are words as any other, and taking them out would make texts unreadable.
-pub(super) const SECRET_BYTES_MIN: usize = 6;
+pub const SECRET_BYTES_MIN: usize = 6;
 /// Shorter stretches stand in every text.
 const STRETCH_BYTES_MIN: usize = 4;
 /// What stands for a string that cannot be read and may hold a secret.
 const UNREADABLE: &str = "[unreadable, and may hold a secret]";
 
 /// A secret value and its name; has no `Debug`.
-pub(super) struct Secret {
+pub struct Secret {
     /// What is written for it.
-    pub(super) name: String,
+    pub name: String,
     /// As it is, and as texts within texts have it: escaped for JSON, in the ways of several writers.
     forms: Vec<String>,
     trace: Trace,
@@ -30,7 +30,7 @@ enum Trace {
 
 impl Secret {
     /// Nothing for a value that is too short to be told from words.
-    pub(super) fn new(name: String, value: &str) -> Option<Self> {
+    pub fn new(name: String, value: &str) -> Option<Self> {
         if value.len() < SECRET_BYTES_MIN {
             return None;
         }
@@ -50,21 +50,23 @@ impl Secret {
     }
 
     /// Bytes of its longest form.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.forms[0].len()
     }
 
-    pub(super) fn is_value(&self, value: &str) -> bool {
+    /// Whether this is the value, in any form.
+    #[must_use]
+    pub fn is_value(&self, value: &str) -> bool {
         self.forms.iter().any(|form| form == value)
     }
 
     /// Whether it stands in the text, in any form.
-    pub(super) fn is_in(&self, text: &str) -> bool {
+    pub fn is_in(&self, text: &str) -> bool {
         self.forms.iter().any(|form| memmem::find(text.as_bytes(), form.as_bytes()).is_some())
     }
 
     /// The text with the name in the place of each form.
-    pub(super) fn replaced_in(&self, text: String) -> String {
+    pub fn replaced_in(&self, text: String) -> String {
         let told = |text: &str, form: &str| memmem::find(text.as_bytes(), form.as_bytes()).is_some();
         self.forms.iter().fold(text, |text, form| match told(&text, form) {
             true => text.replace(form.as_str(), &format!("[{}]", self.name)),
@@ -73,7 +75,7 @@ impl Secret {
     }
 
     /// How much of the text's beginning is the end of a form that was cut in two.
-    pub(super) fn rest_bytes(&self, text: &str) -> usize {
+    pub fn rest_bytes(&self, text: &str) -> usize {
         let of = |form: &String| {
             (STRETCH_BYTES_MIN..form.len())
                 .rev()
@@ -83,7 +85,7 @@ impl Secret {
     }
 
     /// How much of the text's end is the beginning of a form that was cut in two.
-    pub(super) fn begun_bytes(&self, text: &str) -> usize {
+    pub fn begun_bytes(&self, text: &str) -> usize {
         let of = |form: &String| {
             (STRETCH_BYTES_MIN..form.len())
                 .rev()
@@ -93,7 +95,7 @@ impl Secret {
     }
 
     /// Whether it may stand in the JSON text. Quick, also over many megabytes; seldom so where it does not stand there.
-    pub(super) fn may_be_in_json(&self, json: &[u8]) -> bool {
+    pub fn may_be_in_json(&self, json: &[u8]) -> bool {
         match &self.trace {
             Trace::Stretch(stretch) => memmem::find(json, stretch.as_bytes()).is_some(),
             Trace::Escape => {
@@ -105,7 +107,7 @@ impl Secret {
 }
 
 /// A JSON text whose strings, keys among them, have names in the place of these secrets; all else is as it was, to the byte.
-pub(super) fn replaced_in_json(json: &str, secrets: &[&Secret]) -> String {
+pub fn replaced_in_json(json: &str, secrets: &[&Secret]) -> String {
     let mut replaced = String::with_capacity(json.len());
     let mut rest = json;
     while let Some(begin) = memchr(b'"', rest.as_bytes()) {

@@ -1,0 +1,53 @@
+//! What `hotcell doctor` says of the model that code may ask.
+
+use tokio::time::Instant;
+
+use crate::broker::model_endpoint;
+use crate::config::{Config, ModelEndpoint, ModelWay};
+use crate::guard::Mark;
+use crate::models::{Asked, ModelError, Said};
+use crate::text;
+
+/// Longest reason why it does not answer, in characters.
+const WHY_CHARS_MAX: usize = 500;
+/// The question to see whether it answers; of the answer only that it is one counts.
+const QUESTION: &str = "Answer with the one word: here";
+const ANSWER_TOKENS: u32 = 16;
+
+/// One line on which model code may ask.
+pub(super) fn state(config: &Config) -> String {
+    match &config.model.way {
+        ModelWay::Off => "none: model.via is off".into(),
+        ModelWay::Unusable(reason) => format!("NONE: {}", text::inert_line(reason)),
+        ModelWay::Sampling => "the client's, where the client offers one".into(),
+        ModelWay::Endpoint(endpoint) => {
+            let key = if endpoint.key.is_some() { "with a key" } else { "without a key" };
+            format!("{} at {}, {key}", text::inert_line(&endpoint.name), endpoint.origin())
+        }
+    }
+}
+
+/// What becomes of a question; nothing where no endpoint is set.
+pub(super) async fn answer(config: &Config) -> Option<String> {
+    let ModelWay::Endpoint(endpoint) = &config.model.way else { return None };
+    let asking = tokio::time::timeout(config.model.bounds.time, ask(config, endpoint));
+    let why = match asking.await {
+        Ok(Ok(said)) => {
+            let model = said
+                .model
+                .map_or_else(|| "it does not say which model".into(), |model| text::inert_line(&model));
+            return Some(format!("answers ({model})"));
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {} s (model.timeout)", config.model.bounds.time.as_secs()),
+    };
+    Some(format!("FAILED: {}", text::inert_excerpt(&why, WHY_CHARS_MAX)))
+}
+
+async fn ask(config: &Config, settings: &ModelEndpoint) -> Result<Said, ModelError> {
+    let until = Instant::now() + config.model.bounds.time;
+    let endpoint = model_endpoint(settings, &Mark::new(), &config.limits).await?;
+    let asked =
+        Asked { system: None, prompt: QUESTION.to_owned(), max_tokens: ANSWER_TOKENS, temperature: None };
+    endpoint.ask(&asked, || until.duration_since(Instant::now())).await
+}

@@ -1,0 +1,185 @@
+//! Claims about the section `[model]`: what is asked by which way, where keys are, and what a project may do.
+
+use std::fs;
+
+use super::*;
+use crate::config::{Config, trust_project};
+
+struct Home(tempfile::TempDir, Vec<(&'static str, String)>);
+
+impl Home {
+    fn new(toml: &str) -> Self {
+        Self(tempfile::tempdir().unwrap(), vec![]).file(".config/hotcell/config.toml", toml)
+    }
+
+    fn file(self, name: &str, text: &str) -> Self {
+        let path = self.0.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        self
+    }
+
+    fn project(self, text: &str) -> Self {
+        self.file("work/.hotcell/config.toml", text)
+    }
+
+    fn trusted(self) -> Self {
+        trust_project(&self.environment(), &Limits::default()).unwrap();
+        self
+    }
+
+    fn variable(mut self, name: &'static str, value: &str) -> Self {
+        self.1.push((name, value.to_owned()));
+        self
+    }
+
+    fn environment(&self) -> Environment {
+        Environment {
+            variables: self.1.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            home: Some(self.0.path().to_owned()),
+            uid: nix::unistd::geteuid().as_raw(),
+            cwd: Some(self.0.path().join("work")),
+            executable: None,
+        }
+    }
+
+    /// The model's settings, and the problems with the home's place left out.
+    fn load(&self) -> (ModelSettings, String) {
+        let config = Config::load(&self.environment());
+        let home = format!("{}/", self.0.path().display());
+        let problems = config.problems.iter();
+        let problems = problems.map(|problem| {
+            format!("{}: {}", problem.severity, problem.to_string().replace(&home, "")).trim_end().to_owned()
+        });
+        let problems = problems.collect::<Vec<_>>().join("\n");
+        assert!(!format!("{:?}{problems}", config.model).contains("s3cret"), "{problems}");
+        (config.model, problems)
+    }
+}
+
+fn set(lines: &str) -> Home {
+    Home::new(&format!("[model]\n{lines}\n"))
+}
+
+const ENDPOINT: &str = "endpoint = \"https://llm.example/v1\"\nname = \"m\"\n";
+
+#[test]
+fn without_anything_the_client_is_asked_within_bounds() {
+    let (model, problems) = Home::new("").load();
+    assert_eq!((model.way, model.name, problems.as_str()), (ModelWay::Sampling, None, ""));
+    let bounds = ModelBounds {
+        requests_per_run: 50,
+        requests_per_session: 500,
+        tokens_per_run: 200_000,
+        tokens_per_session: 2_000_000,
+        time: Duration::from_secs(120),
+        at_once: 4,
+    };
+    assert_eq!(model.bounds, bounds);
+}
+
+#[test]
+fn an_endpoint_is_asked_where_one_is_set_unless_the_user_says_otherwise() {
+    let way = |lines: &str| set(&format!("{ENDPOINT}{lines}")).load();
+    let endpoint =
+        ModelEndpoint { url: "https://llm.example/v1".parse().unwrap(), name: "m".into(), key: None };
+    for via in ["", "via = \"auto\"", "via = \"endpoint\""] {
+        assert_eq!(way(via).0.way, ModelWay::Endpoint(endpoint.clone()), "{via}");
+    }
+    let (model, problems) = way("via = \"sampling\"");
+    assert_eq!((model.way, model.name.as_deref(), problems.as_str()), (ModelWay::Sampling, Some("m"), ""));
+    assert_eq!(way("via = \"off\"").0.way, ModelWay::Off);
+    let from_environment = Home::new("")
+        .variable("MCP_BRIDGE_MODEL_ENDPOINT", "http://localhost:11434/v1")
+        .variable("MCP_BRIDGE_MODEL_NAME", "llama")
+        .variable("MCP_BRIDGE_MODEL_CONCURRENCY", "2");
+    let (model, problems) = from_environment.load();
+    assert!(matches!(model.way, ModelWay::Endpoint(ModelEndpoint { key: None, .. })), "{problems}");
+    assert_eq!((model.bounds.at_once, problems.as_str()), (2, ""));
+}
+
+#[test]
+fn a_key_is_found_where_the_reference_leads_and_nowhere_else() {
+    let key = |reference: &str| set(&format!("{ENDPOINT}key = '{reference}'"));
+    let found = |home: Home| match home.load() {
+        (ModelSettings { way: ModelWay::Endpoint(endpoint), .. }, _) => endpoint.key,
+        (model, problems) => panic!("{:?}: {problems}", model.way),
+    };
+    let of_variable = key("${env:LLM_KEY}").variable("LLM_KEY", "s3cret-1");
+    assert_eq!(found(of_variable), Some(ModelKey::Value("s3cret-1".into())));
+    let of_file = key("${file:key.txt}").file(".config/hotcell/key.txt", "s3cret-2\n");
+    let path = of_file.0.path().join(".config/hotcell/key.txt");
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    assert_eq!(found(of_file), Some(ModelKey::Value("s3cret-2".into())));
+    let command = set(&format!("{ENDPOINT}key = '${{cmd:pass show llm}}'\n[policy]\nallow_cmd = true"));
+    let Some(ModelKey::Command(command)) = found(command) else { panic!("a command") };
+    assert_eq!(command.words, ["pass", "show", "llm"]);
+}
+
+#[test]
+fn what_cannot_be_used_is_said_at_its_place_and_nobody_is_asked() {
+    for (lines, said) in [
+        (
+            format!("{ENDPOINT}key = \"sk-s3cret\""),
+            "model.key: is no reference, and a key itself stands in no setting",
+        ),
+        (format!("{ENDPOINT}key = \"${{env:LLM_KEY}}\""), "model.key"),
+        (format!("{ENDPOINT}key = \"${{cmd:pass llm}}\""), "policy.allow_cmd"),
+        ("endpoint = \"https://llm.example/v1\"".to_owned(), "model.endpoint: has no model.name beside it"),
+        ("endpoint = \"ftp://llm.example\"\nname = \"m\"".to_owned(), "model.endpoint"),
+        ("via = \"endpoint\"".to_owned(), ""),
+        ("via = \"always\"".to_owned(), "neither auto, endpoint, sampling nor off"),
+        ("tokens_per_run = 0".to_owned(), "model.tokens_per_run"),
+        ("temperature = 1".to_owned(), "model.temperature"),
+    ] {
+        let (model, problems) = set(&lines).load();
+        assert!(problems.contains(said), "{lines}: {problems}");
+        assert!(!matches!(model.way, ModelWay::Endpoint(_)), "{lines}: {:?}", model.way);
+        if lines != "via = \"endpoint\"" {
+            assert!(problems.contains("config.toml:"), "{problems}");
+        }
+    }
+    let (model, _) = set("via = \"endpoint\"").load();
+    assert_eq!(model.way, ModelWay::Unusable("model.via is endpoint, and model.endpoint is not set".into()));
+}
+
+#[test]
+fn what_goes_over_the_net_in_the_clear_is_warned_of() {
+    for (url, warns) in [
+        ("http://llm.example/v1", true),
+        ("https://llm.example/v1", false),
+        ("http://127.0.0.1:8080/v1", false),
+        ("http://localhost:11434/v1", false),
+    ] {
+        let (model, problems) = set(&format!("endpoint = \"{url}\"\nname = \"m\"")).load();
+        assert!(matches!(model.way, ModelWay::Endpoint(_)), "{problems}");
+        assert_eq!(problems.contains("is http, not https"), warns, "{problems}");
+    }
+}
+
+#[test]
+fn a_project_lowers_budgets_and_never_says_who_is_asked() {
+    let user = format!("[model]\n{ENDPOINT}requests_per_run = 10\n");
+    let project = "[model]\nendpoint = \"https://evil.example/v1\"\nkey = \"${env:OTHER_KEY}\"\nname = \"other\"\n\
+                   requests_per_run = 90\ntokens_per_run = 7\n";
+    let home = || Home::new(&user).project(project).variable("OTHER_KEY", "s3cret-9");
+    // One that is trusted may raise what it may lower, as with all settings.
+    for (home, requests, refused) in [(home(), 10, 4), (home().trusted(), 90, 3)] {
+        let (model, problems) = home.load();
+        let ModelWay::Endpoint(endpoint) = &model.way else { panic!("{:?}", model.way) };
+        assert_eq!((endpoint.origin(), endpoint.name.as_str()), ("https://llm.example".into(), "m"));
+        assert_eq!((model.bounds.requests_per_run, model.bounds.tokens_per_run), (requests, 7));
+        assert_eq!(endpoint.key, None);
+        assert_eq!(problems.matches("work/.hotcell/config.toml:").count(), refused, "{problems}");
+    }
+    let (model, _) = Home::new(&user).project("[model]\nvia = \"off\"\n").load();
+    assert_eq!(model.way, ModelWay::Off);
+}
+
+#[test]
+fn what_a_section_that_cannot_be_read_would_forbid_is_not_done() {
+    let (model, problems) = Home::new(&format!("[model]\n{ENDPOINT}requests_per_run = \n")).load();
+    assert!(matches!(model.way, ModelWay::Unusable(_)), "{:?}: {problems}", model.way);
+    let (model, problems) = set("via = 7").load();
+    assert!(matches!(model.way, ModelWay::Unusable(_)), "{:?}: {problems}", model.way);
+}

@@ -1,0 +1,182 @@
+//! What a run and its session have asked of models, and whether they may ask more.
+//!
+//! Tokens are reserved before a request and counted after it, so that requests under way at once cannot pass a budget
+//! together.
+
+/// How much may be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Requests of one run.
+    pub requests_per_run: u64,
+    /// Requests of one session.
+    pub requests_per_session: u64,
+    /// Tokens of one run, sent and received.
+    pub tokens_per_run: u64,
+    /// The same of one session.
+    pub tokens_per_session: u64,
+}
+
+/// A budget that does not cover a request.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Exhausted {
+    /// Of requests.
+    #[error("model.{key}: {max} requests are all that a {what} may make")]
+    Requests {
+        /// The setting.
+        key: &'static str,
+        /// Its value.
+        max: u64,
+        /// Run or session.
+        what: &'static str,
+    },
+    /// Of tokens.
+    #[error(
+        "model.{key}: {used} of {max} tokens are used or under way in this {what}, and this request may take {wanted}"
+    )]
+    Tokens {
+        /// The setting.
+        key: &'static str,
+        /// Its value.
+        max: u64,
+        /// How many of them are used.
+        used: u64,
+        /// How many it may take.
+        wanted: u64,
+        /// Run or session.
+        what: &'static str,
+    },
+}
+
+/// Of one session.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    runs: u64,
+    run: Used,
+    session: Used,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    requests: u64,
+    tokens: u64,
+}
+
+/// What a request under way may take; goes back to [`Ledger::settle`].
+#[derive(Debug)]
+#[must_use]
+pub struct Reserved {
+    tokens: u64,
+    run: u64,
+}
+
+impl Ledger {
+    /// A run begins: its budgets are whole again.
+    pub fn begin_run(&mut self) {
+        self.runs += 1;
+        self.run = Used::default();
+    }
+
+    /// Counts a request that is about to be made, which may take so many tokens.
+    ///
+    /// # Errors
+    /// The budget that does not cover it; then nothing is counted.
+    pub fn reserve(&mut self, bounds: &Bounds, tokens: u64) -> Result<Reserved, Exhausted> {
+        let budgets = [
+            (
+                &self.run,
+                "run",
+                ("requests_per_run", bounds.requests_per_run),
+                ("tokens_per_run", bounds.tokens_per_run),
+            ),
+            (
+                &self.session,
+                "session",
+                ("requests_per_session", bounds.requests_per_session),
+                ("tokens_per_session", bounds.tokens_per_session),
+            ),
+        ];
+        for (used, what, requests, of_tokens) in budgets {
+            if used.requests >= requests.1 {
+                return Err(Exhausted::Requests { key: requests.0, max: requests.1, what });
+            }
+            if used.tokens.saturating_add(tokens) > of_tokens.1 {
+                let (key, max) = of_tokens;
+                return Err(Exhausted::Tokens { key, max, used: used.tokens, wanted: tokens, what });
+            }
+        }
+        for used in [&mut self.run, &mut self.session] {
+            used.requests += 1;
+            used.tokens += tokens;
+        }
+        Ok(Reserved { tokens, run: self.runs })
+    }
+
+    /// The request is over, and has taken so many tokens.
+    pub fn settle(&mut self, reserved: Reserved, taken: u64) {
+        self.session.tokens = (self.session.tokens - reserved.tokens).saturating_add(taken);
+        // One of an earlier run was that run's.
+        if reserved.run == self.runs {
+            self.run.tokens = (self.run.tokens - reserved.tokens).saturating_add(taken);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds =
+        Bounds { requests_per_run: 3, requests_per_session: 5, tokens_per_run: 100, tokens_per_session: 150 };
+
+    fn said(result: Result<Reserved, Exhausted>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn requests_of_a_run_and_of_a_session_are_counted() {
+        let mut ledger = Ledger::default();
+        for made in [3, 2] {
+            ledger.begin_run();
+            for _ in 0..made {
+                let reserved = ledger.reserve(&BOUNDS, 1).unwrap();
+                ledger.settle(reserved, 1);
+            }
+            let (key, max, what) = if made == 3 { ("run", 3, "run") } else { ("session", 5, "session") };
+            assert_eq!(
+                said(ledger.reserve(&BOUNDS, 1)),
+                format!("model.requests_per_{key}: {max} requests are all that a {what} may make")
+            );
+        }
+    }
+
+    #[test]
+    fn tokens_under_way_count_and_what_was_not_taken_is_given_back() {
+        let mut ledger = Ledger::default();
+        ledger.begin_run();
+        let first = ledger.reserve(&BOUNDS, 60).unwrap();
+        assert_eq!(
+            said(ledger.reserve(&BOUNDS, 41)),
+            "model.tokens_per_run: 60 of 100 tokens are used or under way in this run, and this request may take 41"
+        );
+        ledger.settle(first, 10);
+        let second = ledger.reserve(&BOUNDS, 90).unwrap();
+        // More than it was to take, by the endpoint's word, which may be anything.
+        ledger.settle(second, u64::MAX);
+        assert!(said(ledger.reserve(&BOUNDS, 1)).starts_with("model.tokens_per_run"));
+        ledger.begin_run();
+        assert!(said(ledger.reserve(&BOUNDS, 1)).starts_with("model.tokens_per_session"));
+    }
+
+    #[test]
+    fn a_request_that_outlives_its_run_is_counted_in_the_session_only() {
+        let mut ledger = Ledger::default();
+        ledger.begin_run();
+        let reserved = ledger.reserve(&BOUNDS, 100).unwrap();
+        ledger.begin_run();
+        ledger.settle(reserved, 60);
+        let whole = ledger.reserve(&BOUNDS, 90).unwrap();
+        ledger.settle(whole, 90);
+        assert_eq!(ledger.session.tokens, 150);
+        assert_eq!(ledger.run.tokens, 90);
+    }
+}
