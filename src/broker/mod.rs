@@ -12,6 +12,7 @@ mod failures;
 mod helpers;
 mod human;
 mod indexing;
+mod jobs;
 mod journalling;
 mod kept_folder;
 mod knowledge;

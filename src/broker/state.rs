@@ -26,9 +26,10 @@ use super::semantics::Semantics;
 use super::servers_ask::{Ears, Listening, ServersAsk};
 use crate::audit::{Event, Log, ServerLog};
 use crate::catalog::{self, Catalog, Tool};
+use crate::jobs::Jobs;
 use crate::journal::Journal;
 use crate::limits::Limits;
-use crate::names::ServerName;
+use crate::names::{RunId, ServerName};
 use crate::protocol::RunServer;
 use crate::run::{Calls, ClientAbilities, FaultCode, Planned, ServerScope, ToolEffect, ToolFault};
 use crate::skills::Skills;
@@ -76,6 +77,7 @@ pub struct Broker {
     /// Calls that the journal has been told of.
     pub(super) calls_noted: AtomicU64,
     pub(super) replay: Replay,
+    pub(super) jobs: Arc<Jobs>,
     /// Resources and prompts that the run has asked for.
     pub(super) readings: AtomicU64,
     /// Over which the servers' lists of tools came that the catalog holds.
@@ -111,7 +113,9 @@ impl Broker {
             words: ServerLog::start(folders.server_log),
         });
         let connections = Mutex::default();
+        let jobs = Arc::new(Jobs::new(&limits));
         Self {
+            jobs,
             roster,
             upstream,
             skills,
@@ -163,8 +167,8 @@ impl Broker {
 
     /// A run begins: from now on the servers are those that were configured when it was asked for, and those that start may
     /// ask for what its client can do. Says what has changed since the last one. Must be called inside a tokio runtime.
-    pub fn begin_run(&self, abilities: ClientAbilities) -> Option<String> {
-        self.admission.begin_run();
+    pub fn begin_run(&self, run: RunId, abilities: ClientAbilities) -> Option<String> {
+        self.admission.begin_run(run, &|earlier| self.jobs.has_of(earlier));
         self.dry_run.begin_run();
         self.readings.store(0, Ordering::Relaxed);
         self.upstream.offer(abilities);
@@ -195,6 +199,12 @@ impl Broker {
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    /// The jobs of the session.
+    #[must_use]
+    pub fn jobs(&self) -> &Arc<Jobs> {
+        &self.jobs
     }
 
     /// The servers of a run, as the sandbox is told of them.

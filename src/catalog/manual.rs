@@ -34,6 +34,9 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   save_tool(func, test=None)             keeps a function: from skills import func; runtime.skills lists them
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
 
+Jobs go on beside later runs: `from mcp.runtime import spawn, jobs`; job = spawn(func, *args); await job, \
+job.status, .result, .tail(), .cancel(); print(jobs()).
+
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and
 plt.show() come back as images; runtime.show(thing) shows a picture, figure or anything else. Long output keeps its head
 and tail; runtime.last_output() is all that the run before wrote. Statuses: success, error, timeout, validation_error; a

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms and floors: a room uses rooms on lower floors only.
-const FLOORS: [(&str, u8); 27] = [
+const FLOORS: [(&str, u8); 28] = [
     ("names", 0),
     ("limits", 0),
     ("own_file", 0),
@@ -22,6 +22,7 @@ const FLOORS: [(&str, u8); 27] = [
     ("clients", 2),
     ("config", 2),
     ("encoder", 2),
+    ("jobs", 2),
     ("journal", 2),
     ("render", 2),
     ("skills", 2),
