@@ -11,6 +11,7 @@ use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually, progra
 on_every_engine!(
     what_the_page_on_files_shows_is_so,
     what_the_page_on_images_shows_is_so,
+    what_the_page_on_jobs_shows_is_so,
     what_the_page_on_languages_shows_is_so,
     what_the_page_on_sessions_shows_is_so,
     what_the_page_on_skills_shows_is_so,
@@ -171,6 +172,10 @@ fn what_the_page_on_files_shows_is_so(engine: &Engine) {
 
 fn what_the_page_on_images_shows_is_so(engine: &Engine) {
     check(engine, Home::on(engine), "images.md");
+}
+
+fn what_the_page_on_jobs_shows_is_so(engine: &Engine) {
+    check(engine, Home::on(engine), "jobs.md");
 }
 
 fn what_the_page_on_languages_shows_is_so(engine: &Engine) {

@@ -21,6 +21,7 @@ mod floods;
 mod functions;
 mod images;
 mod injection;
+mod jobs;
 mod killed;
 mod languages;
 mod libraries;
