@@ -81,8 +81,7 @@ impl Admission {
     /// `denied` says which rule or setting is the reason; `cancelled`.
     pub(super) async fn admit(
         &self,
-        run: RunId,
-        called: &Called<'_>,
+        (run, called): (RunId, &Called<'_>),
         bytes: u64,
         human: &Human,
         cancel: &CancellationToken,

@@ -47,7 +47,7 @@ fn called<'c>(
 async fn admit(admission: &Admission, human: &Human, tool: &str, arguments: Value) -> Result<(), ToolFault> {
     let (none, Value::Object(arguments)) = (Map::new(), arguments) else { panic!() };
     let called = called(tool, &none, &arguments);
-    admission.admit(RunId(1), &called, 1, human, &CancellationToken::new()).await.map(drop)
+    admission.admit((RunId(1), &called), 1, human, &CancellationToken::new()).await.map(drop)
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn waiting_is_bounded_and_told() {
     let until = human.until(deadline);
     let (none, cancel) = (Map::new(), CancellationToken::new());
     let called = called("write", &none, &none);
-    let admitting = admission.admit(RunId(1), &called, 1, &human, &cancel);
+    let admitting = admission.admit((RunId(1), &called), 1, &human, &cancel);
     let answering = async {
         let Some(Question::Approval { reply, .. }) = asked.recv().await else { panic!("a question") };
         assert!(waits.borrow().is_waiting());
@@ -206,11 +206,11 @@ async fn waiting_is_bounded_and_told() {
 
     // Nobody answers.
     let (_keeps_it_open, fault) =
-        tokio::join!(async { asked.recv().await }, admission.admit(RunId(1), &called, 1, &human, &cancel));
+        tokio::join!(async { asked.recv().await }, admission.admit((RunId(1), &called), 1, &human, &cancel));
     let message = fault.unwrap_err().message;
     assert!(message.ends_with("and the user has not answered"), "{message}");
     cancel.cancel();
-    let fault = admission.admit(RunId(1), &called, 1, &human, &cancel).await.unwrap_err();
+    let fault = admission.admit((RunId(1), &called), 1, &human, &cancel).await.unwrap_err();
     assert_eq!(fault.code, FaultCode::Cancelled);
 }
 

@@ -167,7 +167,7 @@ impl Broker {
             return Ok(self.dry_run.list(&called, asks, &redacted));
         }
         let bytes = call.arguments.get().len() as u64;
-        let admitted = self.admission.admit(call.run, &called, bytes, call.human, cancel).await?;
+        let admitted = self.admission.admit((call.run, &called), bytes, call.human, cancel).await?;
         record.decision = admitted.decision;
         self.note_undeclared(&server, tool, &arguments);
         if let Some(noted) = noted {

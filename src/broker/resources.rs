@@ -202,7 +202,7 @@ impl Broker {
             let asks = self.admission.would_ask(&called);
             asks.map(|asks| self.dry_run.list(&called, asks, &redacted))
         } else {
-            match self.admission.admit(call.run, &called, bytes, call.human, cancel).await {
+            match self.admission.admit((call.run, &called), bytes, call.human, cancel).await {
                 Ok(admitted) => {
                     record.decision = admitted.decision;
                     let asked = self.asked((server, names), reading, (call, &until), cancel).await;

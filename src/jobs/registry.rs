@@ -245,9 +245,11 @@ impl Jobs {
     pub fn news(&self, run: u64) -> Vec<String> {
         let mut news = Vec::new();
         for job in self.kept().jobs.values_mut() {
-            if job.is_running() && job.run == run && job.has_begun {
-                news.push(job.told().sentence());
-            } else if !job.is_running() && !std::mem::replace(&mut job.is_told, true) {
+            let is_news = match job.is_running() {
+                true => job.run == run && job.has_begun,
+                false => !std::mem::replace(&mut job.is_told, true),
+            };
+            if is_news {
                 news.push(job.told().sentence());
             }
         }
