@@ -22,6 +22,7 @@ pub mod config;
 pub mod encoder;
 pub mod engine;
 pub mod guard;
+pub mod jobs;
 pub mod journal;
 pub mod jsonrpc;
 pub mod limits;

@@ -169,6 +169,24 @@ pub struct Limits {
     pub handles_bytes_max: u64,
     /// The same of those that stand in the arguments of one call.
     pub handle_arguments_bytes_max: u64,
+    /// Jobs that run at once; 0: none may.
+    pub jobs_max: usize,
+    /// How long a job may take.
+    pub job_time: Duration,
+    /// Jobs that have ended and can still be asked about.
+    pub jobs_kept_max: usize,
+    /// The last bytes of a job's output that are kept.
+    pub job_tail_bytes_max: usize,
+    /// Largest result of a job, as it is passed on: 8 MiB in base64.
+    pub job_result_bytes_max: usize,
+    /// All kept results of jobs together; the oldest go.
+    pub job_results_bytes_max: usize,
+    /// Calls of one job that may be under way at once; more wait in the sandbox.
+    pub calls_in_flight_per_job_max: usize,
+    /// Longest line towards a job, line feed included.
+    pub frame_to_job_bytes_max: usize,
+    /// Bytes for one job that may be under way unread; the supervisor tells of those taken after each 4 MiB.
+    pub unread_in_job_bytes_max: usize,
     /// How long shutting everything down may take.
     pub shutdown: Duration,
 }
@@ -258,6 +276,15 @@ impl Default for Limits {
             handles_max: 256,
             handles_bytes_max: 1024 * MIB as u64,
             handle_arguments_bytes_max: 64 * MIB as u64,
+            jobs_max: 4,
+            job_time: Duration::from_secs(1800),
+            jobs_kept_max: 32,
+            job_tail_bytes_max: 64 * KIB,
+            job_result_bytes_max: 11 * MIB,
+            job_results_bytes_max: 64 * MIB,
+            calls_in_flight_per_job_max: 16,
+            frame_to_job_bytes_max: 16 * MIB,
+            unread_in_job_bytes_max: 24 * MIB,
             shutdown: Duration::from_millis(2500),
         }
     }

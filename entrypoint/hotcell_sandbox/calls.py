@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _MAIN_THREAD = _get_ident()
 _CALLS_PER_WORKER_BITS = 32
 _NAMES_MAX = 5
+# Under way at once.
+CALLS_OF_JOB_MAX = 16
 # What the bridge does that reaches beyond itself, as a call of a tool does.
 _LISTED_HELPERS = {"ask_llm", "save_tool", "remove_skill", "read_resource", "get_prompt"}
 
@@ -77,6 +79,7 @@ class Calls:
         self, channel: Channel, interrupts: Interrupts, flush: Callable[[], None], in_flight_max: int, worker: int
     ) -> None:
         self.servers: Mapping[str, Server] = {}
+        self.is_of_job = False
         self._channel = channel
         self._interrupts = interrupts
         self._flush_output = flush
@@ -105,6 +108,17 @@ class Calls:
         self.in_child = False
         # A result that was meant for an earlier worker answers no call of this one.
         self._last = worker << _CALLS_PER_WORKER_BITS
+
+    def begin_job(self) -> None:
+        """In a process that was forked in the middle of a run, and makes calls of that run from now on: none is its."""
+        self._lock = allocate_lock()
+        self.in_child, self.is_of_job = False, True
+        self._in_flight_max = min(self._in_flight_max, CALLS_OF_JOB_MAX)
+        self._in_flight = 0
+        for waiting in (self._pending, self._queue, self._batches, self.unsent):
+            waiting.clear()
+        self._leading = self._loop_reads = False
+        self.main_loop = None
 
     @property
     def own_threads(self) -> int:
@@ -147,11 +161,15 @@ class Calls:
         call.__qualname__ = name  # type: ignore[attr-defined] # what Python's own warning calls it
         return call
 
-    async def _awaited(self, name: str, server: str, tool: str, arguments: object, handle: bool) -> Any:
+    def is_awaited(self, name: str) -> None:
+        """A call of this name, made by `later`: here, or in a job."""
         with self._lock:
             left = self.unsent.pop(name, 1) - 1
-            if left:
+            if left > 0:
                 self.unsent[name] = left
+
+    async def _awaited(self, name: str, server: str, tool: str, arguments: object, handle: bool) -> Any:
+        self.is_awaited(name)
         return await self.call(server, tool, arguments, handle)
 
     async def call(self, server: str | None, tool: str, arguments: object, handle: bool = False) -> Any:

@@ -16,17 +16,24 @@ if TYPE_CHECKING:
 Frame = dict[str, object]
 
 DEPTH_MAX = 128
-SUPERVISOR, WORKER = b"S", b"W"
+JOB_DIGITS_MAX = 10
+SUPERVISOR, WORKER, JOB = b"S", b"W", b"J"
 
 TO_SANDBOX = {
-    SUPERVISOR: frozenset(("hello", "interrupt", "replace", "file", "keep", "ping", "shutdown")),
+    SUPERVISOR: frozenset(("hello", "interrupt", "replace", "end_job", "file", "keep", "ping", "shutdown")),
     WORKER: frozenset(("run", "result")),
+    JOB: frozenset(("result",)),
 }
+_OF_JOBS = ("job_started", "job_output", "job_taken", "job_ended")
 TO_BRIDGE = {
     SUPERVISOR: frozenset(
-        ("hello", "worker_started", "worker_exited", "pong", "output", "file", "file_gone", "kept", "taken", "fault")
+        (
+            *("hello", "worker_started", "worker_exited", "pong", "output", "file", "file_gone", "kept", "taken"),
+            *("fault", *_OF_JOBS),
+        )
     ),
     WORKER: frozenset(("call", "cancel", "done")),
+    JOB: frozenset(("call", "cancel", "done")),
 }
 
 
@@ -97,11 +104,16 @@ def decode(body: bytes, types: frozenset[str], depth_max: int = DEPTH_MAX) -> Fr
 
 
 def decode_line(line: bytes, direction: Mapping[bytes, frozenset[str]]) -> tuple[bytes, Frame]:
-    """Address and frame of a line without its line feed."""
+    """Address and frame of a line without its line feed; that of a job has its number behind it."""
     types = direction.get(line[:1])
     if types is None:
         raise FrameError("address")
-    return line[:1], decode(line[1:], types)
+    if line[:1] != JOB:
+        return line[:1], decode(line[1:], types)
+    number = line[1:].partition(b"{")[0]
+    if not number.isdigit() or len(number) > JOB_DIGITS_MAX:
+        raise FrameError("address")
+    return line[: 1 + len(number)], decode(line[1 + len(number) :], types)
 
 
 def deeper_than(depth_max: int, text: bytes) -> bool:

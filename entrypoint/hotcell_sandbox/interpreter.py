@@ -113,6 +113,16 @@ class Interpreter:
             self._notes.append(LOST_THREADS)
         self.tidy()
 
+    def begin_job(self) -> None:
+        """In a copy of this process that was made in the middle of a run, and goes on beside it."""
+        self._pid = _getpid()
+        self._event_loop = None
+        setitimer(ITIMER_REAL, 0)
+        self._stop_hooks()
+        if "asyncio" in sys.modules:
+            # The one that runs is the other process's.
+            sys.modules["asyncio"]._set_running_loop(None)
+
     def run(self, number: int, code: str, servers: list[Server]) -> Frame:
         """The `done` frame. `tidy` follows, when nobody waits any more."""
         name = f"<run {number}>"

@@ -15,6 +15,7 @@ class Limits:
         "frame_to_sandbox_bytes",
         "frozen_copy_bytes",
         "heartbeat_ms",
+        "jobs",
         "memory_bytes",
         "open_files",
         "processes",
@@ -40,6 +41,7 @@ class Limits:
         self.memory_bytes = of("memory_bytes", 0)
         self.open_files = of("open_files", 1024)
         self.processes = of("processes", 0)
+        self.jobs = of("jobs", 0)
         self.heartbeat_ms = of("heartbeat_ms", 0)
         self.allow_unfiltered = of("allow_unfiltered", 0)
         self.workspace_files = of("workspace_files", 0)

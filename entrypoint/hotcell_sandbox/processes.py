@@ -18,21 +18,27 @@ from .limits import Limits
 from .outbox import Outbox
 from .output_record import OutputRecord
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
 KILL_SECONDS_MAX = 5.0
-# Of /proc/<pid>/stat: the field behind the program's name, and the kernel's flag.
-_STAT_FLAGS, _PF_EXITING = 6, 0x4
+# Of /proc/<pid>/stat: the numbers behind the state, and a flag of the kernel's.
+_STAT_PARENT, _STAT_SESSION, _STAT_FLAGS = 0, 2, 5
+_PF_EXITING = 0x4
 SPARING_ROUNDS_MAX = 50
 WAKE_MS_MAX = 500
 
 
 class Output:
-    """The read end of one of the worker's output pipes, and the bytes of a character that is not whole yet."""
+    """The read end of an output pipe, and the bytes of a character that is not whole yet."""
 
-    __slots__ = ("ended", "fd", "held", "name")
+    __slots__ = ("ended", "fd", "head", "held")
 
-    def __init__(self, name: str, fd: int) -> None:
+    def __init__(self, head: str, fd: int) -> None:
+        """`head`: the first fields of the frames that pass it on."""
         os.set_blocking(fd, False)
-        self.name = name
+        self.head = head
         self.fd = fd
         self.held = b""
         self.ended = False
@@ -121,7 +127,9 @@ def start_worker(number: int, limits: Limits, record: OutputRecord) -> Worker | 
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         for fd in (theirs, spare_end, handed_end, stdout_end, stderr_end):
             os.close(fd)
-        outputs = (Output("stdout", stdout), Output("stderr", stderr))
+        outputs = tuple(
+            Output(f'"type":"output","stream":"{name}"', fd) for name, fd in (("stdout", stdout), ("stderr", stderr))
+        )
         return Worker(number, pid, (ours, spare, handed), slate, outputs, limits)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -175,18 +183,24 @@ def kill(pid: int, number: int) -> None:
         pass
 
 
-def kill_descendants(spare: int = 0) -> bool:
-    """Kills and reaps all of them, but for one that is spared; False when some would not die."""
+def kill_descendants(
+    spare: int = 0, trees: Iterable[int] = (), reaped: Callable[[int, int], None] | None = None
+) -> bool:
+    """Kills and reaps all of them, but for one that is spared, and the roots of trees with all that descends from them;
+    False when some would not die. `reaped` hears of the status of each that has ended."""
     deadline = monotonic() + KILL_SECONDS_MAX
     pause = poll()
-    if spare:
+    roots = frozenset(trees)
+    if spare or roots:
         for _ in range(SPARING_ROUNDS_MAX):
-            others = [pid for pid in _others() if pid != spare]
+            parents = _parents()
+            kept = {spare, *_below(roots, parents)}
+            others = [pid for pid in _ours(parents) if pid not in kept]
             if not others:
                 return True
             for pid in others:
                 kill(pid, signal.SIGKILL)
-            reap_all()
+            reap_all(reaped)
             pause.poll(1)
         # They fork faster than they are found.
     while True:
@@ -194,51 +208,99 @@ def kill_descendants(spare: int = 0) -> bool:
             # One call for the whole namespace, which no fork can outrun.
             kill(-1, signal.SIGKILL)
         else:
-            for pid in _descendants():
+            for pid in _ours(_parents()):
                 kill(pid, signal.SIGKILL)
-        if reap_all():
+        if reap_all(reaped):
             return True
         if monotonic() > deadline:
             return False
         pause.poll(1)
 
 
+def kill_tree(root: int) -> None:
+    """A child that adopts its orphans, and all that descends from it: those stand still before the first of them ends,
+    so that none is forked meanwhile."""
+    stopped: set[int] = set()
+    for _ in range(SPARING_ROUNDS_MAX):
+        found = _below({root}, _parents()) - stopped
+        if not found:
+            break
+        for pid in found:
+            kill(pid, signal.SIGSTOP)
+        stopped |= found
+    # The root last: what it has adopted would be ours with its end.
+    for pid in stopped - {root}:
+        kill(pid, signal.SIGKILL)
+    kill(root, signal.SIGKILL)
+
+
+def kill_session(session: int) -> None:
+    """What a process that has ended by itself has left behind, as far as that has not left its session."""
+    killed = {session}
+    for _ in range(SPARING_ROUNDS_MAX):
+        found = {pid for pid, fields in _stats() if fields[_STAT_SESSION] == session} - killed
+        if not found:
+            return
+        for pid in found:
+            kill(pid, signal.SIGKILL)
+        killed |= found
+
+
+def is_child(pid: int) -> bool:
+    """Whether it is one of ours, and leads a session of its own."""
+    fields = _stat(pid)
+    return fields is not None and fields[_STAT_PARENT] == os.getpid() and fields[_STAT_SESSION] == pid
+
+
 def is_exiting(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return bool(int(file.read().rpartition(b")")[2].split()[_STAT_FLAGS]) & _PF_EXITING)
-    except (OSError, IndexError):
-        return True
+    fields = _stat(pid)
+    return fields is None or bool(fields[_STAT_FLAGS] & _PF_EXITING)
 
 
-def reap_all() -> bool:
+def reap_all(reaped: Callable[[int, int], None] | None = None) -> bool:
     """Whether no child is left."""
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return False
+            if reaped is not None:
+                reaped(pid, status)
     except ChildProcessError:
         return True
-    return False
 
 
-def _others() -> list[int]:
-    """All other processes that are ours to kill."""
-    if os.getpid() == 1:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-    return _descendants()
+def _stat(pid: int) -> list[int] | None:
+    """The numbers behind the program's name and its state; nothing of a process that is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return [int(number) for number in file.read().rpartition(b")")[2].split()[1 : _STAT_FLAGS + 2]]
+    except (OSError, ValueError):
+        return None
 
 
-def _descendants() -> list[int]:
-    children: dict[int, list[int]] = {}
+def _stats() -> Iterator[tuple[int, list[int]]]:
     for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    parent = int(file.read().rpartition(b")")[2].split()[1])
-            except (OSError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(name))
-    found = children.get(os.getpid(), [])
+        if name.isdigit() and (fields := _stat(int(name))) is not None:
+            yield int(name), fields
+
+
+def _parents() -> dict[int, int]:
+    return {pid: fields[_STAT_PARENT] for pid, fields in _stats()}
+
+
+def _ours(parents: dict[int, int]) -> set[int]:
+    """All other processes that are ours to kill."""
+    own = os.getpid()
+    return (set(parents) if own == 1 else _below({own}, parents)) - {own}
+
+
+def _below(roots: Iterable[int], parents: dict[int, int]) -> set[int]:
+    """They, as far as they live, and what descends from them."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents.items():
+        children.setdefault(parent, []).append(pid)
+    found = [pid for pid in roots if pid in parents]
     for pid in found:
         found.extend(children.get(pid, ()))
-    return found
+    return set(found)

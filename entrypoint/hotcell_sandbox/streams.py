@@ -32,6 +32,8 @@ class Stream(TextIOWrapper):
     """Before it writes, what the other stream has written is read by the supervisor, which keeps the order of both."""
 
     _impatient_until = 0.0
+    # Each has a pipe of its own.
+    keeps_order = True
     ask_for_reading: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, fd: int) -> None:
@@ -49,7 +51,7 @@ class Stream(TextIOWrapper):
             if other.unflushed:
                 other.flush()
             try:
-                if ioctl(other.private_fd, _FIONREAD, _EMPTY) != _EMPTY:
+                if self.keeps_order and ioctl(other.private_fd, _FIONREAD, _EMPTY) != _EMPTY:
                     self._wait_for(other.private_fd)
             except OSError:  # user code closed it; the next run has it again
                 pass
@@ -99,6 +101,13 @@ class Streams:
         sys.stdout = sys.__stdout__ = self._stdout  # type: ignore[misc]
         sys.stderr = sys.__stderr__ = self._stderr  # type: ignore[misc]
         sys.displayhook, sys.excepthook = _displayhook, _excepthook
+
+    def write_to(self, fd: int) -> None:
+        """In a job: both streams go to one pipe, which keeps their order."""
+        Stream.keeps_order = False
+        for private in self._private[1:]:
+            _dup2(fd, private, inheritable=False)
+        self.restore()
 
     def flush_python(self) -> None:
         """What Python has buffered, cheaply: before a call, so that output keeps its place among the calls."""

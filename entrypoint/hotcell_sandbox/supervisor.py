@@ -14,7 +14,8 @@ from select import POLLIN, POLLOUT, poll
 from time import monotonic
 
 from . import handover, kernel
-from .frames import SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode
+from .frames import JOB, SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode
+from .jobs import Jobs
 from .limits import Limits
 from .output_record import OutputRecord
 from .posture import descriptors, oom_kills, posture, worker_posture
@@ -93,6 +94,7 @@ class Supervisor:
         # Output is read with the next frame of the worker: to wake for each write would take longer than most runs do.
         self.collecting = False
         self.buffer = Buffer()
+        self.jobs = Jobs(self.to_host, self.buffer)
         # One for all workers: what a dead one wrote its successor can still read.
         self.record = OutputRecord()
         self.poller = poll()
@@ -137,8 +139,15 @@ class Supervisor:
             worker = self.worker
             if worker is not None and worker.status is not None and self.to_host.size <= HOST_BACKLOG_MAX:
                 self.worker_exited(worker)
+            if self.jobs:
+                self.serve_jobs()
             if self.relayed - self.taken >= TAKEN_STEP_BYTES:
                 self.tell_taken()
+
+    def serve_jobs(self) -> None:
+        if self.to_host.size <= HOST_BACKLOG_MAX:
+            self.jobs.tell_ended()
+        self.jobs.tell_taken()
 
     def quiet(self) -> None:
         """Nothing came within `wait_ms`."""
@@ -173,6 +182,8 @@ class Supervisor:
                 self.relay(worker)
         elif worker is not None and fd == worker.handover:
             self.take_over(worker)
+        elif self.jobs.ready(fd, self.to_host.size <= HOST_BACKLOG_MAX):
+            pass
         elif worker is not None:
             for output in worker.outputs:
                 if output.fd == fd:
@@ -194,6 +205,7 @@ class Supervisor:
             outbox > HOST_BACKLOG_MAX,
             inbox > 0,
             inbox > WORKER_BACKLOG_MAX,
+            self.jobs.state(),
         )
         if state == self.watched_state:
             return
@@ -212,6 +224,7 @@ class Supervisor:
                 wanted[worker.handover] = POLLIN
             if room and not self.collecting:
                 wanted.update((output.fd, POLLIN) for output in worker.outputs if not output.ended)
+        self.jobs.watched(wanted, outbox <= HOST_BACKLOG_MAX)
         for fd in self.watched.keys() - wanted.keys():
             self.poller.unregister(fd)
         for fd, events in wanted.items():
@@ -233,6 +246,9 @@ class Supervisor:
             return OUTPUT_HOLD_MS
         if self.collecting:
             return COLLECT_MS
+        waits = self.jobs.wait_ms()
+        if waits is not None:
+            return waits if patience is None else min(waits, patience)
         return patience if self.preloaded else PRELOAD_QUIET_MS
 
     # From the bridge.
@@ -268,16 +284,17 @@ class Supervisor:
                     self.line_bytes = 1
                     if self.worker is None:
                         self.drop_line("a frame for the worker came before hello")
-                elif self.address == SUPERVISOR:
+                elif self.address in (SUPERVISOR, JOB):
                     position += 1
                     self.line_bytes = 1
+                    self.jobs.begin_line()
                 else:
                     self.drop_line("a line from the bridge has no known address")
             end = data.find(b"\n", position) + 1
             piece = data[position : end or None]
             position += len(piece)
             self.line_bytes += len(piece)
-            if self.address != SUPERVISOR:
+            if self.address not in (SUPERVISOR, JOB):
                 self.relayed += len(piece)
             self.take(piece, bool(end))
             if end:
@@ -296,6 +313,8 @@ class Supervisor:
                 self.drop_line("a frame for the worker is longer than the limit")
             else:
                 worker.inbox.push(piece)
+        elif self.address == JOB:
+            self.jobs.take(piece, last)
         elif self.address == SUPERVISOR:
             self.control.append(piece)
             if self.line_bytes > CONTROL_BYTES_MAX:
@@ -336,6 +355,8 @@ class Supervisor:
                     worker.requested = True
                     worker.restore = restore
                     kill(worker.pid, signal.SIGKILL)
+            case {"type": "end_job", "job": int(number), "kill": bool(kills)}:
+                self.jobs.end(number, kills)
             case {"type": "file"}:
                 self.put_file(frame)
             case {"type": "keep", "seq": seq, "everything": bool(everything)}:
@@ -422,6 +443,11 @@ class Supervisor:
         match words.split():
             case []:
                 worker.hands_over = False
+            case ["job", *of_job]:
+                answer = self.jobs.take_over(of_job, fds, worker.pid, self.limits)
+                if answer == "taken":
+                    fds = []
+                handover.answer(worker.handover, answer)
             case [what, *_]:
                 handover.answer(worker.handover, f"refused: nothing is known of {what!r}")
         for fd in fds:
@@ -481,15 +507,31 @@ class Supervisor:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     return
-                if self.worker is not None and pid == self.worker.pid:
-                    self.worker.status = status
+                self.reaped(pid, status)
         except ChildProcessError:
             pass
+
+    def reaped(self, pid: int, status: int) -> None:
+        if self.worker is not None and pid == self.worker.pid:
+            self.worker.status = status
+        else:
+            self.jobs.reaped(pid, status)
+
+    def forget(self, worker: Worker) -> None:
+        """It is watched no more."""
+        for fd in (worker.socket, worker.handover, *(output.fd for output in worker.outputs)):
+            if self.watched.pop(fd, None) is not None:
+                self.poller.unregister(fd)
+        self.watched_state = ()
+
+    def kill_others(self, copy: int = 0) -> bool:
+        """All but the jobs and this copy of a worker; False when some would not die."""
+        return kill_descendants(copy, self.jobs.pids, self.reaped)
 
     def worker_exited(self, worker: Worker) -> None:
         copy, run = worker.slate.read() if worker.restore else (0, 0)
         # What it started holds its pipes open and would outlive it.
-        if not kill_descendants(spare=copy):
+        if not self.kill_others(copy):
             self.to_host.last_words("processes of the worker would not die")
         while self.relay(worker):
             pass
@@ -503,9 +545,7 @@ class Supervisor:
             {"type": "worker_exited", "worker": worker.number, **end, "oom": oom, "requested": worker.requested}
         )
         self.worker = None
-        for fd in [fd for fd in self.watched if fd not in (self.host_in, self.host_out, self.child_fd)]:
-            self.poller.unregister(fd)
-            del self.watched[fd]
+        self.forget(worker)
         self.useless = 0 if worker.used or worker.requested else self.useless + 1
         if self.useless == USELESS_WORKERS_MAX:
             self.to_host.last_words(f"{USELESS_WORKERS_MAX} interpreters in a row died before their first run")
@@ -514,6 +554,6 @@ class Supervisor:
             # What it has open is user code's.
             self.worker_started(woken, {**worker_posture(woken.pid), "fds": []}, run)
             return
-        if copy and not kill_descendants():
+        if copy and not self.kill_others():
             self.to_host.last_words("processes of the worker would not die")
         worker.close()

@@ -85,21 +85,21 @@ class ToHost:
             text = data.decode()
         except UnicodeDecodeError as error:
             if error.reason != "unexpected end of data":
-                self._hold(output.name, "base64", _base64(data))
+                self._hold(output.head, "base64", _base64(data))
                 return
             text = data[: error.start].decode()
             output.held = data[error.start :]
         if text:
-            self._hold(output.name, "text", text)
+            self._hold(output.head, "text", text)
 
     def release_held(self, output: Output) -> None:
         if output.held:
             held, output.held = output.held, b""
-            self._hold(output.name, "base64", _base64(held))
+            self._hold(output.head, "base64", _base64(held))
 
-    def _hold(self, stream: str, encoding: str, data: str) -> None:
+    def _hold(self, head: str, encoding: str, data: str) -> None:
         # By hand: this is the way of all output.
-        frame = f'{{"type":"output","stream":"{stream}","{encoding}":{encode_basestring(data)}}}\n'
+        frame = f'{{{head},"{encoding}":{encode_basestring(data)}}}\n'
         self._held_back.append(SUPERVISOR + frame.encode())
         self._held_back_bytes += len(self._held_back[-1])
         if self._held_back_bytes > _HELD_BYTES_MAX:

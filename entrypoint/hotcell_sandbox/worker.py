@@ -54,6 +54,8 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
 
     # Only now, when the bridge already knows that its first run may come. Later workers find them imported by the
     # supervisor.
+    from mcp import runtime
+
     from .calls import Calls, Server
     from .channel import Channel
     from .forking import install as fork_by_default
@@ -83,6 +85,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
         calls.begin_worker(worker)
         interpreter.begin_worker()
 
+    runtime.spawn_from((ends, channel, streams, interrupts, calls, interpreter))
     copy = FrozenCopy(ends, number, limits.frozen_copy_bytes, channel.has_input, on_wake)
 
     def renew(run: int, changed: bool) -> int:

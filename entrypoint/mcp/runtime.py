@@ -88,6 +88,9 @@ __all__ = [
     "show_sync",
 ]
 
+# spawn(work, *args, name=None, timeout=None), jobs(), job(number), and what they return and raise.
+_OF_JOBS = ("Job", "JobError", "job", "jobs", "spawn")
+_parts: tuple[Any, ...]
 _calls: Calls
 _record: OutputRecord
 _skills: Skills
@@ -99,11 +102,21 @@ def __getattr__(name: str) -> Any:
         from hotcell_sandbox.kept_skills import KeptSkills
 
         return KeptSkills(_calls, _skills)
+    if name in _OF_JOBS:
+        from hotcell_sandbox.spawning import of_jobs
+
+        return of_jobs(name, _parts)
     if name != "state":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hotcell_sandbox.state import State
 
     return State(SAVED.root)
+
+
+def spawn_from(parts: tuple[Any, ...]) -> None:
+    """For the runtime itself, at its start: what a job is forked from."""
+    global _parts
+    _parts = parts
 
 
 def use(calls: Calls) -> None:

@@ -10,11 +10,13 @@ use serde_json::json;
 use super::failure::{Failure, told};
 use super::printing::{err, out, to_stdout};
 use super::replay::{Asked, replay};
-use super::session_words::{about, of_damage, of_run, of_session};
+use super::session_words::{about, of_damage, of_job, of_run, of_session};
 use super::wiring::sessions_dir;
 use crate::cli::{self, ExportFormat, SessionCommand};
 use crate::config::{Config, ConfigFiles, Journal};
-use crate::journal::{About, RecordedSession, Sessions, SessionsError, days_ago, notebook, script};
+use crate::journal::{
+    About, RecordedRun, RecordedSession, Sessions, SessionsError, days_ago, notebook, script,
+};
 use crate::text;
 
 impl From<SessionsError> for Failure {
@@ -82,7 +84,11 @@ fn list(sessions: &Sessions, config: &Config, is_json: bool) -> Result<(), Failu
 fn show(sessions: &Sessions, id: &str, run: Option<u64>) -> Result<(), Failure> {
     let session = found(sessions, id)?;
     let wanted = session.runs.iter().filter(|recorded| run.is_none_or(|run| recorded.begun.run == run));
-    let shown: Vec<String> = wanted.map(of_run).collect();
+    let of = |recorded: &RecordedRun| {
+        let jobs = session.jobs.iter().filter(|job| job.begun.run == recorded.begun.run);
+        of_run(recorded) + &jobs.map(of_job).collect::<String>()
+    };
+    let shown: Vec<String> = wanted.map(of).collect();
     if let Some(run) = run
         && shown.is_empty()
     {

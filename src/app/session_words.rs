@@ -1,6 +1,8 @@
 //! What `hotcell session` says of sessions, runs and calls: for a terminal, so nothing that steers one is in it.
 
-use crate::journal::{About, Damage, RecordedRun, RecordedSession, RunEnded, Sessions};
+use crate::journal::{
+    About, Damage, JobEnded, RecordedJob, RecordedRun, RecordedSession, RunEnded, Sessions,
+};
 use crate::run::{FreshReason, PythonError, StateNote};
 use crate::text;
 
@@ -54,6 +56,23 @@ pub(super) fn of_run(run: &RecordedRun) -> String {
     match &run.ended {
         Some(ended) => said.push_str(&of_end(ended)),
         None => said.push_str("  not ended: the session ended before\n"),
+    }
+    text::inert(&said).into_owned()
+}
+
+/// A job that the run above has started, with its calls.
+pub(super) fn of_job(job: &RecordedJob) -> String {
+    let begun = &job.begun;
+    let mut said = format!("  job {} '{}', {}\n", begun.job, begun.name, begun.time);
+    for call in &job.calls {
+        said.push_str(&format!("    call {}\n", call.shown()));
+    }
+    match &job.ended {
+        Some(JobEnded { outcome, why, ms, .. }) => {
+            let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+            said.push_str(&format!("    {outcome}, {ms} ms{why}\n"));
+        }
+        None => said.push_str("    not ended: the session ended before\n"),
     }
     text::inert(&said).into_owned()
 }

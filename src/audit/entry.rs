@@ -52,6 +52,9 @@ pub struct RunEvent {
 pub struct CallEvent {
     /// The run that it belongs to.
     pub run: u64,
+    /// The job of that run that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u64>,
     /// The server's configured name, or what code said where there is none.
     pub server: String,
     /// The tool's own name, or what code said where there is none.

@@ -11,6 +11,7 @@ use super::human::{Approval, Human};
 use super::shown_arguments::shown as shown_arguments;
 use crate::config::{PolicyFile, report};
 use crate::limits::Limits;
+use crate::names::RunId;
 use crate::policy::{Called, Decision, Ledger, Names, NotAgain, Plan, Policy, Profile, Verdict};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -57,10 +58,10 @@ impl Admission {
     }
 
     /// A run begins: it has its budgets, and the policy as it stands now.
-    pub(super) fn begin_run(&self) {
+    pub(super) fn begin_run(&self, run: RunId, goes_on: &dyn Fn(u64) -> bool) {
         let changed = self.policy.lock().unwrap_or_else(PoisonError::into_inner).look();
         let mut ledger = self.ledger();
-        ledger.begin_run();
+        ledger.begin_run(run.0, goes_on);
         if let Some(problems) = changed {
             report(&problems);
             // They were given under another one.
@@ -80,7 +81,7 @@ impl Admission {
     /// `denied` says which rule or setting is the reason; `cancelled`.
     pub(super) async fn admit(
         &self,
-        called: &Called<'_>,
+        (run, called): (RunId, &Called<'_>),
         bytes: u64,
         human: &Human,
         cancel: &CancellationToken,
@@ -89,7 +90,7 @@ impl Admission {
         let policy = self.policy();
         let decision = {
             let ledger = self.ledger();
-            ledger.covers(&policy, bytes).map_err(used_up)?;
+            ledger.covers(&policy, run.0, bytes).map_err(used_up)?;
             policy.decide(called, ledger.is_mixed())
         };
         match decision.verdict {
@@ -98,10 +99,10 @@ impl Admission {
                 self.note(format!("{} was called: {}", shown(called), bounded(&decision.because)));
             }
             Verdict::Deny => return Err(denied_by_policy(called, &decision)),
-            Verdict::Ask => self.ask(called, &decision.because, human, cancel).await?,
+            Verdict::Ask => self.ask((run, called), &decision.because, human, cancel).await?,
         }
         // Again: others may have been counted while the human was asked.
-        self.ledger().charge(&policy, bytes).map_err(used_up)?;
+        self.ledger().charge(&policy, run.0, bytes).map_err(used_up)?;
         let word = match decision.verdict {
             Verdict::Allow => "allow",
             Verdict::Warn => "warn",
@@ -124,14 +125,14 @@ impl Admission {
     }
 
     /// An answer of the server has come.
-    pub(super) fn answered(&self, server: Names<'_>, bytes: u64) {
-        self.ledger().answered(&self.policy(), server, bytes);
+    pub(super) fn answered(&self, run: RunId, server: Names<'_>, bytes: u64) {
+        self.ledger().answered(&self.policy(), run.0, server, bytes);
     }
 
     /// Until the human has let it pass.
     async fn ask(
         &self,
-        called: &Called<'_>,
+        (run, called): (RunId, &Called<'_>),
         because: &str,
         human: &Human,
         cancel: &CancellationToken,
@@ -139,13 +140,13 @@ impl Admission {
         let _waiting = human.wait();
         let asking = async {
             let _turn = self.asking.lock().await;
-            if let Some(before) = self.answered_before(called) {
+            if let Some(before) = self.answered_before(run, called) {
                 return before;
             }
             let Some(question) = question(called, because) else {
                 return Approval::Unable { reason: "the arguments are too many to be shown to them".into() };
             };
-            let approval = self.answer(question, human).await;
+            let approval = self.answer(run, question, human).await;
             let mut ledger = self.ledger();
             match &approval {
                 Approval::Once => {}
@@ -155,9 +156,9 @@ impl Admission {
                     calls: *calls,
                     arguments: arguments.clone(),
                 }),
-                Approval::Denied => ledger.refuse(called, NotAgain::Refused),
+                Approval::Denied => ledger.refuse(run.0, called, NotAgain::Refused),
                 Approval::Unable { reason } => {
-                    ledger.refuse(called, NotAgain::Unable { reason: reason.clone() });
+                    ledger.refuse(run.0, called, NotAgain::Unable { reason: reason.clone() });
                 }
             }
             drop(ledger);
@@ -184,25 +185,25 @@ impl Admission {
     }
 
     /// What an answer of this run, or an approval of further calls, says of the call.
-    fn answered_before(&self, called: &Called<'_>) -> Option<Approval> {
+    fn answered_before(&self, run: RunId, called: &Called<'_>) -> Option<Approval> {
         let mut ledger = self.ledger();
         if ledger.take_approved(called) {
             return Some(Approval::Once);
         }
-        ledger.not_again(called).map(|why| match why {
+        ledger.not_again(run.0, called).map(|why| match why {
             NotAgain::Refused => Approval::Denied,
             NotAgain::Unable { reason } => Approval::Unable { reason: reason.clone() },
         })
     }
 
     /// The human's answer, as far as the run may ask for one.
-    async fn answer(&self, question: String, human: &Human) -> Approval {
+    async fn answer(&self, run: RunId, question: String, human: &Human) -> Approval {
         let time = match human.time_to_answer(self.approval_max, self.waiting_max) {
             Ok(time) => time,
             Err(reason) => return Approval::Unable { reason },
         };
         let max = self.questions_max;
-        if self.ledger().count_question() > max {
+        if self.ledger().count_question(run.0) > max {
             let reason = format!("this run has asked them {max} times, which is all that it may");
             return Approval::Unable { reason };
         }

@@ -47,7 +47,7 @@ fn called<'c>(
 async fn admit(admission: &Admission, human: &Human, tool: &str, arguments: Value) -> Result<(), ToolFault> {
     let (none, Value::Object(arguments)) = (Map::new(), arguments) else { panic!() };
     let called = called(tool, &none, &arguments);
-    admission.admit(&called, 1, human, &CancellationToken::new()).await.map(drop)
+    admission.admit((RunId(1), &called), 1, human, &CancellationToken::new()).await.map(drop)
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn the_human_is_asked_with_the_arguments_and_a_refusal_holds_for_the_run()
         let fault = admit(&admission, &human, "write", json!({"path": "/b"})).await.unwrap_err();
         assert_eq!(fault.message, refusal);
     }
-    admission.begin_run();
+    admission.begin_run(RunId(1), &|_| false);
     admit(&admission, &human, "write", json!({"path": "/c"})).await.unwrap();
     drop(human);
     let asked = asked.await.unwrap();
@@ -146,7 +146,7 @@ async fn a_run_asks_so_many_times_and_of_a_tool_that_nobody_could_be_asked_about
     let fault = admit(&admission, &human, "move", json!({})).await.unwrap_err();
     let said = format!("and this run has asked them {questions_max} times, which is all that it may");
     assert!(fault.message.ends_with(&said), "{}", fault.message);
-    admission.begin_run();
+    admission.begin_run(RunId(1), &|_| false);
     admit(&admission, &human, "write", json!({})).await.unwrap();
     drop(human);
     assert_eq!(asked.await.unwrap().len(), questions_max + 1);
@@ -189,7 +189,7 @@ async fn waiting_is_bounded_and_told() {
     let until = human.until(deadline);
     let (none, cancel) = (Map::new(), CancellationToken::new());
     let called = called("write", &none, &none);
-    let admitting = admission.admit(&called, 1, &human, &cancel);
+    let admitting = admission.admit((RunId(1), &called), 1, &human, &cancel);
     let answering = async {
         let Some(Question::Approval { reply, .. }) = asked.recv().await else { panic!("a question") };
         assert!(waits.borrow().is_waiting());
@@ -206,11 +206,11 @@ async fn waiting_is_bounded_and_told() {
 
     // Nobody answers.
     let (_keeps_it_open, fault) =
-        tokio::join!(async { asked.recv().await }, admission.admit(&called, 1, &human, &cancel));
+        tokio::join!(async { asked.recv().await }, admission.admit((RunId(1), &called), 1, &human, &cancel));
     let message = fault.unwrap_err().message;
     assert!(message.ends_with("and the user has not answered"), "{message}");
     cancel.cancel();
-    let fault = admission.admit(&called, 1, &human, &cancel).await.unwrap_err();
+    let fault = admission.admit((RunId(1), &called), 1, &human, &cancel).await.unwrap_err();
     assert_eq!(fault.code, FaultCode::Cancelled);
 }
 

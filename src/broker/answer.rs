@@ -37,11 +37,13 @@ impl Broker {
     /// A fault for the model. Nothing is ever sent to a server twice.
     pub async fn answer(&self, call: Call<'_>, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
         let mut noted = self.noted(&call);
-        let answer = match noted.as_ref().and_then(|noted| self.replay.came_of(noted)) {
+        // A job goes on beside other runs: none that is made once more is its.
+        let of_run = noted.as_ref().filter(|_| call.job.is_none());
+        let answer = match of_run.and_then(|noted| self.replay.came_of(noted)) {
             Some(came) => {
                 let answer = replayed(came, cancel).await;
                 self.count_recorded(&call, &answer);
-                answer
+                self.of_replay(&call, answer)
             }
             None => match &call.server {
                 None if call.tool == ASK_MODEL => self.ask_model(&call, noted.as_mut(), cancel).await,
@@ -55,7 +57,9 @@ impl Broker {
             },
         };
         if let Some(noted) = noted {
-            self.replay.compare(&noted, &answer);
+            if call.job.is_none() {
+                self.replay.compare(&noted, &answer);
+            }
             self.note_answer(noted, &answer);
         }
         answer
@@ -72,7 +76,7 @@ impl Broker {
         let named = match &call.server {
             Some(server) => Some(server.clone()),
             None if call.tool == ASK_MODEL => {
-                return self.admission.answered(Names::only(RUNTIME), said.get().len() as u64);
+                return self.admission.answered(call.run, Names::only(RUNTIME), said.get().len() as u64);
             }
             None if is_reading() => {
                 serde_json::from_str(call.arguments.get()).ok().and_then(|Reading { server }| server)
@@ -83,12 +87,13 @@ impl Broker {
         match named {
             Some(server) => {
                 let names = catalog.server(&server).map_or(Names::only(&server), |known| known.names());
-                self.admission.answered(names, bytes);
+                self.admission.answered(call.run, names, bytes);
             }
             // It may have been any of them.
-            None => {
-                catalog.servers().iter().for_each(|server| self.admission.answered(server.names(), bytes))
-            }
+            None => catalog
+                .servers()
+                .iter()
+                .for_each(|server| self.admission.answered(call.run, server.names(), bytes)),
         }
     }
 
@@ -134,7 +139,7 @@ impl Broker {
         let until = call.human.until(call.deadline);
         let arguments = arguments::object(&call.arguments, &self.limits)?;
         let connection = self.connected(&server, call.deadline, cancel).await;
-        let connection = connection.map_err(|error| self.not_connected(&server, &error))?;
+        let connection = connection.map_err(|error| self.not_connected(&server, call.run, &error))?;
         let catalog = self.catalog();
         let known = catalog.server(server.as_str()).ok_or_else(|| {
             ToolFault::new(FaultCode::Internal, format!("server '{server}' has left the catalog"))
@@ -174,7 +179,7 @@ impl Broker {
             return Ok(self.dry_run.list(&called, asks, &redacted));
         }
         let bytes = call.arguments.get().len() as u64 + from_results;
-        let admitted = self.admission.admit(&called, bytes, call.human, cancel).await?;
+        let admitted = self.admission.admit((call.run, &called), bytes, call.human, cancel).await?;
         record.decision = admitted.decision;
         self.note_undeclared(&server, tool, &arguments);
         if let Some(noted) = noted {
@@ -182,9 +187,10 @@ impl Broker {
         }
         if !call.sending.begin() {
             let given_up = UpstreamError::Cancelled { server: server.clone() };
-            return Err(self.not_connected(&server, &given_up));
+            return Err(self.not_connected(&server, call.run, &given_up));
         }
-        let _calling = self.servers_ask.calling(&server, call.run, call.human);
+        // Its run has no human any more, mostly; and another run may be calling the same server.
+        let _calling = call.job.is_none().then(|| self.servers_ask.calling(&server, call.run, call.human));
         let request = Request::Tool { name: tool.name.as_str().to_owned(), arguments };
         let (hears, heard) = watch::channel(None);
         // Nobody follows it where nobody would hear of it.
@@ -196,10 +202,10 @@ impl Broker {
         };
         let result = told.until(connection.ask(request, &until, cancel, hears), heard).await;
         let answer = result
-            .inspect(|result| self.admission.answered(known.names(), result.get().len() as u64))
+            .inspect(|result| self.admission.answered(call.run, known.names(), result.get().len() as u64))
             .and_then(|result| self.without_secrets(&server, result))
             .inspect(|answer| self.learn_shape(&server, tool, answer))
-            .map_err(|error| self.fault(&server, &error))?;
+            .map_err(|error| self.fault(&server, call.run, &error))?;
         match answer {
             Answer::Value(result) if call.handles.result => {
                 self.keep_result(&server, tool.name.as_str(), result).await.map(Answer::Value)

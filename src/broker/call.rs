@@ -15,6 +15,8 @@ use crate::run::{Progress, ServerScope};
 pub struct Call<'a> {
     /// The run.
     pub run: RunId,
+    /// The job of that run that makes it.
+    pub job: Option<u64>,
     /// The servers of the run.
     pub scope: &'a ServerScope,
     /// The server's name or alias; nothing for a helper.

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::call::Answer;
 use super::state::Broker;
 use crate::catalog::UnknownTool;
-use crate::names::ServerName;
+use crate::names::{RunId, ServerName};
 use crate::policy::Names;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -31,8 +31,8 @@ impl Broker {
     }
 
     /// The same of a server that could not be reached: whatever was to be sent was not.
-    pub(super) fn not_connected(&self, server: &ServerName, error: &UpstreamError) -> ToolFault {
-        let mut fault = self.fault(server, error);
+    pub(super) fn not_connected(&self, server: &ServerName, run: RunId, error: &UpstreamError) -> ToolFault {
+        let mut fault = self.fault(server, run, error);
         if fault.code != FaultCode::ServerUnavailable {
             fault.code = FaultCode::ServerNotStarted;
         }
@@ -43,12 +43,13 @@ impl Broker {
     }
 
     /// A server's failure as the model reads it. What the server says in it counts as an answer: it is its content as well.
-    pub(super) fn fault(&self, server: &ServerName, error: &UpstreamError) -> ToolFault {
+    pub(super) fn fault(&self, server: &ServerName, run: RunId, error: &UpstreamError) -> ToolFault {
         let bytes = error.bytes_of_server();
         if bytes > 0 {
             let catalog = self.catalog();
             let names = catalog.server(server.as_str()).map(|known| known.names());
-            self.admission.answered(names.unwrap_or(Names::only(server.as_str())), bytes as u64);
+            let names = names.unwrap_or(Names::only(server.as_str()));
+            self.admission.answered(run, names, bytes as u64);
         }
         let text = self.upstream.redacted(server, error.to_string());
         // Before the escapes too: they make text ten times as long.

@@ -54,6 +54,10 @@ impl Broker {
             "load_skills" => self.load_skills(call)?,
             "list_skills" => self.list_skills()?,
             "show_skill" => self.show_skill(call)?,
+            "jobs" => self.list_jobs(),
+            "spawn_job" | "job" | "job_result" | "job_tail" | "wait_job" | "cancel_job" => {
+                self.of_jobs(call, cancel).await?
+            }
             "skill_history" => self.skill_history(call)?,
             unknown => {
                 let shown = text::inert_excerpt(unknown, 100);
@@ -138,7 +142,7 @@ impl Broker {
     ) -> Result<(Catalog, String), ToolFault> {
         let server = self.admitted(server, call.scope)?;
         let connected = self.connected(&server, call.deadline, cancel).await;
-        connected.map_err(|error| self.not_connected(&server, &error))?;
+        connected.map_err(|error| self.not_connected(&server, call.run, &error))?;
         Ok((self.catalog(), server.as_str().to_owned()))
     }
 

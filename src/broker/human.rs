@@ -67,6 +67,8 @@ pub struct Human {
     /// What servers have asked in this run.
     asked_by_servers: Arc<AtomicUsize>,
     waits: watch::Sender<Waits>,
+    /// Why nobody can be asked, once nobody takes questions.
+    nobody: &'static str,
 }
 
 /// How long a human has been waited for; that time does not count as the run's own.
@@ -97,7 +99,22 @@ impl Human {
     /// Questions go to the channel's other end, which shows one at a time.
     #[must_use]
     pub fn new(questions: mpsc::Sender<Question>, abilities: ClientAbilities) -> Self {
-        Self { questions, abilities, asked_by_servers: Arc::default(), waits: watch::Sender::default() }
+        Self {
+            questions,
+            abilities,
+            asked_by_servers: Arc::default(),
+            waits: watch::Sender::default(),
+            nobody: "nobody can be asked here",
+        }
+    }
+
+    /// The same human, for a job that goes on when the run has ended, and they are asked nothing for it any more.
+    #[must_use]
+    pub fn of_job(&self) -> Self {
+        Self {
+            nobody: "the run that started this job has ended, so that nobody can be asked",
+            ..self.clone()
+        }
     }
 
     /// How long this human has been waited for.
@@ -145,7 +162,7 @@ impl Human {
         let (reply, answer) = oneshot::channel();
         match self.questions.send(Question::Approval { text, reply }).await {
             Ok(()) => answer.await.unwrap_or_else(|_| unable()),
-            Err(_) => Approval::Unable { reason: "nobody can be asked here".into() },
+            Err(_) => Approval::Unable { reason: self.nobody.into() },
         }
     }
 

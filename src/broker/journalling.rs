@@ -11,9 +11,10 @@ use tokio::time::Instant;
 
 use super::call::{Answer, Call};
 use super::state::Broker;
+use crate::jobs::Told;
 use crate::journal::{
-    CallAnswered, CallBegun, Came, Keep, Kept, Record, RunBegun, RunEnded, SandboxUp, ServerOfRun, Written,
-    digest, now,
+    CallAnswered, CallBegun, Came, JobBegun, JobEnded, Keep, Kept, Record, RunBegun, RunEnded, SandboxUp,
+    ServerOfRun, Written, digest, now,
 };
 use crate::names::RunId;
 use crate::run::{OutputStream, PythonError, RunOutcome, RunReport, RunRequest, ToolFault};
@@ -31,6 +32,8 @@ const TRACEBACK_CHARS_MAX: usize = 4_000;
 /// A call, as the journal and a replay know it.
 pub(super) struct Noted {
     pub(super) run: u64,
+    /// The job of that run that makes it.
+    job: Option<u64>,
     /// As the code named it.
     pub(super) server: Option<String>,
     pub(super) tool: String,
@@ -47,6 +50,7 @@ impl Noted {
     pub(super) fn of(server: Option<&str>, tool: &str, arguments: &str) -> Self {
         Self {
             run: 1,
+            job: None,
             server: server.map(str::to_owned),
             tool: tool.to_owned(),
             arguments: sorted(
@@ -156,6 +160,29 @@ impl Broker {
         }
     }
 
+    /// A job begins.
+    pub fn journal_job(&self, told: &Told) {
+        let name = self.upstream.without_credentials(told.name.clone());
+        let (run, job, time) = (told.run, told.number, now());
+        self.journal.append(&Record::Job(JobBegun { run, job, time, name }));
+    }
+
+    /// A job has ended.
+    pub fn journal_job_end(&self, told: &Told) {
+        let why = self.upstream.without_credentials(told.why.clone());
+        let (run, job, time, outcome) = (told.run, told.number, now(), told.status.word().to_owned());
+        let ms = u64::try_from(told.took.as_millis()).unwrap_or(u64::MAX);
+        self.journal.append(&Record::JobEnd(JobEnded {
+            run,
+            job,
+            time,
+            outcome,
+            why,
+            calls: told.calls,
+            ms,
+        }));
+    }
+
     /// A call comes; nothing where neither the journal nor a replay has to do with it.
     pub(super) fn noted(&self, call: &Call<'_>) -> Option<Noted> {
         let is_untold = call.server.is_none() && call.tool == UNTOLD;
@@ -166,6 +193,7 @@ impl Broker {
         let name = |name: &str| text::bounded(&clean(name), NAME_CHARS_MAX).into_owned();
         Some(Noted {
             run: call.run.0,
+            job: call.job,
             server: call.server.as_deref().map(name),
             tool: name(&call.tool),
             arguments: self.upstream.json_without_credentials(sorted(&call.arguments)),
@@ -217,6 +245,7 @@ impl Broker {
     fn begun(&self, noted: &Noted, call: u64, came: Option<Came>) -> CallBegun {
         CallBegun {
             run: noted.run,
+            job: noted.job,
             call,
             server: noted.server.clone(),
             tool: noted.tool.clone(),

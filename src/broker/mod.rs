@@ -15,6 +15,7 @@ mod held_value;
 mod helpers;
 mod human;
 mod indexing;
+mod jobs;
 mod journalling;
 mod kept_folder;
 mod knowledge;

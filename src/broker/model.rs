@@ -20,6 +20,7 @@ use super::oversight::Record;
 use super::state::Broker;
 use crate::config::{ModelBounds, ModelEndpoint, ModelSettings, ModelWay};
 use crate::models::{Asked, Bounds, Endpoint, Ledger, ModelError, Reserved, Said};
+use crate::names::RunId;
 use crate::policy::{Called, Names};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -57,9 +58,9 @@ impl Models {
     }
 
     /// A run begins: it has its budgets, and the settings as they stand now.
-    pub(super) fn begin_run(&self, settings: ModelSettings) {
+    pub(super) fn begin_run(&self, run: RunId, goes_on: &dyn Fn(u64) -> bool, settings: ModelSettings) {
         let mut now = self.now();
-        now.ledger.begin_run();
+        now.ledger.begin_run(run.0, goes_on);
         if settings.bounds.at_once != now.settings.bounds.at_once {
             now.turns = Arc::new(Semaphore::new(settings.bounds.at_once));
         }
@@ -70,11 +71,11 @@ impl Models {
     }
 
     /// Counts one more, or says which budget does not cover it.
-    fn count(&self, turn: OwnedSemaphorePermit, asked: &Asked) -> Result<Counted<'_>, ToolFault> {
+    fn count(&self, run: RunId, turn: OwnedSemaphorePermit, asked: &Asked) -> Result<Counted<'_>, ToolFault> {
         let mut now = self.now();
         let bounds = bounds(&now.settings.bounds);
         let sent = asked.estimated_tokens();
-        let reserved = now.ledger.reserve(&bounds, sent.saturating_add(asked.max_tokens.into()));
+        let reserved = now.ledger.reserve(&bounds, run.0, sent.saturating_add(asked.max_tokens.into()));
         let reserved = reserved.map_err(|exhausted| {
             ToolFault::new(FaultCode::Denied, format!("the model was not asked: {exhausted}"))
                 .hint(BUDGET_HINT)
@@ -133,11 +134,11 @@ impl Broker {
         }
         let asked = asked(&arguments, &self.limits)?;
         let bytes = call.arguments.get().len() as u64;
-        let admitted = self.admission.admit(&called, bytes, call.human, cancel).await?;
+        let admitted = self.admission.admit((call.run, &called), bytes, call.human, cancel).await?;
         record.decision = admitted.decision;
         let until = call.human.until(call.deadline);
         let turn = self.turn(&until, cancel).await?;
-        let mut counted = self.models.count(turn, &asked)?;
+        let mut counted = self.models.count(call.run, turn, &asked)?;
         if let Some(noted) = noted {
             self.note_begun(noted);
         }
@@ -165,7 +166,7 @@ impl Broker {
         );
         let value = to_raw_value(&answer(&said, cost));
         let value = value.map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
-        self.admission.answered(Names::only(RUNTIME), value.get().len() as u64);
+        self.admission.answered(call.run, Names::only(RUNTIME), value.get().len() as u64);
         Ok(Answer::Value(value))
     }
 

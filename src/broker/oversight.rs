@@ -43,6 +43,7 @@ pub enum LoggedArguments {
 pub(super) struct Record {
     began: Instant,
     run: u64,
+    job: Option<u64>,
     pub(super) server: String,
     pub(super) tool: String,
     pub(super) decision: String,
@@ -52,7 +53,8 @@ impl Record {
     pub(super) fn begin(call: &Call<'_>, server: &str) -> Self {
         let shown = |name: &str| text::inert_excerpt(name, NAME_CHARS_MAX);
         let (server, tool) = (shown(server), shown(&call.tool));
-        Self { began: Instant::now(), run: call.run.0, server, tool, decision: String::new() }
+        let (run, job) = (call.run.0, call.job);
+        Self { began: Instant::now(), run, job, server, tool, decision: String::new() }
     }
 
     /// `answer`: what came back, in a word, and its size in bytes.
@@ -71,6 +73,7 @@ impl Record {
         };
         Event::Call(CallEvent {
             run: self.run,
+            job: self.job,
             server: self.server,
             tool: self.tool,
             arguments: arguments.0,

@@ -95,7 +95,10 @@ mod tests {
         let json = RawValue::from_string(arguments.to_owned()).unwrap();
         let (server, tool) = (Some("s".to_owned()), "write".to_owned());
         let arguments = Kept::of(&json, bytes_max);
-        RecordedCall { begun: CallBegun { run: 1, call: 1, server, tool, arguments, came: None }, came: None }
+        RecordedCall {
+            begun: CallBegun { run: 1, job: None, call: 1, server, tool, arguments, came: None },
+            came: None,
+        }
     }
 
     fn said(now: &str, recorded: &[RecordedCall]) -> String {

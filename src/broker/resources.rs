@@ -202,7 +202,7 @@ impl Broker {
             let asks = self.admission.would_ask(&called);
             asks.map(|asks| self.dry_run.list(&called, asks, &redacted))
         } else {
-            match self.admission.admit(&called, bytes, call.human, cancel).await {
+            match self.admission.admit((call.run, &called), bytes, call.human, cancel).await {
                 Ok(admitted) => {
                     record.decision = admitted.decision;
                     let asked = self.asked((server, names), reading, (call, &until), cancel).await;
@@ -222,9 +222,9 @@ impl Broker {
         (call, until): (&Call<'_>, &Until<'_>),
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, ToolFault> {
-        let fault = |error| self.fault(server, &error);
+        let fault = |error| self.fault(server, call.run, &error);
         let connection = self.connected(server, until.deadline(), cancel).await.map_err(fault)?;
-        let _calling = self.servers_ask.calling(server, call.run, call.human);
+        let _calling = call.job.is_none().then(|| self.servers_ask.calling(server, call.run, call.human));
         let answer = match reading {
             Reading::List(listed) => {
                 let items = connection.list(listed, until, cancel).await.map_err(fault)?;
@@ -239,7 +239,7 @@ impl Broker {
                 .await
                 .map_err(fault)?,
         };
-        self.admission.answered(names, answer.get().len() as u64);
+        self.admission.answered(call.run, names, answer.get().len() as u64);
         Ok(answer)
     }
 }

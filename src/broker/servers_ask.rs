@@ -229,6 +229,7 @@ impl Ears {
         self.log
             .record(Event::Call(CallEvent {
                 run: run.0,
+                job: None,
                 server: server.as_str().to_owned(),
                 tool: asks.method().to_owned(),
                 arguments,

@@ -28,9 +28,10 @@ use super::semantics::Semantics;
 use super::servers_ask::{Ears, Listening, ServersAsk};
 use crate::audit::{Event, Log, ServerLog};
 use crate::catalog::{self, Catalog, Tool};
+use crate::jobs::Jobs;
 use crate::journal::Journal;
 use crate::limits::Limits;
-use crate::names::ServerName;
+use crate::names::{RunId, ServerName};
 use crate::protocol::RunServer;
 use crate::run::{Calls, ClientAbilities, FaultCode, Planned, ServerScope, ToolEffect, ToolFault};
 use crate::skills::Skills;
@@ -79,6 +80,7 @@ pub struct Broker {
     /// Calls that the journal has been told of.
     pub(super) calls_noted: AtomicU64,
     pub(super) replay: Replay,
+    pub(super) jobs: Arc<Jobs>,
     /// Resources and prompts that the run has asked for.
     pub(super) readings: AtomicU64,
     pub(super) models: Models,
@@ -116,7 +118,9 @@ impl Broker {
             words: ServerLog::start(folders.server_log),
         });
         let (connections, models) = (Mutex::default(), Models::new(roster.model()));
+        let jobs = Arc::new(Jobs::new(&limits));
         Self {
+            jobs,
             roster,
             upstream,
             skills,
@@ -170,8 +174,9 @@ impl Broker {
 
     /// A run begins: from now on the servers are those that were configured when it was asked for, and those that start may
     /// ask for what its client can do. Says what has changed since the last one. Must be called inside a tokio runtime.
-    pub fn begin_run(&self, abilities: ClientAbilities) -> Option<String> {
-        self.admission.begin_run();
+    pub fn begin_run(&self, run: RunId, abilities: ClientAbilities) -> Option<String> {
+        let goes_on = |earlier| self.jobs.has_of(earlier);
+        self.admission.begin_run(run, &goes_on);
         self.dry_run.begin_run();
         self.readings.store(0, Ordering::Relaxed);
         self.upstream.offer(abilities);
@@ -184,7 +189,7 @@ impl Broker {
         // Whatever kept them from telling of their tools may be over.
         self.knowledge.forget_failures(&self.upstream.changed_logins());
         let change = self.roster.change();
-        self.models.begin_run(self.roster.model());
+        self.models.begin_run(run, &goes_on, self.roster.model());
         let Change { roots, said } = change?;
         tracing::info!("the configuration has changed");
         self.upstream.offer_roots(&roots);
@@ -204,6 +209,12 @@ impl Broker {
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    /// The jobs of the session.
+    #[must_use]
+    pub fn jobs(&self) -> &Arc<Jobs> {
+        &self.jobs
     }
 
     /// The servers of a run, as the sandbox is told of them.

@@ -35,6 +35,9 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   ask_llm(prompt, context=None)  map_llm(chunk(text_or_path), prompt)   a model's answers, as str, if the user lets it
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
 
+Jobs go on beside later runs: `from mcp.runtime import spawn, jobs`; job = spawn(func, *args); await job, \
+job.status, .result, .tail(), .cancel(); print(jobs()).
+
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and
 plt.show() come back as images; runtime.show(thing) shows a picture, figure or anything else. Long output keeps its head
 and tail; runtime.last_output() is all that the run before wrote. Statuses: success, error, timeout, validation_error; a

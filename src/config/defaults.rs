@@ -176,6 +176,8 @@ mod tests {
             [
                 "run.timeout",
                 "run.max_timeout",
+                "jobs.max",
+                "jobs.timeout",
                 "run.servers",
                 "sandbox.memory",
                 "sandbox.pids",

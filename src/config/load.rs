@@ -283,7 +283,11 @@ impl ReadSettings {
             journal: journal(&mut settings),
             resume: settings.optional("MCP_BRIDGE_RESUME", str::parse),
             own_state_dir: environment.state_dir(),
-            limits: limits.clone(),
+            limits: Limits {
+                jobs_max: settings.required("MCP_BRIDGE_JOBS", |text| read::whole(text, 0, 16)) as usize,
+                job_time: settings.required("MCP_BRIDGE_JOB_TIMEOUT", |text| read::seconds(text, 1, DAY_S)),
+                ..limits.clone()
+            },
             problems: Vec::new(),
         };
         // Only `servers` reads it, but it is shown with the others.

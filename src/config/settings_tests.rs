@@ -97,6 +97,9 @@ rollback = false
 timeout = 5
 max_timeout = 600
 servers = ["files"]
+[jobs]
+max = 2
+timeout = 60
 [output]
 mode = "toon"
 structured = true

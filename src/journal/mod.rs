@@ -16,9 +16,10 @@ mod writing;
 pub use keep::Keep;
 pub use kept::{Kept, digest};
 pub use notebook::notebook;
-pub use reading::{Damage, RecordedCall, RecordedRun, RecordedSession};
+pub use reading::{Damage, RecordedCall, RecordedJob, RecordedRun, RecordedSession};
 pub use record::{
-    CallAnswered, CallBegun, Came, Record, RunBegun, RunEnded, SandboxUp, ServerOfRun, SessionBegun, Written,
+    CallAnswered, CallBegun, Came, JobBegun, JobEnded, Record, RunBegun, RunEnded, SandboxUp, ServerOfRun,
+    SessionBegun, Written,
 };
 pub use script::script;
 pub use sessions::{About, Sessions, SessionsError};

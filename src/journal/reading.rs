@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use super::kept::Kept;
-use super::record::{CallBegun, Came, Record, RunBegun, RunEnded, SandboxUp, SessionBegun};
+use super::record::{
+    CallBegun, Came, JobBegun, JobEnded, Record, RunBegun, RunEnded, SandboxUp, SessionBegun,
+};
 use super::writing::VERSION;
 use crate::run::StateNote;
 use crate::text;
@@ -20,6 +22,8 @@ pub struct RecordedSession {
     pub sandboxes: Vec<SandboxUp>,
     /// Its runs, in their order.
     pub runs: Vec<RecordedRun>,
+    /// Its jobs, in their order.
+    pub jobs: Vec<RecordedJob>,
     /// Why it may not be all that there was.
     pub damage: Option<Damage>,
 }
@@ -48,6 +52,17 @@ pub struct RecordedRun {
     pub ended: Option<RunEnded>,
 }
 
+/// A job. A run that is made once more does not make its calls again.
+#[derive(Debug, Clone)]
+pub struct RecordedJob {
+    /// How it began.
+    pub begun: JobBegun,
+    /// How it ended; nothing when the bridge ended before.
+    pub ended: Option<JobEnded>,
+    /// Its calls, in the order in which they were made.
+    pub calls: Vec<RecordedCall>,
+}
+
 /// A call.
 #[derive(Debug, Clone)]
 pub struct RecordedCall {
@@ -55,6 +70,12 @@ pub struct RecordedCall {
     pub begun: CallBegun,
     /// What came of it and how long that took in milliseconds; nothing when the bridge ended before.
     pub came: Option<(Came, u64)>,
+}
+
+/// Where a call stands: in which run or job, and which of its calls.
+enum Place {
+    Run(usize, usize),
+    Job(usize, usize),
 }
 
 impl RecordedCall {
@@ -88,7 +109,7 @@ impl RecordedSession {
         if begun.version != VERSION {
             return Err(format!("it is of form {}, and this hotcell reads form {VERSION}", begun.version));
         }
-        let mut session = Self { begun, sandboxes: vec![], runs: vec![], damage: None };
+        let mut session = Self { begun, sandboxes: vec![], runs: vec![], jobs: vec![], damage: None };
         let mut calls = HashMap::new();
         let mut is_fresh = true;
         for (line, at) in lines.zip(2..) {
@@ -121,28 +142,45 @@ impl RecordedSession {
     }
 
     /// `calls`: where each stands; `is_fresh`: whether the next run begins with an empty namespace.
-    fn take(&mut self, record: Record, calls: &mut HashMap<u64, (usize, usize)>, is_fresh: &mut bool) {
+    fn take(&mut self, record: Record, calls: &mut HashMap<u64, Place>, is_fresh: &mut bool) {
         match record {
             Record::Run(begun) => {
                 let is_fresh = std::mem::take(is_fresh);
                 self.runs.push(RecordedRun { begun, is_fresh, calls: vec![], ended: None });
             }
+            Record::Call(mut begun) if begun.job.is_some() => {
+                let Some(at) = self.jobs.iter().rposition(|job| Some(job.begun.job) == begun.job) else {
+                    return;
+                };
+                let came = begun.came.take().map(|came| (came, 0));
+                calls.insert(begun.call, Place::Job(at, self.jobs[at].calls.len()));
+                self.jobs[at].calls.push(RecordedCall { begun, came });
+            }
             Record::Call(mut begun) => {
                 let Some(at) = self.runs.iter().rposition(|run| run.begun.run == begun.run) else { return };
                 let came = begun.came.take().map(|came| (came, 0));
-                calls.insert(begun.call, (at, self.runs[at].calls.len()));
+                calls.insert(begun.call, Place::Run(at, self.runs[at].calls.len()));
                 self.runs[at].calls.push(RecordedCall { begun, came });
             }
             Record::Answer(answered) => {
-                if let Some((run, call)) = calls.get(&answered.call) {
-                    self.runs[*run].calls[*call].came = Some((answered.came, answered.ms));
-                }
+                let call = match calls.get(&answered.call) {
+                    Some(Place::Run(run, call)) => &mut self.runs[*run].calls[*call],
+                    Some(Place::Job(job, call)) => &mut self.jobs[*job].calls[*call],
+                    None => return,
+                };
+                call.came = Some((answered.came, answered.ms));
             }
             Record::End(ended) => {
                 let Some(run) = self.runs.iter_mut().rfind(|run| run.begun.run == ended.run) else { return };
                 run.is_fresh |= matches!(ended.state, StateNote::Fresh(_));
                 *is_fresh = ended.state == StateNote::Lost;
                 run.ended = Some(ended);
+            }
+            Record::Job(begun) => self.jobs.push(RecordedJob { begun, ended: None, calls: vec![] }),
+            Record::JobEnd(ended) => {
+                if let Some(job) = self.jobs.iter_mut().rfind(|job| job.begun.job == ended.job) {
+                    job.ended = Some(ended);
+                }
             }
             Record::Session(_) | Record::Sandbox(_) | Record::Full {} => {}
         }

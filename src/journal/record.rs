@@ -22,6 +22,10 @@ pub enum Record {
     Answer(CallAnswered),
     /// A run has ended.
     End(RunEnded),
+    /// A job begins.
+    Job(JobBegun),
+    /// A job has ended.
+    JobEnd(JobEnded),
     /// The journal has no more room: what follows is not kept.
     Full {},
 }
@@ -94,6 +98,9 @@ pub struct ServerOfRun {
 pub struct CallBegun {
     /// The run that makes it.
     pub run: u64,
+    /// The job of that run that makes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u64>,
     /// Its number in the session, from 1.
     pub call: u64,
     /// The server, as the code named it; nothing for a helper of the runtime.
@@ -171,6 +178,39 @@ pub struct RunEnded {
     /// What became of the variables.
     pub state: StateNote,
     /// How long it took, in milliseconds; waiting for a sandbox and for the human counts.
+    pub ms: u64,
+}
+
+/// A job that begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobBegun {
+    /// The run that started it.
+    pub run: u64,
+    /// Its number in the session, from 1.
+    pub job: u64,
+    /// When.
+    pub time: String,
+    /// What the code calls it.
+    pub name: String,
+}
+
+/// The end of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEnded {
+    /// The run that started it.
+    pub run: u64,
+    /// Which.
+    pub job: u64,
+    /// When.
+    pub time: String,
+    /// How, in a word.
+    pub outcome: String,
+    /// Why, where that says more.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// Calls that it made.
+    pub calls: u64,
+    /// How long it took, in milliseconds.
     pub ms: u64,
 }
 

@@ -3,6 +3,8 @@
 //! Tokens are reserved before a request and counted after it, so that requests under way at once cannot pass a budget
 //! together.
 
+use std::collections::BTreeMap;
+
 /// How much may be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
@@ -50,8 +52,8 @@ pub enum Exhausted {
 /// Of one session.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    runs: u64,
-    run: Used,
+    /// The run under way, and earlier ones whose jobs go on.
+    runs: BTreeMap<u64, Used>,
     session: Used,
 }
 
@@ -70,20 +72,21 @@ pub struct Reserved {
 }
 
 impl Ledger {
-    /// A run begins: its budgets are whole again.
-    pub fn begin_run(&mut self) {
-        self.runs += 1;
-        self.run = Used::default();
+    /// A run begins, with whole budgets; those of earlier ones stay as they are where `goes_on` says so.
+    pub fn begin_run(&mut self, run: u64, goes_on: &dyn Fn(u64) -> bool) {
+        self.runs.retain(|earlier, _| goes_on(*earlier));
+        self.runs.insert(run, Used::default());
     }
 
-    /// Counts a request that is about to be made, which may take so many tokens.
+    /// Counts a request of this run that is about to be made, which may take so many tokens.
     ///
     /// # Errors
     /// The budget that does not cover it; then nothing is counted.
-    pub fn reserve(&mut self, bounds: &Bounds, tokens: u64) -> Result<Reserved, Exhausted> {
+    pub fn reserve(&mut self, bounds: &Bounds, run: u64, tokens: u64) -> Result<Reserved, Exhausted> {
+        let of_run = self.runs.entry(run).or_default();
         let budgets = [
             (
-                &self.run,
+                &*of_run,
                 "run",
                 ("requests_per_run", bounds.requests_per_run),
                 ("tokens_per_run", bounds.tokens_per_run),
@@ -104,19 +107,19 @@ impl Ledger {
                 return Err(Exhausted::Tokens { key, max, used: used.tokens, wanted: tokens, what });
             }
         }
-        for used in [&mut self.run, &mut self.session] {
+        for used in [of_run, &mut self.session] {
             used.requests += 1;
             used.tokens += tokens;
         }
-        Ok(Reserved { tokens, run: self.runs })
+        Ok(Reserved { tokens, run })
     }
 
     /// The request is over, and has taken so many tokens.
     pub fn settle(&mut self, reserved: Reserved, taken: u64) {
         self.session.tokens = (self.session.tokens - reserved.tokens).saturating_add(taken);
-        // One of an earlier run was that run's.
-        if reserved.run == self.runs {
-            self.run.tokens = (self.run.tokens - reserved.tokens).saturating_add(taken);
+        // Nothing is kept of a run that is over, with all its jobs.
+        if let Some(run) = self.runs.get_mut(&reserved.run) {
+            run.tokens = (run.tokens - reserved.tokens).saturating_add(taken);
         }
     }
 }
@@ -135,15 +138,15 @@ mod tests {
     #[test]
     fn requests_of_a_run_and_of_a_session_are_counted() {
         let mut ledger = Ledger::default();
-        for made in [3, 2] {
-            ledger.begin_run();
+        for (run, made) in [(1, 3), (2, 2)] {
+            ledger.begin_run(run, &|_| false);
             for _ in 0..made {
-                let reserved = ledger.reserve(&BOUNDS, 1).unwrap();
+                let reserved = ledger.reserve(&BOUNDS, run, 1).unwrap();
                 ledger.settle(reserved, 1);
             }
             let (key, max, what) = if made == 3 { ("run", 3, "run") } else { ("session", 5, "session") };
             assert_eq!(
-                said(ledger.reserve(&BOUNDS, 1)),
+                said(ledger.reserve(&BOUNDS, run, 1)),
                 format!("model.requests_per_{key}: {max} requests are all that a {what} may make")
             );
         }
@@ -152,31 +155,43 @@ mod tests {
     #[test]
     fn tokens_under_way_count_and_what_was_not_taken_is_given_back() {
         let mut ledger = Ledger::default();
-        ledger.begin_run();
-        let first = ledger.reserve(&BOUNDS, 60).unwrap();
+        ledger.begin_run(1, &|_| false);
+        let first = ledger.reserve(&BOUNDS, 1, 60).unwrap();
         assert_eq!(
-            said(ledger.reserve(&BOUNDS, 41)),
+            said(ledger.reserve(&BOUNDS, 1, 41)),
             "model.tokens_per_run: 60 of 100 tokens are used or under way in this run, and this request may take 41"
         );
         ledger.settle(first, 10);
-        let second = ledger.reserve(&BOUNDS, 90).unwrap();
+        let second = ledger.reserve(&BOUNDS, 1, 90).unwrap();
         // More than it was to take, by the endpoint's word, which may be anything.
         ledger.settle(second, u64::MAX);
-        assert!(said(ledger.reserve(&BOUNDS, 1)).starts_with("model.tokens_per_run"));
-        ledger.begin_run();
-        assert!(said(ledger.reserve(&BOUNDS, 1)).starts_with("model.tokens_per_session"));
+        assert!(said(ledger.reserve(&BOUNDS, 1, 1)).starts_with("model.tokens_per_run"));
+        ledger.begin_run(2, &|_| false);
+        assert!(said(ledger.reserve(&BOUNDS, 2, 1)).starts_with("model.tokens_per_session"));
     }
 
     #[test]
     fn a_request_that_outlives_its_run_is_counted_in_the_session_only() {
         let mut ledger = Ledger::default();
-        ledger.begin_run();
-        let reserved = ledger.reserve(&BOUNDS, 100).unwrap();
-        ledger.begin_run();
+        ledger.begin_run(1, &|_| false);
+        let reserved = ledger.reserve(&BOUNDS, 1, 100).unwrap();
+        ledger.begin_run(2, &|_| false);
         ledger.settle(reserved, 60);
-        let whole = ledger.reserve(&BOUNDS, 90).unwrap();
+        let whole = ledger.reserve(&BOUNDS, 2, 90).unwrap();
         ledger.settle(whole, 90);
         assert_eq!(ledger.session.tokens, 150);
-        assert_eq!(ledger.run.tokens, 90);
+        assert_eq!(ledger.runs[&2].tokens, 90);
+    }
+
+    #[test]
+    fn jobs_of_an_earlier_run_have_what_is_left_of_its_budgets() {
+        let mut ledger = Ledger::default();
+        ledger.begin_run(1, &|_| false);
+        let reserved = ledger.reserve(&BOUNDS, 1, 60).unwrap();
+        ledger.settle(reserved, 60);
+        ledger.begin_run(2, &|run| run == 1);
+        assert!(said(ledger.reserve(&BOUNDS, 1, 41)).starts_with("model.tokens_per_run: 60 of 100"));
+        let another = ledger.reserve(&BOUNDS, 2, 41).unwrap();
+        ledger.settle(another, 41);
     }
 }

@@ -39,7 +39,7 @@ fn fixtures<T: for<'de> Deserialize<'de>>(file: &str) -> Vec<T> {
 }
 
 /// Builds the typed frame that a fixture describes; a type that is not here fails the test.
-fn to_sandbox(frame: &Value) -> Vec<u8> {
+fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
     let number = |key: &str| frame[key].as_u64().unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     match frame["type"].as_str().unwrap() {
@@ -55,6 +55,7 @@ fn to_sandbox(frame: &Value) -> Vec<u8> {
                 memory_bytes: limit("memory_bytes"),
                 open_files: limit("open_files"),
                 processes: limit("processes"),
+                jobs: limit("jobs") as usize,
                 heartbeat_ms: limit("heartbeat_ms"),
                 allow_unfiltered: limit("allow_unfiltered"),
                 workspace_files: limit("workspace_files") as usize,
@@ -66,6 +67,7 @@ fn to_sandbox(frame: &Value) -> Vec<u8> {
         "replace" => {
             ToSupervisor::Replace { worker: number("worker"), restore: frame["restore"] == true }.to_line()
         }
+        "end_job" => ToSupervisor::EndJob { job: number("job"), kill: frame["kill"] == true }.to_line(),
         "file" => ToSupervisor::File(serde_json::from_value(frame.clone()).unwrap()).to_line(),
         "keep" => {
             ToSupervisor::Keep { seq: number("seq"), everything: frame["everything"] == true }.to_line()
@@ -90,65 +92,67 @@ fn to_sandbox(frame: &Value) -> Vec<u8> {
                 }
                 (None, None) => CallResult::Value(to_raw_value(&frame["value"]).unwrap()),
             };
-            ToWorker::Result { call: CallId(number("call")), result }.to_line()
+            let result = ToWorker::Result { call: CallId(number("call")), result };
+            match address.strip_prefix('J') {
+                Some(job) => result.to_line_of_job(job.parse().unwrap()),
+                None => result.to_line(),
+            }
         }
         other => panic!("no frame towards the sandbox has type {other}"),
     }
 }
 
 /// The frame as JSON again, whole: what is not read would be missing.
-fn from_sandbox(frame: FromSandbox) -> (char, Value) {
-    let raw = |raw: &RawValue| serde_json::from_str::<Value>(raw.get());
+fn from_sandbox(frame: FromSandbox) -> (String, Value) {
     match frame {
-        FromSandbox::Supervisor(frame) => ('S', serde_json::to_value(frame).unwrap()),
-        FromSandbox::Worker(FromWorker::Call(frame)) => {
-            let CallFrame { run, call, server, tool, arguments, dry_run, placeholders, handle, handles } =
-                frame;
-            let arguments = raw(&arguments).unwrap_or_else(|_| {
-                let mut parser = serde_json::Deserializer::from_str(arguments.get());
-                parser.disable_recursion_limit();
-                Value::deserialize(&mut parser).unwrap()
-            });
-            let mut frame = json!({
-                "type": "call", "run": run, "call": call, "server": server, "tool": tool, "arguments": arguments,
-            });
-            for (key, is_set) in [
-                ("dry_run", dry_run),
-                ("placeholders", placeholders),
-                ("handle", handle),
-                ("handles", handles),
-            ] {
-                if is_set {
-                    frame[key] = json!(true);
-                }
-            }
-            ('W', frame)
-        }
+        FromSandbox::Supervisor(frame) => ("S".into(), serde_json::to_value(frame).unwrap()),
+        FromSandbox::Worker(FromWorker::Call(frame)) => ("W".into(), call_json(frame)),
         FromSandbox::Worker(FromWorker::Cancel { run, call }) => {
-            ('W', json!({"type": "cancel", "run": run, "call": call}))
+            ("W".into(), json!({"type": "cancel", "run": run, "call": call}))
         }
-        FromSandbox::Worker(FromWorker::Done(done)) => ('W', done_json(*done)),
+        FromSandbox::Worker(FromWorker::Done(done)) => ("W".into(), done_json(*done)),
+        FromSandbox::Job(job, frame) => {
+            let frame = match frame {
+                FromJob::Call(frame) => call_json(frame),
+                FromJob::Cancel { call } => json!({"type": "cancel", "run": 1, "call": call}),
+                FromJob::Done(done) => {
+                    let mut frame = json!({"type": "done"});
+                    outcome_json(&mut frame, done.outcome);
+                    if let Some(result) = done.result {
+                        frame["result"] = json!(result);
+                    }
+                    frame
+                }
+            };
+            (format!("J{job}"), frame)
+        }
     }
+}
+
+fn call_json(frame: CallFrame) -> Value {
+    let raw = |raw: &RawValue| serde_json::from_str::<Value>(raw.get());
+    let CallFrame { run, call, server, tool, arguments, dry_run, placeholders, handle, handles } = frame;
+    let arguments = raw(&arguments).unwrap_or_else(|_| {
+        let mut parser = serde_json::Deserializer::from_str(arguments.get());
+        parser.disable_recursion_limit();
+        Value::deserialize(&mut parser).unwrap()
+    });
+    let mut frame = json!({
+        "type": "call", "run": run, "call": call, "server": server, "tool": tool, "arguments": arguments,
+    });
+    let flags =
+        [("dry_run", dry_run), ("placeholders", placeholders), ("handle", handle), ("handles", handles)];
+    for (key, is_set) in flags {
+        if is_set {
+            frame[key] = json!(true);
+        }
+    }
+    frame
 }
 
 fn done_json(done: DoneFrame) -> Value {
     let mut frame = json!({"type": "done", "run": done.run});
-    let error = |error: PythonError| serde_json::to_value(error).unwrap();
-    match done.outcome {
-        DoneOutcome::Finished => frame["outcome"] = json!("finished"),
-        DoneOutcome::Raised { error: raised } => {
-            frame["outcome"] = json!("raised");
-            frame["error"] = error(raised);
-        }
-        DoneOutcome::Exited { exit_code } => {
-            frame["outcome"] = json!("exited");
-            frame["exit_code"] = json!(exit_code);
-        }
-        DoneOutcome::Interrupted { error: at } => {
-            frame["outcome"] = json!("interrupted");
-            frame["error"] = at.map_or(Value::Null, error);
-        }
-    }
+    outcome_json(&mut frame, done.outcome);
     let images: Vec<Value> = done.images.iter().map(|image: &Image| json!(image)).collect();
     frame["value"] = json!(done.value);
     if !done.bound.is_empty() {
@@ -165,17 +169,40 @@ fn done_json(done: DoneFrame) -> Value {
     frame
 }
 
+fn outcome_json(frame: &mut Value, outcome: DoneOutcome) {
+    let error = |error: PythonError| serde_json::to_value(error).unwrap();
+    match outcome {
+        DoneOutcome::Finished => frame["outcome"] = json!("finished"),
+        DoneOutcome::Raised { error: raised } => {
+            frame["outcome"] = json!("raised");
+            frame["error"] = error(raised);
+        }
+        DoneOutcome::Exited { exit_code } => {
+            frame["outcome"] = json!("exited");
+            frame["exit_code"] = json!(exit_code);
+        }
+        DoneOutcome::Interrupted { error: at } => {
+            frame["outcome"] = json!("interrupted");
+            frame["error"] = at.map_or(Value::Null, error);
+        }
+    }
+}
+
 #[test]
 fn valid_fixtures_are_written_and_read_to_the_byte() {
     let mut seen = 0;
     for Valid { name, direction, line, address, frame } in fixtures::<Valid>("valid.json") {
         if direction == "to_sandbox" {
-            assert_eq!(String::from_utf8(to_sandbox(&frame)).unwrap(), format!("{line}\n"), "{name}");
+            assert_eq!(
+                String::from_utf8(to_sandbox(&address, &frame)).unwrap(),
+                format!("{line}\n"),
+                "{name}"
+            );
         } else {
             let mut decoder = Decoder::new(&Limits::default());
             decoder.push(format!("{line}\n").as_bytes());
             let decoded = decoder.next_frame().unwrap().unwrap_or_else(|dropped| panic!("{name}: {dropped}"));
-            assert_eq!(from_sandbox(decoded), (address.chars().next().unwrap(), frame), "{name}");
+            assert_eq!(from_sandbox(decoded), (address, frame), "{name}");
             assert!(decoder.next_frame().is_none());
         }
         seen += 1;

@@ -10,6 +10,9 @@ use super::to_sandbox::FilePiece;
 use crate::names::{CallId, RunId};
 use crate::run::{Image, OutputStream, PythonError};
 
+/// Longest number of a job, in digits.
+const JOB_DIGITS_MAX: usize = 10;
+
 /// A frame and who made it.
 #[derive(Debug, Clone)]
 pub enum FromSandbox {
@@ -17,6 +20,8 @@ pub enum FromSandbox {
     Supervisor(FromSupervisor),
     /// Made by the worker, that is, possibly by user code.
     Worker(FromWorker),
+    /// Made by the job of this number, that is, possibly by user code.
+    Job(u64, FromJob),
 }
 
 /// Frames of the supervisor.
@@ -86,6 +91,44 @@ pub enum FromSupervisor {
         #[serde(default)]
         left_out_total: u64,
     },
+    /// A worker has handed a job over: a process that goes on beside later runs.
+    JobStarted {
+        /// The number that it says it has.
+        job: u64,
+    },
+    /// Bytes that a job has written to fd 1 or 2.
+    JobOutput {
+        /// Which.
+        job: u64,
+        /// The bytes, when they are UTF-8.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// The bytes, when they are not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base64: Option<String>,
+    },
+    /// How much of what was sent for a job it has taken.
+    JobTaken {
+        /// Which.
+        job: u64,
+        /// Bytes since its start, lines whole.
+        bytes: u64,
+    },
+    /// A job's process is gone; what it said and wrote came before.
+    JobEnded {
+        /// Which.
+        job: u64,
+        /// Its exit status, when it ended itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i64>,
+        /// The signal that ended it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i64>,
+        /// Whether the kernel ended it for lack of memory.
+        oom: bool,
+        /// Whether `end_job` ended it.
+        requested: bool,
+    },
     /// The answer to `ping`.
     Pong {
         /// Of the `ping`.
@@ -134,6 +177,31 @@ pub enum FromWorker {
     },
     /// The run has ended.
     Done(Box<DoneFrame>),
+}
+
+/// Frames of a job.
+#[derive(Debug, Clone)]
+pub enum FromJob {
+    /// A call of a tool or helper.
+    Call(CallFrame),
+    /// The caller of a call no longer waits.
+    Cancel {
+        /// Which.
+        call: CallId,
+    },
+    /// It has come to its end, and waits to be ended.
+    Done(Box<JobDone>),
+}
+
+/// How a job came to its end, by its own word.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct JobDone {
+    /// How.
+    #[serde(flatten)]
+    pub outcome: DoneOutcome,
+    /// What it returned, pickled and in base64: nobody here looks into it.
+    #[serde(default)]
+    pub result: Option<String>,
 }
 
 /// A call of a tool, or with no server, of one of the bridge's helpers.
@@ -218,9 +286,10 @@ pub enum DoneOutcome {
 /// One line, without its line feed, as a frame.
 pub(super) fn parse(line: &[u8], depth_max: usize) -> Result<FromSandbox, Dropped> {
     let (address, json) = line.split_first().ok_or(Dropped::Address { byte: b'\n' })?;
-    if !matches!(address, b'S' | b'W') {
+    if !matches!(address, b'S' | b'W' | b'J') {
         return Err(Dropped::Address { byte: *address });
     }
+    let (job, json) = if *address == b'J' { of_job(json)? } else { (0, json) };
     if super::depth_exceeds(json, depth_max) {
         return Err(Dropped::Depth);
     }
@@ -228,6 +297,9 @@ pub(super) fn parse(line: &[u8], depth_max: usize) -> Result<FromSandbox, Droppe
     let kind = kind(text)?;
     if *address == b'S' {
         return from_json(text, &kind).map(FromSandbox::Supervisor);
+    }
+    if *address == b'J' {
+        return job_frame(text, &kind).map(|frame| FromSandbox::Job(job, frame));
     }
     let frame = match kind.as_str() {
         "call" => FromWorker::Call(from_json(text, &kind)?),
@@ -244,6 +316,30 @@ pub(super) fn parse(line: &[u8], depth_max: usize) -> Result<FromSandbox, Droppe
         _ => return Err(Dropped::of_type(&kind, "unknown type")),
     };
     Ok(FromSandbox::Worker(frame))
+}
+
+/// The number behind a job's address, and the frame.
+fn of_job(line: &[u8]) -> Result<(u64, &[u8]), Dropped> {
+    let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number = std::str::from_utf8(&line[..digits]).ok().filter(|_| digits <= JOB_DIGITS_MAX);
+    let number = number.and_then(|number| number.parse().ok()).ok_or(Dropped::Address { byte: b'J' })?;
+    Ok((number, &line[digits..]))
+}
+
+fn job_frame(text: &str, kind: &str) -> Result<FromJob, Dropped> {
+    #[derive(Deserialize)]
+    struct Cancel {
+        call: CallId,
+    }
+    Ok(match kind {
+        "call" => FromJob::Call(from_json(text, kind)?),
+        "cancel" => {
+            let Cancel { call } = from_json(text, kind)?;
+            FromJob::Cancel { call }
+        }
+        "done" => FromJob::Done(Box::new(from_json(text, kind)?)),
+        _ => return Err(Dropped::of_type(kind, "unknown type")),
+    })
 }
 
 fn kind(text: &str) -> Result<String, Dropped> {

@@ -10,7 +10,7 @@ use crate::text;
 pub enum Dropped {
     #[error("a line of more than {bytes_max} bytes")]
     Overlong { bytes_max: usize },
-    #[error("a line that begins with byte {byte:#04x} instead of S or W")]
+    #[error("a line that begins with byte {byte:#04x} instead of S, W or J and a number")]
     Address { byte: u8 },
     #[error("a frame nested too deep")]
     Depth,

@@ -11,7 +11,9 @@ mod posture;
 mod to_sandbox;
 
 pub use depth::depth_exceeds;
-pub use from_sandbox::{CallFrame, DoneFrame, DoneOutcome, FromSandbox, FromSupervisor, FromWorker};
+pub use from_sandbox::{
+    CallFrame, DoneFrame, DoneOutcome, FromJob, FromSandbox, FromSupervisor, FromWorker, JobDone,
+};
 pub use lines::{Decoder, Dropped};
 pub use posture::{Mount, Posture, PostureField, ProcessPosture, Rlimits, WorkerPosture};
 pub use to_sandbox::{

@@ -34,6 +34,13 @@ pub enum ToSupervisor {
         /// Whether its frozen copy may take its place, instead of a fresh one.
         restore: bool,
     },
+    /// End a job, with all that descends from it where it is killed.
+    EndJob {
+        /// Which.
+        job: u64,
+        /// By SIGKILL, instead of an interrupt.
+        kill: bool,
+    },
     /// A part of a file that was kept.
     File(FilePiece),
     /// Tell what has changed of the files since the last time.
@@ -92,6 +99,8 @@ pub struct SandboxLimits {
     pub open_files: u64,
     /// Processes of a sandbox where no cgroup counts them, 0 for no limit.
     pub processes: u64,
+    /// Jobs that the supervisor takes over at once.
+    pub jobs: usize,
     /// Silence of the bridge after which the supervisor ends itself, in milliseconds.
     pub heartbeat_ms: u64,
     /// 1: a worker whose system calls cannot be filtered starts all the same.
@@ -129,6 +138,8 @@ impl SandboxLimits {
             memory_bytes: bounds.memory_bytes,
             open_files: limits.sandbox_open_files_max,
             processes: bounds.pids_max,
+            // Those that have ended may not be gone yet when the next one begins.
+            jobs: 2 * limits.jobs_max,
             heartbeat_ms: u64::try_from(limits.heartbeat.as_millis()).unwrap_or(u64::MAX),
             allow_unfiltered: bounds.allow_unfiltered.into(),
             workspace_files: limits.workspace_files_max,
@@ -197,7 +208,7 @@ impl ToSupervisor {
     #[must_use]
     pub fn to_line(&self) -> Vec<u8> {
         let size = if let Self::File(piece) = self { piece.base64.len() + piece.path.len() } else { 0 };
-        to_line(b'S', self, size + 128)
+        to_line(b"S", self, size + 128)
     }
 }
 
@@ -210,7 +221,13 @@ impl ToWorker {
             Self::Result { result: Result::Value(value), .. } => value.get().len(),
             Self::Result { .. } => 0,
         };
-        to_line(b'W', self, size + 256)
+        to_line(b"W", self, size + 256)
+    }
+
+    /// The frame as one line for a job.
+    #[must_use]
+    pub fn to_line_of_job(&self, job: u64) -> Vec<u8> {
+        to_line(format!("J{job}").as_bytes(), self, 256)
     }
 }
 
@@ -228,9 +245,9 @@ pub fn bundle_line(files: &BTreeMap<&str, &str>, main: &str) -> Vec<u8> {
     line
 }
 
-fn to_line(address: u8, frame: &impl Serialize, size: usize) -> Vec<u8> {
+fn to_line(address: &[u8], frame: &impl Serialize, size: usize) -> Vec<u8> {
     let mut line = Vec::with_capacity(size);
-    line.push(address);
+    line.extend_from_slice(address);
     write_json(&mut line, frame);
     line.push(b'\n');
     line

@@ -2,7 +2,9 @@
 
 mod effects;
 mod events;
+mod jobs;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -10,7 +12,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use self::events::{answered, cancelled, exceeded, joined, next_frame, sleep_until, waiting};
+use self::events::{answered, cancelled, exceeded, joined, next_frame, sleep_until, to_cancel, waiting};
+use self::jobs::OfJob;
 use super::asked::{Ask, RunAsked};
 use super::calls::Counted;
 use super::files::Files;
@@ -35,6 +38,7 @@ pub(crate) const BREAKS: &str = "a defect of hotcell's";
 struct Current {
     id: RunId,
     scope: ServerScope,
+    dry_run: bool,
     cancel: CancellationToken,
     progress: mpsc::Sender<Progress>,
     output: Option<mpsc::Sender<OutputPiece>>,
@@ -83,6 +87,9 @@ pub(super) struct Actor {
     files: Files,
     /// What the sandbox has told last of its files is being kept.
     keeping: Option<Keeping>,
+    /// Those that have a process, by number.
+    jobs: BTreeMap<u64, OfJob>,
+    calls_of_jobs: JoinSet<(u64, CallId)>,
     pings: u64,
 }
 
@@ -121,6 +128,8 @@ impl Actor {
             notices_given: false,
             files,
             keeping: None,
+            jobs: BTreeMap::new(),
+            calls_of_jobs: JoinSet::new(),
             pings: 0,
         }
     }
@@ -136,7 +145,7 @@ impl Actor {
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let takes_runs = self.machine.takes_runs() && self.current.is_none();
-            let deadline = self.machine.deadline();
+            let (deadline, jobs_deadline) = (self.machine.deadline(), self.jobs_deadline());
             // Frames come last, so that a flood of them cannot hold up deadlines, cancellations or new runs.
             let effects = tokio::select! {
                 biased;
@@ -150,6 +159,9 @@ impl Actor {
                 Some(closed) = self.closings.join_next() => { self.closed(closed); vec![] }
                 exceeded = exceeded(self.watchdog.as_mut()) => self.machine.over_limit(exceeded, Instant::now()),
                 started = joined(self.starting.as_mut()) => self.started(started),
+                Some(ended) = self.calls_of_jobs.join_next() => self.call_of_job_ended(ended),
+                numbers = to_cancel(&self.broker) => self.cancel_jobs(&numbers),
+                () = sleep_until(jobs_deadline) => self.tick_jobs(),
                 (asked, reply) = asks.next(), if takes_runs => self.asked(asked, reply),
                 failed = answered(self.keeping.as_mut()) => self.kept(failed),
                 frame = next_frame(self.sandbox.as_mut()) => self.frame(frame).await,
@@ -162,7 +174,7 @@ impl Actor {
         let RunAsked { request, cancel, progress, output, questions, abilities, client } = asked;
         #[cfg(test)]
         assert_ne!(request.code, BREAKS, "the defect that a test asks for");
-        if let Some(said) = self.broker.begin_run(abilities) {
+        if let Some(said) = self.broker.begin_run(self.machine.next_run(), abilities) {
             self.machine.note(said);
         }
         let scope = request.servers.clone();
@@ -178,6 +190,7 @@ impl Actor {
         self.current = Some(Current {
             id,
             scope,
+            dry_run: request.dry_run,
             cancel,
             progress,
             output,
@@ -255,6 +268,23 @@ impl Actor {
                 self.keeping = Some(Keeping { kept, left_out, left_out_total });
                 vec![]
             }
+            Some(Ok(FromSandbox::Job(job, frame))) => self.frame_of_job(job, frame),
+            Some(Ok(FromSandbox::Supervisor(FromSupervisor::JobStarted { job }))) => self.job_started(job),
+            Some(Ok(FromSandbox::Supervisor(FromSupervisor::JobOutput { job, text, base64 }))) => {
+                self.broker.jobs().write(job, &FromSupervisor::output_bytes(text, base64));
+                vec![]
+            }
+            Some(Ok(FromSandbox::Supervisor(FromSupervisor::JobTaken { job, bytes }))) => {
+                self.job_has_taken(job, bytes);
+                vec![]
+            }
+            Some(Ok(FromSandbox::Supervisor(FromSupervisor::JobEnded {
+                job,
+                exit_code,
+                signal,
+                oom,
+                ..
+            }))) => self.job_ended(job, (exit_code, signal), oom),
             Some(Ok(frame)) => match self.weak_worker(&frame) {
                 Some(reason) => self.machine.stream_ended(&reason),
                 None => {
@@ -330,6 +360,7 @@ impl Actor {
     pub(super) async fn end(mut self) {
         let effects = self.machine.close();
         self.carry_out(effects);
+        self.lose_jobs("hotcell is ending");
         if let Some(current) = self.current.take() {
             current.calls.cancel();
         }
@@ -337,6 +368,7 @@ impl Actor {
             self.closings.spawn(sandbox.close());
         }
         self.calls.shutdown().await;
+        self.calls_of_jobs.shutdown().await;
         if let Some(starting) = self.starting.take()
             && let Ok((maker, made)) = starting.await
         {

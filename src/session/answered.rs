@@ -38,13 +38,22 @@ pub(super) fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
     }
 }
 
-pub(super) fn result_line(call: CallId, answer: Result<Answer, ToolFault>, bytes_max: usize) -> Vec<u8> {
+/// `job`: who made it, where that is no run.
+pub(super) fn result_line(
+    (job, call): (Option<u64>, CallId),
+    answer: Result<Answer, ToolFault>,
+    bytes_max: usize,
+) -> Vec<u8> {
+    let to_line = |result| {
+        let result = ToWorker::Result { call, result };
+        job.map_or_else(|| result.to_line(), |job| result.to_line_of_job(job))
+    };
     let result = match answer {
         Ok(Answer::Value(value) | Answer::ToolError(value)) => CallResult::Value(value),
         Ok(Answer::Planned { server, tool }) => CallResult::Planned { server, tool },
         Err(fault) => CallResult::Fault(fault),
     };
-    let line = ToWorker::Result { call, result }.to_line();
+    let line = to_line(result);
     if line.len() <= bytes_max {
         return line;
     }
@@ -53,7 +62,7 @@ pub(super) fn result_line(call: CallId, answer: Result<Answer, ToolFault>, bytes
         format!("the result has {} bytes, more than the {bytes_max} that fit", line.len()),
     )
     .hint("ask the tool for less: a page, a filter, fewer fields");
-    ToWorker::Result { call, result: CallResult::Fault(fault) }.to_line()
+    to_line(CallResult::Fault(fault))
 }
 
 #[cfg(test)]

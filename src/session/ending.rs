@@ -81,7 +81,7 @@ fn is_picture(image: &Image) -> bool {
     IMAGE_TYPES.contains(&image.mime_type.as_str()) && STANDARD.decode(&image.base64).is_ok()
 }
 
-fn bounded(error: PythonError) -> PythonError {
+pub(super) fn bounded(error: PythonError) -> PythonError {
     let (class, message, traceback) = ERROR_CHARS_MAX;
     PythonError {
         class: text::bounded(&error.class, class).into_owned(),

@@ -58,6 +58,7 @@ impl Session {
                 let (broker, limits) = (Arc::clone(&broker), Arc::clone(&limits));
                 Actor::new(Arc::clone(&wanted), files.clone(), broker, limits)
             };
+            let defects = Arc::clone(&broker);
             let mut actor = begin();
             // A defect costs the run, its variables and the sandbox, which ends when nobody holds its stdin; not the session.
             while AssertUnwindSafe(actor.live(&taker, &asked_to_close, &asked_to_prewarm))
@@ -66,6 +67,7 @@ impl Session {
                 .is_err()
             {
                 tracing::error!("the session broke; it begins anew");
+                defects.jobs().lose_all("hotcell broke inside");
                 actor = begin();
                 actor.note("hotcell broke inside and began anew; earlier variables are gone");
                 tokio::time::sleep(PAUSE_AFTER_DEFECT).await;

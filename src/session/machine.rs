@@ -40,6 +40,8 @@ pub(super) enum Effect {
     CancelCall(CallId),
     /// Cancel all calls under way.
     EndCalls,
+    /// End all jobs at once.
+    EndJobs { why: String },
     /// Close the sandbox.
     CloseSandbox,
     /// The run has ended.
@@ -68,6 +70,8 @@ pub(super) struct Machine {
     /// The limit that was last exceeded, and by how much.
     exceeded: String,
     files: KeptFiles,
+    /// Jobs go on: the sandbox is not idle.
+    has_jobs: bool,
 }
 
 const GONE_BACK: &str = "variables are as after an earlier run; what later runs changed is gone";
@@ -88,6 +92,19 @@ impl Machine {
             waits_since: None,
             exceeded: String::new(),
             files: KeptFiles::default(),
+            has_jobs: false,
+        }
+    }
+
+    /// The number of the run that is asked for next.
+    pub(super) fn next_run(&self) -> RunId {
+        RunId(self.next_run)
+    }
+
+    /// Whether jobs go on.
+    pub(super) fn has_jobs(&mut self, has_jobs: bool, now: Instant) {
+        if std::mem::replace(&mut self.has_jobs, has_jobs) && !has_jobs {
+            self.idle_until = self.idle_stop.map(|after| now + after);
         }
     }
 
@@ -106,7 +123,7 @@ impl Machine {
         if self.waits_since.is_some() && matches!(self.phase, Phase::Running { .. }) {
             return None;
         }
-        self.phase.deadline(self.idle_until)
+        self.phase.deadline(self.idle_until.filter(|_| !self.has_jobs))
     }
 
     /// The run under way waits for the human now, or waits no more.
@@ -148,6 +165,9 @@ impl Machine {
             fresh: None,
             notes: Notes::default(),
         });
+        // Afresh means that nothing of what was before goes on.
+        let ends_jobs = (run.request.reset && self.has_jobs)
+            .then(|| Effect::EndJobs { why: "a later run asked for a reset".into() });
         let effects = match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Idle if run.request.reset && self.fresh.is_none() => {
                 self.fresh = Some(FreshReason::Reset);
@@ -164,7 +184,7 @@ impl Machine {
                 vec![Effect::StartSandbox]
             }
         };
-        (id, effects)
+        (id, ends_jobs.into_iter().chain(effects).collect())
     }
 
     /// The sandbox has shaken hands and its worker is ready.
@@ -305,8 +325,12 @@ impl Machine {
     /// The sandbox uses more than a limit that its engine does not enforce: its processes are ended.
     pub(super) fn over_limit(&mut self, exceeded: String, now: Instant) -> Vec<Effect> {
         let worker = self.worker;
-        let replace =
-            |restore| vec![Effect::Send(ToSupervisor::Replace { worker, restore }), Effect::EndCalls];
+        // One of them may be what is too large.
+        let ends_jobs = self.has_jobs.then(|| Effect::EndJobs { why: exceeded.clone() });
+        let replace = |restore| {
+            let replace = Effect::Send(ToSupervisor::Replace { worker, restore });
+            ends_jobs.into_iter().chain([replace, Effect::EndCalls]).collect()
+        };
         let until = now + self.limits.replace;
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Running { run, .. } | Phase::Interrupting { run, .. } => {

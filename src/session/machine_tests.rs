@@ -58,6 +58,7 @@ impl Bench {
                 continue;
             }
             self.effects.push(match effect {
+                Effect::EndJobs { .. } => "end jobs",
                 Effect::StartSandbox => "start sandbox",
                 Effect::Send(ToSupervisor::Interrupt) => "interrupt",
                 Effect::Send(ToSupervisor::Replace { .. }) => "replace",
@@ -573,6 +574,39 @@ fn a_container_that_goes_away_is_named_and_the_next_run_starts_another() {
     assert_eq!(bench.report().outcome, RunOutcome::SandboxLost(loss));
     bench.ask(false);
     assert_eq!(bench.effects(), ["start sandbox"]);
+}
+
+#[test]
+fn a_sandbox_in_which_jobs_go_on_is_not_idle() {
+    let mut bench = Bench::used();
+    let deadline = bench.machine.deadline().unwrap();
+    bench.machine.has_jobs(true, bench.now);
+    assert_eq!(bench.machine.deadline(), None);
+    bench.now = deadline;
+    assert!(bench.machine.tick(bench.now).is_empty());
+    bench.machine.has_jobs(false, bench.now);
+    assert_eq!(bench.machine.deadline(), Some(bench.now + Duration::from_secs(300)));
+}
+
+#[test]
+fn a_reset_and_a_limit_that_is_exceeded_end_jobs_before_the_interpreter() {
+    let mut bench = Bench::used();
+    bench.machine.has_jobs(true, bench.now);
+    bench.ask(true);
+    assert_eq!(bench.effects(), ["end jobs", "replace"]);
+    let mut bench = Bench::running();
+    bench.effects();
+    bench.machine.has_jobs(true, bench.now);
+    bench.over_limit();
+    assert_eq!(bench.effects(), ["end jobs", "replace", "end calls"]);
+    // Where nothing was used yet there is nothing to replace, but a job of an interpreter before.
+    let mut bench = Bench::running();
+    bench.machine.has_jobs(true, bench.now);
+    bench.exited(Some(9), false, false);
+    bench.started();
+    bench.effects();
+    bench.ask(true);
+    assert_eq!(bench.effects(), ["end jobs", "send run"]);
 }
 
 #[test]

@@ -69,6 +69,8 @@ class Sandbox:
         self._unsent = bytearray(bundle())
         self._unread = b""
         self.frames: deque[Frame] = deque()
+        # From jobs and about them, which come whenever they want.
+        self.of_jobs: deque[Frame] = deque()
         self.seen: list[Frame] = []
         self.runs = 0
         self.worker = 1
@@ -117,7 +119,9 @@ class Sandbox:
         self.write(b"W" + json.dumps(frame, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
 
     def answer(self, call: Frame, value: object) -> None:
-        self.tell({"type": "result", "call": call["call"], "value": value})
+        address = b"J%d" % call["job"] if "job" in call else b"W"
+        result = {"type": "result", "call": call["call"], "value": value}
+        self.write(address + json.dumps(result, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
 
     def plan(self, call: Frame) -> None:
         planned = {"server": call["server"], "tool": call["tool"]}
@@ -172,6 +176,13 @@ class Sandbox:
         while text not in got:
             got += str(self.wait("output").get("text", ""))
 
+    def next_of_jobs(self) -> Frame:
+        end = time.monotonic() + DEADLINE_SECONDS
+        while not self.of_jobs:
+            assert not self.ended and time.monotonic() < end, f"no frame of a job; last frames {self.seen[-5:]}"
+            self._exchange(0.1)
+        return self.of_jobs.popleft()
+
     def next(self, deadline: float = DEADLINE_SECONDS) -> Frame:
         end = time.monotonic() + deadline
         while not self.frames:
@@ -207,14 +218,18 @@ class Sandbox:
             self.ended = not data
             *lines, self._unread = (self._unread + data).split(b"\n")
             for line in lines:
-                assert line[:1] in b"SW", line[:100]
+                assert line[:1] in b"SWJ", line[:100]
+                # Of a job the number stands behind the address.
+                job = line[1:].partition(b"{")[0] if line[:1] == b"J" else b""
                 try:
-                    frame = json.loads(line[1:])
+                    frame = json.loads(line[1 + len(job) :])
                     assert isinstance(frame, dict)
                 except (ValueError, AssertionError):
                     frame = {"type": "garbage", "line": line}
                 frame.setdefault("type", "garbage")
+                if job:
+                    frame["job"] = int(job)
                 if line[:1] == b"S" and frame["type"] == "worker_started":
                     self.worker = frame["worker"]
                 self.seen = [*self.seen[-20:], frame]
-                self.frames.append(frame)
+                (self.of_jobs if "job" in frame else self.frames).append(frame)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms and floors: a room uses rooms on lower floors only.
-const FLOORS: [(&str, u8); 30] = [
+const FLOORS: [(&str, u8); 31] = [
     ("names", 0),
     ("limits", 0),
     ("own_file", 0),
@@ -24,6 +24,7 @@ const FLOORS: [(&str, u8); 30] = [
     ("clients", 2),
     ("config", 2),
     ("encoder", 2),
+    ("jobs", 2),
     ("journal", 2),
     ("models", 2),
     ("render", 2),

@@ -13,6 +13,7 @@ on_every_engine!(
     what_the_page_on_files_shows_is_so,
     what_the_page_on_handles_shows_is_so,
     what_the_page_on_images_shows_is_so,
+    what_the_page_on_jobs_shows_is_so,
     what_the_page_on_languages_shows_is_so,
     what_the_page_on_models_shows_is_so,
     what_the_page_on_sessions_shows_is_so,
@@ -181,6 +182,10 @@ fn what_the_page_on_handles_shows_is_so(engine: &Engine) {
 
 fn what_the_page_on_images_shows_is_so(engine: &Engine) {
     check(engine, Home::on(engine), "images.md");
+}
+
+fn what_the_page_on_jobs_shows_is_so(engine: &Engine) {
+    check(engine, Home::on(engine), "jobs.md");
 }
 
 fn what_the_page_on_languages_shows_is_so(engine: &Engine) {

@@ -22,6 +22,7 @@ mod functions;
 mod handles;
 mod images;
 mod injection;
+mod jobs;
 mod killed;
 mod languages;
 mod libraries;

@@ -3,8 +3,8 @@
 //! - It does not panic, and what it gives out does not depend on how the bytes are cut.
 //! - It gives out what the lines say, looked at one by one: one thing for each, a named refusal where a line is over the
 //!   bound, nothing for what has not ended.
-//! - A frame of the supervisor comes from a line that begins with S, one of the worker from one that begins with W; it
-//!   is within the depth; and what is read is what was written: a frame of the supervisor written again reads the same.
+//! - A frame of the supervisor comes from a line that begins with S, one of the worker from one that begins with W, one
+//!   of a job from one that begins with J and its number; it is within the depth; and what is read is what was written: a frame of the supervisor written again reads the same.
 //! - What it holds stays within one line's bound and what was pushed last, and a refusal is short.
 //! - A good frame behind any garbage is read.
 
@@ -112,6 +112,10 @@ fn check_frame(limits: &Limits, line: &[u8], frame: &Decoded) {
             );
         }
         Ok(FromSandbox::Worker(_)) => assert_eq!(address, Some(&b'W')),
+        Ok(FromSandbox::Job(job, _)) => {
+            assert_eq!(address, Some(&b'J'));
+            assert_eq!(String::from_utf8_lossy(&line[1..json_at(line)]).parse(), Ok(*job));
+        }
         Err(dropped) => {
             assert!(dropped.to_string().len() <= REFUSAL_BYTES_MAX, "{dropped}");
             assert_eq!(*dropped == Dropped::Depth, is_too_deep(limits, line), "{dropped}");
@@ -119,7 +123,15 @@ fn check_frame(limits: &Limits, line: &[u8], frame: &Decoded) {
     }
     if frame.is_ok() {
         assert!(line.len() < limits.frame_to_bridge_bytes_max);
-        assert!(nesting(&parsed(&line[1..])) <= limits.json_depth_max);
+        assert!(nesting(&parsed(&line[json_at(line)..])) <= limits.json_depth_max);
+    }
+}
+
+/// Where the frame begins, behind its address and the number of a job.
+fn json_at(line: &[u8]) -> usize {
+    match line {
+        [b'J', rest @ ..] => 1 + rest.iter().take_while(|byte| byte.is_ascii_digit()).count(),
+        _ => 1,
     }
 }
 
@@ -139,7 +151,13 @@ fn nesting(value: &Value) -> usize {
 
 /// Of a line within the bounds and with an address, as the decoder reads them first.
 fn is_too_deep(limits: &Limits, line: &[u8]) -> bool {
+    let has_address = match line.first() {
+        Some(b'S' | b'W') => true,
+        // With a number of at most ten digits.
+        Some(b'J') => (2..=11).contains(&json_at(line)),
+        _ => false,
+    };
     line.len() < limits.frame_to_bridge_bytes_max
-        && matches!(line.first(), Some(b'S' | b'W'))
-        && depth_exceeds(&line[1..], limits.json_depth_max)
+        && has_address
+        && depth_exceeds(&line[json_at(line)..], limits.json_depth_max)
 }

@@ -15,7 +15,7 @@ use super::{Actor, CallEnded, tell};
 use crate::broker::{Call, HandlesOf, Making};
 use crate::names::{CallId, RunId};
 use crate::protocol::{CallFrame, ToWorker};
-use crate::run::{CallOutcome, FaultCode, Progress, ToolFault};
+use crate::run::{CallOutcome, FaultCode, Progress, RunOutcome, ToolFault};
 use crate::text;
 
 /// Longest name of a call in a progress message, in characters.
@@ -45,7 +45,9 @@ impl Actor {
                         current.calls.cancel();
                     }
                 }
+                Effect::EndJobs { why } => self.end_jobs(&why),
                 Effect::CloseSandbox => {
+                    self.lose_jobs("its sandbox is gone");
                     self.watchdog = None;
                     if let Some(sandbox) = self.sandbox.take() {
                         self.closings.spawn(sandbox.close());
@@ -53,7 +55,7 @@ impl Actor {
                 }
                 Effect::Finish(mut report) => {
                     if let Some(watchdog) = &self.watchdog {
-                        watchdog.set_running(false);
+                        watchdog.set_running(!self.jobs.is_empty());
                     }
                     self.broker.tell_effects(&mut report.calls);
                     for place in self.never_sent.drain(..) {
@@ -63,6 +65,11 @@ impl Actor {
                     report.calls.readings = self.broker.take_readings();
                     report.notes.extend(self.broker.run_notes());
                     let Some(current) = self.current.take() else { continue };
+                    self.broker.jobs().drop_unbegun();
+                    // Nobody reads the reply of a run that was cancelled: it is said in the next one.
+                    if report.outcome != RunOutcome::Interrupted {
+                        report.notes.extend(self.broker.jobs().news(current.id.0));
+                    }
                     self.broker.journal_end(current.id, &mut report, current.began.elapsed());
                     if current.reply.send((current.id, *report)).is_err() {
                         tracing::debug!("nobody waits for the run's report any more");
@@ -124,6 +131,7 @@ impl Actor {
             let (scope, human, progress, sending) = (&scope, &human, &progress, &sending);
             let call_of_broker = Call {
                 run,
+                job: None,
                 scope,
                 server,
                 tool,
@@ -137,7 +145,7 @@ impl Actor {
             };
             let answer = whole(broker.answer(call_of_broker, &cancel)).await;
             let outcome = outcome(&answer);
-            let line = result_line(call, answer, line_bytes_max);
+            let line = result_line((None, call), answer, line_bytes_max);
             // Nobody waits for the result of a call that was cancelled, or whose run has ended.
             tokio::select! {
                 biased;
@@ -166,7 +174,7 @@ impl Actor {
     /// it, and for one that does not nothing is kept.
     fn refuse(&self, call: CallId, fault: ToolFault) {
         let Some(sandbox) = &self.sandbox else { return };
-        let line = result_line(call, Err(fault), self.limits.frame_to_sandbox_bytes_max);
+        let line = result_line((None, call), Err(fault), self.limits.frame_to_sandbox_bytes_max);
         let cancel = CancellationToken::new();
         if sandbox.data().try_send(ResultLine { line, cancel }).is_err() {
             tracing::debug!("a refusal was left out");

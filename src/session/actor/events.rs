@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::super::sandbox::Sandbox;
 use super::super::watchdog::Watchdog;
 use super::{Current, Keeping};
-use crate::broker::Waits;
+use crate::broker::{Broker, Waits};
 use crate::protocol::{Dropped, FromSandbox};
 
 pub(super) async fn cancelled(current: Option<&Current>) {
@@ -36,6 +36,11 @@ pub(super) async fn answered(keeping: Option<&mut Keeping>) -> Option<String> {
         }
         None => std::future::pending().await,
     }
+}
+
+/// Jobs that code wants to be ended.
+pub(super) async fn to_cancel(broker: &Broker) -> Vec<u64> {
+    broker.jobs().to_cancel().await
 }
 
 pub(super) async fn exceeded(watchdog: Option<&mut Watchdog>) -> String {

@@ -45,6 +45,14 @@ impl Machine {
                 self.note("the sandbox told of files unasked; it was ignored".into());
                 vec![]
             }
+            // The actor's.
+            FromSandbox::Job(..)
+            | FromSandbox::Supervisor(
+                FromSupervisor::JobStarted { .. }
+                | FromSupervisor::JobOutput { .. }
+                | FromSupervisor::JobTaken { .. }
+                | FromSupervisor::JobEnded { .. },
+            ) => vec![],
             FromSandbox::Worker(FromWorker::Call(call)) => self.call(call),
             FromSandbox::Worker(FromWorker::Cancel { call, .. }) => vec![Effect::CancelCall(call)],
             FromSandbox::Worker(FromWorker::Done(done)) => self.done(*done, now),

@@ -1,0 +1,186 @@
+//! One job: what it is, how it stands, and the end of what it has written.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::run::PythonError;
+use crate::text;
+
+/// Longest name, and longest reason, in characters.
+const NAME_CHARS_MAX: usize = 60;
+const WHY_CHARS_MAX: usize = 200;
+
+/// What a run asks for.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The run.
+    pub run: u64,
+    /// What it calls the job.
+    pub name: String,
+    /// The time that it may take; nothing for as long as any may.
+    pub time: Option<Duration>,
+}
+
+/// How a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It has not ended.
+    Running,
+    /// It has returned.
+    Finished,
+    /// It has raised an error, or its process ended by itself.
+    Failed,
+    /// It was ended because somebody wanted it.
+    Cancelled,
+    /// It was ended for its time.
+    TimedOut,
+    /// Its sandbox is gone.
+    Lost,
+}
+
+impl Status {
+    /// As code reads it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut => "timed_out",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// What is told of a job.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// Its number in the session, from 1.
+    pub number: u64,
+    /// The run that started it.
+    pub run: u64,
+    /// Its name: on one line, and harmless to show.
+    pub name: String,
+    /// How it stands.
+    pub status: Status,
+    /// How long it took, so far.
+    pub took: Duration,
+    /// Calls that it has made.
+    pub calls: u64,
+    /// Why it ended so, where that says more; harmless to show.
+    pub why: String,
+}
+
+impl Told {
+    /// The sentence of a reply on a job that has ended.
+    pub(super) fn sentence(&self) -> String {
+        let (number, name, seconds) = (self.number, &self.name, self.took.as_secs());
+        let calls = match self.calls {
+            0 => String::new(),
+            1 => ", 1 call".into(),
+            calls => format!(", {calls} calls"),
+        };
+        let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
+        let how = match self.status {
+            Status::Running => return format!("job {number} '{name}' goes on: runtime.job({number}).status"),
+            Status::Finished => "finished",
+            Status::Failed => "failed",
+            Status::Cancelled => "was cancelled",
+            Status::TimedOut => "was ended for its time",
+            Status::Lost => "was lost",
+        };
+        let see = match self.status {
+            Status::Finished => format!(": runtime.job({number}).result"),
+            Status::Failed => format!("{why}; runtime.job({number}).result raises it"),
+            _ => why,
+        };
+        format!("job {number} '{name}' {how} after {seconds} s{calls}{see}")
+    }
+}
+
+/// A job as it is kept.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) number: u64,
+    pub(super) run: u64,
+    pub(super) name: String,
+    /// It has a process; before, only its number is kept for it.
+    pub(super) has_begun: bool,
+    pub(super) status: Status,
+    pub(super) time: Duration,
+    pub(super) calls: u64,
+    /// What it will have been ended for, and why.
+    pub(super) ending: Option<(Status, String)>,
+    pub(super) result: Option<String>,
+    pub(super) error: Option<PythonError>,
+    pub(super) why: String,
+    /// A reply has said that it has ended, or the code has looked.
+    pub(super) is_told: bool,
+    began: Instant,
+    took: Option<Duration>,
+    tail: VecDeque<u8>,
+}
+
+impl Job {
+    pub(super) fn new(number: u64, run: u64, name: &str, time: Duration) -> Self {
+        Self {
+            number,
+            run,
+            name: text::inert_excerpt(name, NAME_CHARS_MAX),
+            has_begun: false,
+            status: Status::Running,
+            time,
+            calls: 0,
+            ending: None,
+            result: None,
+            error: None,
+            why: String::new(),
+            is_told: false,
+            began: Instant::now(),
+            took: None,
+            tail: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn told(&self) -> Told {
+        Told {
+            number: self.number,
+            run: self.run,
+            name: self.name.clone(),
+            status: self.status,
+            took: self.took.unwrap_or_else(|| self.began.elapsed()),
+            calls: self.calls,
+            why: self.why.clone(),
+        }
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.status == Status::Running
+    }
+
+    /// It has ended, so or as it was to be ended.
+    pub(super) fn end(&mut self, status: Status, why: &str) {
+        self.status = status;
+        self.why = text::inert_excerpt(why, WHY_CHARS_MAX);
+        self.took = Some(self.began.elapsed());
+    }
+
+    /// Takes output in; the oldest gives way.
+    pub(super) fn write(&mut self, bytes: &[u8], bytes_max: usize) {
+        self.tail.extend(&bytes[bytes.len().saturating_sub(bytes_max)..]);
+        let excess = self.tail.len().saturating_sub(bytes_max);
+        self.tail.drain(..excess);
+    }
+
+    /// The last lines of what it has written.
+    pub(super) fn tail(&self, lines: usize) -> String {
+        let bytes: Vec<u8> = self.tail.iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim_start_matches(char::REPLACEMENT_CHARACTER);
+        let skipped = text.lines().count().saturating_sub(lines);
+        text.split_inclusive('\n').skip(skipped).collect()
+    }
+}

@@ -1,0 +1,283 @@
+//! Has jobs run and end: their calls are answered beside the run under way, with the servers and budgets of their own run.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinError;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::super::answered::{result_line, whole};
+use super::super::calls::Counted;
+use super::super::ending::bounded;
+use super::super::in_flight::InFlight;
+use super::super::machine::Effect;
+use super::super::outgoing::ResultLine;
+use super::Actor;
+use crate::broker::{Call, HandlesOf, Human, Making};
+use crate::jobs::Status;
+use crate::names::{CallId, RunId};
+use crate::protocol::{CallFrame, DoneOutcome, FromJob, JobDone, ToSupervisor};
+use crate::run::{FaultCode, PythonError, ServerScope, ToolFault};
+
+/// A job that has a process.
+pub(super) struct OfJob {
+    run: RunId,
+    scope: ServerScope,
+    human: Human,
+    dry_run: bool,
+    /// Ends all its calls.
+    calls: CancellationToken,
+    in_flight: InFlight,
+    /// Bytes that may be sent before it has taken earlier ones.
+    room: Arc<Semaphore>,
+    taken: u64,
+    /// When its time is over; or, once it has been interrupted, when it is killed.
+    until: Instant,
+    is_ending: bool,
+}
+
+impl Actor {
+    /// A worker has handed one over, whose number was given in the run under way.
+    pub(super) fn job_started(&mut self, job: u64) -> Vec<Effect> {
+        let current = self.current.as_ref();
+        let begun = current.and_then(|current| self.broker.jobs().begin(job, current.id.0));
+        let (Some(current), Some((told, time))) = (current, begun) else {
+            tracing::warn!(job, "a job that nobody has asked for is ended");
+            self.send_end(job, true);
+            return vec![];
+        };
+        self.broker.journal_job(&told);
+        let of_job = OfJob {
+            run: current.id,
+            scope: current.scope.clone(),
+            human: current.human.of_job(),
+            dry_run: current.dry_run,
+            calls: CancellationToken::new(),
+            in_flight: InFlight::default(),
+            room: Arc::new(Semaphore::new(self.limits.unread_in_job_bytes_max)),
+            taken: 0,
+            until: Instant::now() + time,
+            is_ending: false,
+        };
+        self.jobs.insert(job, of_job);
+        self.machine.has_jobs(true, Instant::now());
+        vec![]
+    }
+
+    pub(super) fn frame_of_job(&mut self, job: u64, frame: FromJob) -> Vec<Effect> {
+        match frame {
+            FromJob::Call(call) => self.call_of_job(job, call),
+            FromJob::Cancel { call } => {
+                if let Some(of_job) = self.jobs.get_mut(&job) {
+                    of_job.in_flight.cancel(call);
+                }
+            }
+            FromJob::Done(done) if self.jobs.contains_key(&job) => {
+                let JobDone { outcome, result } = *done;
+                let jobs = self.broker.jobs();
+                match outcome {
+                    DoneOutcome::Finished => jobs.finish(job, result),
+                    DoneOutcome::Raised { error } => {
+                        jobs.fail(job, Some(bounded(error.clone())), &said(&error))
+                    }
+                    DoneOutcome::Exited { exit_code } => {
+                        jobs.fail(job, None, &format!("exit status {exit_code}"))
+                    }
+                    DoneOutcome::Interrupted { error } => {
+                        jobs.fail(job, error.map(bounded), "KeyboardInterrupt")
+                    }
+                }
+                // It waits for that, with what it has started below it.
+                self.send_end(job, true);
+                self.job_is_over(job);
+            }
+            FromJob::Done(_) => {}
+        }
+        vec![]
+    }
+
+    /// Its process is gone.
+    pub(super) fn job_ended(
+        &mut self,
+        job: u64,
+        (exit_code, signal): (Option<i64>, Option<i64>),
+        oom: bool,
+    ) -> Vec<Effect> {
+        let why = match (signal, exit_code) {
+            (Some(_), _) if oom => "out of memory".to_owned(),
+            (Some(signal), _) => format!("its process was ended by signal {signal}"),
+            (None, code) => format!("its process ended by itself, exit status {}", code.unwrap_or(-1)),
+        };
+        self.broker.jobs().fail(job, None, &why);
+        self.job_is_over(job);
+        vec![]
+    }
+
+    pub(super) fn job_has_taken(&mut self, job: u64, bytes: u64) {
+        if let Some(of_job) = self.jobs.get_mut(&job) {
+            let more = bytes.saturating_sub(of_job.taken);
+            of_job.taken += more;
+            let held = self.limits.unread_in_job_bytes_max - of_job.room.available_permits();
+            of_job.room.add_permits(usize::try_from(more).unwrap_or(held).min(held));
+        }
+    }
+
+    pub(super) fn jobs_deadline(&self) -> Option<Instant> {
+        self.jobs.values().map(|of_job| of_job.until).min()
+    }
+
+    pub(super) fn tick_jobs(&mut self) -> Vec<Effect> {
+        let now = Instant::now();
+        let due: Vec<u64> =
+            self.jobs.iter().filter(|(_, of_job)| of_job.until <= now).map(|(job, _)| *job).collect();
+        for job in due {
+            self.broker.jobs().ends(job, Status::TimedOut, "");
+            self.end_job(job);
+        }
+        vec![]
+    }
+
+    pub(super) fn cancel_jobs(&mut self, numbers: &[u64]) -> Vec<Effect> {
+        for job in numbers {
+            self.broker.jobs().ends(*job, Status::Cancelled, "");
+            if self.jobs.get(job).is_some_and(|of_job| !of_job.is_ending) {
+                self.end_job(*job);
+            }
+        }
+        vec![]
+    }
+
+    /// All at once, without waiting for them.
+    pub(super) fn end_jobs(&mut self, why: &str) {
+        for job in self.jobs.keys().copied().collect::<Vec<_>>() {
+            self.send_end(job, true);
+            self.broker.jobs().ends(job, Status::Cancelled, why);
+            self.broker.jobs().fail(job, None, "");
+            self.job_is_over(job);
+        }
+    }
+
+    /// Their sandbox is gone, or is about to be.
+    pub(super) fn lose_jobs(&mut self, why: &str) {
+        for job in self.jobs.keys().copied().collect::<Vec<_>>() {
+            self.broker.jobs().lose(job, why);
+            self.job_is_over(job);
+        }
+    }
+
+    /// Interrupts it, and kills it when it has been interrupted before.
+    fn end_job(&mut self, job: u64) {
+        let (grace, replace) = (self.limits.grace, self.limits.replace);
+        let Some(of_job) = self.jobs.get_mut(&job) else { return };
+        let kills = std::mem::replace(&mut of_job.is_ending, true);
+        of_job.until = Instant::now() + if kills { replace } else { grace };
+        of_job.calls.cancel();
+        self.send_end(job, kills);
+    }
+
+    fn send_end(&self, job: u64, kill: bool) {
+        if let Some(sandbox) = &self.sandbox {
+            sandbox.send(&ToSupervisor::EndJob { job, kill });
+        }
+    }
+
+    fn job_is_over(&mut self, job: u64) {
+        let Some(mut of_job) = self.jobs.remove(&job) else { return };
+        of_job.calls.cancel();
+        of_job.in_flight.cancel_all();
+        if let Ok(told) = self.broker.jobs().told(job) {
+            self.broker.journal_job_end(&told);
+        }
+        self.machine.has_jobs(!self.jobs.is_empty(), Instant::now());
+        if self.current.is_none()
+            && self.jobs.is_empty()
+            && let Some(watchdog) = &self.watchdog
+        {
+            watchdog.set_running(false);
+        }
+    }
+
+    fn call_of_job(&mut self, job: u64, frame: CallFrame) {
+        let (Some(sandbox), Some(of_job)) = (&self.sandbox, self.jobs.get_mut(&job)) else { return };
+        let CallFrame { call, server, tool, arguments, dry_run, placeholders, handle, handles, .. } = frame;
+        let (data, broker) = (sandbox.data(), Arc::clone(&self.broker));
+        let bytes_max = self.limits.frame_to_job_bytes_max;
+        let in_flight_max = self.limits.calls_in_flight_per_job_max;
+        if of_job.is_ending || of_job.in_flight.len() >= in_flight_max || of_job.in_flight.contains(call) {
+            let fault =
+                ToolFault::new(FaultCode::Busy, "the job is being ended, or has too many calls under way");
+            let line = result_line((Some(job), call), Err(fault), bytes_max);
+            // As much as there is room for: one that keeps to its window of calls does not need more.
+            if let Ok(room) = of_job.room.try_acquire_many(line.len() as u32) {
+                room.forget();
+                let cancel = of_job.calls.child_token();
+                drop(data.try_send(ResultLine { line, cancel }));
+            }
+            return;
+        }
+        if server.is_some() {
+            self.broker.jobs().count_call(job);
+        }
+        let cancel = of_job.calls.child_token();
+        let sending = of_job.in_flight.insert(call, cancel.clone(), Counted::Nowhere);
+        let (run, scope, human) = (of_job.run, of_job.scope.clone(), of_job.human.clone());
+        let making = Making::of(dry_run || of_job.dry_run, placeholders);
+        let handles = HandlesOf { arguments: handles, result: handle };
+        let (deadline, room) = (of_job.until, Arc::clone(&of_job.room));
+        self.calls_of_jobs.spawn(async move {
+            // Nobody follows it.
+            let (progress, _) = mpsc::channel(1);
+            let (scope, human, progress, sending) = (&scope, &human, &progress, &sending);
+            let call_of_broker = Call {
+                run,
+                job: Some(job),
+                scope,
+                server,
+                tool,
+                arguments,
+                making,
+                handles,
+                deadline,
+                human,
+                progress,
+                sending,
+            };
+            let answer = whole(broker.answer(call_of_broker, &cancel)).await;
+            let line = result_line((Some(job), call), answer, bytes_max);
+            let sent = async {
+                let room = room.acquire_many(u32::try_from(line.len()).unwrap_or(u32::MAX)).await;
+                if let Ok(room) = room {
+                    room.forget();
+                    if data.send(ResultLine { line, cancel: cancel.clone() }).await.is_err() {
+                        tracing::debug!("the sandbox went before the call's result");
+                    }
+                }
+            };
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                () = sent => {}
+            }
+            let _ = sending.end();
+            (job, call)
+        });
+    }
+
+    pub(super) fn call_of_job_ended(&mut self, ended: Result<(u64, CallId), JoinError>) -> Vec<Effect> {
+        match ended {
+            Ok((job, call)) => {
+                if let Some(of_job) = self.jobs.get_mut(&job) {
+                    of_job.in_flight.remove(call);
+                }
+            }
+            Err(error) => tracing::error!(%error, "a job's call broke"),
+        }
+        vec![]
+    }
+}
+
+/// The class and the message of an error, on one line.
+fn said(error: &PythonError) -> String {
+    format!("{}: {}", error.class, error.message)
+}
