@@ -19,12 +19,25 @@ DEPTH_MAX = 128
 SUPERVISOR, WORKER = b"S", b"W"
 
 TO_SANDBOX = {
-    SUPERVISOR: frozenset(("hello", "interrupt", "replace", "file", "keep", "ping", "shutdown")),
+    SUPERVISOR: frozenset(("hello", "interrupt", "replace", "forget", "file", "keep", "ping", "shutdown")),
     WORKER: frozenset(("run", "result")),
 }
 TO_BRIDGE = {
     SUPERVISOR: frozenset(
-        ("hello", "worker_started", "worker_exited", "pong", "output", "file", "file_gone", "kept", "taken", "fault")
+        (
+            "hello",
+            "worker_started",
+            "worker_exited",
+            "checkpoint",
+            "checkpoint_gone",
+            "pong",
+            "output",
+            "file",
+            "file_gone",
+            "kept",
+            "taken",
+            "fault",
+        )
     ),
     WORKER: frozenset(("call", "cancel", "done")),
 }

@@ -42,6 +42,7 @@ class Worker:
     """One interpreter process as the supervisor sees it."""
 
     __slots__ = (
+        "checkpoint",
         "handover",
         "hands_over",
         "inbox",
@@ -78,6 +79,8 @@ class Worker:
         self.spare = spare
         self.slate = slate
         self.restore = True
+        # That is to take its place.
+        self.checkpoint: str | None = None
         self.outputs = outputs
         self.inbox = Outbox(self.socket)
         self.lines = LineSplitter(limits.frame_to_bridge_bytes - 1)
@@ -144,28 +147,34 @@ def start_worker(number: int, limits: Limits, record: OutputRecord) -> Worker | 
 def wake_copy(worker: Worker, pid: int, number: int, limits: Limits) -> Worker | None:
     """The frozen copy of a worker that is gone takes its place, if it answers; the old one's ends are used up."""
     (spare, spare_end), (handed, handed_end) = pair(), handover.pair()
-    answer = b""
     worker.slate.write(0, 0)
-    try:
-        wake(worker.spare, number, (spare_end, handed_end))
-        waiter = poll()
-        waiter.register(worker.spare, POLLIN)
-        # Before the answer may come what user code wrote there.
-        while not answer.endswith(READY) and waiter.poll(WAKE_MS_MAX):
-            answer = os.read(worker.spare, 1 << 12)
-            if not answer:
-                break
-    except OSError:
-        pass
-    os.close(spare_end)
-    os.close(handed_end)
-    if not answer.endswith(READY):
+    answer = answer_of(worker.spare, number, (spare_end, handed_end), WAKE_MS_MAX)
+    if answer is None:
         os.close(spare)
         os.close(handed)
         return None
     os.close(worker.socket)
     os.close(worker.handover)
     return Worker(number, pid, (worker.spare, spare, handed), worker.slate, worker.outputs, limits)
+
+
+def answer_of(copy: int, number: int, ends: tuple[int, ...], ms_max: int) -> bytes | None:
+    """Wakes the copy at that socket, with these descriptors; what it says before it is ready, if that is in time."""
+    answer = b""
+    try:
+        wake(copy, number, ends)
+        waiter = poll()
+        waiter.register(copy, POLLIN)
+        # Before the answer may come what user code wrote there.
+        while not answer.endswith(READY) and waiter.poll(ms_max):
+            answer = os.read(copy, 1 << 12)
+            if not answer:
+                break
+    except OSError:
+        pass
+    for fd in ends:
+        os.close(fd)
+    return answer.removesuffix(READY) if answer.endswith(READY) else None
 
 
 def kill(pid: int, number: int) -> None:
@@ -175,13 +184,16 @@ def kill(pid: int, number: int) -> None:
         pass
 
 
-def kill_descendants(spare: int = 0) -> bool:
-    """Kills and reaps all of them, but for one that is spared; False when some would not die."""
+def kill_descendants(spare: int = 0, held: frozenset[int] = frozenset()) -> bool:
+    """Kills and reaps all of them, but for one that is spared and those that are held, which stand still from then on;
+    False when some would not die."""
     deadline = monotonic() + KILL_SECONDS_MAX
     pause = poll()
-    if spare:
+    if spare or held:
+        for pid in held.intersection(_others()):
+            kill(pid, signal.SIGSTOP)
         for _ in range(SPARING_ROUNDS_MAX):
-            others = [pid for pid in _others() if pid != spare]
+            others = [pid for pid in _others() if pid != spare and pid not in held]
             if not others:
                 return True
             for pid in others:
@@ -201,6 +213,14 @@ def kill_descendants(spare: int = 0) -> bool:
         if monotonic() > deadline:
             return False
         pause.poll(1)
+
+
+def is_child(pid: int) -> bool:
+    """Whether it is a child of this very process, and lives: then its number is no other's before we have reaped it."""
+    try:
+        return pid > 1 and os.waitpid(pid, os.WNOHANG)[0] == 0
+    except ChildProcessError:
+        return False
 
 
 def is_exiting(pid: int) -> bool:
