@@ -42,7 +42,7 @@ mod vector_cache;
 pub use call::{Answer, Call, Making};
 pub use human::{Approval, Human, Question, Waits};
 pub use oversight::{LoggedArguments, Oversight};
-pub use replay::{Replay, Replayed, Way};
+pub use replay::{Replay, Replayed, Way, not_kept};
 pub use roster::{Roster, remote_spec};
 pub use sending::Sending;
 pub use state::{Broker, Folders};

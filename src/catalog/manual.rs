@@ -32,6 +32,7 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   save(path)                             hands a file over: the reply names it; files in /workspace outlive the sandbox
   state['key'] = value                   JSON values that outlive variables, as files in /workspace do
   save_tool(func, test=None)             keeps a function: from skills import func; runtime.skills lists them
+  checkpoint(name)  restore(name)        all variables back to where they were; so does `reset: name`; checkpoints() lists
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
 
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use self::events::{answered, cancelled, exceeded, joined, next_frame, sleep_until, waiting};
 use super::asked::{Ask, RunAsked};
 use super::calls::Counted;
+use super::checkpoints::Checkpoints;
 use super::files::Files;
 use super::in_flight::InFlight;
 use super::machine::{Effect, Machine};
@@ -83,6 +84,7 @@ pub(super) struct Actor {
     files: Files,
     /// What the sandbox has told last of its files is being kept.
     keeping: Option<Keeping>,
+    checkpoints: Arc<Checkpoints>,
     pings: u64,
 }
 
@@ -102,9 +104,16 @@ impl Current {
 
 impl Actor {
     /// For a session that begins; starts no sandbox.
-    pub(super) fn new(wanted: Wanted, files: Files, broker: Arc<Broker>, limits: Arc<Limits>) -> Self {
+    pub(super) fn new(
+        wanted: Wanted,
+        files: Files,
+        broker: Arc<Broker>,
+        limits: Arc<Limits>,
+        checkpoints: Arc<Checkpoints>,
+    ) -> Self {
         Self {
-            machine: Machine::new(Arc::clone(&limits)),
+            machine: Machine::new(Arc::clone(&limits), Arc::clone(&checkpoints)),
+            checkpoints,
             broker,
             maker: Some(Maker::new(wanted, Arc::clone(&limits), Some(files.clone()))),
             limits,
@@ -277,10 +286,13 @@ impl Actor {
 
     /// Why the worker that has just started may not run anything.
     fn weak_worker(&self, frame: &FromSandbox) -> Option<String> {
-        let FromSandbox::Supervisor(FromSupervisor::WorkerStarted { posture, restored, .. }) = frame else {
+        let FromSandbox::Supervisor(FromSupervisor::WorkerStarted { posture, restored, checkpoint, .. }) =
+            frame
+        else {
             return None;
         };
-        let weak = self.sandbox.as_ref()?.judge_worker(posture, restored.is_some()).err()?;
+        let is_copy = restored.is_some() || checkpoint.is_some();
+        let weak = self.sandbox.as_ref()?.judge_worker(posture, is_copy).err()?;
         let said: Vec<String> = weak.iter().map(ToString::to_string).collect();
         Some(format!("its next interpreter is weaker than asked for: {}", said.join("; ")))
     }
