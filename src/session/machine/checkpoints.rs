@@ -130,6 +130,9 @@ impl Machine {
                 return self.replace_by(going, now);
             }
             self.fresh = (state == StateNote::Lost).then_some(FreshReason::Lost);
+            let is_over = matches!(going.then, Then::Report(..));
+            // The copy was made after the run that goes back.
+            let state = if is_over && state == StateNote::RolledBack { StateNote::Kept } else { state };
             return self.not_gone_back(going, state, now);
         }
         self.last_done = 0;

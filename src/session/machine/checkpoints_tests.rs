@@ -54,6 +54,7 @@ fn a_run_that_goes_back_is_answered_when_the_checkpoint_is_there() {
     assert_eq!((report.outcome, report.state), (RunOutcome::Finished, StateNote::Restored));
     assert_eq!((report.notes, report.goes_back_to), (vec![SAID.to_owned()], None));
     // What is killed in the next run is rolled back to it.
+    bench.keeps_at_once = true;
     bench.ask(false);
     bench.exited(None, false, false);
     bench.restored(Some(0));
@@ -107,7 +108,9 @@ fn where_the_sandbox_has_it_no_more_the_variables_stay() {
 
 #[test]
 fn where_it_does_not_answer_the_frozen_copy_or_a_fresh_worker_comes_instead() {
-    for (restored, state) in [(Some(2), StateNote::RolledBack), (None, StateNote::Lost)] {
+    let cases =
+        [(Some(3), StateNote::Kept), (Some(2), StateNote::RolledBackFurther), (None, StateNote::Lost)];
+    for (restored, state) in cases {
         let mut bench = with_checkpoint();
         bench.ask(false);
         bench.done_going(DoneOutcome::Finished, false, Some("a"));
