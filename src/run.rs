@@ -18,9 +18,21 @@ pub struct RunRequest {
     /// When the run is interrupted.
     pub timeout: Duration,
     /// Whether the interpreter is replaced first.
-    pub reset: bool,
+    pub reset: Reset,
     /// Whether only calls are made that read; the others are listed.
     pub dry_run: bool,
+}
+
+/// What a run begins in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Reset {
+    /// What the run before it has left.
+    #[default]
+    No,
+    /// A fresh interpreter.
+    Fresh,
+    /// What there was when this checkpoint was made.
+    Checkpoint(String),
 }
 
 /// The servers of one run.
@@ -101,6 +113,8 @@ pub struct RunReport {
     pub servers: Vec<ServerName>,
     /// Calls made.
     pub calls: Calls,
+    /// The checkpoint that the run goes back to, where that has to be made again first.
+    pub goes_back_to: Option<String>,
 }
 
 impl RunReport {
@@ -118,6 +132,7 @@ impl RunReport {
             notes: vec![],
             servers: vec![],
             calls: Calls::default(),
+            goes_back_to: None,
         }
     }
 }
@@ -221,6 +236,8 @@ pub enum StateNote {
     RolledBack,
     /// They are as they were after some earlier run.
     RolledBackFurther,
+    /// They are as they were at the checkpoint that the run has gone back to.
+    Restored,
 }
 
 /// Why a run began with an empty namespace.

@@ -102,6 +102,16 @@ class Calls:
         channel.on_results = self._resolve
         channel.on_lost_result = self._lost_result
 
+    def leave_run(self) -> None:
+        """In a copy of this process that takes its place: what the run had under way was another's."""
+        self._run = self.plan = self.main_loop = None
+        self.unsent = {}
+        self._pending.clear()
+        self._queue.clear()
+        self._batches.clear()
+        self._in_flight = 0
+        self._leading = self._loop_reads = False
+
     def begin_worker(self, worker: int) -> None:
         """Between two runs, when nothing is under way."""
         self._lock = allocate_lock()
@@ -119,6 +129,11 @@ class Calls:
             waiting.clear()
         self._leading = self._loop_reads = False
         self.main_loop = None
+
+    @property
+    def run(self) -> int | None:
+        """The one under way."""
+        return self._run
 
     @property
     def own_threads(self) -> int:

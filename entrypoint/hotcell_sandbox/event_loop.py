@@ -6,6 +6,7 @@ Imported when code first may need it: asyncio takes 40 ms, for which a first run
 from __future__ import annotations
 
 import asyncio
+import sys
 from asyncio import CancelledError, Task, all_tasks, new_event_loop, set_event_loop
 from asyncio import get_running_loop as get_running_loop
 from collections.abc import Coroutine
@@ -68,3 +69,14 @@ class EventLoop:
         tasks = [task for task in all_tasks(self._loop) if not task.done()]
         self._may_have_tasks = bool(tasks)
         return tasks
+
+
+def leave() -> None:
+    """In a copy of this process that takes its place, wherever it stands: no loop runs, and none is in a step."""
+    loop = asyncio._get_running_loop()
+    if loop is not None:
+        task = asyncio.current_task(loop)
+        if task is not None:
+            asyncio.tasks._leave_task(loop, task)
+        asyncio._set_running_loop(None)
+        sys.set_asyncgen_hooks(None, None)

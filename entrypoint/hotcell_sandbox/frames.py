@@ -20,16 +20,17 @@ JOB_DIGITS_MAX = 10
 SUPERVISOR, WORKER, JOB = b"S", b"W", b"J"
 
 TO_SANDBOX = {
-    SUPERVISOR: frozenset(("hello", "interrupt", "replace", "end_job", "file", "keep", "ping", "shutdown")),
+    SUPERVISOR: frozenset(("hello", "interrupt", "replace", "forget", "end_job", "file", "keep", "ping", "shutdown")),
     WORKER: frozenset(("run", "result")),
     JOB: frozenset(("result",)),
 }
+_OF_CHECKPOINTS = ("checkpoint", "checkpoint_gone")
 _OF_JOBS = ("job_started", "job_output", "job_taken", "job_ended")
 TO_BRIDGE = {
     SUPERVISOR: frozenset(
         (
             *("hello", "worker_started", "worker_exited", "pong", "output", "file", "file_gone", "kept", "taken"),
-            *("fault", *_OF_JOBS),
+            *("fault", *_OF_CHECKPOINTS, *_OF_JOBS),
         )
     ),
     WORKER: frozenset(("call", "cancel", "done")),

@@ -1,6 +1,7 @@
-"""A copy of the worker, forked after each run and frozen, from which a run that had to be killed rolls back.
+"""Copies of the worker that sleep: one forked after each run, from which a run that had to be killed rolls back, and
+those that code has made as checkpoints.
 
-It decides nothing: the supervisor wakes the copy when the worker is gone, or lets it go. Threads do not live in it, and
+It decides nothing: the supervisor wakes a copy when the worker is gone, or lets it go. Threads do not live in it, and
 event loops are new.
 """
 
@@ -8,11 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
-from _socket import SCM_RIGHTS, SOL_SOCKET, socket
+from _socket import SCM_RIGHTS, SOL_SOCKET, socket, socketpair
 from mmap import PAGESIZE, mmap
 from signal import SIGKILL
 
-from . import kernel
+from . import handover, kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from .processes import Ends
 
 READY = b"ready\n"
+# What the supervisor answers to a checkpoint that it takes.
+KEPT = "kept"
 # A fork takes 1 ms for each 40 MiB or so: a larger worker is copied only when nobody waits.
 AT_ONCE_BYTES_MAX = 96 << 20
 QUIET_MS = 20
@@ -57,9 +60,12 @@ class FrozenCopy:
         number: int,
         bytes_max: int,
         has_input: Callable[[int], bool],
-        on_wake: Callable[[int, int], None],
+        on_wake: Callable[[int, int, list[int]], None],
     ) -> None:
-        """A worker larger than `bytes_max` is not copied; 0: never. `has_input` waits for it so many milliseconds."""
+        """A worker larger than `bytes_max` is not copied; 0: never. `has_input` waits for it so many milliseconds.
+
+        `on_wake`, in a woken copy: the socket for frames, its number, and of a checkpoint its new stdout and stderr.
+        """
         self._ends = ends
         self._slate = ends.slate
         self._number = number
@@ -69,76 +75,132 @@ class FrozenCopy:
         self._supervisor = os.getppid()
         self._pid = 0
         self._unreaped: list[int] = []
+        # The checkpoint that the run under way goes back to when it ends.
+        self.goes_back_to: str | None = None
+
+    @property
+    def number(self) -> int:
+        """Of the worker that this process is."""
+        return self._number
 
     def renew(self, run: int, changed: bool) -> int:
         """After a run; returns the number of the worker that this process is, which in a woken copy is another one."""
         if self._pid and not changed:
             self._slate.write(self._pid, run)
             return self._number
-        size = _private_bytes() if self._bytes_max else 0
+        size = private_bytes() if self._bytes_max else 0
         if AT_ONCE_BYTES_MAX < size <= self._bytes_max and self._has_input(QUIET_MS):
             # The older copy stays, and says of which run it is.
             return self._number
         self._drop()
         if size == 0 or size > self._bytes_max:
             return self._number
-        # `random` seeds itself anew in each child.
-        random: ModuleType | None = sys.modules.get("random")
-        state = random.getstate() if random is not None else None
         try:
-            pid = os.fork()
+            pid = self._fork(self._ends.spare)
         except Exception:  # no process or memory left, or a handler of user code's: there is nothing to go back to
             return self._number
-        # What the worker does to its process group is not meant for the copy. Both do it: whichever comes first counts.
-        try:
-            os.setpgid(pid, pid)
-        except OSError:  # it was killed at once
-            pass
         if pid:
             self._pid = pid
             self._slate.write(pid, run)
-            return self._number
-        self._pid = 0
-        self._unreaped.clear()
-        self._sleep()
-        if random is not None:
-            random.setstate(state)
         return self._number
+
+    def keep(self, words: Callable[[int], str]) -> str | None:
+        """Makes a copy that stays; `words` tell the supervisor of it, and are given its process. What that answers.
+
+        Nothing in the copy, once it has been woken and is the worker.
+        """
+        handed, end = (each.detach() for each in socketpair())
+        pid = answer = None
+        try:
+            pid = self._fork(end, handed)
+            if pid == 0:
+                return None
+            answer = handover.give(self._ends.handover, words(pid), handed)
+            return answer
+        finally:
+            if pid != 0:
+                os.close(handed)
+                os.close(end)
+                if pid is not None:
+                    if answer != KEPT:
+                        _end(pid)
+                    self._unreaped.append(pid)
 
     def _drop(self) -> None:
         if self._pid:
             self._slate.write(0, 0)
-            try:
-                os.kill(self._pid, SIGKILL)
-            except ProcessLookupError:
-                pass
+            _end(self._pid)
             self._unreaped.append(self._pid)
             self._pid = 0
         self._unreaped = [pid for pid in self._unreaped if not _reaped(pid)]
 
-    def _sleep(self) -> None:
+    def _fork(self, end: int, unwanted: int | None = None) -> int:
+        """The copy's process, which sleeps until something comes over `end`; 0 in the copy, once it is the worker."""
+        # `random` seeds itself anew in each child.
+        random: ModuleType | None = sys.modules.get("random")
+        state = random.getstate() if random is not None else None
+        pid = _fork_apart()
+        if pid:
+            return pid
+        try:
+            self._pid = 0
+            self._unreaped.clear()
+            # Where it stays open here, nobody hears that the worker has ended.
+            for fd in {self._ends.spare, self._ends.handover, unwanted} - {end, None}:
+                os.close(fd)  # type: ignore[arg-type]
+            self._sleep(end)
+            if random is not None:
+                random.setstate(state)
+        except BaseException:  # whatever user code has put in the way: there must not be two workers
+            os._exit(70)
+        return 0
+
+    def _sleep(self, end: int) -> None:
         """Until it is woken; a copy that is let go ends here."""
-        end = socket(fileno=self._ends.spare)
-        message, rights, _, _ = end.recvmsg(_MESSAGE_BYTES_MAX, _MESSAGE_BYTES_MAX)
+        while True:
+            frames, number, fds = self._woken(end)
+            spare, handed, *more = fds
+            copy = b""
+            if more:
+                end, *outputs = more
+                try:
+                    again = _fork_apart()
+                except Exception:  # no process or memory left: it is woken this once
+                    again = -1
+                if again == 0:
+                    for fd in (frames, spare, handed, *outputs):
+                        os.close(fd)
+                    continue
+                os.close(end)
+                more = outputs
+                copy = b"%d\n" % max(again, 0)
+                if again > 0:
+                    self._unreaped.append(again)
+            self._number = number
+            # Those over which copies of this one will be woken, and over which it hands descriptors over.
+            self._ends.spare, self._ends.handover = spare, handed
+            self._on_wake(frames, number, more)
+            os.write(frames, copy + READY)
+            return
+
+    def _woken(self, end: int) -> tuple[int, int, list[int]]:
+        """The socket for frames, the number and the descriptors that came with it."""
+        woken = socket(fileno=end)
+        message, rights, _, _ = woken.recvmsg(_MESSAGE_BYTES_MAX, _MESSAGE_BYTES_MAX)
         if not message.endswith(b"\n") or not rights:
             os._exit(0)
         kernel.die_with_parent()
         if os.getppid() != self._supervisor:
             os._exit(0)
-        frames = end.detach()
-        os.close(self._ends.handover)
-        self._number = int(message)
-        # Those over which copies of this one will be woken, and over which it hands descriptors over.
-        self._ends.spare, self._ends.handover = (
-            int.from_bytes(rights[0][2][at : at + _FD_BYTES], sys.byteorder) for at in (0, _FD_BYTES)
-        )
-        self._on_wake(frames, self._number)
-        os.write(frames, READY)
+        data = rights[0][2]
+        fds = [int.from_bytes(data[at : at + _FD_BYTES], sys.byteorder) for at in range(0, len(data), _FD_BYTES)]
+        return woken.detach(), int(message), fds
 
 
-def wake(copy: int, number: int, ends: tuple[int, int]) -> None:
+def wake(copy: int, number: int, ends: tuple[int, ...]) -> None:
     """The supervisor's side: `copy` is its socket; `ends` are the woken one's: over the first its own copies will be
-    woken, over the second it hands descriptors over."""
+    woken, over the second it hands descriptors over. A checkpoint gets three more: the socket over which it will be
+    woken the next time, and its stdout and stderr."""
     end = socket(fileno=copy)
     rights = b"".join(fd.to_bytes(_FD_BYTES, sys.byteorder) for fd in ends)
     try:
@@ -147,10 +209,29 @@ def wake(copy: int, number: int, ends: tuple[int, int]) -> None:
         end.detach()
 
 
-def _private_bytes() -> int:
-    with open("/proc/self/statm", "rb") as file:
+def private_bytes(pid: int | str = "self") -> int:
+    """Memory of a process that is no file's: what it shares with copies counts."""
+    with open(f"/proc/{pid}/statm", "rb") as file:
         _, resident, shared = file.read().split()[:3]
     return (int(resident) - int(shared)) * PAGESIZE
+
+
+def _fork_apart() -> int:
+    """A child in a group of its own: what the worker does to its own is not meant for a copy."""
+    pid = os.fork()
+    try:
+        # Both do it: whichever comes first counts.
+        os.setpgid(pid, pid)
+    except OSError:  # it was killed at once
+        pass
+    return pid
+
+
+def _end(pid: int) -> None:
+    try:
+        os.kill(pid, SIGKILL)
+    except ProcessLookupError:
+        pass
 
 
 def _reaped(pid: int) -> bool:

@@ -83,6 +83,7 @@ class Interpreter:
         # For the next run: what was found and done after the last one.
         self._notes: list[str] = []
         self._threads_left = False
+        self._handled: BaseException | None = None
         # Whether the last run may have changed anything that lasts.
         self.changed = False
         stack_size(_THREAD_STACK_BYTES)
@@ -109,6 +110,9 @@ class Interpreter:
         self._pid = _getpid()
         self._event_loop = None
         self._threads_left = False
+        self._stop_hooks()
+        # Of a checkpoint that was made while it was handled: what is raised from now on has nothing to do with it.
+        self._handled = sys.exception()
         if "polars" in sys.modules:
             self._notes.append(LOST_THREADS)
         self.tidy()
@@ -165,6 +169,8 @@ class Interpreter:
                 pass
         if failure is not None:
             self._restore_builtins(notes)
+            if self._handled is not None:
+                _cut_off(failure, self._handled)
             end = self._failed(failure, name, code)
             failure.__traceback__ = None  # it keeps every local of the failed code alive
             failure = None
@@ -338,6 +344,15 @@ class Interpreter:
             if names:
                 more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
                 notes.append(f"{what}: {', '.join(names[:_NAMES_MAX])}{more}")
+
+
+def _cut_off(error: BaseException, handled: BaseException) -> None:
+    """Takes what was handled before the run out of what was handled when this was raised."""
+    raised: BaseException | None = error
+    while raised is not None:
+        if raised.__context__ is handled:
+            raised.__context__ = None
+        raised = raised.__context__
 
 
 def _name(thing: threading.Thread | Task[Any]) -> str:

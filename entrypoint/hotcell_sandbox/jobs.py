@@ -17,7 +17,7 @@ from time import monotonic
 from .frames import JOB_DIGITS_MAX, LineSplitter
 from .outbox import Outbox
 from .posture import oom_kills
-from .processes import Output, is_child, kill, kill_session, kill_tree
+from .processes import Output, kill, kill_session, kill_tree, leads_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Jobs:
         if not is_number or len(modes) != 2 or not (stat.S_ISSOCK(modes[0]) and stat.S_ISFIFO(modes[1])):
             return "a job is its number, its process, a socket and a pipe"
         number, pid = map(int, words)
-        if number in self._jobs or pid in (workers_pid, *self.pids) or not is_child(pid):
+        if number in self._jobs or pid in (workers_pid, *self.pids) or not leads_session(pid):
             return "there is such a job already, or this is no process that can be one"
         return ""
 

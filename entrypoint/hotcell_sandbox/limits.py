@@ -10,6 +10,8 @@ class Limits:
     __slots__ = (
         "allow_unfiltered",
         "calls_in_flight",
+        "checkpoint_bytes",
+        "checkpoints",
         "frame_depth",
         "frame_to_bridge_bytes",
         "frame_to_sandbox_bytes",
@@ -36,6 +38,8 @@ class Limits:
         self.frame_to_sandbox_bytes = of("frame_to_sandbox_bytes", 64 << 20)
         self.frame_to_bridge_bytes = of("frame_to_bridge_bytes", 16 << 20)
         self.frozen_copy_bytes = of("frozen_copy_bytes", 0)
+        self.checkpoints = of("checkpoints", 0)
+        self.checkpoint_bytes = of("checkpoint_bytes", 0)
         self.frame_depth = of("frame_depth", 128)
         self.calls_in_flight = of("calls_in_flight", 64)
         self.memory_bytes = of("memory_bytes", 0)

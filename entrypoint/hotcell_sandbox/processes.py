@@ -48,6 +48,7 @@ class Worker:
     """One interpreter process as the supervisor sees it."""
 
     __slots__ = (
+        "checkpoint",
         "handover",
         "hands_over",
         "inbox",
@@ -84,6 +85,8 @@ class Worker:
         self.spare = spare
         self.slate = slate
         self.restore = True
+        # That is to take its place.
+        self.checkpoint: str | None = None
         self.outputs = outputs
         self.inbox = Outbox(self.socket)
         self.lines = LineSplitter(limits.frame_to_bridge_bytes - 1)
@@ -152,28 +155,34 @@ def start_worker(number: int, limits: Limits, record: OutputRecord) -> Worker | 
 def wake_copy(worker: Worker, pid: int, number: int, limits: Limits) -> Worker | None:
     """The frozen copy of a worker that is gone takes its place, if it answers; the old one's ends are used up."""
     (spare, spare_end), (handed, handed_end) = pair(), handover.pair()
-    answer = b""
     worker.slate.write(0, 0)
-    try:
-        wake(worker.spare, number, (spare_end, handed_end))
-        waiter = poll()
-        waiter.register(worker.spare, POLLIN)
-        # Before the answer may come what user code wrote there.
-        while not answer.endswith(READY) and waiter.poll(WAKE_MS_MAX):
-            answer = os.read(worker.spare, 1 << 12)
-            if not answer:
-                break
-    except OSError:
-        pass
-    os.close(spare_end)
-    os.close(handed_end)
-    if not answer.endswith(READY):
+    answer = answer_of(worker.spare, number, (spare_end, handed_end), WAKE_MS_MAX)
+    if answer is None:
         os.close(spare)
         os.close(handed)
         return None
     os.close(worker.socket)
     os.close(worker.handover)
     return Worker(number, pid, (worker.spare, spare, handed), worker.slate, worker.outputs, limits)
+
+
+def answer_of(copy: int, number: int, ends: tuple[int, ...], ms_max: int) -> bytes | None:
+    """Wakes the copy at that socket, with these descriptors; what it says before it is ready, if that is in time."""
+    answer = b""
+    try:
+        wake(copy, number, ends)
+        waiter = poll()
+        waiter.register(copy, POLLIN)
+        # Before the answer may come what user code wrote there.
+        while not answer.endswith(READY) and waiter.poll(ms_max):
+            answer = os.read(copy, 1 << 12)
+            if not answer:
+                break
+    except OSError:
+        pass
+    for fd in ends:
+        os.close(fd)
+    return answer.removesuffix(READY) if answer.endswith(READY) else None
 
 
 def kill(pid: int, number: int) -> None:
@@ -184,17 +193,23 @@ def kill(pid: int, number: int) -> None:
 
 
 def kill_descendants(
-    spare: int = 0, trees: Iterable[int] = (), reaped: Callable[[int, int], None] | None = None
+    spare: int = 0,
+    held: frozenset[int] = frozenset(),
+    trees: Iterable[int] = (),
+    reaped: Callable[[int, int], None] | None = None,
 ) -> bool:
-    """Kills and reaps all of them, but for one that is spared, and the roots of trees with all that descends from them;
-    False when some would not die. `reaped` hears of the status of each that has ended."""
+    """Kills and reaps all of them, but for one that is spared, those that are held, which stand still from then on, and
+    the roots of trees with all that descends from them; False when some would not die. `reaped` hears of the status of
+    each that has ended."""
     deadline = monotonic() + KILL_SECONDS_MAX
     pause = poll()
     roots = frozenset(trees)
-    if spare or roots:
+    if spare or held or roots:
+        for pid in held.intersection(_ours(_parents()) if held else ()):
+            kill(pid, signal.SIGSTOP)
         for _ in range(SPARING_ROUNDS_MAX):
             parents = _parents()
-            kept = {spare, *_below(roots, parents)}
+            kept = {spare, *held, *_below(roots, parents)}
             others = [pid for pid in _ours(parents) if pid not in kept]
             if not others:
                 return True
@@ -246,10 +261,18 @@ def kill_session(session: int) -> None:
         killed |= found
 
 
-def is_child(pid: int) -> bool:
+def leads_session(pid: int) -> bool:
     """Whether it is one of ours, and leads a session of its own."""
     fields = _stat(pid)
     return fields is not None and fields[_STAT_PARENT] == os.getpid() and fields[_STAT_SESSION] == pid
+
+
+def is_child(pid: int) -> bool:
+    """Whether it is a child of this very process, and lives: then its number is no other's before we have reaped it."""
+    try:
+        return pid > 1 and os.waitpid(pid, os.WNOHANG)[0] == 0
+    except ChildProcessError:
+        return False
 
 
 def is_exiting(pid: int) -> bool:

@@ -109,6 +109,12 @@ class Streams:
             _dup2(fd, private, inheritable=False)
         self.restore()
 
+    def lead_to(self, stdout: int, stderr: int) -> None:
+        """In a copy that takes the place of the worker: other pipes, as `restore` has them from now on."""
+        for private, fd in zip(self._private[1:], (stdout, stderr), strict=True):
+            _dup2(fd, private, inheritable=False)
+            os.close(fd)
+
     def flush_python(self) -> None:
         """What Python has buffered, cheaply: before a call, so that output keeps its place among the calls."""
         for stream in (self._stdout, self._stderr):

@@ -14,12 +14,13 @@ from select import POLLIN, POLLOUT, poll
 from time import monotonic
 
 from . import handover, kernel
+from .checkpoints import Checkpoints
 from .frames import JOB, SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode
 from .jobs import Jobs
 from .limits import Limits
 from .output_record import OutputRecord
 from .posture import descriptors, oom_kills, posture, worker_posture
-from .processes import Ends, Output, Worker, is_exiting, kill, kill_descendants, start_worker, wake_copy
+from .processes import Ends, Output, Worker, is_child, is_exiting, kill, kill_descendants, start_worker, wake_copy
 from .reading import Buffer
 from .to_host import Ended, ToHost
 from .workspace import Workspace
@@ -90,6 +91,7 @@ class Supervisor:
         self.worker: Worker | None = None
         self.workers = 0
         self.useless = 0
+        self.checkpoints = Checkpoints(self.to_host)
         self.heard_at = monotonic()
         # Output is read with the next frame of the worker: to wake for each write would take longer than most runs do.
         self.collecting = False
@@ -352,9 +354,9 @@ class Supervisor:
             case {"type": "replace", "worker": int(number), "restore": bool(restore)}:
                 # Another one has taken its place already when it died by itself.
                 if worker is not None and worker.number == number:
-                    worker.requested = True
-                    worker.restore = restore
-                    kill(worker.pid, signal.SIGKILL)
+                    self.replace(worker, restore, frame.get("checkpoint"))
+            case {"type": "forget", "name": str(name)}:
+                self.checkpoints.forget(name)
             case {"type": "end_job", "job": int(number), "kill": bool(kills)}:
                 self.jobs.end(number, kills)
             case {"type": "file"}:
@@ -394,6 +396,17 @@ class Supervisor:
                 self.limits.workspace, (self.limits.workspace_files, self.limits.workspace_bytes)
             )
         self.greeted = True
+
+    def replace(self, worker: Worker, restore: bool, checkpoint: object) -> None:
+        if isinstance(checkpoint, str):
+            if checkpoint not in self.checkpoints:
+                # The worker stays.
+                self.to_host.send({"type": "checkpoint_gone", "name": checkpoint})
+                return
+            worker.checkpoint = checkpoint
+        worker.requested = True
+        worker.restore = restore
+        kill(worker.pid, signal.SIGKILL)
 
     def put_file(self, frame: Frame) -> None:
         try:
@@ -448,6 +461,8 @@ class Supervisor:
                 if answer == "taken":
                     fds = []
                 handover.answer(worker.handover, answer)
+            case ["checkpoint", *_]:
+                handover.answer(worker.handover, self.checkpoints.take(worker, words, fds, self.limits))
             case [what, *_]:
                 handover.answer(worker.handover, f"refused: nothing is known of {what!r}")
         for fd in fds:
@@ -493,11 +508,14 @@ class Supervisor:
             self.to_host.last_words(f"the interpreter ended while it confined itself: {error}")
         return seen
 
-    def worker_started(self, worker: Worker, seen: dict[str, object], restored: int | None = None) -> None:
+    def worker_started(
+        self, worker: Worker, seen: dict[str, object], restored: int | None = None, checkpoint: str | None = None
+    ) -> None:
         self.worker = worker
         self.workers = worker.number
         worker.oom_before = oom_kills()
-        self.to_host.send({"type": "worker_started", "worker": worker.number, "posture": seen, "restored": restored})
+        started = {"type": "worker_started", "worker": worker.number, "posture": seen, "restored": restored}
+        self.to_host.send({**started, "checkpoint": checkpoint} if checkpoint else started)
         unparsed, self.unparsed = self.unparsed, b""
         self.from_host(unparsed)
 
@@ -525,8 +543,8 @@ class Supervisor:
         self.watched_state = ()
 
     def kill_others(self, copy: int = 0) -> bool:
-        """All but the jobs and this copy of a worker; False when some would not die."""
-        return kill_descendants(copy, self.jobs.pids, self.reaped)
+        """All but the checkpoints, the jobs and this copy of a worker; False when some would not die."""
+        return kill_descendants(copy, self.checkpoints.pids(), self.jobs.pids, self.reaped)
 
     def worker_exited(self, worker: Worker) -> None:
         copy, run = worker.slate.read() if worker.restore else (0, 0)
@@ -549,11 +567,18 @@ class Supervisor:
         self.useless = 0 if worker.used or worker.requested else self.useless + 1
         if self.useless == USELESS_WORKERS_MAX:
             self.to_host.last_words(f"{USELESS_WORKERS_MAX} interpreters in a row died before their first run")
-        woken = wake_copy(worker, copy, worker.number + 1, self.limits) if copy else None
+        name = worker.checkpoint
+        restored = self.checkpoints.wake(name, worker.number + 1, self.limits) if name else None
+        woken = wake_copy(worker, copy, worker.number + 1, self.limits) if copy and restored is None else None
         if woken is not None:
             # What it has open is user code's.
             self.worker_started(woken, {**worker_posture(woken.pid), "fds": []}, run)
             return
-        if copy and not self.kill_others():
+        if restored is not None:
+            if is_child(copy):
+                kill(copy, signal.SIGKILL)
+        elif copy and not self.kill_others():
             self.to_host.last_words("processes of the worker would not die")
         worker.close()
+        if restored is not None:
+            self.worker_started(restored, {**worker_posture(restored.pid), "fds": []}, checkpoint=name)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from .processes import Ends
+    from .time_travel import TimeTravel
 
 
 _OOM_SCORE_ADJ = b"1000"
@@ -80,7 +81,12 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
 
     os.register_at_fork(after_in_child=in_child)
 
-    def on_wake(frames: int, worker: int) -> None:
+    def on_wake(frames: int, worker: int, outputs: list[int]) -> None:
+        if outputs:
+            # A checkpoint stands in the middle of a run.
+            interrupts.run_active = False
+            streams.lead_to(*outputs)
+            calls.leave_run()
         channel.open(frames)
         calls.begin_worker(worker)
         interpreter.begin_worker()
@@ -93,7 +99,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
         try:
             return copy.renew(run, changed)
         except Exception:  # what user code has put in the place of a function that this needs
-            return number
+            return copy.number
         finally:
             streams.process_starts_are_ours = False
 
@@ -106,24 +112,40 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     gc.freeze()
     if quiet:
         number = renew(0, True)
-    while True:
-        try:
-            frame = channel.next_run()
-        except Exception:  # a signal handler that user code left behind
-            continue
-        # A run for a worker that has gone was answered by its end: nobody waits for it.
-        if frame.get("worker") != number:
-            continue
-        run, code, servers = frame.get("run"), frame.get("code"), frame.get("servers")
-        if isinstance(run, int) and isinstance(code, str) and isinstance(servers, list):
-            keys = ("name", "alias", "description", "takes_files")
-            offered = [Server(*(server[key] for key in keys)) for server in servers]
-            done = interpreter.run(run, code, offered)
-            if files is not None and files.has_changed():
-                done["files_changed"] = True
-            channel.send(encode(done))
-            interpreter.tidy()
-            number = renew(run, interpreter.changed)
+
+    def serve(number: int) -> NoReturn:
+        while True:
+            try:
+                frame = channel.next_run()
+            except Exception:  # a signal handler that user code left behind
+                continue
+            # A run for a worker that has gone was answered by its end: nobody waits for it.
+            if frame.get("worker") != number:
+                continue
+            run, code, servers = frame.get("run"), frame.get("code"), frame.get("servers")
+            if isinstance(run, int) and isinstance(code, str) and isinstance(servers, list):
+                keys = ("name", "alias", "description", "takes_files")
+                offered = [Server(*(server[key] for key in keys)) for server in servers]
+                done = interpreter.run(run, code, offered)
+                if files is not None and files.has_changed():
+                    done["files_changed"] = True
+                if copy.goes_back_to is not None:
+                    done["restore"], copy.goes_back_to = copy.goes_back_to, None
+                channel.send(encode(done))
+                interpreter.tidy()
+                number = renew(run, interpreter.changed)
+
+    def go_on_from_here() -> NoReturn:
+        """In a checkpoint that has become the worker: with a copy to roll back to."""
+        serve(renew(0, True))
+
+    def travel() -> TimeTravel:
+        from .time_travel import TimeTravel
+
+        return TimeTravel(copy, calls, streams, interrupts, go_on_from_here)
+
+    runtime.travel_with(travel)
+    serve(number)
 
 
 def _confine(limits: Limits) -> None:

@@ -2,8 +2,8 @@
 
 Each asks the bridge; nothing is cached here. The plain names without `_sync` are to be awaited, except those that
 return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool,
-last_output, save, show, plan, packages, handles, chunk. Their _sync twins are the same, so that no caller needs to know
-which is which.
+last_output, save, show, plan, packages, handles, chunk, checkpoint, restore, checkpoints, forget_checkpoint. Their
+_sync twins are the same, so that no caller needs to know which is which.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hotcell_sandbox.saved_files import SAVED
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from os import PathLike
-    from typing import Any
+    from typing import Any, NoReturn
 
     from hotcell_sandbox.chunks import Chunks
     from hotcell_sandbox.handles import Handles
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hotcell_sandbox.programs import Result
     from hotcell_sandbox.search_results import SearchResults
     from hotcell_sandbox.skills import Skills
+    from hotcell_sandbox.time_travel import Checkpoints, TimeTravel
 
 __all__ = [
     "Blob",
@@ -42,12 +43,18 @@ __all__ = [
     "call_tool_sync",
     "capability_summary",
     "capability_summary_sync",
+    "checkpoint",
+    "checkpoint_sync",
+    "checkpoints",
+    "checkpoints_sync",
     "chunk",
     "chunk_sync",
     "describe_server",
     "describe_server_sync",
     "discovered_servers",
     "discovered_servers_sync",
+    "forget_checkpoint",
+    "forget_checkpoint_sync",
     "get_prompt",
     "get_prompt_sync",
     "handles",
@@ -76,6 +83,8 @@ __all__ = [
     "query_tool_docs_sync",
     "read_resource",
     "read_resource_sync",
+    "restore",
+    "restore_sync",
     "run",
     "run_sync",
     "save",
@@ -94,6 +103,7 @@ _parts: tuple[Any, ...]
 _calls: Calls
 _record: OutputRecord
 _skills: Skills
+_travel: Callable[[], TimeTravel]
 
 
 def __getattr__(name: str) -> Any:
@@ -106,6 +116,10 @@ def __getattr__(name: str) -> Any:
         from hotcell_sandbox.spawning import of_jobs
 
         return of_jobs(name, _parts)
+    if name == "CheckpointError":
+        from hotcell_sandbox.time_travel import CheckpointError
+
+        return CheckpointError
     if name != "state":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hotcell_sandbox.state import State
@@ -135,6 +149,12 @@ def keep_in(skills: Skills) -> None:
     """For the runtime itself, at its start."""
     global _skills
     _skills = skills
+
+
+def travel_with(travel: Callable[[], TimeTravel]) -> None:
+    """For the runtime itself, at its start."""
+    global _travel
+    _travel = travel
 
 
 def last_output() -> str:
@@ -168,6 +188,30 @@ def save(path: str | PathLike[str], name: str | None = None) -> str:
     A file outside /workspace is copied into it; `name` is its path there.
     """
     return SAVED.save(path, name)
+
+
+def checkpoint(name: str) -> str:
+    """Keeps all variables as they are now, to go back to with restore(name), or by run_python with reset: name.
+
+    One of that name is replaced. It shares memory with what does not change. Files, runtime.state and what servers have
+    done are not part of it; neither are threads and asyncio tasks.
+    """
+    return _travel().checkpoint(name)
+
+
+def restore(name: str) -> NoReturn:
+    """Ends this run, and puts all variables back to where checkpoint(name) was called; the next run begins there."""
+    _travel().restore(name)
+
+
+def checkpoints() -> Checkpoints:
+    """The checkpoints that there are: dicts of name, run, line, seconds, bytes, sleeps; printed, a table."""
+    return _travel().checkpoints()
+
+
+def forget_checkpoint(name: str) -> None:
+    """Lets a checkpoint go."""
+    _travel().forget(name)
 
 
 def packages() -> Packages:
@@ -463,6 +507,10 @@ save_sync = save
 show_sync = show
 handles_sync = handles
 packages_sync = packages
+checkpoint_sync = checkpoint
+restore_sync = restore
+checkpoints_sync = checkpoints
+forget_checkpoint_sync = forget_checkpoint
 plan_sync = plan
 chunk_sync = chunk
 list_loaded_server_metadata_sync = list_loaded_server_metadata

@@ -19,8 +19,8 @@ use crate::cli;
 use crate::config::{Config, ConfigFiles, report};
 use crate::render::{calls_made, calls_with_unknown_outcome};
 use crate::run::{
-    ClientAbilities, OutputStream, Planned, PlannedCall, PythonError, RunOutcome, RunReport, RunRequest,
-    SandboxLoss, ServerScope, StateNote,
+    ClientAbilities, OutputStream, Planned, PlannedCall, PythonError, Reset, RunOutcome, RunReport,
+    RunRequest, SandboxLoss, ServerScope, StateNote,
 };
 use crate::session::RunAsked;
 use crate::text;
@@ -138,7 +138,7 @@ fn request(config: &Config, arguments: cli::Run) -> Result<RunRequest, String> {
         servers.push(named(config, name)?.name.clone());
     }
     let servers = if servers.is_empty() { ServerScope::All } else { ServerScope::Only(servers) };
-    Ok(RunRequest { code, servers, timeout, reset: false, dry_run: arguments.dry_run })
+    Ok(RunRequest { code, servers, timeout, reset: Reset::No, dry_run: arguments.dry_run })
 }
 
 /// A file that is to be put into the workspace, under its own name.

@@ -130,6 +130,7 @@ fn of_state(state: StateNote) -> &'static str {
         StateNote::Lost => ", variables lost",
         StateNote::RolledBack => ", variables as before this run",
         StateNote::RolledBackFurther => ", variables as after an earlier run",
+        StateNote::Restored => ", variables as at a checkpoint",
     }
 }
 

@@ -169,6 +169,7 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
     SandboxSettings {
         places: places(config, Some(mark.clone())),
         rollback: config.rollback == Rollback::On,
+        checkpoints: config.checkpoints.into(),
         unreadable: config.sandbox_problem.as_ref().map(ToString::to_string),
         images: images(config),
         uid: config.container_user.uid,
@@ -230,7 +231,7 @@ mod tests {
 
     use super::*;
     use crate::config::Environment;
-    use crate::run::{ClientAbilities, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
+    use crate::run::{ClientAbilities, Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
     use crate::session::{BREAKS, RunAsked};
 
     #[tokio::test]
@@ -257,7 +258,8 @@ mod tests {
 
     async fn run(rooms: &Rooms, code: &str) -> Result<RunReport, ToolFault> {
         let (code, timeout) = (code.to_owned(), Duration::from_secs(1));
-        let request = RunRequest { code, servers: ServerScope::All, timeout, reset: false, dry_run: false };
+        let request =
+            RunRequest { code, servers: ServerScope::All, timeout, reset: Reset::No, dry_run: false };
         let asked = RunAsked {
             request,
             cancel: CancellationToken::new(),

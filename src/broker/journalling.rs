@@ -17,7 +17,7 @@ use crate::journal::{
     ServerOfRun, Written, digest, now,
 };
 use crate::names::RunId;
-use crate::run::{OutputStream, PythonError, RunOutcome, RunReport, RunRequest, ToolFault};
+use crate::run::{OutputStream, PythonError, Reset, RunOutcome, RunReport, RunRequest, ToolFault};
 use crate::text;
 
 /// Asked by the runtime of itself: the code is the same without, and what is kept of functions is on the disk already.
@@ -90,6 +90,10 @@ impl Broker {
             servers: servers.collect(),
             timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
             dry_run: request.dry_run,
+            checkpoint: match &request.reset {
+                Reset::Checkpoint(name) => Some(self.upstream.without_credentials(name.clone())),
+                Reset::No | Reset::Fresh => None,
+            },
         };
         self.journal.begin(&text::inert_excerpt(client, NAME_CHARS_MAX), &Record::Run(begun));
     }

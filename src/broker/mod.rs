@@ -48,7 +48,7 @@ mod vector_cache;
 pub use call::{Answer, Call, HandlesOf, Making};
 pub use human::{Approval, Human, Question, Waits};
 pub use oversight::{LoggedArguments, Oversight};
-pub use replay::{Replay, Replayed, Way};
+pub use replay::{Replay, Replayed, Way, not_kept};
 pub use roster::{Roster, model_endpoint, remote_spec};
 pub use sending::Sending;
 pub use state::{Broker, Folders};

@@ -139,10 +139,7 @@ impl Replay {
                 Came::Value(Kept::LeftOut { bytes, .. }) | Came::ToolError(Kept::LeftOut { bytes, .. }),
                 _,
             )) => {
-                let why = format!(
-                    "{name} was answered with {bytes} bytes, which are not kept: results are with \
-                     MCP_BRIDGE_JOURNAL=full, up to 1 MiB each"
-                );
+                let why = not_kept(&name, *bytes);
                 return Some(run_stop(&mut run.replayed, &run.stopped, why));
             }
             None => {
@@ -207,6 +204,15 @@ impl OfRun {
         };
         self.calls.iter().position(|place| !place.is_used && is_like(&place.call))
     }
+}
+
+/// Why a call has no answer, that was given one.
+#[must_use]
+pub fn not_kept(name: &str, bytes: u64) -> String {
+    format!(
+        "{name} was answered with {bytes} bytes, which are not kept: results are with MCP_BRIDGE_JOURNAL=full, up to 1 MiB \
+         each"
+    )
 }
 
 /// The answer that a replay gives.

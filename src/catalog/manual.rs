@@ -33,6 +33,7 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   state['key'] = value                   JSON values that outlive variables, as files in /workspace do
   save_tool(func, test=None)             keeps a function: from skills import func; runtime.skills lists them
   ask_llm(prompt, context=None)  map_llm(chunk(text_or_path), prompt)   a model's answers, as str, if the user lets it
+  checkpoint(name)  restore(name)        all variables back to where they were; so does `reset: name`; checkpoints() lists
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
 
 Jobs go on beside later runs: `from mcp.runtime import spawn, jobs`; job = spawn(func, *args); await job, \

@@ -183,6 +183,7 @@ mod tests {
                 "sandbox.pids",
                 "sandbox.cpus",
                 "sandbox.prewarm",
+                "sandbox.checkpoints",
                 "output.mode",
                 "output.structured",
                 "output.learn_shapes",

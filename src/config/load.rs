@@ -85,6 +85,8 @@ pub struct Config {
     pub prewarm: Prewarm,
     /// What becomes of the variables when a run has to be killed.
     pub rollback: Rollback,
+    /// Checkpoints that code may keep at once.
+    pub checkpoints: u8,
     /// Whether replies carry structured content beside the text.
     pub structured: StructuredContent,
     /// Whether signatures say what results of tools have looked like.
@@ -267,6 +269,7 @@ impl ReadSettings {
             self_servers,
             prewarm,
             rollback,
+            checkpoints: settings.required("MCP_BRIDGE_CHECKPOINTS", |text| read::whole(text, 0, 64)) as u8,
             structured,
             learn_shapes,
             chosen_servers: settings.optional("MCP_BRIDGE_SERVERS", |text| Ok(read::list(text))),

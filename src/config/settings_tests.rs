@@ -93,6 +93,7 @@ allow_weak = ["memory", "mounts"]
 idle_timeout = 0
 prewarm = false
 rollback = false
+checkpoints = 4
 [run]
 timeout = 5
 max_timeout = 600

@@ -80,6 +80,9 @@ pub struct RunBegun {
     pub timeout_ms: u64,
     /// Whether only calls are made that read.
     pub dry_run: bool,
+    /// The checkpoint that it was to begin from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
 }
 
 /// A server as a run's code sees it.

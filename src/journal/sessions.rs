@@ -326,7 +326,15 @@ mod tests {
     fn session(dir: &Path, id: &str, limits: &Limits, code: &str) -> Journal {
         let journal = Journal::new(Keep::Calls, Some(dir.into()), id, limits);
         let (code, servers) = (code.to_owned(), vec![]);
-        let run = RunBegun { run: 1, time: now(), code, servers, timeout_ms: 1_000, dry_run: false };
+        let run = RunBegun {
+            run: 1,
+            time: now(),
+            code,
+            servers,
+            timeout_ms: 1_000,
+            dry_run: false,
+            checkpoint: None,
+        };
         journal.begin("test", &Record::Run(run));
         journal
     }

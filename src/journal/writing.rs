@@ -6,12 +6,13 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
 use super::keep::Keep;
+use super::reading::RecordedSession;
 use super::record::{Record, SessionBegun};
 use super::sessions::Sessions;
 use super::time::now;
@@ -40,9 +41,9 @@ enum Place {
     /// There is something to write once a run begins; what came before it.
     Waits { sessions: Sessions, id: String, first: Vec<Record>, continues: Option<String> },
     /// Locked, so that nobody removes it as long as it is in use.
-    Open { file: Flock<File>, bytes: u64 },
-    /// Nothing is written any more, or never was.
-    Over,
+    Open { file: Flock<File>, path: PathBuf, bytes: u64 },
+    /// Nothing is written any more, or never was; where what was written is.
+    Over(Option<PathBuf>),
 }
 
 impl Journal {
@@ -56,7 +57,7 @@ impl Journal {
                 first: vec![],
                 continues: None,
             },
-            _ => Place::Over,
+            _ => Place::Over(None),
         };
         let state = Mutex::new(State { file, said: None });
         Self { keep, bytes_max: limits.journal_session_bytes_max, state }
@@ -65,7 +66,7 @@ impl Journal {
     /// Whether anything is written now.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        !matches!(self.state().file, Place::Over)
+        !matches!(self.state().file, Place::Over(_))
     }
 
     /// How much is kept.
@@ -96,9 +97,10 @@ impl Journal {
                 continues: continues.take(),
             });
             let first = std::mem::take(first);
-            match opened(sessions, id) {
+            let path = sessions.path(id);
+            match opened(sessions, &path) {
                 Ok(file) => {
-                    state.file = Place::Open { file, bytes: 0 };
+                    state.file = Place::Open { file, path, bytes: 0 };
                     self.write(&mut state, &session);
                     first.iter().for_each(|record| self.write(&mut state, record));
                 }
@@ -122,13 +124,28 @@ impl Journal {
         self.write(&mut state, record);
     }
 
+    /// What has been written so far.
+    ///
+    /// # Errors
+    /// Why there is nothing, as the end of a sentence.
+    pub fn recorded(&self) -> Result<RecordedSession, String> {
+        let path = match &self.state().file {
+            Place::Open { path, .. } | Place::Over(Some(path)) => path.clone(),
+            Place::Waits { .. } | Place::Over(None) => {
+                return Err("no journal of this session is kept".into());
+            }
+        };
+        let bytes = std::fs::read(path).map_err(|error| format!("the journal cannot be read: {error}"))?;
+        RecordedSession::of(&bytes).map_err(|why| format!("the journal cannot be read: {why}"))
+    }
+
     /// What the reader of the next reply should know; once.
     pub fn take_said(&self) -> Option<String> {
         self.state().said.take()
     }
 
     fn write(&self, state: &mut State, record: &Record) {
-        let Place::Open { file, bytes } = &mut state.file else { return };
+        let Place::Open { file, path, bytes } = &mut state.file else { return };
         let mut line = match serde_json::to_vec(record) {
             Ok(line) => line,
             Err(error) => return state.fail(&error.into()),
@@ -140,7 +157,7 @@ impl Journal {
         }
         match file.write_all(&line) {
             Ok(()) if is_full => {
-                state.file = Place::Over;
+                state.file = Place::Over(Some(std::mem::take(path)));
                 let mib = self.bytes_max >> 20;
                 state.said = Some(format!(
                     "the journal of this session has {mib} MiB, which is all that is kept; what follows is not in it"
@@ -165,22 +182,18 @@ impl Journal {
 impl State {
     fn fail(&mut self, error: &io::Error) {
         tracing::error!(%error, "the journal cannot be written");
-        self.file = Place::Over;
+        self.file = Place::Over(None);
         self.said = Some(format!("the journal of this session cannot be written, and ends here: {error}"));
     }
 }
 
 /// Makes room for the new file among the others, and makes it.
-fn opened(sessions: &Sessions, id: &str) -> io::Result<Flock<File>> {
+fn opened(sessions: &Sessions, path: &Path) -> io::Result<Flock<File>> {
     DirBuilder::new().recursive(true).mode(0o700).create(sessions.dir())?;
     sessions.make_room();
     let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let file = OpenOptions::new()
-        .append(true)
-        .create_new(true)
-        .mode(0o600)
-        .custom_flags(flags.bits())
-        .open(sessions.path(id))?;
+    let file =
+        OpenOptions::new().append(true).create_new(true).mode(0o600).custom_flags(flags.bits()).open(path)?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno.into())
 }
 
@@ -202,6 +215,7 @@ mod tests {
             servers: vec![],
             timeout_ms: 1_000,
             dry_run: false,
+            checkpoint: None,
         })
     }
 

@@ -52,6 +52,8 @@ fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
                 frame_depth: limit("frame_depth") as usize,
                 frozen_copy_bytes: limit("frozen_copy_bytes"),
                 calls_in_flight: limit("calls_in_flight") as usize,
+                checkpoints: limit("checkpoints"),
+                checkpoint_bytes: limit("checkpoint_bytes"),
                 memory_bytes: limit("memory_bytes"),
                 open_files: limit("open_files"),
                 processes: limit("processes"),
@@ -65,9 +67,12 @@ fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
         }
         "interrupt" => ToSupervisor::Interrupt.to_line(),
         "replace" => {
-            ToSupervisor::Replace { worker: number("worker"), restore: frame["restore"] == true }.to_line()
+            let checkpoint = frame["checkpoint"].as_str().map(str::to_owned);
+            let (worker, restore) = (number("worker"), frame["restore"] == true);
+            ToSupervisor::Replace { worker, restore, checkpoint }.to_line()
         }
         "end_job" => ToSupervisor::EndJob { job: number("job"), kill: frame["kill"] == true }.to_line(),
+        "forget" => ToSupervisor::Forget { name: text(&frame["name"]) }.to_line(),
         "file" => ToSupervisor::File(serde_json::from_value(frame.clone()).unwrap()).to_line(),
         "keep" => {
             ToSupervisor::Keep { seq: number("seq"), everything: frame["everything"] == true }.to_line()
@@ -165,6 +170,9 @@ fn done_json(done: DoneFrame) -> Value {
     }
     if done.files_changed {
         frame["files_changed"] = json!(true);
+    }
+    if let Some(name) = done.restore {
+        frame["restore"] = json!(name);
     }
     frame
 }

@@ -46,6 +46,23 @@ pub enum FromSupervisor {
         /// It is the frozen copy of the one before it, made after this run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         restored: Option<u64>,
+        /// It is this checkpoint.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<String>,
+    },
+    /// A checkpoint was made.
+    Checkpoint {
+        /// Its name.
+        name: String,
+        /// The line of the run's code.
+        line: Option<u64>,
+        /// Memory of the interpreter then.
+        bytes: u64,
+    },
+    /// A checkpoint is not there, or not any more.
+    CheckpointGone {
+        /// Its name.
+        name: String,
     },
     /// An interpreter is gone.
     WorkerExited {
@@ -257,6 +274,9 @@ pub struct DoneFrame {
     /// Whether files of the workspace may have changed.
     #[serde(default)]
     pub files_changed: bool,
+    /// The checkpoint that the session goes back to.
+    #[serde(default)]
+    pub restore: Option<String>,
 }
 
 /// How a run ended, by the interpreter's own word.

@@ -33,6 +33,14 @@ pub enum ToSupervisor {
         worker: u64,
         /// Whether its frozen copy may take its place, instead of a fresh one.
         restore: bool,
+        /// The checkpoint that takes its place, if it is there and answers.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<String>,
+    },
+    /// Let a checkpoint go.
+    Forget {
+        /// Its name.
+        name: String,
     },
     /// End a job, with all that descends from it where it is killed.
     EndJob {
@@ -93,6 +101,10 @@ pub struct SandboxLimits {
     pub calls_in_flight: usize,
     /// Largest worker, in bytes of memory of its own, of which a frozen copy is kept; 0 for none.
     pub frozen_copy_bytes: u64,
+    /// Checkpoints that are kept at once.
+    pub checkpoints: u64,
+    /// Memory of the worker and all checkpoints together once all of the worker's has changed, 0 for no limit.
+    pub checkpoint_bytes: u64,
     /// Data segment of the worker in bytes, 0 for no limit.
     pub memory_bytes: u64,
     /// File descriptors of the worker.
@@ -122,6 +134,8 @@ pub struct SandboxBounds {
     pub allow_unfiltered: bool,
     /// Whether a run that had to be killed may be rolled back.
     pub frozen_copies: bool,
+    /// Checkpoints that may be kept.
+    pub checkpoints: u64,
 }
 
 impl SandboxLimits {
@@ -135,6 +149,9 @@ impl SandboxLimits {
             calls_in_flight: limits.calls_in_flight_max,
             // Worker and copy share what neither changes; when all of it changes there is room for a third part more.
             frozen_copy_bytes: if bounds.frozen_copies { bounds.memory_bytes / 3 } else { 0 },
+            checkpoints: bounds.checkpoints,
+            // What is left is for the frozen copy, the supervisor and files in memory.
+            checkpoint_bytes: bounds.memory_bytes / 4 * 3,
             memory_bytes: bounds.memory_bytes,
             open_files: limits.sandbox_open_files_max,
             processes: bounds.pids_max,

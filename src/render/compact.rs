@@ -109,6 +109,7 @@ pub(super) fn change(report: &RunReport) -> Option<String> {
         (StateNote::RolledBackFurther, _) => {
             "variables as after an earlier run; what later runs changed is gone"
         }
+        (StateNote::Restored, _) => "variables as at the checkpoint",
         (StateNote::Lost, _) => "variables lost; the next run starts with a fresh interpreter",
     };
     Some(format!("state: {sentence}"))

@@ -21,6 +21,7 @@ fn report(outcome: RunOutcome) -> RunReport {
         images: Vec::new(),
         saved: Vec::new(),
         state: StateNote::Kept,
+        goes_back_to: None,
         notes: Vec::new(),
         servers: Vec::new(),
         calls: Calls::default(),

@@ -214,6 +214,7 @@ fn state(note: StateNote) -> &'static str {
         StateNote::Fresh(_) => "fresh",
         StateNote::Lost => "lost",
         StateNote::RolledBack | StateNote::RolledBackFurther => "rolled_back",
+        StateNote::Restored => "restored",
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::limits::Limits;
 use crate::names::ServerName;
-use crate::run::{FaultCode, RunRequest, ServerScope, ToolFault};
+use crate::run::{FaultCode, Reset, RunRequest, ServerScope, ToolFault};
 
 /// What holds when the caller does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +50,12 @@ pub(super) fn run_request(
         servers: servers(arguments.get("servers"), configured)?,
         timeout: timeout(arguments.get("timeout"), defaults)?,
         reset: match arguments.get("reset") {
-            None | Some(Value::Null) => false,
-            Some(Value::Bool(reset)) => *reset,
-            Some(other) => return Err(mistyped("reset", other, "true or false")),
+            None | Some(Value::Null | Value::Bool(false)) => Reset::No,
+            Some(Value::Bool(true)) => Reset::Fresh,
+            Some(Value::String(name)) => Reset::Checkpoint(name.clone()),
+            Some(other) => {
+                return Err(mistyped("reset", other, "true, false or the name of a checkpoint"));
+            }
         },
         dry_run: false,
     })
@@ -187,7 +190,7 @@ mod tests {
                 code: "1".into(),
                 servers: ServerScope::All,
                 timeout: Duration::from_secs(30),
-                reset: false,
+                reset: Reset::No,
                 dry_run: false,
             }
         );
@@ -202,7 +205,7 @@ mod tests {
                 code: "1".into(),
                 servers: ServerScope::Only(vec![ServerName::new("time").unwrap()]),
                 timeout: Duration::from_millis(500),
-                reset: true,
+                reset: Reset::Fresh,
                 dry_run: false,
             }
         );
@@ -247,7 +250,10 @@ mod tests {
                 json!({"code": "1", "timeout": 1e9}),
                 "timeout is 1000000000, it must be a number of seconds above 0 and up to 120; MCP_BRIDGE_MAX_TIMEOUT raises the bound",
             ),
-            (json!({"code": "1", "reset": "yes"}), "reset is a string, it must be true or false; "),
+            (
+                json!({"code": "1", "reset": 1}),
+                "reset is a number, it must be true, false or the name of a checkpoint; ",
+            ),
             (
                 json!({"code": "1", "timout": 3}),
                 "unknown argument \"timout\"; did you mean \"timeout\"? run_python takes code, servers, timeout and reset",

@@ -87,7 +87,10 @@ fn input_schema(defaults: RunDefaults) -> Map<String, Value> {
                     defaults.timeout_max.as_secs_f64()
                 )
             },
-            "reset": {"type": "boolean", "description": "start from a fresh interpreter"}
+            "reset": {
+                "type": ["boolean", "string"],
+                "description": "start from a fresh interpreter, or from this checkpoint"
+            }
         },
         "required": ["code"],
         "additionalProperties": false

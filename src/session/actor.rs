@@ -16,6 +16,7 @@ use self::events::{answered, cancelled, exceeded, joined, next_frame, sleep_unti
 use self::jobs::OfJob;
 use super::asked::{Ask, RunAsked};
 use super::calls::Counted;
+use super::checkpoints::Checkpoints;
 use super::files::Files;
 use super::in_flight::InFlight;
 use super::machine::{Effect, Machine};
@@ -87,6 +88,7 @@ pub(super) struct Actor {
     files: Files,
     /// What the sandbox has told last of its files is being kept.
     keeping: Option<Keeping>,
+    checkpoints: Arc<Checkpoints>,
     /// Those that have a process, by number.
     jobs: BTreeMap<u64, OfJob>,
     calls_of_jobs: JoinSet<(u64, CallId)>,
@@ -109,9 +111,16 @@ impl Current {
 
 impl Actor {
     /// For a session that begins; starts no sandbox.
-    pub(super) fn new(wanted: Wanted, files: Files, broker: Arc<Broker>, limits: Arc<Limits>) -> Self {
+    pub(super) fn new(
+        wanted: Wanted,
+        files: Files,
+        broker: Arc<Broker>,
+        limits: Arc<Limits>,
+        checkpoints: Arc<Checkpoints>,
+    ) -> Self {
         Self {
-            machine: Machine::new(Arc::clone(&limits)),
+            machine: Machine::new(Arc::clone(&limits), Arc::clone(&checkpoints)),
+            checkpoints,
             broker,
             maker: Some(Maker::new(wanted, Arc::clone(&limits), Some(files.clone()))),
             limits,
@@ -307,10 +316,13 @@ impl Actor {
 
     /// Why the worker that has just started may not run anything.
     fn weak_worker(&self, frame: &FromSandbox) -> Option<String> {
-        let FromSandbox::Supervisor(FromSupervisor::WorkerStarted { posture, restored, .. }) = frame else {
+        let FromSandbox::Supervisor(FromSupervisor::WorkerStarted { posture, restored, checkpoint, .. }) =
+            frame
+        else {
             return None;
         };
-        let weak = self.sandbox.as_ref()?.judge_worker(posture, restored.is_some()).err()?;
+        let is_copy = restored.is_some() || checkpoint.is_some();
+        let weak = self.sandbox.as_ref()?.judge_worker(posture, is_copy).err()?;
         let said: Vec<String> = weak.iter().map(ToString::to_string).collect();
         Some(format!("its next interpreter is weaker than asked for: {}", said.join("; ")))
     }

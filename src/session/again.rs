@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::asked::RunAsked;
 use super::compared::differences;
 use super::handle::Session;
-use crate::broker::Way;
-use crate::journal::{RecordedCall, RecordedRun, RecordedSession, Sessions};
+use crate::broker::{Way, not_kept};
+use crate::journal::{Came, Kept, RecordedCall, RecordedRun, RecordedSession, Sessions};
 use crate::names::{RunId, ServerName};
-use crate::run::{ClientAbilities, FaultCode, RunOutcome, RunRequest, ServerScope, ToolFault};
+use crate::run::{ClientAbilities, FaultCode, Reset, RunOutcome, RunRequest, ServerScope, ToolFault};
 use crate::text;
 
 /// How long a run that is stopped may take to end.
@@ -171,7 +171,11 @@ fn asked(run: &RecordedRun, is_first: bool, client: &str, cancel: CancellationTo
         code: run.begun.code.clone(),
         servers: ServerScope::Only(names.collect()),
         timeout: Duration::from_millis(run.begun.timeout_ms),
-        reset: run.is_fresh && !is_first,
+        reset: match &run.begun.checkpoint {
+            Some(name) => Reset::Checkpoint(name.clone()),
+            None if run.is_fresh && !is_first => Reset::Fresh,
+            None => Reset::No,
+        },
         dry_run: run.begun.dry_run,
     };
     RunAsked {
@@ -183,6 +187,23 @@ fn asked(run: &RecordedRun, is_first: bool, client: &str, cancel: CancellationTo
         abilities: ClientAbilities::default(),
         client: client.to_owned(),
     }
+}
+
+/// Why it cannot be made once more, as far as that is known before; nothing where it can, or need not.
+pub(super) fn why_not(run: &RecordedRun) -> Option<String> {
+    if run.ended.is_none() {
+        return match not_ended(run) {
+            Compared::Stopped(why) => Some(why),
+            _ => None,
+        };
+    }
+    run.calls.iter().find_map(|call| match &call.came {
+        Some((
+            Came::Value(Kept::LeftOut { bytes, .. }) | Came::ToolError(Kept::LeftOut { bytes, .. }),
+            _,
+        )) => Some(not_kept(&text::inert_excerpt(&call.begun.name(), SAID_CHARS_MAX), *bytes)),
+        _ => None,
+    })
 }
 
 /// A run that nobody was told the end of: what it has called may be half of what it would have.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{Mutex, Notify, oneshot};
+use tokio::sync::{Mutex, Notify, RwLock, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -13,9 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::actor::Actor;
 use super::again::Resumed;
 use super::asked::{Ask, RunAsked};
+use super::checkpoints::Checkpoints;
 use super::files::Files;
 use super::queue::{Queue, Refused, queue};
-use super::sandbox::{Maker, SandboxReport, Wanted};
+use super::sandbox::{Maker, SandboxReport, SandboxSettings, Wanted};
 use crate::audit::{Event, RunEvent};
 use crate::broker::Broker;
 use crate::engine::About;
@@ -39,6 +40,10 @@ pub struct Session {
     prewarm: Arc<Notify>,
     closing: CancellationToken,
     files: Files,
+    wanted: Wanted,
+    pub(super) checkpoints: Arc<Checkpoints>,
+    /// Held by each run, and alone by what makes a checkpoint again.
+    pub(super) turns: RwLock<()>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -53,10 +58,13 @@ impl Session {
         let (asked_to_close, asked_to_prewarm) = (closing.clone(), Arc::clone(&prewarm));
         let (files, keeper) = Files::start(wanted().workspace, &limits);
         let of_session = files.clone();
+        let checkpoints = Arc::<Checkpoints>::default();
+        let (of_handle, of_actors) = (Arc::clone(&wanted), Arc::clone(&checkpoints));
         let task = tokio::spawn(async move {
             let begin = || {
                 let (broker, limits) = (Arc::clone(&broker), Arc::clone(&limits));
-                Actor::new(Arc::clone(&wanted), files.clone(), broker, limits)
+                of_actors.lost();
+                Actor::new(Arc::clone(&wanted), files.clone(), broker, limits, Arc::clone(&of_actors))
             };
             let defects = Arc::clone(&broker);
             let mut actor = begin();
@@ -80,7 +88,23 @@ impl Session {
             }
         });
         let task = Mutex::new(Some(task));
-        Self { queue, broker: recorder, resumed, prewarm, closing, files: of_session, task }
+        Self {
+            queue,
+            broker: recorder,
+            resumed,
+            prewarm,
+            closing,
+            files: of_session,
+            wanted: of_handle,
+            checkpoints,
+            turns: RwLock::default(),
+            task,
+        }
+    }
+
+    /// How a sandbox would be now.
+    pub(super) fn wanted_now(&self) -> SandboxSettings {
+        (self.wanted)()
     }
 
     /// The files of the workspace.
@@ -100,12 +124,12 @@ impl Session {
     /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
     /// has ended.
     pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
-        let Some(resumed) = &self.resumed else { return self.run_now(asked).await };
+        let Some(resumed) = &self.resumed else { return self.run_from_checkpoints(asked).await };
         let said = match resumed.done(self, &asked.client).await {
             Ok(said) => said,
             Err(fault) => return Ok(RunReport::not_started(fault)),
         };
-        let mut report = self.run_now(asked).await?;
+        let mut report = self.run_from_checkpoints(asked).await?;
         report.notes.extend(said);
         Ok(report)
     }

@@ -3,16 +3,21 @@
 //! `Absent -> Starting -> Idle -> Running -> Interrupting -> Replacing -> Idle | Absent`. Every run that it takes is
 //! finished exactly once, whatever the sandbox says or does not say.
 
+mod checkpoints;
 mod frames;
 mod keeping;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use self::checkpoints::Then;
+pub(super) use self::checkpoints::{GoingBack, checkpoint_error};
 use self::keeping::KeptFiles;
 use super::calls::{CallLog, Counted};
+use super::checkpoints::Checkpoints;
 use super::notes::Notes;
 use super::output::OutputBuffer;
 use super::phase::{Cause, Phase, Run};
@@ -20,7 +25,7 @@ use crate::limits::Limits;
 use crate::names::{CallId, RunId, ServerName};
 use crate::protocol::{CallFrame, Dropped, ToSupervisor};
 use crate::run::{
-    CallOutcome, FreshReason, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault,
+    CallOutcome, FreshReason, Reset, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault,
 };
 
 /// What the actor must do.
@@ -36,6 +41,8 @@ pub(super) enum Effect {
     StartCall { call: CallFrame, counted: Counted, deadline: Instant },
     /// Answer a call with a fault.
     Refuse { call: CallId, fault: ToolFault },
+    /// Answer a call with this.
+    Answer { call: CallId, value: Box<RawValue> },
     /// The caller no longer waits for it.
     CancelCall(CallId),
     /// Cancel all calls under way.
@@ -70,6 +77,7 @@ pub(super) struct Machine {
     /// The limit that was last exceeded, and by how much.
     exceeded: String,
     files: KeptFiles,
+    checkpoints: Arc<Checkpoints>,
     /// Jobs go on: the sandbox is not idle.
     has_jobs: bool,
 }
@@ -77,7 +85,7 @@ pub(super) struct Machine {
 const GONE_BACK: &str = "variables are as after an earlier run; what later runs changed is gone";
 
 impl Machine {
-    pub(super) fn new(limits: Arc<Limits>) -> Self {
+    pub(super) fn new(limits: Arc<Limits>, checkpoints: Arc<Checkpoints>) -> Self {
         Self {
             phase: Phase::Absent,
             limits,
@@ -92,6 +100,7 @@ impl Machine {
             waits_since: None,
             exceeded: String::new(),
             files: KeptFiles::default(),
+            checkpoints,
             has_jobs: false,
         }
     }
@@ -166,13 +175,20 @@ impl Machine {
             notes: Notes::default(),
         });
         // Afresh means that nothing of what was before goes on.
-        let ends_jobs = (run.request.reset && self.has_jobs)
+        let ends_jobs = (run.request.reset == Reset::Fresh && self.has_jobs)
             .then(|| Effect::EndJobs { why: "a later run asked for a reset".into() });
+        if let Reset::Checkpoint(name) = run.request.reset.clone() {
+            let is_there = matches!(self.phase, Phase::Idle) && self.checkpoints.sleeps(&name);
+            return match is_there {
+                true => (id, self.go_back(name, Then::Begin(run), now)),
+                false => (id, vec![self.without_checkpoint(*run, &name)]),
+            };
+        }
         let effects = match std::mem::replace(&mut self.phase, Phase::Absent) {
-            Phase::Idle if run.request.reset && self.fresh.is_none() => {
+            Phase::Idle if run.request.reset == Reset::Fresh && self.fresh.is_none() => {
                 self.fresh = Some(FreshReason::Reset);
                 self.phase = Phase::Resetting { run, until: now + self.limits.replace };
-                vec![Effect::Send(ToSupervisor::Replace { worker: self.worker, restore: false })]
+                vec![self.replace(false)]
             }
             Phase::Idle => self.begin(run, now),
             Phase::Starting { .. } => {
@@ -227,6 +243,16 @@ impl Machine {
                 self.phase = Phase::AwaitingWorker { until };
                 vec![self.finish_unstarted(*run)]
             }
+            Phase::GoingBack { going, until } => match *going {
+                GoingBack { then: Then::Begin(run), .. } if run.id == id => {
+                    self.phase = Phase::AwaitingWorker { until };
+                    vec![self.finish_unstarted(*run)]
+                }
+                going => {
+                    self.phase = Phase::GoingBack { going: Box::new(going), until };
+                    vec![]
+                }
+            },
             other => {
                 self.phase = other;
                 vec![]
@@ -248,7 +274,7 @@ impl Machine {
             Phase::Running { run, .. } => self.interrupt(run, Cause::TimedOut, now),
             Phase::Interrupting { run, cause, .. } => {
                 self.phase = Phase::Replacing { run, cause, until: now + self.limits.replace };
-                vec![Effect::Send(ToSupervisor::Replace { worker: self.worker, restore: true })]
+                vec![self.replace(true)]
             }
             Phase::Replacing { run, cause, .. } => {
                 let outcome = self.ended_by(cause);
@@ -265,6 +291,10 @@ impl Machine {
                 // The supervisor does not answer: a new container is the fresh interpreter.
                 self.phase = Phase::Starting { run: Some(run) };
                 vec![Effect::CloseSandbox, Effect::StartSandbox]
+            }
+            Phase::GoingBack { going, .. } => {
+                let why = "the sandbox did not answer in time";
+                vec![Effect::CloseSandbox, self.lost_on_the_way(*going, why)]
             }
             Phase::AwaitingWorker { .. } => vec![Effect::CloseSandbox],
             other @ (Phase::Absent | Phase::Starting { .. }) => {
@@ -290,6 +320,9 @@ impl Machine {
                 effects.push(Effect::StartSandbox);
             }
             Phase::Starting { run } => self.phase = Phase::Starting { run },
+            Phase::GoingBack { going, .. } => {
+                effects.push(self.lost_on_the_way(*going, "the sandbox went away"));
+            }
             Phase::Keeping { report, .. } => {
                 effects = self.not_kept("the sandbox ended", report);
                 effects.insert(0, Effect::EndCalls);
@@ -312,6 +345,7 @@ impl Machine {
             }
             Phase::Recovering { run, outcome, .. } => self.lose(run, outcome),
             Phase::Keeping { report: Some(report), .. } => vec![Effect::Finish(report)],
+            Phase::GoingBack { going, .. } => vec![self.lost_on_the_way(*going, "hotcell is ending")],
             // Who waits for a run that never began is told so by the session.
             Phase::Starting { .. }
             | Phase::Resetting { .. }
@@ -324,39 +358,37 @@ impl Machine {
 
     /// The sandbox uses more than a limit that its engine does not enforce: its processes are ended.
     pub(super) fn over_limit(&mut self, exceeded: String, now: Instant) -> Vec<Effect> {
-        let worker = self.worker;
-        // One of them may be what is too large.
-        let ends_jobs = self.has_jobs.then(|| Effect::EndJobs { why: exceeded.clone() });
-        let replace = |restore| {
-            let replace = Effect::Send(ToSupervisor::Replace { worker, restore });
-            ends_jobs.into_iter().chain([replace, Effect::EndCalls]).collect()
-        };
-        let until = now + self.limits.replace;
-        match std::mem::replace(&mut self.phase, Phase::Absent) {
+        let (until, why) = (now + self.limits.replace, exceeded.clone());
+        let mut effects = match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Running { run, .. } | Phase::Interrupting { run, .. } => {
                 self.exceeded = exceeded;
                 self.phase = Phase::Replacing { run, cause: Cause::OverLimit, until };
-                replace(true)
+                vec![self.replace(true), Effect::EndCalls]
             }
             Phase::Idle => {
                 self.note(format!("the interpreter was ended between runs: {exceeded}"));
                 self.forget();
                 self.phase = Phase::AwaitingWorker { until };
                 // The copy is as large.
-                replace(false)
+                vec![self.replace(false), Effect::EndCalls]
             }
             Phase::Keeping { report, is_worker_gone, until } => {
                 self.note(format!("the interpreter was ended after the run: {exceeded}"));
                 self.forget();
                 self.phase = Phase::Keeping { report, is_worker_gone, until };
-                replace(false)
+                vec![self.replace(false), Effect::EndCalls]
             }
             // Everything inside is being ended already, or not there yet.
             other => {
                 self.phase = other;
-                vec![]
+                return vec![];
             }
+        };
+        // One of them may be what is too large.
+        if self.has_jobs {
+            effects.insert(0, Effect::EndJobs { why });
         }
+        effects
     }
 
     /// A line from the sandbox was dropped.
@@ -382,7 +414,7 @@ impl Machine {
 
     fn begin(&mut self, mut run: Box<Run>, now: Instant) -> Vec<Effect> {
         run.fresh = self.fresh.take();
-        if run.request.reset && run.fresh.is_some_and(|reason| reason != FreshReason::First) {
+        if run.request.reset == Reset::Fresh && run.fresh.is_some_and(|reason| reason != FreshReason::First) {
             run.fresh = Some(FreshReason::Reset);
         }
         let code = std::mem::take(&mut run.request.code);
@@ -396,6 +428,10 @@ impl Machine {
     fn interrupt(&mut self, run: Box<Run>, cause: Cause, now: Instant) -> Vec<Effect> {
         self.phase = Phase::Interrupting { run, cause, until: now + self.limits.grace };
         vec![Effect::Send(ToSupervisor::Interrupt), Effect::EndCalls]
+    }
+
+    fn replace(&self, restore: bool) -> Effect {
+        Effect::Send(ToSupervisor::Replace { worker: self.worker, restore, checkpoint: None })
     }
 
     fn idle(&mut self, now: Instant) {
@@ -475,6 +511,7 @@ impl Machine {
             notes,
             servers: run.servers,
             calls: run.calls.finish(),
+            goes_back_to: None,
         }
     }
 

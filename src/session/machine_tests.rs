@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::protocol::{DoneFrame, DoneOutcome, FromSandbox, FromSupervisor, FromWorker};
-use crate::run::{CallCounts, FaultCode, Output, OutputStream, PythonError, ServerScope};
+use crate::run::{CallCounts, FaultCode, Output, OutputStream, PythonError, Reset, ServerScope};
 use crate::session::notes;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new() -> Self {
-        let mut machine = Machine::new(Arc::new(Limits::default()));
+        let mut machine = Machine::new(Arc::new(Limits::default()), Arc::default());
         machine.stop_idle_after(Some(Duration::from_secs(300)));
         Self {
             machine,
@@ -68,6 +68,7 @@ impl Bench {
                 Effect::SendRun { .. } => "send run",
                 Effect::StartCall { .. } => "start call",
                 Effect::Refuse { .. } => "refuse",
+                Effect::Answer { .. } => "answer",
                 Effect::CancelCall(_) => "cancel call",
                 Effect::EndCalls => "end calls",
                 Effect::CloseSandbox => "close sandbox",
@@ -81,6 +82,10 @@ impl Bench {
     }
 
     pub(super) fn ask(&mut self, reset: bool) {
+        self.ask_from(if reset { Reset::Fresh } else { Reset::No });
+    }
+
+    pub(super) fn ask_from(&mut self, reset: Reset) {
         assert!(self.machine.takes_runs());
         let request = RunRequest {
             code: "1".into(),
@@ -109,6 +114,10 @@ impl Bench {
     }
 
     pub(super) fn done_with_files(&mut self, outcome: DoneOutcome, files_changed: bool) {
+        self.done_going(outcome, files_changed, None);
+    }
+
+    pub(super) fn done_going(&mut self, outcome: DoneOutcome, files_changed: bool, to: Option<&str>) {
         let run = self.asked.unwrap_or(RunId(999));
         let done = DoneFrame {
             run,
@@ -119,6 +128,7 @@ impl Bench {
             notes: vec![],
             saved: vec![],
             files_changed,
+            restore: to.map(str::to_owned),
         };
         self.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     }
@@ -143,7 +153,20 @@ impl Bench {
 
     pub(super) fn restored(&mut self, restored: Option<u64>) {
         let posture = Box::default();
-        self.supervisor(FromSupervisor::WorkerStarted { worker: 2, posture, restored });
+        self.supervisor(FromSupervisor::WorkerStarted { worker: 2, posture, restored, checkpoint: None });
+    }
+
+    pub(super) fn woken(&mut self, name: &str) {
+        let (posture, checkpoint) = (Box::default(), Some(name.to_owned()));
+        self.supervisor(FromSupervisor::WorkerStarted { worker: 2, posture, restored: None, checkpoint });
+    }
+
+    pub(super) fn made(&mut self, name: &str) {
+        self.supervisor(FromSupervisor::Checkpoint { name: name.to_owned(), line: Some(2), bytes: 9 });
+    }
+
+    pub(super) fn gone(&mut self, name: &str) {
+        self.supervisor(FromSupervisor::CheckpointGone { name: name.to_owned() });
     }
 
     pub(super) fn output(&mut self, text: &str) {
@@ -152,8 +175,12 @@ impl Bench {
     }
 
     fn call(&mut self, run: RunId) {
-        let arguments = serde_json::value::RawValue::from_string("{}".into()).unwrap();
-        let (server, tool) = (Some("s".to_owned()), "t".to_owned());
+        self.call_of(run, Some("s"), "t", "{}");
+    }
+
+    pub(super) fn call_of(&mut self, run: RunId, server: Option<&str>, tool: &str, arguments: &str) {
+        let arguments = serde_json::value::RawValue::from_string(arguments.into()).unwrap();
+        let (server, tool) = (server.map(str::to_owned), tool.to_owned());
         self.frame(FromSandbox::Worker(FromWorker::Call(CallFrame {
             run,
             call: CallId(1),
@@ -181,14 +208,14 @@ impl Bench {
         self.take(effects);
     }
 
-    fn cancel(&mut self) {
+    pub(super) fn cancel(&mut self) {
         if let Some(id) = self.asked {
             let effects = self.machine.cancel(id, self.now);
             self.take(effects);
         }
     }
 
-    fn effects(&mut self) -> Vec<&'static str> {
+    pub(super) fn effects(&mut self) -> Vec<&'static str> {
         std::mem::take(&mut self.effects)
     }
 
@@ -631,6 +658,7 @@ fn a_reset_replaces_the_interpreter_and_not_the_container() {
             worker: 2,
             posture: Box::default(),
             restored: None,
+            checkpoint: None,
         }),
         bench.now,
     );
@@ -675,6 +703,7 @@ fn a_forged_end_of_another_run_changes_nothing() {
         notes: vec![],
         saved: vec![],
         files_changed: false,
+        restore: None,
     };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     assert!(bench.reports.is_empty());
@@ -712,6 +741,7 @@ fn images_over_their_bounds_are_left_out_and_counted() {
         notes: vec![],
         saved: vec![],
         files_changed: false,
+        restore: None,
     };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
@@ -737,6 +767,7 @@ fn what_is_no_picture_is_left_out() {
         notes: vec![],
         saved: vec![],
         files_changed: false,
+        restore: None,
     };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
@@ -771,6 +802,7 @@ fn forged_texts_and_calls_are_bounded() {
         notes,
         saved: vec![],
         files_changed: false,
+        restore: None,
     };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
@@ -832,6 +864,11 @@ fn calls_that_end_after_their_interpreter_are_told_as_they_ended() {
 #[derive(Debug, Clone)]
 enum Event {
     Ask(bool),
+    AskFromCheckpoint,
+    Made,
+    Gone,
+    Woken,
+    DoneGoingBack,
     Prewarm,
     Up,
     Failed,
@@ -849,6 +886,11 @@ enum Event {
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => any::<bool>().prop_map(Event::Ask),
+        1 => Just(Event::AskFromCheckpoint),
+        1 => Just(Event::Made),
+        1 => Just(Event::Gone),
+        1 => Just(Event::Woken),
+        1 => Just(Event::DoneGoingBack),
         1 => Just(Event::Prewarm),
         3 => Just(Event::Up),
         1 => Just(Event::Failed),
@@ -880,7 +922,11 @@ proptest! {
                     asked += 1;
                     bench.ask(reset);
                 }
-                Event::Ask(_) => {}
+                Event::AskFromCheckpoint if bench.machine.takes_runs() && bench.asked.is_none() => {
+                    asked += 1;
+                    bench.ask_from(Reset::Checkpoint("a".into()));
+                }
+                Event::Ask(_) | Event::AskFromCheckpoint => {}
                 Event::Prewarm => { let effects = bench.machine.prewarm(); bench.take(effects); }
                 // The actor reports the end of a start only when one is under way.
                 Event::Up if starting => { starting = false; bench.up(); }
@@ -891,6 +937,10 @@ proptest! {
                 }
                 Event::Up | Event::Failed => {}
                 _ if starting => {}
+                Event::Made => bench.made("a"),
+                Event::Gone => bench.gone("a"),
+                Event::Woken => bench.woken("a"),
+                Event::DoneGoingBack => bench.done_going(DoneOutcome::Finished, false, Some("a")),
                 Event::Done => bench.done(DoneOutcome::Finished),
                 Event::Exited(oom) => bench.exited(Some(9), oom, false),
                 Event::Started(restored) => bench.restored(restored),

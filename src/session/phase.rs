@@ -3,6 +3,7 @@
 use tokio::time::Instant;
 
 use super::calls::CallLog;
+use super::machine::GoingBack;
 use super::notes::Notes;
 use super::output::OutputBuffer;
 use crate::names::{RunId, ServerName};
@@ -58,6 +59,11 @@ pub(super) enum Phase {
         is_worker_gone: bool,
         until: Instant,
     },
+    /// `replace` was sent with a checkpoint; a report or a run waits for it.
+    GoingBack {
+        going: Box<GoingBack>,
+        until: Instant,
+    },
     /// No run, and no worker yet.
     AwaitingWorker {
         until: Instant,
@@ -87,6 +93,7 @@ impl Phase {
             | Phase::Replacing { until, .. }
             | Phase::Recovering { until, .. }
             | Phase::Keeping { until, .. }
+            | Phase::GoingBack { until, .. }
             | Phase::AwaitingWorker { until } => Some(*until),
         }
     }

@@ -63,6 +63,8 @@ end.close()
 def test_nonsense_is_refused_leaves_nothing_open_and_keeps_nobody_busy(sandbox: Sandbox) -> None:
     done = sandbox.run(_HAND_OVER)
     assert (done["outcome"], done["stdout"]) == ("finished", "{\"refused: nothing is known of 'nonsense'\"}\n"), done
+    # What later workers need is imported when it is quiet for the first time.
+    assert sandbox.run("import time; time.sleep(0.6)")["outcome"] == "finished"
     before = _cpu_ticks(sandbox.process.pid)
     assert sandbox.run("import time; time.sleep(0.3)")["outcome"] == "finished"
     # A supervisor that spins would take thirty.

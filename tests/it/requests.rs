@@ -70,7 +70,7 @@ fn bad_arguments_are_a_validation_error_that_names_them() {
             json!({"code": "1", "servers": ["githup"]}),
             "Server 'githup' is not available\nhint: did you mean \"github\"? Available: github".to_owned(),
         ),
-        (json!({"code": "1", "reset": 1}), "reset is a number, it must be true or false".to_owned()),
+        (json!({"code": "1", "reset": 1}), "reset is a number, it must be true, false or the name of a checkpoint".to_owned()),
         (
             json!({"code": "1", "server": ["github"]}),
             "unknown argument \"server\"\n\

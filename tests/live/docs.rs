@@ -10,6 +10,7 @@ use crate::support::model_server::ModelServer;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually, program};
 
 on_every_engine!(
+    what_the_page_on_checkpoints_shows_is_so,
     what_the_page_on_files_shows_is_so,
     what_the_page_on_handles_shows_is_so,
     what_the_page_on_images_shows_is_so,
@@ -26,6 +27,8 @@ const PROGRAM: &str = "/home/me/.cargo/bin/hotcell";
 
 /// Between examples: the sandbox's container is removed.
 const REMOVED: &str = "<!-- the container is removed -->";
+/// The next example is run with this reset.
+const RESET: &str = "<!-- with reset: ";
 /// The client goes; the next example is of another session.
 const ENDS: &str = "<!-- the session ends -->";
 /// The example before has made a call that has no answer yet.
@@ -35,6 +38,8 @@ const KILLED: &str = "<!-- hotcell is killed in the call -->";
 #[derive(Debug, PartialEq)]
 pub enum Step {
     Run(String),
+    /// The value of `reset`, as JSON, for the next run.
+    Reset(String),
     Says(String),
     /// Commands, each behind `$ `, and what they print.
     Shell(String),
@@ -59,7 +64,10 @@ pub fn steps(page: &str) -> Vec<Step> {
                 Some(Step::Run(code)) => steps.push(Step::Kill(code)),
                 other => panic!("{other:?} is no example"),
             },
-            _ => {}
+            _ => {
+                let reset = line.strip_prefix(RESET).and_then(|rest| rest.strip_suffix(" -->"));
+                steps.extend(reset.map(|value| Step::Reset(value.to_owned())));
+            }
         }
     }
     steps
@@ -84,9 +92,14 @@ impl Page<'_> {
             "{steps:?}"
         );
         let mut reply = String::new();
+        let mut reset = serde_json::Value::Null;
         for step in steps {
             match step {
-                Step::Run(code) => reply = bridge.run(&code).text,
+                Step::Reset(value) => reset = serde_json::from_str(&value).unwrap(),
+                Step::Run(code) => {
+                    let asked = serde_json::json!({"code": code, "reset": reset.take()});
+                    reply = bridge.run_with(asked).text;
+                }
                 Step::Says(text) => assert_eq!(self.shown(&reply), text, "{}", self.name),
                 Step::Shell(text) => self.shell(&text),
                 Step::LoseContainer => {
@@ -167,6 +180,10 @@ fn plain(text: &str) -> String {
 fn check(engine: &Engine, home: Home, name: &str) {
     let bridge = Bridge::start(&home).warm();
     Page { engine, name, home, server: None }.check(bridge);
+}
+
+fn what_the_page_on_checkpoints_shows_is_so(engine: &Engine) {
+    check(engine, Home::on(engine), "checkpoints.md");
 }
 
 fn what_the_page_on_files_shows_is_so(engine: &Engine) {

@@ -9,6 +9,7 @@ mod model;
 
 mod calls;
 mod checked_calls;
+mod checkpoints;
 mod clock;
 mod commands;
 mod configuration;

@@ -143,6 +143,7 @@ fn in_replies_attacks_are_escaped_bounded_text_that_changes_no_verdict() {
 fn said(text: &str, outcome: RunOutcome) -> RunReport {
     let piece = |stream| OutputPiece { stream, text: text.to_owned() };
     RunReport {
+        goes_back_to: None,
         outcome,
         output: Output {
             pieces: vec![piece(OutputStream::Stdout), piece(OutputStream::Stderr)],

@@ -12,7 +12,7 @@ use super::super::calls::{self, Counted};
 use super::super::machine::Effect;
 use super::super::outgoing::ResultLine;
 use super::{Actor, CallEnded, tell};
-use crate::broker::{Call, HandlesOf, Making};
+use crate::broker::{Answer, Call, HandlesOf, Making};
 use crate::names::{CallId, RunId};
 use crate::protocol::{CallFrame, ToWorker};
 use crate::run::{CallOutcome, FaultCode, Progress, RunOutcome, ToolFault};
@@ -33,7 +33,8 @@ impl Actor {
                 }
                 Effect::SendRun { run, worker, code } => self.send_run(run, worker, code),
                 Effect::StartCall { call, counted, deadline } => self.start_call(call, counted, deadline),
-                Effect::Refuse { call, fault } => self.refuse(call, fault),
+                Effect::Refuse { call, fault } => self.answer(call, Err(fault)),
+                Effect::Answer { call, value } => self.answer(call, Ok(Answer::Value(value))),
                 Effect::CancelCall(call) => {
                     let never_sent = self.in_flight.cancel(call);
                     self.count_never_sent(never_sent);
@@ -49,6 +50,7 @@ impl Actor {
                 Effect::CloseSandbox => {
                     self.lose_jobs("its sandbox is gone");
                     self.watchdog = None;
+                    self.checkpoints.lost();
                     if let Some(sandbox) = self.sandbox.take() {
                         self.closings.spawn(sandbox.close());
                     }
@@ -104,7 +106,7 @@ impl Actor {
             let fault =
                 ToolFault::new(FaultCode::Busy, "too many calls are under way, or two with one number");
             self.machine.call_ended(current.id, counted, CallOutcome::Refused);
-            return self.refuse(call, fault);
+            return self.answer(call, Err(fault));
         }
         let tool = frame.server.as_ref().map(|server| {
             let tool = format!("{server}.{}", frame.tool);
@@ -170,14 +172,14 @@ impl Actor {
         }
     }
 
-    /// Answers a call with a fault, unless the queue is full: a sandbox that keeps to its window of calls does not fill
+    /// Answers a call at once, unless the queue is full: a sandbox that keeps to its window of calls does not fill
     /// it, and for one that does not nothing is kept.
-    fn refuse(&self, call: CallId, fault: ToolFault) {
+    fn answer(&self, call: CallId, answer: Result<Answer, ToolFault>) {
         let Some(sandbox) = &self.sandbox else { return };
-        let line = result_line((None, call), Err(fault), self.limits.frame_to_sandbox_bytes_max);
+        let line = result_line((None, call), answer, self.limits.frame_to_sandbox_bytes_max);
         let cancel = CancellationToken::new();
         if sandbox.data().try_send(ResultLine { line, cancel }).is_err() {
-            tracing::debug!("a refusal was left out");
+            tracing::debug!("an answer was left out");
         }
     }
 }

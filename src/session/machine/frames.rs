@@ -2,9 +2,9 @@
 
 use tokio::time::Instant;
 
-use super::{Effect, GONE_BACK, Machine, describe};
+use super::{Effect, GONE_BACK, Machine, Then, describe};
 use crate::names::ServerName;
-use crate::protocol::{CallFrame, DoneFrame, FromSandbox, FromSupervisor, FromWorker, ToSupervisor};
+use crate::protocol::{CallFrame, DoneFrame, FromSandbox, FromSupervisor, FromWorker};
 use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, SandboxLoss, StateNote, ToolFault};
 use crate::session::calls::Counted;
 use crate::session::ending::Ending;
@@ -29,8 +29,15 @@ impl Machine {
             FromSandbox::Supervisor(FromSupervisor::WorkerExited { exit_code, signal, oom, .. }) => {
                 self.worker_exited(exit_code, signal, oom, now)
             }
-            FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, restored, .. }) => {
-                self.worker_started(worker, restored, now)
+            FromSandbox::Supervisor(FromSupervisor::WorkerStarted {
+                worker, restored, checkpoint, ..
+            }) => self.worker_started(worker, restored, checkpoint.as_deref(), now),
+            FromSandbox::Supervisor(FromSupervisor::Checkpoint { name, line, bytes }) => {
+                self.checkpoint_made(&name, line, bytes);
+                vec![]
+            }
+            FromSandbox::Supervisor(FromSupervisor::CheckpointGone { name }) => {
+                self.checkpoint_gone(&name, now)
             }
             FromSandbox::Supervisor(FromSupervisor::Fault { message, .. }) => {
                 self.note(message);
@@ -76,7 +83,9 @@ impl Machine {
         let counted = server.map_or(Counted::Nowhere, |server| {
             run.calls.begin(server, text::bounded(&call.tool, TOOL_CHARS_MAX).into_owned())
         });
-        vec![Effect::StartCall { counted, deadline: *until, call }]
+        let deadline = *until;
+        self.asked_of_checkpoints(&call)
+            .unwrap_or_else(|| vec![Effect::StartCall { counted, deadline, call }])
     }
 
     fn done(&mut self, done: DoneFrame, now: Instant) -> Vec<Effect> {
@@ -96,19 +105,31 @@ impl Machine {
         self.idle(now);
         self.last_done = run.id.0;
         let has_changed_files = done.files_changed;
+        // One that was interrupted meanwhile goes nowhere.
+        let goes_back_to = done.restore.clone().filter(|_| cause.is_none());
         let Ending { outcome, value, bound, images, saved, mut notes } = Ending::of(done, &self.limits);
         if let (Some(Cause::TimedOut), RunOutcome::Raised(PythonError { line: Some(line), .. })) =
             (cause, &outcome)
         {
             notes.push(&format!("it was interrupted at line {line} of the code"));
         }
-        let outcome = cause.map_or(outcome, |cause| self.ended_by(cause));
+        let outcome = match (cause, outcome) {
+            (Some(cause), _) => self.ended_by(cause),
+            (None, RunOutcome::Exited { .. }) if goes_back_to.is_some() => RunOutcome::Finished,
+            (None, outcome) => outcome,
+        };
         let state = run.fresh.map_or(StateNote::Kept, StateNote::Fresh);
         let mut report = self.report(*run, outcome, state);
         report.notes.extend(notes.into_vec());
         (report.value, report.bound, report.images) = (value, bound, images);
         report.saved = saved;
-        let report = Box::new(report);
+        let mut report = Box::new(report);
+        if let Some(name) = goes_back_to {
+            if self.checkpoints.sleeps(&name) {
+                return self.go_back(name, Then::Report(report, has_changed_files), now);
+            }
+            report.goes_back_to = Some(name);
+        }
         if !has_changed_files && !self.files.everything {
             return vec![Effect::EndCalls, Effect::Finish(report)];
         }
@@ -145,6 +166,10 @@ impl Machine {
                 self.phase = Phase::AwaitingWorker { until };
                 vec![]
             }
+            Phase::GoingBack { going, until } => {
+                self.left(going, until);
+                vec![]
+            }
             Phase::Keeping { report, until, .. } => {
                 self.note(format!("the interpreter ended after the run ({})", describe(&loss)));
                 self.forget();
@@ -158,9 +183,16 @@ impl Machine {
         }
     }
 
-    fn worker_started(&mut self, worker: u64, restored: Option<u64>, now: Instant) -> Vec<Effect> {
+    fn worker_started(
+        &mut self,
+        worker: u64,
+        restored: Option<u64>,
+        checkpoint: Option<&str>,
+        now: Instant,
+    ) -> Vec<Effect> {
         self.worker = worker;
         let state = match restored {
+            None if checkpoint.is_some() => StateNote::Restored,
             None => StateNote::Lost,
             Some(run) if run < self.last_done => StateNote::RolledBackFurther,
             Some(_) => StateNote::RolledBack,
@@ -168,11 +200,12 @@ impl Machine {
         if restored.is_none() {
             self.last_done = 0;
         }
+        let is_used = restored.is_some() || checkpoint.is_some();
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             // It died by itself before the request came.
-            Phase::Resetting { run, until } if restored.is_some() => {
+            Phase::Resetting { run, until } if is_used => {
                 self.phase = Phase::Resetting { run, until };
-                vec![Effect::Send(ToSupervisor::Replace { worker, restore: false })]
+                vec![self.replace(false)]
             }
             Phase::Resetting { run, .. } => self.begin(run, now),
             Phase::Recovering { run, outcome, .. } => {
@@ -181,13 +214,14 @@ impl Machine {
                 let report = self.report(*run, outcome, state);
                 self.keep(Some(Box::new(report)), now)
             }
+            Phase::GoingBack { going, .. } => self.arrived(*going, checkpoint, state, now),
             Phase::AwaitingWorker { .. } => {
                 self.idle(now);
-                self.note_restored(restored, state);
+                self.note_restored(is_used, state);
                 vec![]
             }
             Phase::Keeping { report, until, .. } => {
-                self.note_restored(restored, state);
+                self.note_restored(is_used, state);
                 self.phase = Phase::Keeping { report, is_worker_gone: false, until };
                 vec![]
             }
@@ -197,11 +231,13 @@ impl Machine {
             }
         }
     }
-    /// A worker has come between runs.
-    fn note_restored(&mut self, restored: Option<u64>, state: StateNote) {
-        if restored.is_some() {
+
+    /// A worker has come between runs, with variables or without.
+    fn note_restored(&mut self, is_used: bool, state: StateNote) {
+        if is_used {
             self.fresh = None;
             self.note(match state {
+                StateNote::Restored => "variables are as at the checkpoint that was asked for".into(),
                 StateNote::RolledBack => "variables are as the last run left them".into(),
                 _ => GONE_BACK.into(),
             });

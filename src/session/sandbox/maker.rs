@@ -44,6 +44,8 @@ pub struct SandboxSettings {
     pub cpu_millis: Option<u64>,
     /// Whether a run that had to be killed is rolled back.
     pub rollback: bool,
+    /// Checkpoints that code may keep.
+    pub checkpoints: u64,
     /// In what a sandbox may be weaker than asked for.
     pub allow_weak: Vec<PostureField>,
     /// A setting of the sandbox that cannot be read: then there is no sandbox.
@@ -288,6 +290,7 @@ impl Maker {
             pids_max: self.settings.pids_max,
             allow_unfiltered: self.settings.allow_weak.contains(&PostureField::Seccomp),
             frozen_copies: self.settings.rollback,
+            checkpoints: self.settings.checkpoints,
         };
         let limits = SandboxLimits::new(&self.limits, bounds);
         let version = protocol::VERSION;

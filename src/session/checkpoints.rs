@@ -1,0 +1,201 @@
+//! Which checkpoints there are, by name: where each was made, and whether it sleeps in the sandbox or would have to be made
+//! again.
+//!
+//! It makes none and wakes none, and what it is told of them are the sandbox's claims.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::names::RunId;
+use crate::run::{FaultCode, ToolFault};
+use crate::text;
+
+/// Names that are remembered; those that were lost first are forgotten first.
+const NAMES_MAX: usize = 200;
+/// Longest name, in characters: as long as the sandbox takes them.
+const NAME_CHARS_MAX: usize = 64;
+/// How alike a name has to be to be meant.
+const LIKENESS_MIN: f64 = 0.5;
+
+/// The checkpoints of a session.
+#[derive(Debug, Default)]
+pub(super) struct Checkpoints(Mutex<BTreeMap<String, Checkpoint>>);
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Checkpoint {
+    /// The run that made it.
+    pub(super) run: RunId,
+    /// The line of its code.
+    pub(super) line: Option<u64>,
+    /// Memory of the interpreter then.
+    pub(super) bytes: u64,
+    made: Instant,
+    /// It can be woken; otherwise it was lost, and can only be made again.
+    pub(super) sleeps: bool,
+}
+
+impl Checkpoints {
+    /// The sandbox says so.
+    pub(super) fn made(&self, name: &str, run: RunId, line: Option<u64>, bytes: u64) {
+        if name.chars().count() > NAME_CHARS_MAX {
+            return;
+        }
+        let mut all = self.all();
+        all.insert(name.to_owned(), Checkpoint { run, line, bytes, made: Instant::now(), sleeps: true });
+        while all.len() > NAMES_MAX {
+            let oldest =
+                all.iter().min_by_key(|(_, one)| (one.sleeps, one.made)).map(|(name, _)| name.clone());
+            oldest.and_then(|name| all.remove(&name));
+        }
+    }
+
+    /// Its process has ended.
+    pub(super) fn gone(&self, name: &str) {
+        if let Some(one) = self.all().get_mut(name) {
+            one.sleeps = false;
+        }
+    }
+
+    /// The sandbox has ended.
+    pub(super) fn lost(&self) {
+        self.all().values_mut().for_each(|one| one.sleeps = false);
+    }
+
+    /// Whether the sandbox has it.
+    pub(super) fn sleeps(&self, name: &str) -> bool {
+        self.all().get(name).is_some_and(|one| one.sleeps)
+    }
+
+    /// Where it was made.
+    ///
+    /// # Errors
+    /// There is none of that name: which there are, and which may be meant.
+    pub(super) fn find(&self, name: &str) -> Result<Checkpoint, ToolFault> {
+        let all = self.all();
+        if let Some(one) = all.get(name) {
+            return Ok(one.clone());
+        }
+        let shown = |name: &str| format!("'{}'", text::inert_excerpt(name, NAME_CHARS_MAX));
+        let message = format!("there is no checkpoint {}", shown(name));
+        let names: Vec<String> = all.keys().map(|name| shown(name)).collect();
+        let meant = near(name, all.keys()).map(|name| format!("did you mean {}? ", shown(name)));
+        let hint = if names.is_empty() {
+            "none has been made: runtime.checkpoint(name) makes one".to_owned()
+        } else {
+            format!("{}there are: {}", meant.unwrap_or_default(), names.join(", "))
+        };
+        Err(ToolFault::new(FaultCode::InvalidArguments, message).hint(hint))
+    }
+
+    /// It is wanted no more.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub(super) fn forget(&self, name: &str) -> Result<(), ToolFault> {
+        self.find(name)?;
+        self.all().remove(name);
+        Ok(())
+    }
+
+    /// All of them for the code, those that were made last come last.
+    pub(super) fn listed(&self) -> Box<RawValue> {
+        let all = self.all();
+        let mut all: Vec<(&String, &Checkpoint)> = all.iter().collect();
+        all.sort_by_key(|(_, one)| one.made);
+        let listed = all.into_iter().map(|(name, one)| {
+            json!({
+                "name": name,
+                "run": one.run,
+                "line": one.line,
+                "seconds": one.made.elapsed().as_secs(),
+                "bytes": one.bytes,
+                "sleeps": one.sleeps,
+            })
+        });
+        to_raw_value(&listed.collect::<Vec<Value>>()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Checkpoint>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Checkpoint {
+    /// A sentence for who has gone back to it.
+    pub(super) fn said(&self, name: &str) -> String {
+        let line = self.line.map(|line| format!(", line {line}")).unwrap_or_default();
+        format!(
+            "variables are as at checkpoint '{}' (run {}{line}); files in /workspace are not changed by going back",
+            text::inert_excerpt(name, NAME_CHARS_MAX),
+            self.run.0
+        )
+    }
+}
+
+fn near<'n>(asked: &str, names: impl Iterator<Item = &'n String>) -> Option<&'n String> {
+    let asked: String = asked.chars().take(NAME_CHARS_MAX).collect::<String>().to_lowercase();
+    names
+        .map(|name| (strsim::normalized_damerau_levenshtein(&asked, &name.to_lowercase()), name))
+        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_is_told_which_there_are_and_which_may_be_meant() {
+        let checkpoints = Checkpoints::default();
+        let said = |name: &str| checkpoints.find(name).map_err(|fault| (fault.message, fault.hint));
+        let (message, hint) = said("a\x1b[2J").unwrap_err();
+        assert_eq!(message, "there is no checkpoint 'a\\x1b[2J'");
+        assert_eq!(hint, "none has been made: runtime.checkpoint(name) makes one");
+        checkpoints.made("cleaned", RunId(3), Some(2), 9);
+        checkpoints.made("raw", RunId(1), None, 9);
+        assert_eq!(said("clean").unwrap_err().1, "did you mean 'cleaned'? there are: 'cleaned', 'raw'");
+        assert_eq!(said("xyz").unwrap_err().1, "there are: 'cleaned', 'raw'");
+        let found = said("cleaned").unwrap();
+        assert_eq!(
+            found.said("cleaned"),
+            "variables are as at checkpoint 'cleaned' (run 3, line 2); files in /workspace are not changed by going back"
+        );
+    }
+
+    #[test]
+    fn what_was_lost_is_remembered_and_what_is_forgotten_is_not() {
+        let checkpoints = Checkpoints::default();
+        for name in ["a", "b", "c"] {
+            checkpoints.made(name, RunId(1), None, 1 << 20);
+        }
+        checkpoints.gone("b");
+        assert_eq!(["a", "b", "c", "d"].map(|name| checkpoints.sleeps(name)), [true, false, true, false]);
+        checkpoints.lost();
+        assert!(!checkpoints.sleeps("a") && checkpoints.find("a").is_ok());
+        checkpoints.forget("a").unwrap();
+        assert!(checkpoints.forget("a").is_err());
+        let listed: Value = serde_json::from_str(checkpoints.listed().get()).unwrap();
+        let names: Vec<&str> =
+            listed.as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
+        assert_eq!((names, &listed[0]["sleeps"]), (vec!["b", "c"], &json!(false)));
+    }
+
+    #[test]
+    fn a_flood_of_names_is_bounded_and_what_sleeps_stays() {
+        let checkpoints = Checkpoints::default();
+        checkpoints.made("kept", RunId(1), None, 0);
+        for number in 0..=NAMES_MAX * 2 {
+            checkpoints.made(&format!("n{number}"), RunId(2), None, 0);
+            checkpoints.gone(&format!("n{number}"));
+        }
+        checkpoints.made(&"x".repeat(NAME_CHARS_MAX + 1), RunId(2), None, 0);
+        assert_eq!(checkpoints.all().len(), NAMES_MAX);
+        assert!(checkpoints.sleeps("kept") && checkpoints.find("n0").is_err());
+    }
+}

@@ -1,0 +1,233 @@
+//! How the machine goes back to a checkpoint, which takes the worker's place: at the end of a run, or before one.
+
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::{Effect, Machine};
+use crate::protocol::{CallFrame, ToSupervisor};
+use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
+use crate::session::phase::{Phase, Run};
+
+/// Under way to a checkpoint.
+#[derive(Debug)]
+pub(in crate::session) struct GoingBack {
+    name: String,
+    pub(in crate::session) then: Then,
+    is_worker_gone: bool,
+    /// The worker that died by itself before it could be replaced counts: so it is asked for twice, and no more.
+    is_second: bool,
+}
+
+/// What waits for it.
+#[derive(Debug)]
+pub(in crate::session) enum Then {
+    /// The report of the run that goes back, and whether it has changed files.
+    Report(Box<RunReport>, bool),
+    /// A run that is to begin there.
+    Begin(Box<Run>),
+}
+
+impl Machine {
+    /// The answer to a question of the code about checkpoints; nothing where the call is another one.
+    pub(super) fn asked_of_checkpoints(&mut self, call: &CallFrame) -> Option<Vec<Effect>> {
+        #[derive(Deserialize)]
+        struct Named {
+            name: String,
+        }
+        if call.server.is_some() {
+            return None;
+        }
+        let name = || {
+            serde_json::from_str::<Named>(call.arguments.get()).map(|named| named.name).map_err(|_| {
+                ToolFault::new(
+                    FaultCode::InvalidArguments,
+                    "the name of a checkpoint is missing or no string",
+                )
+            })
+        };
+        let null = || serde_json::value::RawValue::NULL.to_owned();
+        let mut effects = vec![];
+        let answer = match call.tool.as_str() {
+            "list_checkpoints" => Ok(self.checkpoints.listed()),
+            "find_checkpoint" => name().and_then(|name| self.checkpoints.find(&name)).map(|_| null()),
+            "forget_checkpoint" => name().and_then(|name| {
+                self.checkpoints.forget(&name)?;
+                effects.push(Effect::Send(ToSupervisor::Forget { name }));
+                Ok(null())
+            }),
+            _ => return None,
+        };
+        effects.push(match answer {
+            Ok(value) => Effect::Answer { call: call.call, value },
+            Err(fault) => Effect::Refuse { call: call.call, fault },
+        });
+        Some(effects)
+    }
+
+    /// The sandbox has made one.
+    pub(super) fn checkpoint_made(&mut self, name: &str, line: Option<u64>, bytes: u64) {
+        if let Some(run) = self.phase.current() {
+            let run = run.id;
+            self.checkpoints.made(name, run, line, bytes);
+        }
+    }
+
+    /// It has none of that name any more.
+    pub(super) fn checkpoint_gone(&mut self, name: &str, now: Instant) -> Vec<Effect> {
+        self.checkpoints.gone(name);
+        match std::mem::replace(&mut self.phase, Phase::Absent) {
+            // Otherwise it did not answer, and another worker comes.
+            Phase::GoingBack { going, .. } if going.name == name && !going.is_worker_gone => {
+                let state = match &going.then {
+                    Then::Report(report, _) => report.state,
+                    Then::Begin(_) => self.fresh.map_or(StateNote::Kept, StateNote::Fresh),
+                };
+                self.not_gone_back(*going, state, now)
+            }
+            other => {
+                self.phase = other;
+                vec![]
+            }
+        }
+    }
+
+    pub(super) fn go_back(&mut self, name: String, then: Then, now: Instant) -> Vec<Effect> {
+        self.replace_by(GoingBack { name, then, is_worker_gone: false, is_second: false }, now)
+    }
+
+    fn replace_by(&mut self, going: GoingBack, now: Instant) -> Vec<Effect> {
+        let checkpoint = Some(going.name.clone());
+        let replace = ToSupervisor::Replace { worker: self.worker, restore: true, checkpoint };
+        // It wakes, and makes a copy of itself before it answers.
+        let until = now + self.limits.replace * 2;
+        let is_over = matches!(going.then, Then::Report(..));
+        self.phase = Phase::GoingBack { going: Box::new(going), until };
+        let mut effects = vec![Effect::Send(replace)];
+        if is_over {
+            effects.insert(0, Effect::EndCalls);
+        }
+        effects
+    }
+
+    /// The worker that is to be replaced has ended.
+    pub(super) fn left(&mut self, mut going: Box<GoingBack>, until: Instant) {
+        going.is_worker_gone = true;
+        self.phase = Phase::GoingBack { going, until };
+    }
+
+    /// Another worker is there, which is this checkpoint, or none.
+    pub(super) fn arrived(
+        &mut self,
+        mut going: GoingBack,
+        checkpoint: Option<&str>,
+        state: StateNote,
+        now: Instant,
+    ) -> Vec<Effect> {
+        if checkpoint != Some(&going.name) {
+            if self.checkpoints.sleeps(&going.name) && !going.is_second {
+                going.is_second = true;
+                going.is_worker_gone = false;
+                return self.replace_by(going, now);
+            }
+            self.fresh = (state == StateNote::Lost).then_some(FreshReason::Lost);
+            let is_over = matches!(going.then, Then::Report(..));
+            // The copy was made after the run that goes back.
+            let state = if is_over && state == StateNote::RolledBack { StateNote::Kept } else { state };
+            return self.not_gone_back(going, state, now);
+        }
+        self.last_done = 0;
+        self.fresh = None;
+        let said = self.checkpoints.find(&going.name).map(|one| one.said(&going.name)).unwrap_or_default();
+        match going.then {
+            Then::Report(mut report, has_changed_files) => {
+                report.state = StateNote::Restored;
+                report.notes.push(said);
+                self.report_at_last(report, has_changed_files, now)
+            }
+            Then::Begin(mut run) => {
+                run.notes.push(&said);
+                self.begin(run, now)
+            }
+        }
+    }
+
+    /// The sandbox goes with what it had.
+    pub(super) fn lost_on_the_way(&mut self, going: GoingBack, why: &str) -> Effect {
+        self.forget();
+        match going.then {
+            Then::Report(mut report, _) => {
+                report.state = StateNote::Lost;
+                report.notes.push(format!("the checkpoint was not gone back to: {why}"));
+                Effect::Finish(report)
+            }
+            Then::Begin(run) => {
+                let fault =
+                    ToolFault::new(FaultCode::SandboxUnavailable, why.to_owned()).hint("run it again");
+                let report = self.report(*run, RunOutcome::NotStarted(fault), StateNote::Lost);
+                Effect::Finish(Box::new(report))
+            }
+        }
+    }
+
+    /// A run cannot begin from a checkpoint that the sandbox does not have.
+    pub(super) fn without_checkpoint(&mut self, run: Run, name: &str) -> Effect {
+        let fault = match self.checkpoints.find(name) {
+            Ok(_) => gone(name),
+            Err(fault) => fault,
+        };
+        let state = self.fresh.map_or(StateNote::Kept, StateNote::Fresh);
+        Effect::Finish(Box::new(self.report(run, RunOutcome::NotStarted(fault), state)))
+    }
+
+    fn not_gone_back(&mut self, going: GoingBack, state: StateNote, now: Instant) -> Vec<Effect> {
+        let fault = gone(&going.name);
+        match going.then {
+            Then::Report(mut report, has_changed_files) => {
+                report.state = state;
+                report.outcome = RunOutcome::Raised(checkpoint_error(&fault));
+                self.report_at_last(report, has_changed_files, now)
+            }
+            Then::Begin(run) => {
+                self.idle(now);
+                vec![Effect::Finish(Box::new(self.report(*run, RunOutcome::NotStarted(fault), state)))]
+            }
+        }
+    }
+
+    fn report_at_last(
+        &mut self,
+        report: Box<RunReport>,
+        has_changed_files: bool,
+        now: Instant,
+    ) -> Vec<Effect> {
+        self.idle(now);
+        if has_changed_files || self.files.everything {
+            return self.keep(Some(report), now);
+        }
+        vec![Effect::Finish(report)]
+    }
+}
+
+/// As code would have met it.
+pub(in crate::session) fn checkpoint_error(fault: &ToolFault) -> PythonError {
+    PythonError {
+        class: "CheckpointError".into(),
+        message: fault.message.clone(),
+        traceback: String::new(),
+        line: None,
+        hint: fault.hint.clone(),
+    }
+}
+
+fn gone(name: &str) -> ToolFault {
+    let shown = crate::text::inert_excerpt(name, 64);
+    ToolFault::new(
+        FaultCode::SandboxUnavailable,
+        format!("checkpoint '{shown}' is gone: its process has ended, for lack of memory or by the code"),
+    )
+    .hint("asked for once more, it is made again from the session's journal")
+}
+
+#[cfg(test)]
+#[path = "checkpoints_tests.rs"]
+mod tests;

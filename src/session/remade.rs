@@ -1,0 +1,254 @@
+//! Checkpoints that went with their sandbox, made again: the runs that led there are run once more, as the journal has them.
+//!
+//! It decides nothing about checkpoints that still sleep: the machine goes back to those.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::again::{Compared, why_not};
+use super::asked::RunAsked;
+use super::handle::Session;
+use super::machine::checkpoint_error;
+use crate::broker::Way;
+use crate::journal::{RecordedCall, RecordedRun};
+use crate::run::{
+    ClientAbilities, FaultCode, Reset, RunOutcome, RunReport, RunRequest, ServerScope, StateNote, ToolFault,
+};
+use crate::text;
+
+/// Longest name in a sentence, in characters.
+const NAME_CHARS_MAX: usize = 64;
+/// Under this name is kept what there was, for as long as another checkpoint is being made again.
+const BEFORE: &str = "(before going back)";
+
+/// Who asks.
+struct Asker {
+    client: String,
+    cancel: CancellationToken,
+    timeout: std::time::Duration,
+}
+
+impl Session {
+    /// Runs code. A checkpoint that it begins from, or goes back to, is made again if it was lost; meanwhile nothing else runs.
+    pub(super) async fn run_from_checkpoints(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
+        let asker = Asker {
+            client: asked.client.clone(),
+            cancel: asked.cancel.clone(),
+            timeout: asked.request.timeout,
+        };
+        let mut said = vec![];
+        let turn = match &asked.request.reset {
+            Reset::Checkpoint(name) if !self.checkpoints.sleeps(name) => {
+                let turn = self.turns.write().await;
+                match self.make_again(name, &asker).await {
+                    Ok(made) => said = made,
+                    Err(fault) => return Ok(RunReport::not_started(fault)),
+                }
+                turn.downgrade()
+            }
+            _ => self.turns.read().await,
+        };
+        let mut report = self.run_now(asked).await?;
+        drop(turn);
+        report.notes.extend(said);
+        if let Some(name) = report.goes_back_to.take() {
+            let _turn = self.turns.write().await;
+            match self.go_back(&name, &asker).await {
+                Ok(notes) => {
+                    report.state = StateNote::Restored;
+                    report.notes.extend(notes);
+                }
+                Err(fault) => report.outcome = RunOutcome::Raised(checkpoint_error(&fault)),
+            }
+        }
+        Ok(report)
+    }
+
+    /// To one that was lost; what is to be said of it.
+    async fn go_back(&self, name: &str, asker: &Asker) -> Result<Vec<String>, ToolFault> {
+        let mut said = self.make_again(name, asker).await?;
+        let gone_back = self.begin_at(name, asker).await?;
+        said.extend(gone_back.notes);
+        Ok(said)
+    }
+
+    /// What is to be said of it; nothing where somebody has made it again meanwhile.
+    async fn make_again(&self, name: &str, asker: &Asker) -> Result<Vec<String>, ToolFault> {
+        let known = self.checkpoints.find(name)?;
+        if known.sleeps {
+            return Ok(vec![]);
+        }
+        let shown = text::inert_excerpt(name, NAME_CHARS_MAX);
+        let cannot = |why: &str| {
+            let why =
+                format!("checkpoint '{shown}' was lost with its sandbox, and cannot be made again: {why}");
+            ToolFault::new(FaultCode::SandboxUnavailable, why)
+        };
+        if let Some(folder) = self.wanted_now().folders.iter().find(|folder| folder.writable) {
+            return Err(cannot(&format!(
+                "{} is mounted writable, and the runs that led there would write to it again",
+                folder.guest
+            )));
+        }
+        let broker = Arc::clone(&self.broker);
+        let recorded = tokio::task::spawn_blocking(move || broker.journal().recorded()).await;
+        let recorded = recorded.map_err(|_| cannot("its journal cannot be read"))?.map_err(|why| {
+            cannot(&why)
+                .hint("the user has it kept with MCP_BRIDGE_JOURNAL=full; runtime.checkpoint makes new ones")
+        })?;
+        let runs =
+            leading_to(&recorded.runs, known.run.0).ok_or_else(|| cannot("its run is not in the journal"))?;
+        if let Some(why) = runs.iter().find_map(|run| Some((run.begun.run, why_not(run)?))) {
+            return Err(cannot(&format!("run {}: {}", why.0, why.1)));
+        }
+        let mut said = self.keep_what_there_is(asker).await?;
+        let is_kept = self.checkpoints.sleeps(BEFORE);
+        let made = self.run_again(runs, name, asker).await;
+        let calls = runs.iter().flat_map(|run| &run.calls).filter(|call| is_of_server(call)).count();
+        match made {
+            Ok(runs) => {
+                if is_kept {
+                    let code = format!("__import__('mcp.runtime').runtime.forget_checkpoint({BEFORE:?})");
+                    self.run_now(asker.asked(code, Reset::No)).await?;
+                }
+                said.push(format!(
+                    "checkpoint '{shown}' was lost with its sandbox, and made again from the journal: {}, {}; what these \
+                     write in /workspace is written again",
+                    counted(runs, "run"),
+                    counted(calls, "recorded call")
+                ));
+                Ok(said)
+            }
+            Err(why) => {
+                let went_on = is_kept && self.begin_at(BEFORE, asker).await.is_ok();
+                let state = if went_on { "variables are as before" } else { "earlier variables are gone" };
+                Err(cannot(&why).hint(state))
+            }
+        }
+    }
+
+    /// How many runs were made.
+    async fn run_again(&self, runs: &[RecordedRun], name: &str, asker: &Asker) -> Result<usize, String> {
+        let mut made = 0;
+        for run in runs {
+            if asker.cancel.is_cancelled() {
+                return Err("it was cancelled meanwhile".into());
+            }
+            let number = run.begun.run;
+            match self.again(run, Way::Recorded, false, &asker.client).await {
+                Compared::Same | Compared::Differs(_) => made += 1,
+                Compared::LeftOut(_) => {}
+                Compared::Stopped(why) => return Err(format!("run {number}: {why}")),
+                Compared::NotStarted(fault) => return Err(fault.message),
+            }
+        }
+        if self.checkpoints.sleeps(name) { Ok(made) } else { Err("its run did not make it this time".into()) }
+    }
+
+    /// Where it can be kept: to go back to if nothing comes of the other one. What was said, perhaps of a new sandbox.
+    async fn keep_what_there_is(&self, asker: &Asker) -> Result<Vec<String>, ToolFault> {
+        let code = format!("__import__('mcp.runtime').runtime.checkpoint({BEFORE:?});");
+        let report = self.run_now(asker.asked(code, Reset::No)).await?;
+        match report.outcome {
+            RunOutcome::NotStarted(fault) => Err(fault),
+            _ => Ok(report.notes),
+        }
+    }
+
+    /// A run that does nothing but begin there.
+    async fn begin_at(&self, name: &str, asker: &Asker) -> Result<RunReport, ToolFault> {
+        let code = format!("# back to checkpoint {:?}", text::inert_excerpt(name, NAME_CHARS_MAX));
+        let report = self.run_now(asker.asked(code, Reset::Checkpoint(name.to_owned()))).await?;
+        match report.outcome {
+            RunOutcome::NotStarted(fault) => Err(fault),
+            _ => Ok(report),
+        }
+    }
+}
+
+impl Asker {
+    /// What the bridge asks for itself.
+    fn asked(&self, code: String, reset: Reset) -> RunAsked {
+        let servers = ServerScope::Only(vec![]);
+        RunAsked {
+            request: RunRequest { code, servers, timeout: self.timeout, reset, dry_run: false },
+            // A cancellation has its answer: it must not stand in the way of what there was before.
+            cancel: CancellationToken::new(),
+            progress: mpsc::channel(1).0,
+            output: None,
+            questions: mpsc::channel(1).0,
+            abilities: ClientAbilities::default(),
+            client: self.client.clone(),
+        }
+    }
+}
+
+/// The runs that make what there was at the end of this one: since the interpreter was new, or all where one of them has gone
+/// back to a checkpoint, which may be older.
+fn leading_to(runs: &[RecordedRun], until: u64) -> Option<&[RecordedRun]> {
+    let end = runs.iter().rposition(|run| run.begun.run == until)? + 1;
+    let begin = runs[..end].iter().rposition(|run| run.is_fresh).unwrap_or(0);
+    let goes_back = |run: &RecordedRun| {
+        let is_restored = run.ended.as_ref().is_some_and(|ended| ended.state == StateNote::Restored);
+        is_restored || run.begun.checkpoint.is_some()
+    };
+    let begin = if runs[begin..end].iter().any(goes_back) { 0 } else { begin };
+    Some(&runs[begin..end])
+}
+
+fn is_of_server(call: &RecordedCall) -> bool {
+    call.begun.server.is_some()
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::RecordedSession;
+
+    /// Of runs: number, whether it is fresh, how its variables were at its end, and the checkpoint that it began from.
+    fn runs(of: &[(u64, &str, Option<&str>)]) -> Vec<RecordedRun> {
+        let mut lines = r#"{"session":{"version":1,"id":"ab","time":"t","client":"c","hotcell":"0.1.0","protocol":1,"keep":"full"}}"#.to_owned() + "\n";
+        for (run, state, checkpoint) in of {
+            let checkpoint = checkpoint.map(|name| format!(r#","checkpoint":"{name}""#)).unwrap_or_default();
+            lines += &format!(
+                r#"{{"run":{{"run":{run},"time":"t","code":"1","servers":[],"timeout_ms":1,"dry_run":false{checkpoint}}}}}"#
+            );
+            lines += &format!(
+                "\n{{\"end\":{{\"run\":{run},\"time\":\"t\",\"outcome\":\"finished\",\"output\":[],\"said_bytes\":0,\"said_sha256\":\"\",\"images\":0,\"state\":{state},\"ms\":1}}}}\n"
+            );
+        }
+        RecordedSession::of(lines.as_bytes()).unwrap().runs
+    }
+
+    fn numbers(of: &[(u64, &str, Option<&str>)], until: u64) -> Option<Vec<u64>> {
+        let runs = runs(of);
+        leading_to(&runs, until).map(|runs| runs.iter().map(|run| run.begun.run).collect())
+    }
+
+    const KEPT: &str = r#""kept""#;
+    const RESET: &str = r#"{"fresh":"reset"}"#;
+
+    #[test]
+    fn only_runs_of_the_same_interpreter_lead_to_a_checkpoint() {
+        let of = [(1, KEPT, None), (2, RESET, None), (3, KEPT, None), (4, KEPT, None)];
+        assert_eq!(numbers(&of, 3), Some(vec![2, 3]));
+        assert_eq!(numbers(&of, 1), Some(vec![1]));
+        assert_eq!(numbers(&of, 9), None);
+    }
+
+    #[test]
+    fn where_one_has_gone_back_all_before_it_count() {
+        let restored = r#""restored""#;
+        let of = [(1, KEPT, None), (2, RESET, None), (3, restored, None), (4, KEPT, None)];
+        assert_eq!(numbers(&of, 4), Some(vec![1, 2, 3, 4]));
+        let of = [(1, KEPT, None), (2, RESET, None), (3, KEPT, Some("a")), (4, KEPT, None)];
+        assert_eq!(numbers(&of, 4), Some(vec![1, 2, 3, 4]));
+        assert_eq!(numbers(&of, 2), Some(vec![2]));
+    }
+}
