@@ -12,7 +12,7 @@ from select import POLLHUP, poll
 from . import handover
 from .frozen_copy import KEPT, private_bytes
 from .limits import Limits
-from .processes import Output, Worker, answer_of, is_child, kill, pair
+from .processes import Worker, answer_of, is_child, kill, outputs_of_worker, pair
 from .to_host import ToHost
 
 TYPE_CHECKING = False
@@ -120,7 +120,7 @@ class Checkpoints:
                 os.close(fd)
             self._gone(name)
             return None
-        outputs = (Output("stdout", stdout), Output("stderr", stderr))
+        outputs = outputs_of_worker(stdout, stderr)
         woken = Worker(number, checkpoint.pid, (checkpoint.socket, spare, handed), checkpoint.slate, outputs, limits)
         checkpoint.slate.write(0, 0)
         self._kept[name] = _Checkpoint(_pid(answer), again, checkpoint.slate)

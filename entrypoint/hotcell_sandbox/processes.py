@@ -44,6 +44,11 @@ class Output:
         self.ended = False
 
 
+def outputs_of_worker(stdout: int, stderr: int) -> tuple[Output, Output]:
+    first, second = (f'"type":"output","stream":"{name}"' for name in ("stdout", "stderr"))
+    return Output(first, stdout), Output(second, stderr)
+
+
 class Worker:
     """One interpreter process as the supervisor sees it."""
 
@@ -130,10 +135,7 @@ def start_worker(number: int, limits: Limits, record: OutputRecord) -> Worker | 
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         for fd in (theirs, spare_end, handed_end, stdout_end, stderr_end):
             os.close(fd)
-        outputs = tuple(
-            Output(f'"type":"output","stream":"{name}"', fd) for name, fd in (("stdout", stdout), ("stderr", stderr))
-        )
-        return Worker(number, pid, (ours, spare, handed), slate, outputs, limits)
+        return Worker(number, pid, (ours, spare, handed), slate, outputs_of_worker(stdout, stderr), limits)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
