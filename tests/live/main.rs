@@ -47,4 +47,5 @@ mod sessions;
 mod skills;
 mod skills_killed;
 mod state;
+mod tasks;
 mod ten_servers;

@@ -16,6 +16,7 @@ pub mod fixture;
 pub mod home;
 pub mod http_fixture;
 pub mod images;
+pub mod office;
 pub mod processes;
 pub mod random;
 pub mod survivors;
