@@ -14,6 +14,7 @@ mod log;
 mod logging;
 mod login;
 mod named;
+mod new_file;
 mod printing;
 mod replay;
 mod run;
