@@ -21,7 +21,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-data test probes ux-transcripts interop chaos soak fuzz bench search-bench tokens tasks stubs-check image engines-up engines-down
+.PHONY: help demo demo-data test probes ux-transcripts interop chaos soak fuzz bench search-bench tokens tasks each-write stubs-check image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -84,6 +84,11 @@ tasks: ## have sixty programs as a model writes them do sixty tasks over ten ser
 	scripts/setup.sh test
 	cargo build --locked --bin hotcell --examples
 	cargo test --locked --test live sixty_tasks -- --nocapture
+
+each-write: ## kill the bridge, its container and its interpreter at each single change of files that it makes, not at some
+	scripts/setup.sh engines-up
+	cargo build --locked --bin hotcell --examples
+	HOTCELL_EVERY_WRITE=1 cargo test --locked --test it --test live each_write -- --nocapture
 
 stubs-check: ## turn the schemas of the committed tools, or of TOOLS=file, into Python, and have Python judge it
 	TOOLS='$(TOOLS)' cargo bench --locked --bench stubs

@@ -4,11 +4,9 @@
 //! The bridge itself, with its runs, is killed so by the test of the same name that has engines.
 
 use std::fs::Permissions;
-use std::hash::{Hash, Hasher};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
-use crate::support::each_write::Scenario;
+use crate::support::each_write::{Scenario, is_one_of, names, printed, short};
 use crate::support::home::Output;
 use crate::support::{Bridge, Home, PATIENCE};
 
@@ -23,37 +21,6 @@ fn done(home: &Home, commands: &[&[&str]]) -> usize {
         }
     }
     commands.len()
-}
-
-/// What a command that must succeed prints.
-#[track_caller]
-fn printed(home: &Home, command: &[&str]) -> String {
-    let output = home.run(command);
-    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{command:?}: {output:?}");
-    output.stdout
-}
-
-/// The names in a folder, sorted; none where there is no folder.
-fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
-/// A long text in short.
-fn short(text: impl AsRef<str>) -> String {
-    let mut hash = std::hash::DefaultHasher::new();
-    text.as_ref().hash(&mut hash);
-    format!("{} bytes, {:x}", text.as_ref().len(), hash.finish())
-}
-
-/// What may be found: what was acknowledged, or also what was under way.
-#[track_caller]
-fn is_one_of<S: PartialEq + std::fmt::Debug>(found: &S, states: &[S], acknowledged: usize) {
-    let may = &states[acknowledged..states.len().min(acknowledged + 2)];
-    assert!(may.contains(found), "after {acknowledged}: {found:#?} is none of {may:#?}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod clock;
 mod commands;
 mod configuration;
 mod docs;
+mod each_write;
 mod endings;
 mod engine_faults;
 mod failed_runs;

@@ -4,7 +4,8 @@
 //! What a kill takes of the machine's own memory, as a failure of power does, is not tried.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -90,9 +91,9 @@ impl<A> Scenario<'_, A> {
         self.killed_at(true);
     }
 
-    /// The same at one step of each kind only, which takes less long; with `HOTCELL_EVERY_WRITE=1` at each.
-    pub fn killed_at_each_kind_of_write(&self) {
-        self.killed_at(std::env::var("HOTCELL_EVERY_WRITE").is_ok_and(|value| value == "1"));
+    /// The same at those that are [`chosen`], which takes less long.
+    pub fn killed_at_some_writes(&self) {
+        self.killed_at(is_every());
     }
 
     fn killed_at(&self, is_every: bool) {
@@ -102,11 +103,10 @@ impl<A> Scenario<'_, A> {
         let made = steps.made();
         println!("{}: {} steps, not killed", self.name, made.len());
         (self.check)(&Steps::uncounted(home), &acknowledged);
-        let of_each_kind = one_of_each_kind(&made);
+        let some = chosen(&made);
         let mut kills = 0;
         // Until it is done without having come to that step.
-        for number in (1..).filter(|number| is_every || *number > made.len() || of_each_kind.contains(number))
-        {
+        for number in (1..).filter(|number| is_every || *number > made.len() || some.contains(number)) {
             let home = steps.counted((self.home)(), Some((number, Signal::SIGKILL)));
             let acknowledged = (self.act)(&home);
             if !steps.has_come_to(number) {
@@ -116,25 +116,74 @@ impl<A> Scenario<'_, A> {
             println!("{}: killed at {number}, {}", self.name, steps.made()[number - 1]);
             (self.check)(&Steps::uncounted(home), &acknowledged);
         }
-        assert!(kills >= of_each_kind.len().min(made.len()), "{kills} kills, {made:#?}");
+        assert!(kills >= some.len(), "{kills} kills, {made:#?}");
         println!("{}: {kills} kills at {} steps", self.name, made.len());
     }
 }
 
-/// Numbers of steps, the last of each that does the same to the same kind of file.
-fn one_of_each_kind(made: &[String]) -> BTreeSet<usize> {
+/// Steps that are chosen, where there are as many.
+const CHOSEN: usize = 10;
+
+/// Numbers of some steps, as different from each other as can be, from all over; with `HOTCELL_EVERY_WRITE=1` of all steps.
+pub fn chosen(made: &[String]) -> BTreeSet<usize> {
+    if is_every() {
+        return (1..=made.len()).collect();
+    }
     let kind = |step: &str| {
         let (what, path) = step.split_once(' ').unwrap();
-        let names: Vec<&str> =
-            path.rsplit('/').take(2).map(|name| if is_made_up(name) { "*" } else { name }).collect();
-        (what.to_owned(), names.join("/"))
+        let names = path.rsplit('/').take(2).map(|name| if is_made_up(name) { "*" } else { name });
+        (what.to_owned(), names.collect::<Vec<_>>().join("/"))
     };
-    let last: BTreeMap<_, usize> = made.iter().enumerate().map(|(at, step)| (kind(step), at + 1)).collect();
-    last.into_values().collect()
+    let of_kinds: BTreeMap<_, usize> =
+        made.iter().enumerate().map(|(at, step)| (kind(step), at + 1)).collect();
+    let of_kinds = BTreeSet::from_iter(of_kinds.into_values());
+    if of_kinds.len() >= CHOSEN { evenly(of_kinds) } else { &of_kinds | &evenly((1..=made.len()).collect()) }
+}
+
+/// As many of them as are chosen, the first and the last among them.
+fn evenly(numbers: BTreeSet<usize>) -> BTreeSet<usize> {
+    let numbers: Vec<usize> = numbers.into_iter().collect();
+    let last = numbers.len().saturating_sub(1);
+    (0..CHOSEN).filter_map(|part| numbers.get(part * last / (CHOSEN - 1)).copied()).collect()
+}
+
+fn is_every() -> bool {
+    std::env::var("HOTCELL_EVERY_WRITE").is_ok_and(|value| value == "1")
 }
 
 /// Whether a file's name is another one each time.
 fn is_made_up(name: &str) -> bool {
     name.chars().any(|c| c.is_ascii_digit())
         || [".tmp", ".hotcell-", ".session-"].iter().any(|begin| name.starts_with(begin))
+}
+
+/// What a command that must succeed prints.
+#[track_caller]
+pub fn printed(home: &Home, command: &[&str]) -> String {
+    let output = home.run(command);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{command:?}: {output:?}");
+    output.stdout
+}
+
+/// The names in a folder, sorted; none where there is no folder.
+pub fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// What may be found: what was acknowledged, or also what was under way.
+#[track_caller]
+pub fn is_one_of<S: PartialEq + std::fmt::Debug>(found: &S, states: &[S], acknowledged: usize) {
+    let may = &states[acknowledged..states.len().min(acknowledged + 2)];
+    assert!(may.contains(found), "after {acknowledged}: {found:#?} is none of {may:#?}");
+}
+
+/// A long text in short.
+pub fn short(text: impl AsRef<str>) -> String {
+    let mut hash = std::hash::DefaultHasher::new();
+    text.as_ref().hash(&mut hash);
+    format!("{} bytes, {:x}", text.as_ref().len(), hash.finish())
 }
