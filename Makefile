@@ -21,7 +21,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-data test probes ux-transcripts interop chaos soak fuzz bench search-bench tokens stubs-check image engines-up engines-down
+.PHONY: help demo demo-data test probes ux-transcripts interop chaos soak fuzz bench search-bench tokens tasks each-write stubs-check image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -79,6 +79,16 @@ search-bench: ## measure the search on the committed tools and queries, or on TO
 
 tokens: ## count what a model reads of all servers' tools, and of hotcell; TOOLS=file counts others besides
 	TOOLS='$(TOOLS)' cargo bench --locked --bench tokens
+
+tasks: ## have sixty programs as a model writes them do sixty tasks over ten servers, and print what each costs
+	scripts/setup.sh test
+	cargo build --locked --bin hotcell --examples
+	cargo test --locked --test live sixty_tasks -- --nocapture
+
+each-write: ## kill the bridge, its container and its interpreter at each single change of files that it makes, not at some
+	scripts/setup.sh engines-up
+	cargo build --locked --bin hotcell --examples
+	HOTCELL_EVERY_WRITE=1 cargo test --locked --test it --test live each_write -- --nocapture
 
 stubs-check: ## turn the schemas of the committed tools, or of TOOLS=file, into Python, and have Python judge it
 	TOOLS='$(TOOLS)' cargo bench --locked --bench stubs

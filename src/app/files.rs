@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::failure::{Failure, failed, told};
+use super::new_file;
 use super::printing::{err, out};
 use super::wiring::workspaces;
 use crate::cli::{self, FilesCommand};
@@ -102,8 +103,7 @@ fn get(view: &View, path: &str, to: Option<PathBuf>) -> Result<(), Failure> {
     };
     let named = |error: io::Error| Failure::Failed(format!("{}: {error}", to.display()));
     // Nothing of the user's is overwritten by what code in a sandbox has written.
-    let mut file = File::create_new(&to).map_err(named)?;
-    copy(pieces, &mut file).map_err(named)?;
+    new_file::create(&to, |file| copy(pieces, file)).map_err(named)?;
     out!("{}", text::inert_excerpt(&to.display().to_string(), SHOWN_CHARS_MAX));
     Ok(())
 }

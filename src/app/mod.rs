@@ -15,6 +15,7 @@ mod logging;
 mod login;
 mod model;
 mod named;
+mod new_file;
 mod printing;
 mod replay;
 mod run;

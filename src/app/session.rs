@@ -1,6 +1,5 @@
 //! `hotcell session`: what sessions have run, for the user: listed, shown, written as files, removed, run once more.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,6 +7,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::failure::{Failure, told};
+use super::new_file;
 use super::printing::{err, out, to_stdout};
 use super::replay::{Asked, replay};
 use super::session_words::{about, of_damage, of_job, of_run, of_session};
@@ -122,7 +122,7 @@ fn export(sessions: &Sessions, id: &str, format: ExportFormat, to: Option<&Path>
         Failure::Failed(format!("{}: {error}", text::inert_line(&to.display().to_string())))
     };
     // Nothing of the user's is overwritten.
-    File::create_new(to).and_then(|mut file| file.write_all(written.as_bytes())).map_err(failed)
+    new_file::create(to, |file| file.write_all(written.as_bytes())).map_err(failed)
 }
 
 fn remove(sessions: &Sessions, ids: &[String], older_than: Option<u32>, all: bool) -> Result<(), Failure> {

@@ -191,7 +191,10 @@ mod tests {
     fn it_is_told_what_a_result_is_and_not_what_it_says() {
         for (result, said) in [
             (json!({"content": [{"type": "text", "text": "secret"}]}), "a text of 6 characters"),
-            (json!({"structuredContent": {"a": 1, "b\u{1b}": 2}, "content": []}), "an object with 'a', 'b\\x1b'"),
+            (
+                json!({"structuredContent": {"a": 1, "b\u{1b}": 2}, "content": []}),
+                "an object with 'a', 'b\\x1b'",
+            ),
             (json!({"structuredContent": [1, 2, 3], "content": []}), "a list of 3"),
             (json!({"content": []}), "nothing"),
         ] {

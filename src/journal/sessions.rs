@@ -1,7 +1,7 @@
 //! The journals that there are: listed, found by the beginning of their names, removed, and kept few and small.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,9 @@ use crate::text;
 const NAME_CHARS_MAX: usize = 64;
 /// Digits of a name that are shown.
 const SHOWN: usize = 8;
+/// What the first line of a journal begins with, and what is read of it to see whether it is whole.
+const FIRST_WORDS: &[u8] = b"{\"session\":";
+const FIRST_LINE_BYTES_MAX: u64 = 64 << 10;
 /// Sessions that a message names.
 const NAMED_MAX: usize = 5;
 
@@ -173,6 +176,26 @@ impl Sessions {
             return Err(SessionsError::InUse { id: Self::short(id) });
         }
         Ok(fs::remove_file(self.path(id))?)
+    }
+
+    /// Removes files that a killed writer left before their first line was whole. Its caller has the lock of the folder.
+    pub(super) fn remove_begun(&self) {
+        for id in self.ids().unwrap_or_default() {
+            if self.is_only_begun(&id).unwrap_or(false)
+                && let Err(error) = self.remove(&id)
+            {
+                tracing::debug!(%error, "a journal that was only begun stays");
+            }
+        }
+    }
+
+    fn is_only_begun(&self, id: &str) -> io::Result<bool> {
+        let mut begun = Vec::new();
+        self.opened(id)?.take(FIRST_LINE_BYTES_MAX).read_to_end(&mut begun)?;
+        let is_whole = begun.contains(&b'\n') || begun.len() as u64 == FIRST_LINE_BYTES_MAX;
+        // A file that never was a journal is not ours to remove.
+        let words = begun.len().min(FIRST_WORDS.len());
+        Ok(!is_whole && begun[..words] == FIRST_WORDS[..words])
     }
 
     /// Removes the oldest that are not in use, until there is room for a new one.
@@ -383,6 +406,25 @@ mod tests {
         assert!(!sessions.all().unwrap()[0].is_open);
         sessions.remove(&id(1)).unwrap();
         assert_eq!(ids(&sessions), [id(5), id(6)]);
+    }
+
+    #[test]
+    fn what_was_only_begun_goes_with_the_next_session_unless_it_is_in_use_or_no_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = Limits::default();
+        let sessions = Sessions::new(dir.path().into(), &limits);
+        let whole = "{\"session\":{}}\n";
+        for (number, content) in
+            [(1, ""), (2, "{\"ses"), (3, "{\"session\":{\"ver"), (4, whole), (5, "x"), (6, "")]
+        {
+            fs::write(sessions.path(&id(number)), content).unwrap();
+        }
+        let in_use = Flock::lock(File::open(sessions.path(&id(6))).unwrap(), FlockArg::LockExclusiveNonblock);
+        drop(session(dir.path(), &id(7), &limits, "1"));
+        assert_eq!(sessions.ids().unwrap(), [id(4), id(5), id(6), id(7)]);
+        drop(in_use);
+        drop(session(dir.path(), &id(8), &limits, "1"));
+        assert_eq!(sessions.ids().unwrap(), [id(4), id(5), id(7), id(8)]);
     }
 
     #[test]

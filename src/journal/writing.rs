@@ -190,6 +190,10 @@ impl State {
 /// Makes room for the new file among the others, and makes it.
 fn opened(sessions: &Sessions, path: &Path) -> io::Result<Flock<File>> {
     DirBuilder::new().recursive(true).mode(0o700).create(sessions.dir())?;
+    // Until the file has its own lock: so one that is only begun, and has none, is nobody's.
+    let of_all = File::open(sessions.dir())?;
+    of_all.lock()?;
+    sessions.remove_begun();
     sessions.make_room();
     let flags = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let file =

@@ -105,6 +105,8 @@ impl Workspace {
     pub fn open(place: &Place, limits: &Limits) -> Result<Self, WorkspaceError> {
         let of_root = |error| WorkspaceError::Folder { folder: place.root.clone(), error };
         make_folder(&place.root).map_err(of_root)?;
+        // Until this one has its lock: so one that has none is being made by nobody.
+        let _of_all = lock_all(&place.root).map_err(of_root)?;
         remove_left(&place.root);
         let (folder, is_kept) = match &place.name {
             Some(name) => (place.root.join(name.as_str()), true),
@@ -335,9 +337,12 @@ pub fn names(root: &Path) -> io::Result<Vec<WorkspaceName>> {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        if !self.is_kept
-            && let Err(error) = fs::remove_dir_all(&self.folder)
-        {
+        if self.is_kept {
+            return;
+        }
+        // Nobody else removes it too when its lock has gone before the rest of it.
+        let of_all = self.folder.parent().map_or_else(|| Err(io::ErrorKind::NotFound.into()), lock_all);
+        if let Err(error) = of_all.and_then(|_of_all| fs::remove_dir_all(&self.folder)) {
             tracing::warn!(%error, "the files of the session could not be removed");
         }
     }
@@ -376,22 +381,31 @@ fn lock(folder: &Path) -> io::Result<Option<Flock<File>>> {
     }
 }
 
-/// Removes the workspaces of sessions that have ended without it.
+/// Waits until nobody else makes or sweeps workspaces; it is free again when this is dropped, and when its holder ends in
+/// whatever way.
+fn lock_all(root: &Path) -> io::Result<File> {
+    let folder = File::open(root)?;
+    folder.lock()?;
+    Ok(folder)
+}
+
+/// Removes the workspaces of sessions that have ended without it. Its caller has the lock of all.
 fn remove_left(root: &Path) {
     let Ok(entries) = fs::read_dir(root) else { return };
     for entry in entries.flatten() {
         let is_of_session = entry.file_name().to_str().is_some_and(|name| name.starts_with(OF_SESSION));
-        // One that has no lock yet is being made.
-        if is_of_session && entry.path().join(LOCK).exists() {
-            match lock(&entry.path()) {
-                Ok(Some(_lock)) => {
-                    if let Err(error) = fs::remove_dir_all(entry.path()) {
-                        tracing::warn!(%error, "the files of an earlier session could not be removed");
-                    }
+        if !is_of_session {
+            continue;
+        }
+        // One without a lock was killed while it was made, or while it was removed.
+        match lock(&entry.path()) {
+            Ok(Some(_lock)) => {
+                if let Err(error) = fs::remove_dir_all(entry.path()) {
+                    tracing::warn!(%error, "the files of an earlier session could not be removed");
                 }
-                Ok(None) => {}
-                Err(error) => tracing::debug!(%error, "whether a session has ended cannot be told"),
             }
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, "whether a session has ended cannot be told"),
         }
     }
 }

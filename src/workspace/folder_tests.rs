@@ -191,4 +191,8 @@ fn a_sessions_own_ends_with_it_or_with_the_next_one() {
     fs::write(left.join(LOCK), "").unwrap();
     drop(open(root.path(), "w"));
     assert!(!left.exists());
+    // The same in the midst of its making, or when the lock was the first that was removed.
+    fs::create_dir_all(left.join(FILES)).unwrap();
+    drop(open(root.path(), "w"));
+    assert!(!left.exists());
 }

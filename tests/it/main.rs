@@ -25,6 +25,7 @@ mod commands;
 mod configuration;
 mod conversation;
 mod deadline;
+mod each_write;
 mod images;
 mod install;
 mod login;

@@ -196,6 +196,43 @@ impl Bridge {
         self.reply(id)
     }
 
+    /// Runs code with a program that may be killed at any time; nothing when it was, before it answered.
+    pub fn run_until_killed(&mut self, code: &str) -> Option<Reply> {
+        self.last_id += 1;
+        let params = json!({"name": "run_python", "arguments": {"code": code}});
+        let message = json!({"jsonrpc": "2.0", "id": self.last_id, "method": "tools/call", "params": params});
+        let input = self.input.as_mut().expect("the connection is open");
+        // It may have gone by now: then nothing comes.
+        drop(input.write_all(format!("{message}\n").as_bytes()));
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.next(until.saturating_duration_since(Instant::now())) {
+                Ok((_, mut message))
+                    if message["id"] == json!(self.last_id) && message.get("method").is_none() =>
+                {
+                    return Some(Reply::of(message["result"].take()));
+                }
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("no answer and no end; on stderr:\n{}", self.stderr())
+                }
+            }
+        }
+    }
+
+    /// The answer to a run that was sent, if it has come by now.
+    pub fn reply_by_now(&mut self, id: i64) -> Option<Reply> {
+        while let Ok((_, message)) = self.next(Duration::from_millis(2)) {
+            self.unread.push_back(message);
+        }
+        let at = self
+            .unread
+            .iter()
+            .position(|message| message["id"] == json!(id) && message.get("method").is_none())?;
+        Some(Reply::of(self.unread.remove(at).unwrap()["result"].take()))
+    }
+
     pub fn send_run(&mut self, arguments: Value) -> i64 {
         self.send_request("tools/call", json!({"name": "run_python", "arguments": arguments}))
     }

@@ -8,6 +8,7 @@
 
 pub mod authorization;
 pub mod bridge;
+pub mod each_write;
 pub mod engine_gate;
 pub mod engine_proxy;
 pub mod engines;
@@ -17,6 +18,7 @@ pub mod home;
 pub mod http_fixture;
 pub mod images;
 pub mod model_server;
+pub mod office;
 pub mod processes;
 pub mod random;
 pub mod survivors;

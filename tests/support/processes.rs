@@ -8,6 +8,12 @@ pub fn is_alive(pid: i32) -> bool {
     !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
+/// Whether a process stands still by a signal.
+pub fn is_stopped(pid: i32) -> bool {
+    let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
 /// The CPU time that a process has used, in the system's ticks.
 pub fn cpu_ticks(pid: i32) -> u64 {
     let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap();
