@@ -14,6 +14,7 @@ Servers are functions, called on the host:
   r = mcp_<alias>.<tool>.sync(arg=value)           without await
   mcp_servers[\"name\"].<tool>(...)   from mcp.servers.<alias> import <tool>
   await runtime.call_tool(\"server\", \"tool\", {...})  any raw name; call_tool_sync without await
+  h = await mcp_<alias>.<tool>.handle(...)         a large result stays on the host; h, h[\"key\"] are arguments; h.load()
   help(mcp_<alias>.<tool>)   its parameters, types and docs; help(mcp_<alias>) of all, dir(mcp_<alias>) their names
 Arguments go by name, and are checked before they are sent: InvalidCallError (a TypeError) says what is wrong.
 A result is unwrapped (structured content, else JSON, else str); .raw is the whole. An error of the tool raises MCPError.
@@ -33,11 +34,9 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   state['key'] = value                   JSON values that outlive variables, as files in /workspace do
   save_tool(func, test=None)             keeps a function: from skills import func; runtime.skills lists them
   ask_llm(prompt, context=None)  map_llm(chunk(text_or_path), prompt)   a model's answers, as str, if the user lets it
+  spawn(func, *args)  jobs()  job(n)     go on beside later runs: await job, .status, .result, .tail(), .cancel()
   checkpoint(name)  restore(name)        all variables back to where they were; so does `reset: name`; checkpoints() lists
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
-
-Jobs go on beside later runs: `from mcp.runtime import spawn, jobs`; job = spawn(func, *args); await job, \
-job.status, .result, .tail(), .cancel(); print(jobs()).
 
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and
 plt.show() come back as images; runtime.show(thing) shows a picture, figure or anything else. Long output keeps its head
