@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 from select import POLLHUP, poll
 
 from . import handover
@@ -54,7 +55,7 @@ class Checkpoints:
     def take(self, worker: Worker, words: str, fds: list[int], limits: Limits) -> str:
         """What a worker hands over: `checkpoint PID LINE NAME` and a socket, taken out of `fds`. Returns the answer."""
         parts = words.split(" ", _WORDS - 1)
-        if len(parts) != _WORDS or len(fds) != 1:
+        if len(parts) != _WORDS or len(fds) != 1 or not stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
             return "refused: that tells of no checkpoint"
         _, pid, line, name = parts
         if not is_name(name) or not (pid.isdecimal() and 1 < int(pid) < _PID_MAX and line.isdecimal()):

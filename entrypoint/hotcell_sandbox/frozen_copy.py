@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from _socket import SCM_RIGHTS, SOL_SOCKET, socket, socketpair
+from _socket import MSG_DONTWAIT, SCM_RIGHTS, SOL_SOCKET, socket, socketpair
 from mmap import PAGESIZE, mmap
 from signal import SIGKILL
 
@@ -204,7 +204,8 @@ def wake(copy: int, number: int, ends: tuple[int, ...]) -> None:
     end = socket(fileno=copy)
     rights = b"".join(fd.to_bytes(_FD_BYTES, sys.byteorder) for fd in ends)
     try:
-        end.sendmsg([b"%d\n" % number], [(SOL_SOCKET, SCM_RIGHTS, rights)])
+        # What is at the other end may be user code's, which reads nothing.
+        end.sendmsg([b"%d\n" % number], [(SOL_SOCKET, SCM_RIGHTS, rights)], MSG_DONTWAIT)
     finally:
         end.detach()
 

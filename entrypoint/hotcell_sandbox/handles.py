@@ -85,6 +85,9 @@ class Handle(Standing):
     def as_argument(self) -> dict[str, object]:
         return {_KEY: self._reference()}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self._told, self._path, self._json)
+
     def _reference(self) -> dict[str, object]:
         return {"number": self.number, "path": list(self._path), "json": self._json}
 
@@ -114,6 +117,13 @@ class Handle(Standing):
         part = f"{path}{'.json' if self._json else ''} of " if path or self._json else ""
         name = f"{self.server}.{self.tool}"
         return f"<{part}handle {self.number}: {self._told['told']} from {name}, {self.bytes:,} bytes>"
+
+
+def _again(told: dict[str, Any], path: tuple[str | int, ...], json: bool) -> Handle:
+    """In another process of the session, such as what follows a job that has returned one."""
+    from importlib import import_module
+
+    return Handle(import_module("mcp.runtime")._calls, told, path, json)
 
 
 class Handles(list[Handle]):

@@ -131,10 +131,9 @@ class JobList(list["Job"]):
 
 
 def _again(number: int) -> Job:
-    from mcp import runtime
+    from importlib import import_module
 
-    job: Job = runtime.job(number)
-    return job
+    return Job(import_module("mcp.runtime")._calls, number)
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -175,8 +175,9 @@ def answer_of(copy: int, number: int, ends: tuple[int, ...], ms_max: int) -> byt
         wake(copy, number, ends)
         waiter = poll()
         waiter.register(copy, POLLIN)
-        # Before the answer may come what user code wrote there.
-        while not answer.endswith(READY) and waiter.poll(ms_max):
+        deadline = monotonic() + ms_max / 1000
+        # Before the answer may come what user code wrote there, also bit by bit.
+        while not answer.endswith(READY) and waiter.poll(max(0, int((deadline - monotonic()) * 1000))):
             answer = os.read(copy, 1 << 12)
             if not answer:
                 break

@@ -54,6 +54,13 @@ class ToolError(MCPError):
         self.tool = tool
         self.raw = raw
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _tool_error, (self.server, self.tool, self.message, self.hint, self.raw)
+
+
+def _tool_error(server: str, tool: str, message: str, hint: str | None, raw: object) -> ToolError:
+    return ToolError(server, tool, message, hint=hint, raw=raw)
+
 
 class DictResult(dict[str, "Any"]):
     raw: Any = None

@@ -93,18 +93,25 @@ class TimeTravel:
         raise GoingBack
 
     def checkpoints(self) -> Checkpoints:
+        self._refuse_in_job()
         return Checkpoints(self._calls.call_sync(None, "list_checkpoints", {}))
 
     def forget(self, name: str) -> None:
         _refuse_no_text(name)
+        self._refuse_in_job()
         self._calls.call_sync(None, "forget_checkpoint", {"name": name})
 
     def _refuse_elsewhere(self, name: object, what: str) -> None:
         _refuse_no_text(name)
+        self._refuse_in_job()
         if self._calls.in_child:
             raise CheckpointError(f"a checkpoint can only be {what} by the main process, not by a forked one")
         if get_ident() != main_thread().ident:
             raise CheckpointError(f"a checkpoint can only be {what} on the main thread: it holds no other ones")
+
+    def _refuse_in_job(self) -> None:
+        if self._calls.is_of_job:
+            raise CheckpointError("a job has no checkpoints: they are made, and gone back to, in a run")
 
     def _become_the_worker(self, frames: int) -> NoReturn:
         """Nothing of the run that made it goes on: neither its `finally` blocks nor its event loop."""

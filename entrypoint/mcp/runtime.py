@@ -98,7 +98,16 @@ __all__ = [
 ]
 
 # spawn(work, *args, name=None, timeout=None), jobs(), job(number), and what they return and raise.
-_OF_JOBS = ("Job", "JobError", "job", "jobs", "spawn")
+_OF_JOBS = ("Job", "JobError", "job", "job_sync", "jobs", "jobs_sync", "spawn", "spawn_sync")
+# What has its own module, which jobs look for here when they send one of these to later runs.
+_CLASSES = {
+    "CheckpointError": "time_travel",
+    "Chunk": "chunks",
+    "Chunks": "chunks",
+    "Handle": "handles",
+    "LLMAnswer": "models",
+    "ResourceText": "resources",
+}
 _parts: tuple[Any, ...]
 _calls: Calls
 _record: OutputRecord
@@ -115,16 +124,20 @@ def __getattr__(name: str) -> Any:
     if name in _OF_JOBS:
         from hotcell_sandbox.spawning import of_jobs
 
-        return of_jobs(name, _parts)
-    if name == "CheckpointError":
-        from hotcell_sandbox.time_travel import CheckpointError
+        return of_jobs(name.removesuffix("_sync"), _parts)
+    if name in _CLASSES:
+        from importlib import import_module
 
-        return CheckpointError
+        return getattr(import_module(f"hotcell_sandbox.{_CLASSES[name]}"), name)
     if name != "state":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hotcell_sandbox.state import State
 
     return State(SAVED.root)
+
+
+def __dir__() -> list[str]:
+    return sorted((*__all__, *_OF_JOBS, *_CLASSES, "skills", "state"))
 
 
 def spawn_from(parts: tuple[Any, ...]) -> None:

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::printing::{err, out};
 use super::session_words::of_damage;
@@ -62,7 +63,7 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
     let (mut is_first, mut worst) = (true, 0);
     for run in runs {
         let compared = tokio::select! {
-            compared = rooms.session.again(run, way, is_first, CLIENT) => compared,
+            compared = rooms.session.again(run, way, is_first, CLIENT, &CancellationToken::new()) => compared,
             ending = signals.next() => {
                 worst = ending.exit_code();
                 break;

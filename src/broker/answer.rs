@@ -43,6 +43,9 @@ impl Broker {
             Some(came) => {
                 let answer = replayed(came, cancel).await;
                 self.count_recorded(&call, &answer);
+                if let (true, Ok(Answer::Value(description))) = (call.handles.result, &answer) {
+                    self.handles.recorded(description);
+                }
                 self.of_replay(&call, answer)
             }
             None => match &call.server {

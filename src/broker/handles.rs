@@ -116,6 +116,18 @@ impl Handles {
         Ok(description)
     }
 
+    /// A handle of an earlier session is in the code's hands again, without its result: the number is no other's.
+    pub(super) fn recorded(&self, description: &RawValue) {
+        #[derive(Deserialize)]
+        struct Description {
+            handle: u64,
+        }
+        if let Ok(Description { handle }) = serde_json::from_str(description.get()) {
+            let mut held = self.held();
+            held.made = held.made.max(handle);
+        }
+    }
+
     /// Puts in what handles in the arguments stand for.
     ///
     /// # Errors

@@ -82,6 +82,16 @@ fn those_that_were_used_least_recently_go_first() {
 }
 
 #[test]
+fn numbers_of_an_earlier_session_are_given_to_no_other_result() {
+    let handles = handles(|_| ());
+    let recorded = |text: &str| handles.recorded(&RawValue::from_string(text.to_owned()).unwrap());
+    recorded(r#"{"handle": 4, "server": "shop"}"#);
+    recorded(r#"{"content": []}"#);
+    assert_eq!(keep(&handles, &text("new")), 5);
+    assert_eq!(handles.whole(4).unwrap_err().message, "handle 4 is not kept any more");
+}
+
+#[test]
 fn their_bytes_are_bounded_and_what_is_dropped_makes_room() {
     let size = text(&"x".repeat(100)).to_string().len() as u64;
     let handles = handles(|limits| limits.handles_bytes_max = 2 * size);

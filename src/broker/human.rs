@@ -166,6 +166,11 @@ impl Human {
         }
     }
 
+    /// Whether the run is over, for whose client this is, so that nobody takes questions any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.questions.is_closed()
+    }
+
     /// One more question of a server in this run; which it is.
     pub(super) fn count_of_servers(&self) -> usize {
         self.asked_by_servers.fetch_add(1, Ordering::Relaxed) + 1

@@ -29,7 +29,7 @@ use crate::upstream::{Asks, Clock};
 /// Longest text of a failure that the model reads, in characters.
 const FAILURE_CHARS_MAX: usize = 600;
 const BUDGET_HINT: &str = "the user sets budgets below [model] in config.toml; ask less, or of larger parts";
-const NO_MODEL_HINT: &str = "the user sets endpoint and name below [model] in config.toml, or uses a client that offers its model (sampling)";
+const NO_MODEL_HINT: &str = "the user sets endpoint and name below [model] in config.toml (and no via = \"sampling\"), or uses a client that offers its model (sampling)";
 
 /// What is known of models in one session.
 pub(super) struct Models(Mutex<Now>);
@@ -296,9 +296,14 @@ fn way<'s>(settings: &'s ModelSettings, call: &Call<'_>) -> Result<Way<'s>, Tool
     let unavailable = |message: String| ToolFault::new(FaultCode::ModelUnavailable, message);
     match &settings.way {
         ModelWay::Endpoint(endpoint) => Ok(Way::Endpoint(endpoint)),
+        ModelWay::Sampling if call.job.is_some() && call.human.is_gone() => Err(unavailable(
+            "the run that started this job is over, and only during a run can the client's model be asked"
+                .into(),
+        )
+        .hint("jobs are answered at any time by an endpoint, which the user sets below [model] in config.toml")),
         ModelWay::Sampling if call.human.abilities.model => Ok(Way::Client),
         ModelWay::Sampling => Err(unavailable(
-            "no model can be asked: no endpoint is set, and the client of this run does not offer its model"
+            "no model can be asked: no endpoint is to be used, and the client of this run does not offer its model"
                 .into(),
         )
         .hint(NO_MODEL_HINT)),

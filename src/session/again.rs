@@ -94,7 +94,7 @@ impl Resumed {
                 }
             };
             let is_first = !self.is_begun.load(Ordering::Acquire);
-            match session.again(run, Way::Recorded, is_first, client).await {
+            match session.again(run, Way::Recorded, is_first, client, &CancellationToken::new()).await {
                 Compared::Same => made += 1,
                 Compared::Differs(_) => {
                     made += 1;
@@ -125,7 +125,14 @@ impl Resumed {
 
 impl Session {
     /// Makes a run of an earlier session once more. `is_first` in this one: it has a new interpreter in any case.
-    pub async fn again(&self, run: &RecordedRun, way: Way, is_first: bool, client: &str) -> Compared {
+    pub async fn again(
+        &self,
+        run: &RecordedRun,
+        way: Way,
+        is_first: bool,
+        client: &str,
+        cancel: &CancellationToken,
+    ) -> Compared {
         let Some(ended) = &run.ended else { return not_ended(run) };
         match ended.outcome.as_str() {
             "cancelled" => return Compared::LeftOut("it was cancelled, and when is not known".into()),
@@ -133,7 +140,7 @@ impl Session {
             _ => {}
         }
         let stopped = self.broker.replay().begin(run, way);
-        let (cancel, began) = (CancellationToken::new(), Instant::now());
+        let (cancel, began) = (cancel.child_token(), Instant::now());
         let running = self.run_now(asked(run, is_first, client, cancel.clone()));
         tokio::pin!(running);
         let reported = tokio::select! {

@@ -84,7 +84,9 @@ impl Checkpoints {
         let message = format!("there is no checkpoint {}", shown(name));
         let names: Vec<String> = all.keys().map(|name| shown(name)).collect();
         let meant = near(name, all.keys()).map(|name| format!("did you mean {}? ", shown(name)));
-        let hint = if names.is_empty() {
+        let hint = if matches!(name, "true" | "True" | "false" | "False") {
+            "a reset that starts afresh is written true, without quotes".to_owned()
+        } else if names.is_empty() {
             "none has been made: runtime.checkpoint(name) makes one".to_owned()
         } else {
             format!("{}there are: {}", meant.unwrap_or_default(), names.join(", "))
@@ -157,6 +159,7 @@ mod tests {
         let (message, hint) = said("a\x1b[2J").unwrap_err();
         assert_eq!(message, "there is no checkpoint 'a\\x1b[2J'");
         assert_eq!(hint, "none has been made: runtime.checkpoint(name) makes one");
+        assert_eq!(said("true").unwrap_err().1, "a reset that starts afresh is written true, without quotes");
         checkpoints.made("cleaned", RunId(3), Some(2), 9);
         checkpoints.made("raw", RunId(1), None, 9);
         assert_eq!(said("clean").unwrap_err().1, "did you mean 'cleaned'? there are: 'cleaned', 'raw'");

@@ -176,7 +176,7 @@ impl Machine {
         });
         // Afresh means that nothing of what was before goes on.
         let ends_jobs = (run.request.reset == Reset::Fresh && self.has_jobs)
-            .then(|| Effect::EndJobs { why: "a later run asked for a reset".into() });
+            .then(|| Effect::EndJobs { why: "a run asked for a reset".into() });
         if let Reset::Checkpoint(name) = run.request.reset.clone() {
             let is_there = matches!(self.phase, Phase::Idle) && self.checkpoints.sleeps(&name);
             return match is_there {

@@ -103,16 +103,19 @@ impl Session {
         if let Some(why) = runs.iter().find_map(|run| Some((run.begun.run, why_not(run)?))) {
             return Err(cannot(&format!("run {}: {}", why.0, why.1)));
         }
-        let mut said = self.keep_what_there_is(asker).await?;
-        let is_kept = self.checkpoints.sleeps(BEFORE);
+        if asker.cancel.is_cancelled() {
+            return Err(cannot("it was cancelled meanwhile").hint("variables are as before"));
+        }
+        let mut said = self.keep_what_there_is(asker).await?.map_err(|why| {
+            cannot(&format!("the variables that there are now cannot be kept meanwhile: {why}")).hint(
+                "run with reset: true to let all of them go, or runtime.forget_checkpoint(name) to make room",
+            )
+        })?;
         let made = self.run_again(runs, name, asker).await;
         let calls = runs.iter().flat_map(|run| &run.calls).filter(|call| is_of_server(call)).count();
         match made {
             Ok(runs) => {
-                if is_kept {
-                    let code = format!("__import__('mcp.runtime').runtime.forget_checkpoint({BEFORE:?})");
-                    self.run_now(asker.asked(code, Reset::No)).await?;
-                }
+                self.forget_what_there_was(asker).await?;
                 said.push(format!(
                     "checkpoint '{shown}' was lost with its sandbox, and made again from the journal: {}, {}; what these \
                      write in /workspace is written again",
@@ -122,8 +125,9 @@ impl Session {
                 Ok(said)
             }
             Err(why) => {
-                let went_on = is_kept && self.begin_at(BEFORE, asker).await.is_ok();
+                let went_on = self.begin_at(BEFORE, asker).await.is_ok();
                 let state = if went_on { "variables are as before" } else { "earlier variables are gone" };
+                self.forget_what_there_was(asker).await?;
                 Err(cannot(&why).hint(state))
             }
         }
@@ -133,11 +137,12 @@ impl Session {
     async fn run_again(&self, runs: &[RecordedRun], name: &str, asker: &Asker) -> Result<usize, String> {
         let mut made = 0;
         for run in runs {
+            let number = run.begun.run;
+            let compared = self.again(run, Way::Recorded, false, &asker.client, &asker.cancel).await;
             if asker.cancel.is_cancelled() {
                 return Err("it was cancelled meanwhile".into());
             }
-            let number = run.begun.run;
-            match self.again(run, Way::Recorded, false, &asker.client).await {
+            match compared {
                 Compared::Same | Compared::Differs(_) => made += 1,
                 Compared::LeftOut(_) => {}
                 Compared::Stopped(why) => return Err(format!("run {number}: {why}")),
@@ -147,14 +152,22 @@ impl Session {
         if self.checkpoints.sleeps(name) { Ok(made) } else { Err("its run did not make it this time".into()) }
     }
 
-    /// Where it can be kept: to go back to if nothing comes of the other one. What was said, perhaps of a new sandbox.
-    async fn keep_what_there_is(&self, asker: &Asker) -> Result<Vec<String>, ToolFault> {
+    /// To go back to if nothing comes of the other one. What was said, perhaps of a new sandbox; the inner error: why it cannot
+    /// be kept.
+    async fn keep_what_there_is(&self, asker: &Asker) -> Result<Result<Vec<String>, String>, ToolFault> {
         let code = format!("__import__('mcp.runtime').runtime.checkpoint({BEFORE:?});");
         let report = self.run_now(asker.asked(code, Reset::No)).await?;
-        match report.outcome {
-            RunOutcome::NotStarted(fault) => Err(fault),
-            _ => Ok(report.notes),
-        }
+        Ok(match report.outcome {
+            RunOutcome::NotStarted(fault) => return Err(fault),
+            RunOutcome::Finished => Ok(report.notes),
+            RunOutcome::Raised(error) => Err(error.message),
+            other => Err(other.word().to_owned()),
+        })
+    }
+
+    async fn forget_what_there_was(&self, asker: &Asker) -> Result<(), ToolFault> {
+        let code = format!("__import__('mcp.runtime').runtime.forget_checkpoint({BEFORE:?})");
+        self.run_now(asker.asked(code, Reset::No)).await.map(drop)
     }
 
     /// A run that does nothing but begin there.

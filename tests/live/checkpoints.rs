@@ -14,6 +14,7 @@ on_every_engine!(
     a_name_that_is_not_there_is_an_error_that_names_those_that_are,
     checkpoints_are_bounded_in_number_and_memory,
     after_the_container_they_are_made_again_without_a_call,
+    jobs_go_on_when_a_session_goes_back_and_have_no_checkpoints,
     without_what_the_journal_needs_it_is_an_error_and_the_session_goes_on,
     a_call_that_comes_otherwise_ends_it_and_variables_are_as_before,
     code_that_kills_its_checkpoints_has_them_made_again,
@@ -192,6 +193,26 @@ fn after_the_container_they_are_made_again_without_a_call(engine: &Engine) {
     assert_eq!(calls(&fixture), made);
     assert_eq!(bridge.ok("(await mcp_one.add(a=1, b=1))['sum']"), "2.0");
     assert_eq!(calls(&fixture), made + 1, "servers are asked again");
+}
+
+fn jobs_go_on_when_a_session_goes_back_and_have_no_checkpoints(engine: &Engine) {
+    let mut bridge = warm(engine);
+    bridge.ok("import os, time\nx = 1\nruntime.checkpoint('before')\n\
+               def f():\n  while not os.path.exists('go'): time.sleep(0.01)\n  return x\n\
+               x = 2\njob = runtime.spawn(f)\nruntime.checkpoint('after')");
+    assert_eq!(said(&from(&mut bridge, "before", "x")).lines().next(), Some("1"));
+    assert!(bridge.ok("'job' in globals(), runtime.job(1).status").starts_with("(False, 'running')"));
+    let reply = from(&mut bridge, "after", "open('go', 'w').close()\nawait job");
+    assert!(!reply.is_error && reply.text.starts_with('2'), "{}", reply.text);
+    for call in ["checkpoint('x')", "restore('before')", "checkpoints()", "forget_checkpoint('before')"] {
+        let reply = bridge.run(&format!("await runtime.spawn(lambda: runtime.{call})"));
+        assert!(
+            reply.text.contains("a job has no checkpoints: they are made, and gone back to, in a run"),
+            "{}",
+            reply.text
+        );
+    }
+    assert!(bridge.ok("[one['name'] for one in runtime.checkpoints()]").starts_with("['before', 'after']"));
 }
 
 fn without_what_the_journal_needs_it_is_an_error_and_the_session_goes_on(engine: &Engine) {

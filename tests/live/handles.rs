@@ -12,6 +12,7 @@ on_every_engine!(
     a_failed_call_raises_and_gives_no_handle,
     binary_results_stay_from_servers_whose_entry_keeps_them,
     arguments_are_checked_as_if_they_had_been_sent,
+    jobs_use_handles_and_return_them,
     handles_are_listed_dropped_and_outlive_the_interpreter_of_their_session,
 );
 
@@ -129,6 +130,19 @@ fn arguments_are_checked_as_if_they_had_been_sent(engine: &Engine) {
     assert!(denied.contains("fixture.echo was not called: rule 1"), "{denied}");
     assert_eq!(bridge.ok("await mcp_fixture.echo(text=rows['rows'][0]['title'])"), "'one'");
     assert_eq!(calls(&fixture, "echo"), [r#"call echo {"text":"one"}"#]);
+}
+
+fn jobs_use_handles_and_return_them(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = warm(engine, &fixture);
+    let code = "rows = await mcp_fixture.structured.handle()\n\
+                async def f():\n  await mcp_fixture.echo(text=rows['rows'][1]['title'])\n  \
+                return await mcp_fixture.big.handle(bytes=2_000_000)\n\
+                big = await runtime.spawn(f())\nprint(big, len(await big.load()))";
+    let said = bridge.ok(code);
+    assert!(said.starts_with("<handle 2: a text of 2000000 characters from fixture.big, "), "{said}");
+    assert!(said.lines().next().unwrap().ends_with(" bytes> 2000000"), "{said}");
+    assert_eq!(calls(&fixture, "echo"), [r#"call echo {"text":"two"}"#]);
 }
 
 fn handles_are_listed_dropped_and_outlive_the_interpreter_of_their_session(engine: &Engine) {

@@ -20,6 +20,8 @@ on_every_engine!(
     where_no_model_can_be_asked_code_is_told_what_to_set,
     many_are_asked_in_order_and_no_more_at_once_than_the_host_allows,
     budgets_end_requests_and_say_which_they_were,
+    a_job_asks_an_endpoint_at_any_time_within_the_budgets_of_its_run,
+    a_job_asks_the_client_only_while_its_run_goes_on,
     an_endpoint_that_fails_is_said_to_and_asked_again_only_where_that_helps,
     one_that_hangs_ends_with_the_time_that_it_has_or_the_run_or_the_client_s_patience,
     rules_decide_on_it_as_on_a_tool,
@@ -225,8 +227,9 @@ fn where_no_model_can_be_asked_code_is_told_what_to_set(engine: &Engine) {
     let set = |lines: &str| Home::on(engine).file(CONFIG, &format!("[model]\n{lines}\n"));
     assert_eq!(
         told(Home::on(engine)),
-        "model_unavailable no model can be asked: no endpoint is set, and the client of this run does not offer its model / \
-         the user sets endpoint and name below [model] in config.toml, or uses a client that offers its model (sampling)"
+        "model_unavailable no model can be asked: no endpoint is to be used, and the client of this run does not offer its model / \
+         the user sets endpoint and name below [model] in config.toml (and no via = \"sampling\"), or uses a client that offers its \
+         model (sampling)"
     );
     assert_eq!(
         told(set("via = \"off\"")),
@@ -327,6 +330,40 @@ fn budgets_end_requests_and_say_which_they_were(engine: &Engine) {
     assert_eq!(bridge.run(words).text.lines().next(), Some(twice));
     let said = bridge.ok(&tried("await runtime.ask_llm('x', max_tokens=10)"));
     assert!(said.contains("model.tokens_per_session: 32 of 40 tokens are used"), "{said}");
+}
+
+fn a_job_asks_an_endpoint_at_any_time_within_the_budgets_of_its_run(engine: &Engine) {
+    let server = ModelServer::open(loud);
+    let config = format!("[model]\nendpoint = \"{}\"\nname = \"m\"\nrequests_per_run = 3\n", server.url());
+    let mut bridge = Bridge::start(&Home::on(engine).file(CONFIG, &config)).warm();
+    let code = "import asyncio, os\nasync def asks():\n  said = [await runtime.ask_llm('first')]\n  \
+                while not os.path.exists('go'): await asyncio.sleep(0.01)\n  \
+                for n in range(3):\n    try: said.append(await runtime.ask_llm(f'later {n}'))\n    \
+                except runtime.MCPError as error: said.append(error.message)\n  return said\n\
+                job = runtime.spawn(asks())";
+    bridge.ok(code);
+    // Those of another run are not the job's, nor its the other's.
+    bridge
+        .ok("print(await runtime.ask_llm('a run'), await runtime.ask_llm('a run'))\nopen('go', 'w').close()");
+    let reply = bridge.ok("said = await job\nprint(said)\nprint(said[0].model, type(said[0]).__name__)");
+    let exhausted = "the model was not asked: model.requests_per_run: 3 requests are all that a run may make";
+    let expected = format!("['FIRST', 'LATER 0', 'LATER 1', '{exhausted}']\nm LLMAnswer");
+    assert!(reply.starts_with(&expected), "{reply}");
+}
+
+fn a_job_asks_the_client_only_while_its_run_goes_on(engine: &Engine) {
+    let mut bridge = Bridge::start_with(&Home::on(engine), json!({"sampling": {}})).warm();
+    let ask = "def ask():\n  import os, time\n  while not os.path.exists('go'): time.sleep(0.01)\n  \
+               return runtime.ask_llm_sync('x')\njob = runtime.spawn(ask)";
+    bridge.ok(ask);
+    let reply = bridge.run("open('go', 'w').close()\nawait job").text;
+    let said = "the run that started this job is over, and only during a run can the client's model be asked";
+    assert!(reply.contains(said), "{reply}");
+    let run = bridge.send_run(json!({"code": "await runtime.spawn(ask)"}));
+    let (id, _) = bridge.asked("sampling/createMessage");
+    bridge.answer_to(&id, says("fine"));
+    let reply = bridge.reply(run).text;
+    assert!(reply.starts_with("'fine'"), "{reply}");
 }
 
 fn an_endpoint_that_fails_is_said_to_and_asked_again_only_where_that_helps(engine: &Engine) {

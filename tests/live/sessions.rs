@@ -13,6 +13,7 @@ use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 on_every_engine!(
     a_session_is_listed_shown_exported_and_run_once_more_without_a_server,
     a_call_that_was_not_made_stops_a_replay_and_says_what_differs,
+    code_that_was_refused_before_it_ran_stands_in_the_way_of_no_replay,
     concurrent_calls_have_each_their_own_answer_in_whatever_order_they_come,
     a_live_replay_asks_the_servers_and_says_what_comes_otherwise,
     interpreters_begin_afresh_where_they_did,
@@ -151,6 +152,15 @@ fn a_call_that_was_not_made_stops_a_replay_and_says_what_differs(engine: &Engine
     let json: Vec<Value> =
         replay(&home, &["--json"]).stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((json.len(), &json[1]["came"]), (2, &json!("stopped")));
+}
+
+fn code_that_was_refused_before_it_ran_stands_in_the_way_of_no_replay(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = home(engine, &fixture).env("MCP_BRIDGE_JOURNAL", "calls");
+    session(&home, &["x = 1", "await mcp_one.ecko(text=x)", "print(x)"]);
+    let replayed = replay(&home, &[]);
+    let expected = "run 1: same\nrun 2: same\nrun 3: same\n";
+    assert_eq!((replayed.stdout.as_str(), replayed.code), (expected, Some(0)), "{}", replayed.stderr);
 }
 
 fn concurrent_calls_have_each_their_own_answer_in_whatever_order_they_come(engine: &Engine) {
