@@ -61,9 +61,10 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
     let until = asked.until.unwrap_or(u64::MAX);
     let runs: Vec<&RecordedRun> = session.runs.iter().filter(|run| run.begun.run <= until).collect();
     let (mut is_first, mut worst) = (true, 0);
+    let cancel = CancellationToken::new();
     for run in runs {
         let compared = tokio::select! {
-            compared = rooms.session.again(run, way, is_first, CLIENT, &CancellationToken::new()) => compared,
+            compared = rooms.session.again(run, way, is_first, CLIENT, &cancel) => compared,
             ending = signals.next() => {
                 worst = ending.exit_code();
                 break;

@@ -2,7 +2,8 @@
 //!
 //! A call that a server is to be told of is written down before; all else when it is answered.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -72,6 +73,18 @@ impl Broker {
         self.journal.append(&Record::Sandbox(SandboxUp { time: now(), engine, image, python }));
     }
 
+    /// As long as the guard lives, runs are hotcell's own, on the way back to a checkpoint that was lost.
+    pub fn journal_aside(&self) -> impl Drop + use<> {
+        struct Aside(Arc<AtomicBool>);
+        impl Drop for Aside {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Release);
+            }
+        }
+        self.is_aside.store(true, Ordering::Release);
+        Aside(Arc::clone(&self.is_aside))
+    }
+
     /// A run begins.
     pub fn journal_run(&self, run: RunId, request: &RunRequest, client: &str) {
         if !self.journal.is_on() {
@@ -94,6 +107,7 @@ impl Broker {
                 Reset::Checkpoint(name) => Some(self.upstream.without_credentials(name.clone())),
                 Reset::No | Reset::Fresh => None,
             },
+            aside: self.is_aside.load(Ordering::Acquire),
         };
         self.journal.begin(&text::inert_excerpt(client, NAME_CHARS_MAX), &Record::Run(begun));
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
@@ -79,6 +79,7 @@ pub struct Broker {
     pub(super) journal: Journal,
     /// Calls that the journal has been told of.
     pub(super) calls_noted: AtomicU64,
+    pub(super) is_aside: Arc<AtomicBool>,
     pub(super) replay: Replay,
     pub(super) jobs: Arc<Jobs>,
     /// Resources and prompts that the run has asked for.
@@ -140,6 +141,7 @@ impl Broker {
             logged,
             journal,
             calls_noted: AtomicU64::new(0),
+            is_aside: Arc::default(),
             replay: Replay::default(),
             readings: AtomicU64::new(0),
             models,

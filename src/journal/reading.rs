@@ -130,7 +130,22 @@ impl RecordedSession {
                 }
             }
         }
+        session.leave_out_aside();
         Ok(session)
+    }
+
+    /// Runs that lead nowhere by themselves; what comes after the first of them begins as that did.
+    fn leave_out_aside(&mut self) {
+        let (mut was_aside, mut begins_fresh) = (false, false);
+        self.runs.retain_mut(|run| {
+            if run.begun.aside {
+                begins_fresh = if was_aside { begins_fresh } else { run.is_fresh };
+            } else {
+                run.is_fresh |= std::mem::take(&mut begins_fresh);
+            }
+            was_aside = run.begun.aside;
+            !was_aside
+        });
     }
 
     /// A sandbox has started: the run that waits for it begins afresh, or else the next.

@@ -83,6 +83,9 @@ pub struct RunBegun {
     /// The checkpoint that it was to begin from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
+    /// Whether hotcell made it by itself, on the way back to a checkpoint that was lost: it leads nowhere by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub aside: bool,
 }
 
 /// A server as a run's code sees it.

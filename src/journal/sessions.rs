@@ -357,6 +357,7 @@ mod tests {
             timeout_ms: 1_000,
             dry_run: false,
             checkpoint: None,
+            aside: false,
         };
         journal.begin("test", &Record::Run(run));
         journal

@@ -220,6 +220,7 @@ mod tests {
             timeout_ms: 1_000,
             dry_run: false,
             checkpoint: None,
+            aside: false,
         })
     }
 

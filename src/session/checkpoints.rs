@@ -104,6 +104,31 @@ impl Checkpoints {
         Ok(())
     }
 
+    /// As they are now.
+    pub(super) fn places(&self) -> Places {
+        Places(self.all().clone())
+    }
+
+    /// Those that sleep, though not as they did then, but for this one: runs that were made again have made them again.
+    pub(super) fn made_since(&self, then: &Places, but: &str) -> Vec<String> {
+        let is_other =
+            |name: &str, one: &Checkpoint| then.0.get(name).is_none_or(|before| before.run != one.run);
+        let all = self.all();
+        let made = all.iter().filter(|(name, one)| one.sleeps && *name != but && is_other(name, one));
+        made.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// They are where they were then, and what is known of no other counts. What sleeps as it did then sleeps on; so does this
+    /// one, as it was made again.
+    pub(super) fn put_back(&self, then: Places, made_again: Option<&str>) {
+        let mut all = self.all();
+        let now = std::mem::replace(&mut *all, then.0);
+        for (name, one) in all.iter_mut() {
+            let now = now.get(name).filter(|now| now.sleeps);
+            one.sleeps = now.is_some_and(|now| now.run == one.run || made_again == Some(name));
+        }
+    }
+
     /// All of them for the code, those that were made last come last.
     pub(super) fn listed(&self) -> Box<RawValue> {
         let all = self.all();
@@ -124,6 +149,15 @@ impl Checkpoints {
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Checkpoint>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where all checkpoints were at one time.
+pub(super) struct Places(BTreeMap<String, Checkpoint>);
+
+impl Places {
+    pub(super) fn forget(&mut self, name: &str) {
+        self.0.remove(name);
     }
 }
 
@@ -151,6 +185,26 @@ fn near<'n>(asked: &str, names: impl Iterator<Item = &'n String>) -> Option<&'n 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_made_again_on_the_way_does_not_take_the_place_of_what_was_made_later() {
+        let checkpoints = Checkpoints::default();
+        checkpoints.made("a", RunId(1), Some(1), 9);
+        checkpoints.made("b", RunId(2), Some(2), 9);
+        checkpoints.lost();
+        checkpoints.made("a", RunId(3), Some(3), 9);
+        checkpoints.made("c", RunId(4), None, 9);
+        let then = checkpoints.places();
+        for (name, run) in [("a", 6), ("b", 7), ("gone", 7)] {
+            checkpoints.made(name, RunId(run), None, 9);
+        }
+        assert_eq!(checkpoints.made_since(&then, "b"), ["a", "gone"]);
+        checkpoints.put_back(then, Some("b"));
+        let place = |name: &str| checkpoints.find(name).map(|one| (one.run.0, one.line, one.sleeps)).ok();
+        assert_eq!(place("a"), Some((3, Some(3), false)), "it would be made again as it was made last");
+        assert_eq!(place("b"), Some((2, Some(2), true)));
+        assert_eq!((place("c"), place("gone")), (Some((4, None, true)), None));
+    }
 
     #[test]
     fn an_unknown_name_is_told_which_there_are_and_which_may_be_meant() {

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::again::{Compared, why_not};
 use super::asked::RunAsked;
+use super::checkpoints::Places;
 use super::handle::Session;
 use super::machine::checkpoint_error;
 use crate::broker::Way;
@@ -42,6 +43,7 @@ impl Session {
         let turn = match &asked.request.reset {
             Reset::Checkpoint(name) if !self.checkpoints.sleeps(name) => {
                 let turn = self.turns.write().await;
+                let _aside = self.broker.journal_aside();
                 match self.make_again(name, &asker).await {
                     Ok(made) => said = made,
                     Err(fault) => return Ok(RunReport::not_started(fault)),
@@ -55,6 +57,7 @@ impl Session {
         report.notes.extend(said);
         if let Some(name) = report.goes_back_to.take() {
             let _turn = self.turns.write().await;
+            let _aside = self.broker.journal_aside();
             match self.go_back(&name, &asker).await {
                 Ok(notes) => {
                     report.state = StateNote::Restored;
@@ -111,11 +114,12 @@ impl Session {
                 "run with reset: true to let all of them go, or runtime.forget_checkpoint(name) to make room",
             )
         })?;
+        let places = self.checkpoints.places();
         let made = self.run_again(runs, name, asker).await;
         let calls = runs.iter().flat_map(|run| &run.calls).filter(|call| is_of_server(call)).count();
         match made {
             Ok(runs) => {
-                self.forget_what_there_was(asker).await?;
+                self.forget_what_came_again(places, Some(name), asker).await?;
                 said.push(format!(
                     "checkpoint '{shown}' was lost with its sandbox, and made again from the journal: {}, {}; what these \
                      write in /workspace is written again",
@@ -127,7 +131,7 @@ impl Session {
             Err(why) => {
                 let went_on = self.begin_at(BEFORE, asker).await.is_ok();
                 let state = if went_on { "variables are as before" } else { "earlier variables are gone" };
-                self.forget_what_there_was(asker).await?;
+                self.forget_what_came_again(places, None, asker).await?;
                 Err(cannot(&why).hint(state))
             }
         }
@@ -165,9 +169,22 @@ impl Session {
         })
     }
 
-    async fn forget_what_there_was(&self, asker: &Asker) -> Result<(), ToolFault> {
-        let code = format!("__import__('mcp.runtime').runtime.forget_checkpoint({BEFORE:?})");
-        self.run_now(asker.asked(code, Reset::No)).await.map(drop)
+    /// Other checkpoints are where they were, and of what was kept meanwhile nothing stays.
+    async fn forget_what_came_again(
+        &self,
+        mut places: Places,
+        made_again: Option<&str>,
+        asker: &Asker,
+    ) -> Result<(), ToolFault> {
+        places.forget(BEFORE);
+        let names = self.checkpoints.made_since(&places, made_again.unwrap_or_default());
+        // JSON, which Python reads as well.
+        let names = serde_json::to_string(&names).unwrap_or_default();
+        let code =
+            format!("[__import__('mcp.runtime').runtime.forget_checkpoint(name) for name in {names}];");
+        self.run_now(asker.asked(code, Reset::No)).await?;
+        self.checkpoints.put_back(places, made_again);
+        Ok(())
     }
 
     /// A run that does nothing but begin there.

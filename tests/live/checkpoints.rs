@@ -14,6 +14,8 @@ on_every_engine!(
     a_name_that_is_not_there_is_an_error_that_names_those_that_are,
     checkpoints_are_bounded_in_number_and_memory,
     after_the_container_they_are_made_again_without_a_call,
+    what_is_made_again_takes_no_later_place_and_does_not_grow,
+    one_that_cannot_be_made_again_leaves_everything_as_it_was_each_time,
     jobs_go_on_when_a_session_goes_back_and_have_no_checkpoints,
     without_what_the_journal_needs_it_is_an_error_and_the_session_goes_on,
     a_call_that_comes_otherwise_ends_it_and_variables_are_as_before,
@@ -193,6 +195,56 @@ fn after_the_container_they_are_made_again_without_a_call(engine: &Engine) {
     assert_eq!(calls(&fixture), made);
     assert_eq!(bridge.ok("(await mcp_one.add(a=1, b=1))['sum']"), "2.0");
     assert_eq!(calls(&fixture), made + 1, "servers are asked again");
+}
+
+fn what_is_made_again_takes_no_later_place_and_does_not_grow(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full");
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok("v = 1\nruntime.checkpoint('a')");
+    bridge.ok("v = 2\nruntime.checkpoint('b')");
+    lose_container(engine, &home, &bridge);
+    bridge.ok("v = 100\nruntime.checkpoint('a')");
+    assert_eq!(said(&from(&mut bridge, "b", "v")), "2");
+    assert_eq!(said(&from(&mut bridge, "a", "v")), "100", "the later one of that name");
+    let mut numbers = vec![];
+    for _ in 0..4 {
+        lose_container(engine, &home, &bridge);
+        let reply = from(&mut bridge, "b", "v");
+        assert_eq!(said(&reply), "2", "{}", reply.text);
+        let number = reply.text.split("from the journal: ").nth(1).unwrap().split(' ').next().unwrap();
+        numbers.push(number.parse::<u32>().unwrap());
+        assert_eq!(bridge.ok("sorted(one['name'] for one in runtime.checkpoints())"), "['a', 'b']");
+    }
+    // Those that led there, and not those that were made again on the way.
+    assert!(numbers.iter().all(|number| *number == numbers[0]), "{numbers:?}");
+}
+
+fn one_that_cannot_be_made_again_leaves_everything_as_it_was_each_time(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full").env("MCP_BRIDGE_CHECKPOINTS", "2");
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok(
+        "import os\nif not os.path.exists('once'): runtime.checkpoint('once')\nopen('once', 'w').close()",
+    );
+    lose_container(engine, &home, &bridge);
+    for value in ["first", "second"] {
+        bridge.ok(&format!("x = '{value}'"));
+        let reply = from(&mut bridge, "once", "x");
+        assert!(reply.text.contains("its run did not make it this time"), "{}", reply.text);
+        assert!(reply.text.contains("variables are as before"), "{}", reply.text);
+        assert_eq!(
+            bridge.ok("x, [one['name'] for one in runtime.checkpoints()]"),
+            format!("('{value}', ['once'])")
+        );
+    }
+    // Without room for what there is, it is not begun.
+    bridge.ok("runtime.checkpoint('one')\nruntime.checkpoint('two')");
+    let reply = from(&mut bridge, "once", "x");
+    assert!(
+        reply.text.contains("the variables that there are now cannot be kept meanwhile"),
+        "{}",
+        reply.text
+    );
+    assert_eq!(bridge.ok("x"), "'second'");
 }
 
 fn jobs_go_on_when_a_session_goes_back_and_have_no_checkpoints(engine: &Engine) {

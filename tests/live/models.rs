@@ -347,7 +347,7 @@ fn a_job_asks_an_endpoint_at_any_time_within_the_budgets_of_its_run(engine: &Eng
         .ok("print(await runtime.ask_llm('a run'), await runtime.ask_llm('a run'))\nopen('go', 'w').close()");
     let reply = bridge.ok("said = await job\nprint(said)\nprint(said[0].model, type(said[0]).__name__)");
     let exhausted = "the model was not asked: model.requests_per_run: 3 requests are all that a run may make";
-    let expected = format!("['FIRST', 'LATER 0', 'LATER 1', '{exhausted}']\nm LLMAnswer");
+    let expected = format!("['FIRST', 'LATER 0', 'LATER 1', '{exhausted}']\nsmall-1-2026 LLMAnswer");
     assert!(reply.starts_with(&expected), "{reply}");
 }
 
