@@ -13,7 +13,7 @@ use crate::broker::Way;
 use crate::cli::RecordWay;
 use crate::config::{ConfigFiles, Journal, report};
 use crate::journal::{RecordedRun, RecordedSession};
-use crate::session::Compared;
+use crate::session::{Anew, Compared};
 use crate::text;
 
 /// What journals and policies call this.
@@ -61,10 +61,10 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
     let until = asked.until.unwrap_or(u64::MAX);
     let runs: Vec<&RecordedRun> = session.runs.iter().filter(|run| run.begun.run <= until).collect();
     let (mut is_first, mut worst) = (true, 0);
-    let cancel = CancellationToken::new();
+    let anew = Anew { way, client: CLIENT, cancel: &CancellationToken::new() };
     for run in runs {
         let compared = tokio::select! {
-            compared = rooms.session.again(run, way, is_first, CLIENT, &cancel) => compared,
+            compared = rooms.session.again(run, is_first, &anew) => compared,
             ending = signals.next() => {
                 worst = ending.exit_code();
                 break;

@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
-    DiscoverResult, ErrorCode, ErrorData, Implementation, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
-    ResourceContents, ServerCapabilities, ServerConfig, SubscribeRequestParams, UnsubscribeRequestParams,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
+    CreateTaskResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData, GetTaskParams,
+    GetTaskResult, Implementation, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
+    ServerCapabilities, ServerConfig, SubscribeRequestParams, TaskPayload, UnsubscribeRequestParams,
+    UpdateTaskParams,
 };
 #[expect(deprecated, reason = "clients of all versions up to now set a level")]
 use rmcp::model::{LoggingLevel, SetLevelRequestParams};
@@ -20,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::{self, Configured, RunDefaults};
 use super::files::{self, Watched};
 use super::rounds::{self, Ended, Heard, Rounds, Turn, UnderWay};
+use super::tasks::{self, Tasks};
 use super::{clients, description, live_output, notify, progress, questions};
 use crate::broker::Broker;
 use crate::limits::Limits;
@@ -59,8 +62,17 @@ pub struct Face {
     /// From which level on the client wants log messages; none before it has said so.
     #[expect(deprecated, reason = "clients of all versions up to now set a level")]
     log_level: Mutex<Option<LoggingLevel>>,
-    watched: Watched,
+    watched: Arc<Watched>,
     rounds: Rounds,
+    tasks: Tasks,
+}
+
+/// What the answer to a request is made of, when its run has ended.
+struct Answering {
+    session: Arc<Session>,
+    watched: Arc<Watched>,
+    settings: FaceSettings,
+    context: RequestContext<RoleServer>,
 }
 
 /// Tasks that tell the client of a run while it lasts.
@@ -97,8 +109,9 @@ impl Face {
             broker,
             settings,
             log_level: Mutex::new(None),
-            watched: Watched::default(),
+            watched: Arc::default(),
             rounds: Rounds::default(),
+            tasks: Tasks::default(),
         }
     }
 
@@ -133,7 +146,8 @@ impl Face {
         });
         let token = context.meta.get_progress_token();
         // So that nobody tells what nobody hears.
-        let heard = Heard { progress: token.map(|_| heard), output: level.map(|_| written) };
+        let is_progress_heard = token.is_some() || tasks::are_taken(context);
+        let heard = Heard { progress: is_progress_heard.then_some(heard), output: level.map(|_| written) };
         let (cancel, arguments) = (stopped.drop_guard(), arguments.clone());
         UnderWay { run, asked, cancel, shows_forms: can.elicitation, heard, arguments }
     }
@@ -142,7 +156,7 @@ impl Face {
     fn reports(&self, heard: Heard, context: &RequestContext<RoleServer>) -> Reports {
         let stop = CancellationToken::new();
         let (token, level) = (context.meta.get_progress_token(), self.log_level(context));
-        let progress = heard.progress.zip(token).map(|(mut heard, token)| {
+        let progress = heard.progress.map(|mut heard| {
             let (peer, stop) = (context.peer.clone(), stop.clone());
             let told = move |step, message| notify::progress(peer.clone(), token.clone(), step, message);
             tokio::spawn(async move {
@@ -161,11 +175,11 @@ impl Face {
         Reports { progress, output, stop }
     }
 
-    /// Until the run has ended, or its client has to be asked by an answer.
+    /// Until the run has ended, its client has to be asked by an answer, or it is a task for it.
     async fn turn(&self, mut run: UnderWay, context: &RequestContext<RoleServer>) -> Turn {
         let reports = self.reports(std::mem::take(&mut run.heard), context);
-        let mut turn = if questions::abilities_by_request(context).is_some() {
-            rounds::turn(run, &context.ct).await
+        let mut turn = if is_asked_by_answers(context) || tasks::are_taken(context) {
+            rounds::turn(run, &context.ct, tasks::patience(context)).await
         } else {
             let UnderWay { mut run, asked, cancel, .. } = run;
             let asking = reports.stop.clone();
@@ -183,10 +197,31 @@ impl Face {
         };
         // Before the answer goes out, so that nothing of the run comes after it.
         let heard = reports.end().await;
-        if let Turn::Asks(asking) = &mut turn {
-            asking.run.heard = heard;
+        if let Some(run) = turn.run() {
+            run.heard = heard;
         }
         turn
+    }
+
+    /// A task for the client, which ends with the run.
+    fn task(&self, turn: Turn, answering: Answering) -> CreateTaskResult {
+        let task = self.tasks.begin();
+        let (created, following) = (task.task(), Arc::clone(&task));
+        // One of its own, as in `begin`.
+        let ending = tokio::spawn(async move {
+            let ended = Arc::clone(&following).follow(turn).await;
+            let is_cancelled = following.is_cancelled(&ended);
+            let result = answering.result(ended).await;
+            if is_cancelled { TaskPayload::Cancelled } else { tasks::completed(&result) }
+        });
+        tokio::spawn(async move {
+            let ended = ending.await;
+            if let Err(error) = &ended {
+                tracing::error!(%error, "what follows a run broke");
+            }
+            task.end(ended.unwrap_or_else(|_| tasks::failed()));
+        });
+        CreateTaskResult::new(created)
     }
 
     /// What the client wants to see of output as it comes: by the request itself, or by `logging/setLevel` before.
@@ -206,6 +241,7 @@ impl ServerHandler for Face {
             .enable_resources()
             .enable_resources_list_changed()
             .enable_resources_subscribe()
+            .enable_tasks()
             .build();
         let about = Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities).with_server_info(about)
@@ -254,19 +290,49 @@ impl ServerHandler for Face {
                 checked.map(|asked| self.begin(asked, arguments, &settings, &context))
             }
         };
-        let reply = match run {
-            Ok(run) => match self.turn(run, &context).await {
-                Turn::Ended(ended) => reply(*ended, &settings, &context),
-                Turn::Asks(asking) => return Ok(self.rounds.wait(*asking).into()),
+        let answering = Answering {
+            session: Arc::clone(&self.session),
+            watched: Arc::clone(&self.watched),
+            settings,
+            context,
+        };
+        let context = &answering.context;
+        match run {
+            Ok(run) => match self.turn(run, context).await {
+                Turn::Ended(ended) => Ok(answering.result(*ended).await.into()),
+                Turn::Asks(asking) if is_asked_by_answers(context) => Ok(self.rounds.wait(*asking).into()),
+                turn => Ok(self.task(turn, answering).into()),
             },
             Err(fault) => {
                 let code_bytes = arguments.get("code").and_then(Value::as_str).map_or(0, str::len);
                 self.session.refused(&fault, code_bytes as u64).await;
-                render::refusal(&fault, settings.output_mode, &settings.limits)
+                Ok(answering.refusal(&fault).await.into())
             }
-        };
-        files::tell_changes(self.session.files(), &self.watched, &context.peer).await;
-        Ok(result(reply, settings.structured, &context).into())
+        }
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.tasks.get(&request.task_id).map(GetTaskResult::new)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks.answer(&request.task_id, request.input_responses)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks.cancel(&request.task_id)
     }
 
     #[expect(deprecated, reason = "as above")]
@@ -332,37 +398,51 @@ impl ServerHandler for Face {
     }
 }
 
-/// What the client is told of a run.
-fn reply(ended: Ended, settings: &FaceSettings, context: &RequestContext<RoleServer>) -> Reply {
-    let report = match ended {
-        Ok(report) => report.unwrap_or_else(RunReport::not_started),
-        Err(error) => {
-            tracing::error!(%error, "a run's task broke");
-            let fault = ToolFault::new(FaultCode::Internal, "the run broke inside hotcell");
-            RunReport::not_started(fault.hint("run it again; variables may be gone"))
+impl Answering {
+    /// What the client is told of a run that has ended.
+    async fn result(&self, ended: Ended) -> CallToolResult {
+        let report = match ended {
+            Ok(report) => report.unwrap_or_else(RunReport::not_started),
+            Err(error) => {
+                tracing::error!(%error, "a run's task broke");
+                let fault = ToolFault::new(FaultCode::Internal, "the run broke inside hotcell");
+                RunReport::not_started(fault.hint("run it again; variables may be gone"))
+            }
+        };
+        let client = self.context.client_info().map(|info| info.name).unwrap_or_default();
+        let limits = clients::limits(&self.settings.limits, &client);
+        self.written(render::render(&report, self.settings.output_mode, &limits)).await
+    }
+
+    /// What it is told of a run that was refused.
+    async fn refusal(&self, fault: &ToolFault) -> CallToolResult {
+        self.written(render::refusal(fault, self.settings.output_mode, &self.settings.limits)).await
+    }
+
+    /// The reply, and before it what has become of the files.
+    async fn written(&self, reply: Reply) -> CallToolResult {
+        files::tell_changes(self.session.files(), &self.watched, &self.context.peer).await;
+        let blocks = reply
+            .blocks
+            .into_iter()
+            .filter_map(|block| match block {
+                Block::Text(text) => Some(ContentBlock::text(text)),
+                Block::Image(image) => Some(ContentBlock::image(image.base64, image.mime_type)),
+                Block::File(address) => files::link(&address, &self.context).map(ContentBlock::resource_link),
+            })
+            .collect();
+        let mut result = CallToolResult::success(blocks);
+        result.is_error = Some(reply.verdict == Verdict::Error);
+        if self.settings.structured {
+            result.structured_content = Some(reply.structured);
         }
-    };
-    let client = context.client_info().map(|info| info.name).unwrap_or_default();
-    let limits = clients::limits(&settings.limits, &client);
-    render::render(&report, settings.output_mode, &limits)
+        result
+    }
 }
 
-fn result(reply: Reply, structured: bool, context: &RequestContext<RoleServer>) -> CallToolResult {
-    let blocks = reply
-        .blocks
-        .into_iter()
-        .filter_map(|block| match block {
-            Block::Text(text) => Some(ContentBlock::text(text)),
-            Block::Image(image) => Some(ContentBlock::image(image.base64, image.mime_type)),
-            Block::File(address) => files::link(&address, context).map(ContentBlock::resource_link),
-        })
-        .collect();
-    let mut result = CallToolResult::success(blocks);
-    result.is_error = Some(reply.verdict == Verdict::Error);
-    if structured {
-        result.structured_content = Some(reply.structured);
-    }
-    result
+/// Whether the client of this request takes no requests.
+fn is_asked_by_answers(context: &RequestContext<RoleServer>) -> bool {
+    questions::abilities_by_request(context).is_some()
 }
 
 /// A request of a known method comes here when its parameters have another shape than the method's.
@@ -370,6 +450,8 @@ fn misshapen(method: &str) -> ErrorData {
     match method {
         "tools/call" => ErrorData::invalid_params("tools/call wants a name and an object of arguments", None),
         "resources/read" => ErrorData::invalid_params("resources/read wants a uri", None),
+        "tasks/get" | "tasks/cancel" => ErrorData::invalid_params(format!("{method} wants a taskId"), None),
+        "tasks/update" => ErrorData::invalid_params("tasks/update wants a taskId and inputResponses", None),
         "tools/list" | "resources/list" | "initialize" | "ping" | "server/discover" | "logging/setLevel" => {
             ErrorData::invalid_params(format!("the parameters of {method} have another shape"), None)
         }

@@ -15,6 +15,7 @@ mod questions;
 mod requests;
 mod rounds;
 mod serve;
+mod tasks;
 
 pub use arguments::RunDefaults;
 pub use face::{Face, FaceSettings};

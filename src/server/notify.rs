@@ -10,13 +10,14 @@ use rmcp::service::Peer;
 
 use crate::run::{OutputPiece, OutputStream};
 
-/// The step of a run that the token was given for.
+/// The step of a run that the token was given for; without one, nothing is told.
 pub(super) async fn progress(
     peer: Peer<RoleServer>,
-    token: ProgressToken,
+    token: Option<ProgressToken>,
     step: u32,
     message: String,
 ) -> bool {
+    let Some(token) = token else { return true };
     let note = ProgressNotificationParam::new(token, f64::from(step)).with_message(message);
     let sent = peer.notify_progress(note).await;
     if let Err(error) = &sent {

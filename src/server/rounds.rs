@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::model::{
     ElicitResult, ErrorData, InputRequest, InputRequiredResult, InputResponses, ServerRequest,
@@ -53,13 +54,26 @@ pub(super) struct Heard {
 pub(super) enum Turn {
     Ended(Box<Ended>),
     Asks(Box<Asking>),
+    /// It goes on, for longer than the request can wait.
+    Lasts(Box<UnderWay>),
+}
+
+impl Turn {
+    /// The run, where it has not ended.
+    pub(super) fn run(&mut self) -> Option<&mut UnderWay> {
+        match self {
+            Self::Ended(_) => None,
+            Self::Asks(asking) => Some(&mut asking.run),
+            Self::Lasts(run) => Some(run),
+        }
+    }
 }
 
 /// A run that asks something.
 pub(super) struct Asking {
-    question: InputRequest,
+    pub(super) question: InputRequest,
     open: Open,
-    pub(super) run: UnderWay,
+    run: UnderWay,
 }
 
 /// The runs that wait for their client.
@@ -71,8 +85,7 @@ pub(super) struct Rounds {
 
 struct Waiting {
     state: String,
-    open: Open,
-    run: UnderWay,
+    asking: Asking,
 }
 
 /// Takes the answer to the question.
@@ -81,8 +94,10 @@ enum Open {
     OfServer(Asks, oneshot::Sender<Result<Value, NotAnswered>>),
 }
 
-/// Until the run has ended, or asks something. A cancelled request cancels it.
-pub(super) async fn turn(mut run: UnderWay, request: &CancellationToken) -> Turn {
+/// Until the run has ended, asks something, or lasts longer than this. A cancelled request cancels it.
+pub(super) async fn turn(mut run: UnderWay, request: &CancellationToken, patience: Duration) -> Turn {
+    let over = tokio::time::sleep(patience);
+    tokio::pin!(over);
     loop {
         tokio::select! {
             ended = &mut run.run => return Turn::Ended(Box::new(ended)),
@@ -94,17 +109,34 @@ pub(super) async fn turn(mut run: UnderWay, request: &CancellationToken) -> Turn
                 drop(run.cancel);
                 return Turn::Ended(Box::new(run.run.await));
             }
+            () = &mut over => return Turn::Lasts(Box::new(run)),
         }
+    }
+}
+
+impl Asking {
+    /// Until nobody waits for the answer any more.
+    pub(super) async fn withdrawn(&mut self) {
+        match &mut self.open {
+            Open::Approval(reply) => reply.closed().await,
+            Open::OfServer(_, reply) => reply.closed().await,
+        }
+    }
+
+    /// The run, which has been given what the client says, if it says anything.
+    pub(super) fn answered(self, response: Option<Value>) -> UnderWay {
+        self.open.answer(response);
+        self.run
     }
 }
 
 impl Rounds {
     /// The question, and the state under which the run waits for its answer.
     pub(super) fn wait(&self, asking: Asking) -> InputRequiredResult {
-        let Asking { question, open, run } = asking;
+        let question = asking.question.clone();
         let state = format!("run-{}", self.made.fetch_add(1, Ordering::Relaxed) + 1);
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push_back(Waiting { state: state.clone(), open, run });
+        waiting.push_back(Waiting { state: state.clone(), asking });
         if waiting.len() > WAITING_MAX {
             waiting.pop_front();
         }
@@ -129,16 +161,15 @@ impl Rounds {
     ) -> Result<UnderWay, ErrorData> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let at = waiting.iter().position(|waiting| waiting.state == state);
-        let is_it = |at: &usize| waiting[*at].run.arguments == *arguments;
-        let Some(Waiting { open, run, .. }) = at.filter(is_it).and_then(|at| waiting.remove(at)) else {
+        let is_it = |at: &usize| waiting[*at].asking.run.arguments == *arguments;
+        let Some(Waiting { asking, .. }) = at.filter(is_it).and_then(|at| waiting.remove(at)) else {
             let message = match at {
                 Some(_) => "the request is not the one that this requestState was given for",
                 None => "no run waits under this requestState; make the request without one",
             };
             return Err(ErrorData::invalid_params(message, None));
         };
-        open.answer(responses.and_then(|mut responses| responses.remove(QUESTION)));
-        Ok(run)
+        Ok(asking.answered(responses.and_then(|mut responses| responses.remove(QUESTION))))
     }
 }
 

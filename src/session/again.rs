@@ -25,6 +25,16 @@ const SAID_CHARS_MAX: usize = 400;
 /// Runs that came otherwise of which the first reply tells.
 const TOLD_MAX: usize = 5;
 
+/// How runs are made once more.
+pub struct Anew<'a> {
+    /// Who answers their calls.
+    pub way: Way,
+    /// Who asks, in their own words: for the journal.
+    pub client: &'a str,
+    /// Ends the one that is being made.
+    pub cancel: &'a CancellationToken,
+}
+
 /// How a run that was made once more compares with what is kept of it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Compared {
@@ -86,6 +96,7 @@ impl Resumed {
         };
         let id = Sessions::short(&of.begun.id);
         let (mut made, mut told) = (0, Vec::new());
+        let anew = Anew { way: Way::Recorded, client, cancel: &CancellationToken::new() };
         for run in of.runs.iter().filter(|run| run.begun.run <= until) {
             let number = run.begun.run;
             let mut tell = |said: String| {
@@ -94,7 +105,7 @@ impl Resumed {
                 }
             };
             let is_first = !self.is_begun.load(Ordering::Acquire);
-            match session.again(run, Way::Recorded, is_first, client, &CancellationToken::new()).await {
+            match session.again(run, is_first, &anew).await {
                 Compared::Same => made += 1,
                 Compared::Differs(_) => {
                     made += 1;
@@ -125,23 +136,16 @@ impl Resumed {
 
 impl Session {
     /// Makes a run of an earlier session once more. `is_first` in this one: it has a new interpreter in any case.
-    pub async fn again(
-        &self,
-        run: &RecordedRun,
-        way: Way,
-        is_first: bool,
-        client: &str,
-        cancel: &CancellationToken,
-    ) -> Compared {
+    pub async fn again(&self, run: &RecordedRun, is_first: bool, anew: &Anew<'_>) -> Compared {
         let Some(ended) = &run.ended else { return not_ended(run) };
         match ended.outcome.as_str() {
             "cancelled" => return Compared::LeftOut("it was cancelled, and when is not known".into()),
             "not_started" => return Compared::LeftOut("it had no sandbox".into()),
             _ => {}
         }
-        let stopped = self.broker.replay().begin(run, way);
-        let (cancel, began) = (cancel.child_token(), Instant::now());
-        let running = self.run_now(asked(run, is_first, client, cancel.clone()));
+        let stopped = self.broker.replay().begin(run, anew.way);
+        let (cancel, began) = (anew.cancel.child_token(), Instant::now());
+        let running = self.run_now(asked(run, is_first, anew.client, cancel.clone()));
         tokio::pin!(running);
         let reported = tokio::select! {
             reported = &mut running => Some(reported),

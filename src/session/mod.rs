@@ -27,7 +27,7 @@ mod watchdog;
 
 #[cfg(test)]
 pub(crate) use actor::BREAKS;
-pub use again::{Compared, Resumed};
+pub use again::{Anew, Compared, Resumed};
 pub use asked::RunAsked;
 pub use files::Files;
 pub use handle::Session;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::again::{Compared, why_not};
+use super::again::{Anew, Compared, why_not};
 use super::asked::RunAsked;
 use super::checkpoints::Places;
 use super::handle::Session;
@@ -140,9 +140,10 @@ impl Session {
     /// How many runs were made.
     async fn run_again(&self, runs: &[RecordedRun], name: &str, asker: &Asker) -> Result<usize, String> {
         let mut made = 0;
+        let anew = Anew { way: Way::Recorded, client: &asker.client, cancel: &asker.cancel };
         for run in runs {
             let number = run.begun.run;
-            let compared = self.again(run, Way::Recorded, false, &asker.client, &asker.cancel).await;
+            let compared = self.again(run, false, &anew).await;
             if asker.cancel.is_cancelled() {
                 return Err("it was cancelled meanwhile".into());
             }

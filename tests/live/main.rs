@@ -27,6 +27,7 @@ mod injection;
 mod jobs;
 mod killed;
 mod languages;
+mod lasting_runs;
 mod libraries;
 mod lifecycle;
 mod limits;

@@ -1,0 +1,299 @@
+//! Runs that outlast their request, for clients that take tasks (MCP's extension `io.modelcontextprotocol/tasks`): the answer
+//! is a task, which the client looks at, answers and cancels until the run has ended.
+//!
+//! It decides nothing: what is asked, and what an answer is good for, is the broker's.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolResult, DetailedTask, ErrorData, InputRequest, InputResponses, Task, TaskPayload, TaskStatus,
+};
+use rmcp::service::RequestContext;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::progress;
+use super::rounds::{self, Asking, Ended, Turn, UnderWay};
+use crate::guard::Mark;
+use crate::journal::now;
+use crate::run::{FaultCode, RunOutcome, RunReport};
+
+/// How long a request waits for its run before its answer is a task: most runs have ended by then.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a client is asked to look, in milliseconds.
+const POLL_MS: u64 = 1_000;
+/// How long the result of a task is kept when its run has ended.
+const KEPT: Duration = Duration::from_secs(600);
+/// Tasks that are kept. Of more, the oldest that has ended is let go; those that go on are as many as runs may wait.
+const TASKS_MAX: usize = 64;
+
+/// How long this request waits for its run; for ever where its client takes no tasks.
+pub(super) fn patience(context: &RequestContext<RoleServer>) -> Duration {
+    if are_taken(context) { PATIENCE } else { Duration::MAX }
+}
+
+/// Whether the client of this request has declared that it takes tasks.
+pub(super) fn are_taken(context: &RequestContext<RoleServer>) -> bool {
+    context.client_capabilities().is_some_and(|can| can.supports_tasks())
+}
+
+/// All tasks of the client.
+#[derive(Default)]
+pub(super) struct Tasks(Mutex<Vec<Arc<RunTask>>>);
+
+/// A run as a task.
+pub(super) struct RunTask {
+    id: String,
+    created: String,
+    since: Instant,
+    stop: CancellationToken,
+    now: Mutex<Now>,
+}
+
+struct Now {
+    changed: String,
+    says: String,
+    open: Option<Open>,
+    asked: u32,
+    ended: Option<(TaskPayload, Instant)>,
+}
+
+/// A question that the client has not answered yet.
+struct Open {
+    key: String,
+    question: InputRequest,
+    reply: oneshot::Sender<Value>,
+}
+
+impl Tasks {
+    /// A new one.
+    pub(super) fn begin(&self) -> Arc<RunTask> {
+        let created = now();
+        let task = Arc::new(RunTask {
+            id: Mark::new().as_str().to_owned(),
+            since: Instant::now(),
+            stop: CancellationToken::new(),
+            now: Mutex::new(Now {
+                changed: created.clone(),
+                says: "running".to_owned(),
+                open: None,
+                asked: 0,
+                ended: None,
+            }),
+            created,
+        });
+        let mut all = self.kept();
+        if all.len() >= TASKS_MAX
+            && let Some(oldest) = all.iter().position(|task| task.now().ended.is_some())
+        {
+            all.remove(oldest);
+        }
+        all.push(Arc::clone(&task));
+        task
+    }
+
+    /// How this one is now.
+    ///
+    /// # Errors
+    /// There is none, or none any more.
+    pub(super) fn get(&self, id: &str) -> Result<DetailedTask, ErrorData> {
+        self.find(id).map(|task| task.detailed())
+    }
+
+    /// Gives it the client's answers; what answers no open question counts for nothing.
+    ///
+    /// # Errors
+    /// There is none, or none any more.
+    pub(super) fn answer(&self, id: &str, mut responses: InputResponses) -> Result<(), ErrorData> {
+        let task = self.find(id)?;
+        let open = task.now().open.take_if(|open| responses.contains_key(&open.key));
+        if let Some((open, answer)) = open.and_then(|open| responses.remove(&open.key).map(|it| (open, it)))
+            && open.reply.send(answer).is_err()
+        {
+            tracing::debug!("nobody waits for the answer any more");
+        }
+        Ok(())
+    }
+
+    /// Cancels its run, if that still goes on.
+    ///
+    /// # Errors
+    /// There is none, or none any more.
+    pub(super) fn cancel(&self, id: &str) -> Result<(), ErrorData> {
+        self.find(id).map(|task| task.stop.cancel())
+    }
+
+    fn find(&self, id: &str) -> Result<Arc<RunTask>, ErrorData> {
+        let found = self.kept().iter().find(|task| task.id == id).map(Arc::clone);
+        found.ok_or_else(|| {
+            let minutes = KEPT.as_secs() / 60;
+            let message =
+                format!("no task has this taskId; they are kept for {minutes} minutes after their end");
+            ErrorData::invalid_params(message, None)
+        })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Arc<RunTask>>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|task| task.now().ended.as_ref().is_none_or(|(_, ended)| ended.elapsed() < KEPT));
+        all
+    }
+}
+
+impl RunTask {
+    /// As the answer to the request has it.
+    pub(super) fn task(&self) -> Task {
+        self.detailed().task
+    }
+
+    /// Until the run has ended; the client is told of it, and asked, by the task.
+    pub(super) async fn follow(self: Arc<Self>, mut turn: Turn) -> Ended {
+        let heard = turn.run().and_then(|run| run.heard.progress.take());
+        let (ended, task) = (CancellationToken::new(), Arc::clone(&self));
+        let _ended = ended.clone().drop_guard();
+        if let Some(mut heard) = heard {
+            tokio::spawn(async move {
+                let say = |_, message| {
+                    task.change(|now| now.says = message);
+                    std::future::ready(true)
+                };
+                progress::report(&mut heard, ended, say).await;
+            });
+        }
+        loop {
+            let run = match turn {
+                Turn::Ended(ended) => return *ended,
+                Turn::Lasts(run) => *run,
+                Turn::Asks(asking) => self.ask(*asking).await,
+            };
+            turn = rounds::turn(run, &self.stop, Duration::MAX).await;
+        }
+    }
+
+    /// Whether this end is what the client wanted.
+    pub(super) fn is_cancelled(&self, ended: &Ended) -> bool {
+        let is_cut = match ended {
+            Ok(Ok(RunReport { outcome: RunOutcome::Interrupted, .. })) => true,
+            // Before it had begun.
+            Ok(Ok(RunReport { outcome: RunOutcome::NotStarted(fault), .. }) | Err(fault)) => {
+                fault.code == FaultCode::Cancelled
+            }
+            _ => false,
+        };
+        self.stop.is_cancelled() && is_cut
+    }
+
+    /// The run has ended.
+    pub(super) fn end(&self, how: TaskPayload) {
+        self.change(|now| {
+            now.open = None;
+            now.ended = Some((how, Instant::now()));
+        });
+    }
+
+    /// Until the client has answered, nobody waits any more, or it cancels.
+    async fn ask(&self, mut asking: Asking) -> UnderWay {
+        let (reply, answered) = oneshot::channel();
+        self.change(|now| {
+            now.asked += 1;
+            let key = format!("question-{}", now.asked);
+            now.open = Some(Open { key, question: asking.question.clone(), reply });
+        });
+        let answer = tokio::select! {
+            answer = answered => answer.ok(),
+            () = asking.withdrawn() => None,
+            () = self.stop.cancelled() => None,
+        };
+        self.change(|now| now.open = None);
+        asking.answered(answer)
+    }
+
+    fn detailed(&self) -> DetailedTask {
+        let now = self.now();
+        let payload = match (&now.ended, &now.open) {
+            (Some((how, _)), _) => how.clone(),
+            (None, Some(open)) => TaskPayload::InputRequired {
+                input_requests: BTreeMap::from([(open.key.clone(), open.question.clone())]),
+            },
+            (None, None) => TaskPayload::Working,
+        };
+        let mut task = Task::new(&*self.id, TaskStatus::Working, &*self.created, &*now.changed);
+        task.poll_interval_ms = Some(POLL_MS);
+        match &now.ended {
+            // While it goes on it has all the time that its run has.
+            None => task.status_message = Some(now.says.clone()),
+            Some((_, ended)) => {
+                let kept_until = ended.duration_since(self.since) + KEPT;
+                task.ttl_ms = u64::try_from(kept_until.as_millis()).ok();
+            }
+        }
+        DetailedTask::new(task, payload)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Now)) {
+        let mut state = self.now();
+        change(&mut state);
+        state.changed = now();
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// With this result.
+pub(super) fn completed(result: &CallToolResult) -> TaskPayload {
+    TaskPayload::Completed { result: object(result) }
+}
+
+/// Without one, for a defect of ours.
+pub(super) fn failed() -> TaskPayload {
+    TaskPayload::Failed { error: object(&ErrorData::internal_error("the run broke inside hotcell", None)) }
+}
+
+fn object(of: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(of) {
+        Ok(Value::Object(object)) => object,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_ended_is_kept_for_its_time_and_what_goes_on_for_ever() {
+        let tasks = Tasks::default();
+        let (goes_on, ends) = (tasks.begin(), tasks.begin());
+        tokio::time::advance(Duration::from_secs(20)).await;
+        ends.end(TaskPayload::Cancelled);
+        assert_eq!(ends.task().ttl_ms, Some(620_000));
+        assert_eq!((goes_on.task().ttl_ms, goes_on.task().status_message), (None, Some("running".into())));
+        tokio::time::advance(KEPT - Duration::from_secs(1)).await;
+        assert!(tasks.get(&ends.id).is_ok());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let gone = tasks.get(&ends.id).unwrap_err();
+        assert_eq!(gone.message, "no task has this taskId; they are kept for 10 minutes after their end");
+        assert_eq!(tasks.get(&goes_on.id).unwrap().status(), TaskStatus::Working);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_too_many_the_oldest_that_has_ended_is_let_go() {
+        let tasks = Tasks::default();
+        let first = tasks.begin();
+        let ended: Vec<_> = (1..TASKS_MAX).map(|_| tasks.begin()).collect();
+        ended.iter().for_each(|task| task.end(TaskPayload::Cancelled));
+        let last = tasks.begin();
+        assert!(tasks.get(&ended[0].id).is_err());
+        for kept in [&first, &ended[1], &last] {
+            assert!(tasks.get(&kept.id).is_ok());
+        }
+    }
+}
