@@ -32,6 +32,8 @@ _NETWORK_FILES = ("/socket.py", "/http/client.py", "/ssl.py")
 _PIP = re.compile(r"\bpip3?\b['\"\s,]+install\b|\b(conda|apt|apt-get)\s+install\b")
 _OTHER_LANGUAGES = {"true": "True", "false": "False", "null": "None", "none": "None", "undefined": "None"}
 
+_CALLED_STATUS = re.compile(r"\.(status|result|name|number)\(\)")
+
 NO_NETWORK = (
     "there is no network in here: call a tool of a server instead; "
     'print(runtime.search_tool_docs_sync("what you need")) finds one'
@@ -44,6 +46,11 @@ AWAIT = (
     "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...) of a tool, "
     "and of runtime the function whose name ends in _sync"
 )
+HANDLE = (
+    "a handle stands for a result that stays on the host: give it, or a part of it (h['rows'][0]), to another call, "
+    "or `await h.load()` for the value"
+)
+JOB = "a job's status, result, name and number are no methods: leave out the ()"
 NO_AWAIT = "this is no coroutine: leave out `await`, which .sync(...) and plain functions do not need"
 MOUNT = "the user adds others with [[mount]] in config.toml, or gives one with `hotcell run --file`"
 NO_FILES = (
@@ -79,6 +86,12 @@ def _hint(error: BaseException, code: str) -> str:
             return NO_AWAIT
         case TypeError() | AttributeError() if "coroutine" in str(error):
             return AWAIT
+        case AttributeError() if _is_ours(error.obj, "Handle"):
+            return HANDLE
+        case TypeError() if "Object of type Handle is not JSON serializable" in str(error):
+            return HANDLE
+        case TypeError() if "object is not callable" in str(error) and _CALLED_STATUS.search(code):
+            return JOB
         case NameError():
             return _of_name(error, frames)
         case AttributeError():
@@ -90,6 +103,11 @@ def _hint(error: BaseException, code: str) -> str:
         case OSError():
             return _of_file(error, code)
     return ""
+
+
+def _is_ours(thing: object, name: str) -> bool:
+    kind = type(thing)
+    return kind.__module__ == "mcp.runtime" and kind.__qualname__ == name
 
 
 def _of_syntax(error: SyntaxError, code: str) -> str:
@@ -167,10 +185,11 @@ def _of_file(error: OSError, code: str) -> str:
             return f"{NO_INSTALL}: {ADD}; {LOOK}"
         if name in ("curl", "wget", "git", "ssh"):
             return NO_NETWORK
-        if not name.startswith(_INSIDE) and ("/" not in name or not name.startswith(_OWN_FOLDERS)):
-            return _of_missing_file(name)
+        if not name.startswith(_INSIDE):
+            is_own = "/" in name and name.startswith(_OWN_FOLDERS)
+            return _in_a_mounted_folder(name) if is_own else _of_missing_file(name)
     elif error.errno == EACCES and name.startswith(_MOUNTED):
-        return NOT_FOR_OTHERS
+        return READ_ONLY if os.access(name, os.R_OK) and _is_read_only(name) else NOT_FOR_OTHERS
     elif error.errno in (EACCES, EROFS) and name.startswith("/") and not name.startswith(_OWN_FOLDERS):
         return READ_ONLY
     return ""
@@ -181,13 +200,23 @@ def _of_missing_file(name: str) -> str:
     mounted = _mounted_folders()
     if not mounted:
         return NO_FILES
+    others = f"of the user's files only these folders are in here: {', '.join(mounted[:_NAMES_MAX])}; {MOUNT}"
+    return _in_a_mounted_folder(name) or others
+
+
+def _in_a_mounted_folder(name: str) -> str:
+    """Where a file of this path may be."""
     parts = name.replace("\\", "/").strip("/").split("/")
-    for folder in mounted:
+    for folder in _mounted_folders():
         for begin in range(max(0, len(parts) - _DEPTH_MAX), len(parts)):
             path = "/".join((folder, *parts[begin:]))
             if os.path.lexists(path):
                 return f"in here that may be {path}"
-    return f"of the user's files only these folders are in here: {', '.join(mounted[:_NAMES_MAX])}; {MOUNT}"
+    return ""
+
+
+def _is_read_only(name: str) -> bool:
+    return bool(os.statvfs(name).f_flag & os.ST_RDONLY)
 
 
 def _mounted_folders() -> list[str]:

@@ -9,7 +9,7 @@ from binascii import a2b_base64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from typing import Any
 
     from .calls import Calls
@@ -29,7 +29,8 @@ class JobError(RuntimeError):
         self.message = str(error.get("message", ""))
         self.traceback = str(error.get("traceback", ""))
         self.status = status
-        super().__init__(f"{said}\n{self.traceback}".rstrip() if self.traceback else said)
+        # Without lines of code it says what is said already.
+        super().__init__(f"{said}\n{self.traceback}".rstrip() if '  File "' in self.traceback else said)
 
 
 class Job:
@@ -128,6 +129,23 @@ class JobList(list["Job"]):
 
     def __repr__(self) -> str:
         return "\n".join(map(_line, self._rows)) or "no jobs"
+
+
+def listing(calls: Calls) -> Callable[[], JobList]:
+    def jobs() -> JobList:
+        """All jobs that are known; printed, one line for each."""
+        return JobList(calls)
+
+    return jobs
+
+
+def finding(calls: Calls) -> Callable[[int], Job]:
+    def job(number: int) -> Job:
+        """The job of this number, which its note and `runtime.jobs()` tell; an error where none is known."""
+        calls.call_sync(None, "job", {"job": number})
+        return Job(calls, number)
+
+    return job
 
 
 def _again(number: int) -> Job:

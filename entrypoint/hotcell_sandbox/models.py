@@ -67,7 +67,7 @@ class Models:
                 try:
                     answers[at] = await self.ask(*_filled(prompt, chunk))
                 except MCPError as error:
-                    error.add_note(f"asked of chunk {at}")
+                    error.add_note(f"asked of chunks[{at}]")
                     if on_error == "raise":
                         raise
                     answers[at] = error

@@ -12,7 +12,6 @@ from _signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask  # type: ign
 from _socket import AF_UNIX, SOCK_STREAM, socketpair
 from binascii import b2a_base64
 from contextlib import suppress
-from functools import partial
 from select import poll
 from threading import current_thread, main_thread
 from types import CoroutineType
@@ -66,9 +65,9 @@ def of_jobs(name: str, parts: tuple[Any, ...]) -> Any:
         case "spawn":
             return Spawner(made).spawn
         case "jobs":
-            return partial(job_handles.JobList, made.calls)
+            return job_handles.listing(made.calls)
         case "job":
-            return partial(Job, made.calls)
+            return job_handles.finding(made.calls)
     return getattr(job_handles, name)
 
 
@@ -90,7 +89,13 @@ class Spawner:
             raise RuntimeError("a job cannot start jobs: start them in a run")
         if current_thread() is not main_thread():
             raise RuntimeError("runtime.spawn is for the main thread: another one cannot be forked from")
-        _check(work, args, kwargs)
+        try:
+            _check(work, args, kwargs)
+        except BaseException:
+            # Else a later run is told that nobody has awaited it.
+            if isinstance(work, CoroutineType) and not _has_begun(work):
+                _let_go(work, parts.calls)
+            raise
         name = _named(work) if name is None else str(name)
         number = self._number(name, timeout)
         job = Job(parts.calls, int(number["job"]))

@@ -10,7 +10,7 @@ use super::new_file;
 use super::printing::{err, out};
 use super::wiring::workspaces;
 use crate::cli::{self, FilesCommand};
-use crate::config::Config;
+use crate::config::{Config, nearest};
 use crate::names::WorkspaceName;
 use crate::text;
 use crate::workspace::{FilePath, Place, View, Workspace, names};
@@ -73,7 +73,7 @@ fn list_workspaces(root: &Path) -> Result<(), Failure> {
             Some(Err(error)) => return Err(failed(error)),
             None => (0, 0_u64),
         };
-        out!("{name}  {files} files, {bytes} bytes");
+        out!("{name}  {files} file{}, {bytes} bytes", if files == 1 { "" } else { "s" });
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ fn list(view: &View) -> Result<(), Failure> {
 }
 
 fn get(view: &View, path: &str, to: Option<PathBuf>) -> Result<(), Failure> {
-    let path = FilePath::new(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let path = kept(view, path)?;
     let mut pieces = view.pieces(&path).map_err(failed)?.peekable();
     if pieces.peek().is_some_and(|piece| piece.as_ref().is_ok_and(|piece| piece.is_folder)) {
         return Err(Failure::Failed(format!("{path} is a folder; get its files one by one")));
@@ -101,11 +101,33 @@ fn get(view: &View, path: &str, to: Option<PathBuf>) -> Result<(), Failure> {
         Some(to) => to,
         None => PathBuf::from(own_name),
     };
-    let named = |error: io::Error| Failure::Failed(format!("{}: {error}", to.display()));
+    let named = |error: io::Error| {
+        let shown = text::inert_excerpt(&to.display().to_string(), SHOWN_CHARS_MAX);
+        Failure::Failed(match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                format!(
+                    "{shown} is there already, and stays as it is: give another name behind {path}, or - for stdout"
+                )
+            }
+            _ => format!("{shown}: {error}"),
+        })
+    };
     // Nothing of the user's is overwritten by what code in a sandbox has written.
     new_file::create(&to, |file| copy(pieces, file)).map_err(named)?;
     out!("{}", text::inert_excerpt(&to.display().to_string(), SHOWN_CHARS_MAX));
     Ok(())
+}
+
+/// The path of something that is kept.
+fn kept(view: &View, path: &str) -> Result<FilePath, Failure> {
+    let path = FilePath::new(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let all = view.all().map_err(failed)?;
+    if all.iter().any(|kept| kept.path == path) {
+        return Ok(path);
+    }
+    let near = nearest(path.as_str(), all.iter().map(|kept| kept.path.as_str()));
+    let near = near.map(|near| format!("; did you mean {}?", text::inert_excerpt(near, SHOWN_CHARS_MAX)));
+    Err(Failure::Usage(format!("there is no file {path} in it{}", near.unwrap_or_default())))
 }
 
 fn copy(
@@ -141,10 +163,7 @@ pub(super) fn plain_file(path: &Path) -> Result<File, String> {
 }
 
 fn remove(config: &Config, place: &Place, path: &str) -> Result<(), Failure> {
-    let path = FilePath::new(path).map_err(|error| Failure::Usage(error.to_string()))?;
     let mut workspace = Workspace::open(place, &config.limits).map_err(failed)?;
-    if !workspace.view().all().map_err(failed)?.iter().any(|kept| kept.path == path) {
-        return Err(Failure::Usage(format!("there is no file {path} in it")));
-    }
+    let path = kept(&workspace.view(), path)?;
     workspace.remove(&path).map_err(failed)
 }

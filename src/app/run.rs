@@ -17,6 +17,8 @@ use super::signals::{Ending, Signals};
 use super::wiring::Rooms;
 use crate::cli;
 use crate::config::{Config, ConfigFiles, report};
+use crate::jobs::Status;
+use crate::names::WorkspaceName;
 use crate::render::{calls_made, calls_with_unknown_outcome};
 use crate::run::{
     ClientAbilities, OutputStream, Planned, PlannedCall, PythonError, Reset, RunOutcome, RunReport,
@@ -24,10 +26,12 @@ use crate::run::{
 };
 use crate::session::RunAsked;
 use crate::text;
-use crate::workspace::FilePath;
+use crate::workspace::{FilePath, path_of};
 
 /// What journals call this command.
 const CLIENT: &str = "hotcell run";
+/// Longest name of a file that is shown, in characters.
+const SHOWN_CHARS_MAX: usize = 300;
 /// Bad usage, as clap's own.
 const USAGE: u8 = 2;
 /// The code was interrupted for its time, as `timeout(1)` says it.
@@ -103,7 +107,11 @@ pub(super) async fn run(config: Config, config_files: ConfigFiles, mut arguments
         }
     };
     let code = match reported {
-        Some(Ok(report)) => print(&report),
+        Some(Ok(report)) => {
+            let code = print(&report);
+            tell_saved(&report.saved, config.workspace.as_ref());
+            code
+        }
         Some(Err(fault)) => {
             err!("hotcell: {fault}");
             70
@@ -111,6 +119,9 @@ pub(super) async fn run(config: Config, config_files: ConfigFiles, mut arguments
         None => 70,
     };
     let code = ending.map_or(code, Ending::exit_code);
+    if rooms.broker.jobs().all().iter().any(|job| job.status == Status::Running) {
+        err!("hotcell: jobs that go on end with this command: `await` them in the code");
+    }
     rooms.close(&config).await;
     ExitCode::from(code)
 }
@@ -201,6 +212,22 @@ fn print(report: &RunReport) -> u8 {
         err!("hotcell: {line}");
     }
     code
+}
+
+/// Where the user finds the files that the code has handed over.
+fn tell_saved(saved: &[String], workspace: Option<&WorkspaceName>) {
+    for path in saved.iter().filter_map(|address| path_of(address)) {
+        let shown = text::inert_line(path.as_str());
+        match workspace {
+            Some(name) => {
+                let word = text::shell_word(path.as_str(), SHOWN_CHARS_MAX);
+                err!("hotcell: saved: `hotcell files --workspace {name} get {word}` takes it out");
+            }
+            None => {
+                err!("hotcell: {shown} goes with this command: MCP_BRIDGE_WORKSPACE=NAME keeps what is saved")
+            }
+        }
+    }
 }
 
 /// A line for each call that a dry run has not made.

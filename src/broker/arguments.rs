@@ -12,6 +12,8 @@ use crate::text;
 
 /// Longest word of code's that is shown, in characters.
 const SAID_CHARS_MAX: usize = 40;
+/// Longest sentence on what is wrong with an argument, in characters.
+const DEFECT_CHARS_MAX: usize = 200;
 
 /// The arguments of a tool's call.
 pub(super) fn object(raw: &RawValue, limits: &Limits) -> Result<Map<String, Value>, ToolFault> {
@@ -39,9 +41,52 @@ pub(super) fn of_helper<T: DeserializeOwned>(
     raw: &RawValue,
     limits: &Limits,
 ) -> Result<T, ToolFault> {
-    let arguments = object(raw, limits)?;
-    serde_json::from_value(Value::Object(arguments))
-        .map_err(|error| invalid(format!("{helper} cannot be called like this: {error}")))
+    read(helper, object(raw, limits)?)
+}
+
+/// The same, of arguments that are bounded already.
+pub(super) fn read<T: DeserializeOwned>(helper: &str, arguments: Map<String, Value>) -> Result<T, ToolFault> {
+    serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
+        let path = error.path().to_string();
+        let said = error.inner().to_string();
+        invalid(format!("{helper} cannot be called like this: {}", plainly(&path, &said)))
+    })
+}
+
+/// What serde says of an argument, in Python's words.
+fn plainly(path: &str, said: &str) -> String {
+    let shown = text::inert_excerpt(said, DEFECT_CHARS_MAX);
+    if let Some(name) = said.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        return format!("{name} is missing");
+    }
+    let kinds = said.split_once(": ").filter(|(kind, _)| ["invalid type", "invalid value"].contains(kind));
+    let Some((found, wanted)) = kinds.and_then(|(_, rest)| rest.rsplit_once(", expected ")) else {
+        return shown;
+    };
+    let found = match found.strip_prefix("string ") {
+        Some(text) => text,
+        // As in: floating point `1.5`.
+        None => found.split_once('`').map_or(found, |(_, value)| value.trim_end_matches('`')),
+    };
+    let found = match found {
+        "null" | "unit value" => "None",
+        "true" => "True",
+        "false" => "False",
+        "map" => "a dict",
+        "sequence" => "a list",
+        other => other,
+    };
+    let wanted = match wanted {
+        "f64" | "f32" => "a number",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not below 0",
+        "i8" | "i16" | "i32" | "i64" => "a whole number",
+        "a string" => "a str",
+        "a boolean" => "True or False",
+        "a sequence" => "a list",
+        other if other == "a map" || other.starts_with("struct ") => "a dict",
+        other => other,
+    };
+    text::inert_excerpt(&format!("{path} is {found}, and must be {wanted}"), DEFECT_CHARS_MAX)
 }
 
 /// What a word stands for that a helper's parameter takes, whatever its case. The refusal names them all, the likest first.
@@ -89,6 +134,41 @@ mod tests {
         }
         let long = word("find", "detail", &"x".repeat(5_000), &known).unwrap_err();
         assert!(long.message.chars().count() < 100, "{}", long.message);
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only refusals are looked at")]
+    struct Wanted {
+        name: String,
+        #[serde(default)]
+        seconds: Option<f64>,
+        #[serde(default)]
+        number: Option<u32>,
+        #[serde(default)]
+        tags: Vec<String>,
+        #[serde(default)]
+        is_on: bool,
+    }
+
+    #[test]
+    fn an_argument_of_another_kind_is_named_in_the_words_of_python() {
+        for (arguments, said) in [
+            (r#"{}"#, "name is missing"),
+            (r#"{"name": 3}"#, "name is 3, and must be a str"),
+            (r#"{"name": null}"#, "name is None, and must be a str"),
+            (r#"{"name": "x", "seconds": "hot"}"#, r#"seconds is "hot", and must be a number"#),
+            (r#"{"name": "x", "number": -1}"#, "number is -1, and must be a whole number, not below 0"),
+            (r#"{"name": "x", "number": 1.5}"#, "number is 1.5, and must be a whole number, not below 0"),
+            (r#"{"name": "x", "tags": ["a", true]}"#, "tags[1] is True, and must be a str"),
+            (r#"{"name": "x", "tags": {}}"#, "tags is a dict, and must be a list"),
+            (r#"{"name": "x", "is_on": [1]}"#, "is_on is a list, and must be True or False"),
+        ] {
+            let raw = RawValue::from_string(arguments.to_owned()).unwrap();
+            let refused = of_helper::<Wanted>("f", &raw, &Limits::default()).unwrap_err();
+            assert_eq!(refused.message, format!("f cannot be called like this: {said}"));
+        }
+        let long = Map::from_iter([("name".into(), serde_json::json!(["x".repeat(900)]))]);
+        assert!(read::<Wanted>("f", long).unwrap_err().message.chars().count() < 300);
     }
 
     fn refusal(json: &str) -> String {

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::arguments;
 use crate::limits::Limits;
 use crate::models::{Asked, Said, Usage, estimated_tokens, stop_reason};
 use crate::run::{FaultCode, ToolFault};
@@ -30,9 +31,8 @@ struct Arguments {
 /// What is asked.
 pub(super) fn asked(arguments: &Map<String, Value>, limits: &Limits) -> Result<Asked, ToolFault> {
     let invalid = |message: String| ToolFault::new(FaultCode::InvalidArguments, message);
-    let read = Arguments::deserialize(Value::Object(arguments.clone()));
     let Arguments { prompt, system, max_tokens, temperature } =
-        read.map_err(|error| invalid(format!("{ASK_MODEL} cannot be called like this: {error}")))?;
+        arguments::read(ASK_MODEL, arguments.clone())?;
     if prompt.trim().is_empty() {
         return Err(invalid("the prompt is empty".to_owned()));
     }
@@ -132,7 +132,7 @@ mod tests {
             (
                 json!({"max_tokens": 1}),
                 InvalidArguments,
-                "ask_llm cannot be called like this: missing field `prompt`",
+                "ask_llm cannot be called like this: prompt is missing",
             ),
             (json!({"prompt": " \n", "max_tokens": 1}), InvalidArguments, "the prompt is empty"),
             (

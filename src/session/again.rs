@@ -116,9 +116,14 @@ impl Resumed {
                 Compared::Stopped(why) => {
                     let why = format!("session {id} cannot be gone on with: run {number}: {why}");
                     let before = number - 1;
-                    return Ok(Err(ToolFault::new(FaultCode::SandboxUnavailable, why).hint(format!(
-                        "the user decides: {id}:{before} goes on after run {before}, and without it a session begins afresh"
-                    ))));
+                    let afresh = "without MCP_BRIDGE_RESUME a session begins afresh";
+                    let hint = match before {
+                        0 => format!("the user decides: {afresh}"),
+                        _ => format!(
+                            "the user decides: {id}:{before} goes on after run {before}, and {afresh}"
+                        ),
+                    };
+                    return Ok(Err(ToolFault::new(FaultCode::SandboxUnavailable, why).hint(hint)));
                 }
             }
             self.is_begun.store(true, Ordering::Release);
@@ -126,9 +131,9 @@ impl Resumed {
         if self.has_files {
             told.push("; the files of the workspace were there already, and what these runs write there is written again".into());
         }
-        let runs = if made == 1 { "1 run".to_owned() } else { format!("{made} runs") };
+        let runs = if made == 1 { "1 run of it was".to_owned() } else { format!("{made} runs of it were") };
         Ok(Ok(format!(
-            "this session goes on from {id}: {runs} of it were made once more, with calls answered from its journal{}",
+            "this session goes on from {id}: {runs} made once more, with calls answered from its journal{}",
             told.concat()
         )))
     }

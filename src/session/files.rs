@@ -61,8 +61,8 @@ impl PutBack {
         let Self { files, bytes, left_out } = self;
         let files = match files {
             0 => None,
-            1 => Some(format!("/workspace has its one file again, {bytes} bytes")),
-            _ => Some(format!("/workspace has its {files} files again, {bytes} bytes")),
+            1 => Some(format!("/workspace has 1 file that was kept, {bytes} bytes")),
+            _ => Some(format!("/workspace has {files} files that were kept, {bytes} bytes")),
         };
         let left_out = (left_out > 0).then(|| {
             format!("{left_out} files of the workspace are not in this sandbox: there is no room for them, or they cannot be read")

@@ -13,6 +13,7 @@ use super::checkpoints::Places;
 use super::handle::Session;
 use super::machine::checkpoint_error;
 use crate::broker::Way;
+use crate::jobs::Status;
 use crate::journal::{RecordedCall, RecordedRun};
 use crate::run::{
     ClientAbilities, FaultCode, Reset, RunOutcome, RunReport, RunRequest, ServerScope, StateNote, ToolFault,
@@ -106,6 +107,11 @@ impl Session {
         if let Some(why) = runs.iter().find_map(|run| Some((run.begun.run, why_not(run)?))) {
             return Err(cannot(&format!("run {}: {}", why.0, why.1)));
         }
+        let ends_jobs = runs.iter().any(|run| run.is_fresh);
+        if ends_jobs && self.broker.jobs().all().iter().any(|job| job.status == Status::Running) {
+            return Err(cannot("the jobs that run would end by that")
+                .hint("wait for them (await runtime.job(1)) or cancel them first: print(runtime.jobs())"));
+        }
         if asker.cancel.is_cancelled() {
             return Err(cannot("it was cancelled meanwhile").hint("variables are as before"));
         }
@@ -160,6 +166,9 @@ impl Session {
     /// To go back to if nothing comes of the other one. What was said, perhaps of a new sandbox; the inner error: why it cannot
     /// be kept.
     async fn keep_what_there_is(&self, asker: &Asker) -> Result<Result<Vec<String>, String>, ToolFault> {
+        if self.checkpoints.find(BEFORE).is_ok() {
+            return Ok(Err(format!("a checkpoint of the code's own has the name '{BEFORE}'")));
+        }
         let code = format!("__import__('mcp.runtime').runtime.checkpoint({BEFORE:?});");
         let report = self.run_now(asker.asked(code, Reset::No)).await?;
         Ok(match report.outcome {

@@ -150,7 +150,7 @@ except runtime.MCPError as error:
     print(error.code, error.message, error.hint, error.__notes__)
 """
     done = sandbox.run(code, (), failing(sandbox, asked))
-    assert done["stdout"] == "model_failed the model is out ask later ['asked of chunk 1']\n"
+    assert done["stdout"] == "model_failed the model is out ask later ['asked of chunks[1]']\n"
     assert asked == ["a", "b"]
     code = "[getattr(a, 'code', a) for a in await runtime.map_llm(list('abc'), '{chunk}', on_error='return')]"
     assert sandbox.run(code, (), failing(sandbox, asked))["value"] == "['A', 'model_failed', 'C']"

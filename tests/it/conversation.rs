@@ -22,7 +22,8 @@ fn every_version_with_a_handshake_is_spoken_as_asked() {
             result,
             json!({
                 "protocolVersion": version,
-                "capabilities": {"logging": {}, "resources": {"listChanged": true, "subscribe": true}, "tools": {}},
+                "capabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}, "logging": {},
+                    "resources": {"listChanged": true, "subscribe": true}, "tools": {}},
                 "serverInfo": {"name": "hotcell", "version": env!("CARGO_PKG_VERSION")}
             })
         );

@@ -17,6 +17,7 @@ on_every_engine!(
     what_is_made_again_takes_no_later_place_and_does_not_grow,
     one_that_cannot_be_made_again_leaves_everything_as_it_was_each_time,
     jobs_go_on_when_a_session_goes_back_and_have_no_checkpoints,
+    one_that_was_lost_is_not_made_again_over_jobs_that_run_or_a_name_of_the_code_s_own,
     without_what_the_journal_needs_it_is_an_error_and_the_session_goes_on,
     a_call_that_comes_otherwise_ends_it_and_variables_are_as_before,
     code_that_kills_its_checkpoints_has_them_made_again,
@@ -265,6 +266,27 @@ fn jobs_go_on_when_a_session_goes_back_and_have_no_checkpoints(engine: &Engine) 
         );
     }
     assert!(bridge.ok("[one['name'] for one in runtime.checkpoints()]").starts_with("['before', 'after']"));
+}
+
+fn one_that_was_lost_is_not_made_again_over_jobs_that_run_or_a_name_of_the_code_s_own(engine: &Engine) {
+    let home = Home::on(engine);
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok("x = 1\nruntime.checkpoint('a');");
+    lose_container(engine, &home, &bridge);
+    bridge.run("import time\njob = runtime.spawn(time.sleep, 600)");
+    let reply = from(&mut bridge, "a", "x");
+    assert!(reply.is_error && reply.text.contains("the jobs that run would end by that"), "{}", reply.text);
+    assert!(bridge.ok("job.status, job.cancel()").starts_with("('running', 'cancelled')"));
+    bridge.ok("own = 3\nruntime.checkpoint('(before going back)');");
+    let reply = from(&mut bridge, "a", "x");
+    assert!(
+        reply.is_error && reply.text.contains("a checkpoint of the code's own has the name"),
+        "{}",
+        reply.text
+    );
+    assert_eq!(said(&from(&mut bridge, "(before going back)", "own")).lines().next(), Some("3"));
+    bridge.ok("runtime.forget_checkpoint('(before going back)')");
+    assert_eq!(said(&from(&mut bridge, "a", "x")).lines().next(), Some("1"));
 }
 
 fn without_what_the_journal_needs_it_is_an_error_and_the_session_goes_on(engine: &Engine) {

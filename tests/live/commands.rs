@@ -16,6 +16,7 @@ on_every_engine!(
     run_that_fails_tells_the_calls_that_it_has_made_as_a_reply_does,
     run_ends_code_over_its_time,
     run_that_the_user_interrupts_tells_what_it_has_printed_and_called_and_leaves_nothing,
+    run_tells_what_becomes_of_jobs_and_saved_files,
     run_leaves_nothing,
     doctor_tells_engine_image_and_limits,
 );
@@ -118,6 +119,26 @@ fn run_that_the_user_interrupts_tells_what_it_has_printed_and_called_and_leaves_
         engine.containers_of(&owners).is_empty()
     });
     assert_eq!(fixture.living(), [0; 0]);
+}
+
+fn run_tells_what_becomes_of_jobs_and_saved_files(engine: &Engine) {
+    let home = Home::on(engine);
+    let spawned = run(&home, &["run", "-c", "import time\nruntime.spawn(time.sleep, 600);"], "");
+    assert_eq!(spawned.code, Some(0));
+    assert!(
+        spawned
+            .stderr
+            .ends_with("hotcell: jobs that go on end with this command: `await` them in the code\n"),
+        "{}",
+        spawned.stderr
+    );
+    let save = "open('a b.txt', 'w').write('x')\nruntime.save('a b.txt');";
+    let gone = "hotcell: a b.txt goes with this command: MCP_BRIDGE_WORKSPACE=NAME keeps what is saved\n";
+    assert_eq!(run(&home, &["run", "-c", save], ""), left(0, "", gone));
+    let kept = "hotcell: saved: `hotcell files --workspace kept get 'a b.txt'` takes it out\n";
+    let home = home.env("MCP_BRIDGE_WORKSPACE", "kept");
+    assert_eq!(run(&home, &["run", "-c", save], ""), left(0, "", kept));
+    assert_eq!(run(&home, &["files", "--workspace", "kept", "get", "a b.txt", "-"], "").stdout, "x");
 }
 
 fn run_leaves_nothing(engine: &Engine) {

@@ -54,7 +54,7 @@ fn files_come_back_when_the_container_is_removed_while_idle(engine: &Engine) {
     }
     let begins = "one two ['out', 'run.sh'] 0o100700\nstate: fresh interpreter";
     assert!(reply.text.starts_with(begins), "{}", reply.text);
-    assert!(reply.text.contains("note: /workspace has its 2 files again, 7 bytes"), "{}", reply.text);
+    assert!(reply.text.contains("note: /workspace has 2 files that were kept, 7 bytes"), "{}", reply.text);
 }
 
 fn files_come_back_after_an_idle_stop(engine: &Engine) {
@@ -336,9 +336,10 @@ fn the_user_takes_files_out_of_a_workspace_and_puts_some_in(engine: &Engine) {
     assert_eq!(std::fs::read_to_string(&to).unwrap(), "X,Y\n1,2\n");
     assert_eq!(home.run(&["files", "rm", "out.txt"]).code, Some(0));
     for (arguments, code, says) in [
-        (&["get", "in/data.csv", &to][..], 1, "exists"),
+        (&["get", "in/data.csv", &to][..], 1, "is there already, and stays as it is"),
         (&["get", "in", &at("x")], 1, "is a folder"),
-        (&["get", "out.txt"], 1, "No such file"),
+        (&["get", "out.txt"], 2, "there is no file out.txt in it"),
+        (&["get", "in/dtaa.csv"], 2, "there is no file in/dtaa.csv in it; did you mean in/data.csv?"),
         (&["get", "../lock"], 2, "\"..\""),
         (&["rm", "out.txt"], 2, "there is no file out.txt"),
         (&["put", "/nowhere/x"], 1, "No such file"),
@@ -351,7 +352,7 @@ fn the_user_takes_files_out_of_a_workspace_and_puts_some_in(engine: &Engine) {
         assert!(refused.code == Some(code) && refused.stderr.contains(says), "{arguments:?}: {refused:?}");
     }
     let unnamed = home.without_env("MCP_BRIDGE_WORKSPACE");
-    assert_eq!(unnamed.run(&["files", "ls"]).stdout, "sales  1 files, 8 bytes\n");
+    assert_eq!(unnamed.run(&["files", "ls"]).stdout, "sales  1 file, 8 bytes\n");
     assert_eq!(unnamed.run(&["files", "rm", "x"]).code, Some(2));
 }
 

@@ -85,9 +85,27 @@ fn a_job_that_fails_raises_its_error_where_it_is_asked_for(engine: &Engine) {
     assert!(of(&mut bridge, 3).starts_with("result <built-in function open>"));
     assert!(of(&mut bridge, 4).contains("more than 8,388,608: write it to a file in /workspace"));
     bridge.ok("runtime.spawn(lambda: (i for i in '')).wait()");
-    assert!(of(&mut bridge, 5).contains("what it returned cannot be pickled (generator: "));
-    let unknown = bridge.run("runtime.job(99).status").text;
-    assert!(unknown.contains("there is no job 99"), "{unknown}");
+    let unpicklable = of(&mut bridge, 5);
+    assert_eq!(
+        unpicklable.matches("what it returned cannot be pickled (generator: ").count(),
+        2,
+        "{unpicklable}"
+    );
+    for (wrong, says) in [
+        ("runtime.job(99)", "there is no job 99"),
+        (
+            "runtime.job('crawl')",
+            "job cannot be called like this: job is \"crawl\", and must be a whole number",
+        ),
+        ("runtime.job(5).wait(timeout='x')", "timeout is \"x\", and must be a number"),
+        ("runtime.job(5).status()", "hint: a job's status, result, name and number are no methods"),
+    ] {
+        let reply = bridge.run(wrong).text;
+        assert!(reply.contains(says), "{reply}");
+    }
+    // It was never to be awaited, and no later run is told that it was not.
+    bridge.run("async def crawl(n): pass\nruntime.spawn(crawl(2), 3)");
+    assert_eq!(bridge.ok("import gc; gc.collect(); print('x')"), "x");
 }
 
 fn an_endless_loop_keeps_no_run_from_being_answered_and_is_cancelled(engine: &Engine) {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{Engine, program};
 
 /// The folder and the environment that the program is started with.
+#[derive(Clone)]
 pub struct Home {
     dir: Rc<tempfile::TempDir>,
     variables: BTreeMap<String, String>,

@@ -4,10 +4,15 @@
 //! # What it is about.
 //! server github --publishes github
 //! env MCP_BRIDGE_OUTPUT_MODE=toon
+//! file data/sales.csv sold\n3
+//! config [run]
+//! model
 //! --- run timeout=1
 //! print(1)
 //! --- reply
 //! 1
+//! --- session MCP_BRIDGE_RESUME=last
+//! --- hotcell session ls
 //! ```
 
 use std::fmt;
@@ -32,6 +37,15 @@ pub enum Setting {
         name: String,
         value: String,
     },
+    /// A file below the home, in one line.
+    File {
+        name: String,
+        text: String,
+    },
+    /// A line of config.toml.
+    Config(String),
+    /// A service whose model says all in capitals.
+    Model,
 }
 
 /// Something that is done, and what came of it.
@@ -49,6 +63,10 @@ pub enum Does {
     KillContainer,
     /// Lists the tools.
     List,
+    /// Ends the session and begins another one, with these variables as well.
+    Session { variables: Vec<(String, String)> },
+    /// Runs the program with these arguments, as the user does.
+    Hotcell { arguments: Vec<String> },
 }
 
 impl Transcript {
@@ -70,15 +88,10 @@ impl Transcript {
                     continue;
                 }
                 Some("run") => {
-                    let argument = |word: &str| {
-                        let (name, value) = word.split_once('=').ok_or(format!("no argument: {word}"))?;
-                        Ok::<_, String>((name.to_owned(), value.to_owned()))
-                    };
-                    Does::Run {
-                        arguments: words.map(argument).collect::<Result<_, _>>()?,
-                        code: body.to_owned(),
-                    }
+                    Does::Run { arguments: words.map(pair).collect::<Result<_, _>>()?, code: body.to_owned() }
                 }
+                Some("session") => Does::Session { variables: words.map(pair).collect::<Result<_, _>>()? },
+                Some("hotcell") => Does::Hotcell { arguments: words.map(str::to_owned).collect() },
                 Some("kill-container") => Does::KillContainer,
                 Some("list") => Does::List,
                 _ => return Err(format!("no step: {head}")),
@@ -89,18 +102,26 @@ impl Transcript {
     }
 }
 
+fn pair(word: &str) -> Result<(String, String), String> {
+    let (name, value) = word.split_once('=').ok_or(format!("no name=value: {word}"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 fn setting(line: &str) -> Result<Setting, String> {
-    let (kind, rest) = line.split_once(' ').ok_or(format!("no setting: {line}"))?;
+    let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
     match kind {
         "server" => {
             let mut words = rest.split(' ').map(str::to_owned);
             let name = words.next().ok_or("a server has a name")?;
             Ok(Setting::Server { name, flags: words.collect() })
         }
-        "env" => {
-            let (name, value) = rest.split_once('=').ok_or(format!("no variable: {rest}"))?;
-            Ok(Setting::Env { name: name.to_owned(), value: value.to_owned() })
+        "env" => pair(rest).map(|(name, value)| Setting::Env { name, value }),
+        "file" => {
+            let (name, text) = rest.split_once(' ').ok_or(format!("no file: {rest}"))?;
+            Ok(Setting::File { name: name.to_owned(), text: text.to_owned() })
         }
+        "config" => Ok(Setting::Config(rest.to_owned())),
+        "model" => Ok(Setting::Model),
         _ => Err(format!("no setting: {line}")),
     }
 }
@@ -118,18 +139,21 @@ impl fmt::Display for Transcript {
                         .join(" ")
                 )?,
                 Setting::Env { name, value } => writeln!(f, "env {name}={value}")?,
+                Setting::File { name, text } => writeln!(f, "file {name} {text}")?,
+                Setting::Config(line) => writeln!(f, "config {line}")?,
+                Setting::Model => writeln!(f, "model")?,
             }
         }
         for Step { does, reply } in &self.steps {
             match does {
                 Does::Run { arguments, code } => {
-                    let arguments: String =
-                        arguments.iter().map(|(name, value)| format!(" {name}={value}")).collect();
                     // The last line feed belongs to the next step.
-                    writeln!(f, "--- run{arguments}\n{}", code.trim_end_matches('\n'))?;
+                    writeln!(f, "--- run{}\n{}", pairs(arguments), code.trim_end_matches('\n'))?;
                 }
                 Does::KillContainer => writeln!(f, "--- kill-container")?,
                 Does::List => writeln!(f, "--- list")?,
+                Does::Session { variables } => writeln!(f, "--- session{}", pairs(variables))?,
+                Does::Hotcell { arguments } => writeln!(f, "--- hotcell {}", arguments.join(" "))?,
             }
             if !reply.is_empty() {
                 writeln!(f, "--- reply\n{reply}")?;
@@ -137,4 +161,8 @@ impl fmt::Display for Transcript {
         }
         Ok(())
     }
+}
+
+fn pairs(of: &[(String, String)]) -> String {
+    of.iter().map(|(name, value)| format!(" {name}={value}")).collect()
 }
