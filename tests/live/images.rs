@@ -1,11 +1,13 @@
 //! Images that the user has built: with a package, locked, put to use and removed again; what they cannot be is said.
 
 use crate::on_every_engine;
-use crate::support::images::building;
+use crate::support::images::{building, on_another_base};
 use crate::support::{Bridge, Engine, Home};
 
 on_every_engine!(
     an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed,
+    what_an_image_is_built_on_is_the_user_s_choice,
+    one_that_is_not_hotcell_s_gets_the_usual_packages_first,
     what_cannot_be_installed_is_said_with_pips_own_words_and_leaves_no_image,
     the_usual_image_has_a_data_science_set_and_no_client_of_the_network,
     libraries_with_threads_are_used_again_after_a_rollback_or_are_said_not_to_work,
@@ -91,6 +93,33 @@ fn an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed(e
         "{}",
         unknown.stderr
     );
+}
+
+fn what_an_image_is_built_on_is_the_user_s_choice(engine: &Engine) {
+    let home = building(engine);
+    let [below, other] = ["below", "other"].map(own_name);
+    let _gone = [&below, &other].map(|name| Gone { engine, name: name.clone() });
+    done(&home, &["image", "build", "--with", "mdurl==0.1.2", "--name", &below, "--use"]);
+    let from = ["--from", "localhost/hotcell-sandbox:latest", "--with", "ptyprocess"];
+    done(&home, &[&["image", "build", "--name", &other], &from[..]].concat());
+    let listed = done(&home, &["image", "ls"]);
+    let row = listed.lines().find(|line| line.contains(&format!(" {other} "))).unwrap();
+    assert!(row.ends_with("on localhost/hotcell-sandbox:latest, with ptyprocess"), "{row}");
+    done(&home, &["image", "use", &other]);
+    let code = "import ptyprocess\nfrom mcp import runtime\nprint('mdurl' in runtime.packages())";
+    assert_eq!(done(&home, &["run", "-c", code]), "False\n");
+    let nothing = ["image", "build", "--from", "localhost/hotcell-no-such:1", "--with", "ptyprocess"];
+    let failed = home.run(&nothing);
+    let last = failed.stderr.lines().last().unwrap();
+    assert!(failed.code == Some(1) && last.starts_with("hotcell: the image was not built: "), "{last}");
+}
+
+fn one_that_is_not_hotcell_s_gets_the_usual_packages_first(engine: &Engine) {
+    let Some(home) = on_another_base(engine) else {
+        return eprintln!("SKIPPED: {} has not what its sandbox image is built on", engine.name);
+    };
+    let code = "import numpy, pandas, sklearn, ptyprocess\nprint('there')";
+    assert_eq!(done(&home, &["run", "-c", code]), "there\n");
 }
 
 fn what_cannot_be_installed_is_said_with_pips_own_words_and_leaves_no_image(engine: &Engine) {

@@ -117,6 +117,11 @@ impl Engine {
         listed.iter().map(|container| container["Id"].as_str().unwrap().to_owned()).collect()
     }
 
+    pub fn has_image(&self, name: &str) -> bool {
+        let about = self.request("GET", &format!("/v1.41/images/{name}/json"));
+        serde_json::from_slice::<Value>(&about).is_ok_and(|about| about["Id"].is_string())
+    }
+
     pub fn remove_image(&self, name: &str) {
         self.request("DELETE", &format!("/v1.41/images/{name}?force=true"));
     }

@@ -1,6 +1,6 @@
-//! An image with every language and one more package, built by the program itself: once for each engine and content.
+//! Images with every language, or on another base, built by the program itself: once for each engine and content.
 //!
-//! It stays in the engine, so that later runs of the tests find it there.
+//! They stay in the engine, so that later runs of the tests find them there.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -31,7 +31,6 @@ const SOURCES: [&str; 11] = [
     "https_proxy",
     "no_proxy",
 ];
-const PREFIX: &str = "test-languages-";
 
 /// A home in which images can be built.
 pub fn building(engine: &Engine) -> Home {
@@ -43,26 +42,42 @@ pub fn building(engine: &Engine) -> Home {
 
 /// A home whose sandboxes have every language.
 pub fn with_languages(engine: &Engine) -> Home {
+    kept(engine, "test-languages-", |_| Some(vec!["--with-languages"])).expect("it can always be built")
+}
+
+/// A home whose sandboxes are of an image that is built on one that is not hotcell's: what the sandbox image is built on itself,
+/// where this engine has that.
+pub fn on_another_base(engine: &Engine) -> Option<Home> {
+    kept(engine, "test-from-", |base| {
+        engine.has_image(base).then(|| vec!["--from", base, "--with", "ptyprocess"])
+    })
+}
+
+/// A home whose sandboxes are of an image with such a name, built with these arguments: they are told what the sandbox image is
+/// built on.
+fn kept(engine: &Engine, prefix: &str, arguments: impl Fn(&str) -> Option<Vec<&str>>) -> Option<Home> {
     let home = building(engine);
     // Two tests must not build the same at once.
     let lock = File::create(cache().join(format!("test-image-{}.lock", engine.name))).unwrap();
     lock.lock().unwrap();
     let listed = home.run(&["image", "ls"]).stdout;
     let below = listed.lines().find(|line| line.contains(" default ")).expect("the sandbox image is there");
+    let base = below.rsplit_once("  on ").map(|(_, base)| base.to_owned()).unwrap_or_default();
+    let arguments = arguments(&base)?;
     let mut hasher = DefaultHasher::new();
     below.trim_start_matches('*').hash(&mut hasher);
     for file in FILES {
         std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap().hash(&mut hasher);
     }
-    let name = format!("{PREFIX}{:016x}", hasher.finish());
-    let known: Vec<&str> = listed.split_whitespace().filter(|word| word.starts_with(PREFIX)).collect();
+    let name = format!("{prefix}{:016x}", hasher.finish());
+    let known: Vec<&str> = listed.split_whitespace().filter(|word| word.starts_with(prefix)).collect();
     if !known.contains(&name.as_str()) {
         for other in known {
             // One that a sandbox of another checkout has stays.
             home.run(&["image", "rm", other]);
         }
-        let built = home.run(&["image", "build", "--with-languages", "--name", &name]);
+        let built = home.run(&[&["image", "build", "--name", &name], &*arguments].concat());
         assert_eq!(built.code, Some(0), "{}", built.stderr);
     }
-    home.env("MCP_BRIDGE_IMAGE", &format!("localhost/hotcell/{name}:latest"))
+    Some(home.env("MCP_BRIDGE_IMAGE", &format!("localhost/hotcell/{name}:latest")))
 }
