@@ -80,8 +80,12 @@ impl Resumed {
     ///
     /// # Errors
     /// A call has no answer in what is kept, or there is no sandbox.
-    pub(super) async fn done(&self, session: &Session, client: &str) -> Result<Option<String>, ToolFault> {
-        let said = self.done.get_or_try_init(|| self.make(session, client)).await?;
+    pub(super) async fn done(
+        &self,
+        session: &Session,
+        asked: &RunAsked,
+    ) -> Result<Option<String>, ToolFault> {
+        let said = self.done.get_or_try_init(|| self.make(session, &asked.client, &asked.cancel)).await?;
         match said {
             Ok(said) => Ok((!self.is_told.swap(true, Ordering::AcqRel)).then(|| said.clone())),
             Err(fault) => Err(fault.clone()),
@@ -89,14 +93,19 @@ impl Resumed {
     }
 
     /// The outer fault passes: the next run tries again.
-    async fn make(&self, session: &Session, client: &str) -> Result<Result<String, ToolFault>, ToolFault> {
+    async fn make(
+        &self,
+        session: &Session,
+        client: &str,
+        cancel: &CancellationToken,
+    ) -> Result<Result<String, ToolFault>, ToolFault> {
         let (of, until) = match &self.from {
             Ok((of, until)) => (of, *until),
             Err(fault) => return Ok(Err(fault.clone())),
         };
         let id = Sessions::short(&of.begun.id);
         let (mut made, mut told) = (0, Vec::new());
-        let anew = Anew { way: Way::Recorded, client, cancel: &CancellationToken::new() };
+        let anew = Anew { way: Way::Recorded, client, cancel };
         for run in of.runs.iter().filter(|run| run.begun.run <= until) {
             let number = run.begun.run;
             let mut tell = |said: String| {
@@ -105,7 +114,15 @@ impl Resumed {
                 }
             };
             let is_first = !self.is_begun.load(Ordering::Acquire);
-            match session.again(run, is_first, &anew).await {
+            let compared = session.again(run, is_first, &anew).await;
+            self.is_begun.store(true, Ordering::Release);
+            if cancel.is_cancelled() {
+                let why = format!("it was cancelled while the runs of {id} were made once more");
+                return Err(
+                    ToolFault::new(FaultCode::Cancelled, why).hint("the next run begins with them anew")
+                );
+            }
+            match compared {
                 Compared::Same => made += 1,
                 Compared::Differs(_) => {
                     made += 1;
@@ -126,7 +143,6 @@ impl Resumed {
                     return Ok(Err(ToolFault::new(FaultCode::SandboxUnavailable, why).hint(hint)));
                 }
             }
-            self.is_begun.store(true, Ordering::Release);
         }
         if self.has_files {
             told.push("; the files of the workspace were there already, and what these runs write there is written again".into());

@@ -125,7 +125,7 @@ impl Session {
     /// has ended.
     pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
         let Some(resumed) = &self.resumed else { return self.run_from_checkpoints(asked).await };
-        let said = match resumed.done(self, &asked.client).await {
+        let said = match resumed.done(self, &asked).await {
             Ok(said) => said,
             Err(fault) => return Ok(RunReport::not_started(fault)),
         };

@@ -439,10 +439,11 @@ impl Machine {
         self.idle_until = self.idle_stop.map(|after| now + after);
     }
 
-    /// Finishes a run whose interpreter is gone.
+    /// Finishes a run whose sandbox is gone.
     fn lose(&mut self, run: Box<Run>, outcome: RunOutcome) -> Vec<Effect> {
         self.fresh = Some(FreshReason::Lost);
-        let report = self.report(*run, outcome, StateNote::Lost);
+        let mut report = self.report(*run, outcome, StateNote::Lost);
+        report.notes.push("what the run has changed in /workspace is not kept".into());
         vec![Effect::EndCalls, Effect::Finish(Box::new(report))]
     }
 

@@ -89,6 +89,11 @@ fn goes_in_a_run(engine: &Engine, end: fn(&Engine, &str)) {
     let reply = bridge.reply(id);
     assert!(reply.text.starts_with("status: error\ntick\nerror: the sandbox went away"), "{}", reply.text);
     assert!(reply.text.contains("state: variables lost; the next run starts with a fresh interpreter"));
+    assert!(
+        reply.text.contains("note: what the run has changed in /workspace is not kept"),
+        "{}",
+        reply.text
+    );
     assert!(reply.text.contains("calls with unknown outcome (they may have taken effect): fixture.hang"));
     eventually("the server is told", PATIENCE, || fixture.ledger().contains(&"cancelled".to_owned()));
     assert!(bridge.ok("1 + 1").starts_with("2\nstate: fresh interpreter"));

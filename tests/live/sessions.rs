@@ -24,6 +24,7 @@ on_every_engine!(
     whenever_hotcell_is_killed_its_journal_has_all_that_was_acknowledged,
     a_lost_container_or_interpreter_leaves_a_whole_journal,
     a_session_goes_on_from_one_that_was_killed_and_makes_no_call_again,
+    who_cancels_while_earlier_runs_are_made_once_more_can_try_again,
     a_session_that_cannot_be_gone_on_with_says_why_and_runs_nothing,
     what_servers_said_in_an_earlier_session_counts_for_labels_in_the_next,
     a_name_that_was_unknown_keeps_no_session_from_being_replayed,
@@ -401,6 +402,21 @@ fn a_session_goes_on_from_one_that_was_killed_and_makes_no_call_again(engine: &E
         home.without_env("MCP_BRIDGE_RESUME").run(&["run", "--session", "last:2", "-c", "x + y['sum']"]);
     assert_eq!((run.stdout.as_str(), run.code), ("41.0\n", Some(0)), "{}", run.stderr);
     assert_eq!(fixture.ledger(), calls);
+}
+
+fn who_cancels_while_earlier_runs_are_made_once_more_can_try_again(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full");
+    let mut bridge = Bridge::start(&home);
+    bridge.ok("import time\nx = 1");
+    bridge.ok("time.sleep(3)\nx += 1");
+    end(&mut bridge);
+    let mut bridge = Bridge::start(&home.env("MCP_BRIDGE_RESUME", "last"));
+    let run = bridge.send_run(json!({"code": "x"}));
+    // While it is made once more, or before: in either case there is no other answer than that it was cancelled.
+    std::thread::park_timeout(Duration::from_millis(1_500));
+    bridge.notify("notifications/cancelled", json!({"requestId": run}));
+    let reply = bridge.ok("x");
+    assert!(reply.starts_with("2\n") && reply.contains(": 2 runs of it were made once more"), "{reply}");
 }
 
 fn a_session_that_cannot_be_gone_on_with_says_why_and_runs_nothing(engine: &Engine) {
