@@ -44,6 +44,7 @@ on_every_engine!(
     output_is_only_output,
     a_run_harms_no_later_one,
     calls_go_where_they_may,
+    a_job_is_refused_what_a_run_is,
 );
 
 fn sockets_reach_nothing(engine: &Engine) {
@@ -72,6 +73,18 @@ fn a_run_harms_no_later_one(engine: &Engine) {
 
 fn calls_go_where_they_may(engine: &Engine) {
     all_as_required(engine, tools::PROBES);
+}
+
+fn a_job_is_refused_what_a_run_is(engine: &Engine) {
+    let mut session = Session::start(engine);
+    let probes = [network::PROBES, kernel::PROBES, files::PROBES].into_iter().flatten();
+    // A job sees the interpreter that it is forked from: both are of the same code.
+    let is_tried = |probe: &&Probe| probe.pace == Pace::Quick && probe.name != "files.other-processes";
+    let quick: Vec<&Probe> = probes.filter(is_tried).collect();
+    let wrong: Vec<(&str, String)> =
+        quick.iter().filter_map(|probe| Some((probe.name, session.try_in_job(probe)?))).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(session.end(), [""; 0]);
 }
 
 #[test]

@@ -107,6 +107,25 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// The same attempt by a job: what is wrong with how it ended. Nothing of those that are no attempts, or await.
+    pub fn try_in_job(&mut self, probe: &Probe) -> Option<String> {
+        let Required::Refused(refusals) = probe.required else { return None };
+        if probe.code.contains("await ") {
+            return None;
+        }
+        // JSON, which Python reads as well.
+        let script = serde_json::Value::String(probe.script());
+        let code = format!(
+            "{PRELUDE}\ndef attempt(): exec({script}, globals())\n\
+             job = runtime.spawn(attempt)\njob.wait()\nprint(job.status, job.tail(400))"
+        );
+        let reply = self.run(json!({"code": code, "timeout": probe.timeout_s}));
+        let refusal = reply.text.lines().find_map(|line| line.strip_prefix("refused: "));
+        let is_known = matches!(probe.exception, Exception::KnownOn(engine) if engine == self.engine.name);
+        let is_as_required = refusal.is_some_and(|refusal| refusals.contains(&refusal));
+        (!is_as_required && !is_known).then(|| start_of(&reply.text))
+    }
+
     /// The same call where the refusal does not apply: it has to reach a server. Both are given.
     pub fn show_calls(&mut self, probe: &Probe) -> Option<Shown> {
         let WithoutDefence::Calls(code) = probe.without_defence else { return None };
