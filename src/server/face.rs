@@ -3,12 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
-    CreateTaskResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData, GetTaskParams,
-    GetTaskResult, Implementation, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
-    ServerCapabilities, ServerConfig, SubscribeRequestParams, TaskPayload, UnsubscribeRequestParams,
-    UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, CustomRequest, CustomResult,
+    DiscoverResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, Implementation, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+    TaskPayload, UnsubscribeRequestParams, UpdateTaskParams,
 };
 #[expect(deprecated, reason = "clients of all versions up to now set a level")]
 use rmcp::model::{LoggingLevel, SetLevelRequestParams};
@@ -19,17 +18,15 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::answering::Answering;
 use super::arguments::{self, Configured, RunDefaults};
 use super::files::{self, Watched};
-use super::rounds::{self, Ended, Heard, Rounds, Turn, UnderWay};
+use super::rounds::{self, Heard, Rounds, Turn, UnderWay};
 use super::tasks::{self, Tasks};
-use super::{clients, description, live_output, notify, progress, questions};
+use super::{description, live_output, notify, progress, questions};
 use crate::broker::Broker;
 use crate::limits::Limits;
-use crate::render::{self, Block, Reply, Verdict};
-use crate::run::{
-    ClientAbilities, FaultCode, OutputMode, OutputPiece, Progress, RunReport, RunRequest, ToolFault,
-};
+use crate::run::{ClientAbilities, OutputMode, OutputPiece, Progress, RunRequest};
 use crate::session::{RunAsked, Session};
 
 /// The manual, under this bridge's address and under that of the project whose users know it by.
@@ -65,14 +62,6 @@ pub struct Face {
     watched: Arc<Watched>,
     rounds: Rounds,
     tasks: Tasks,
-}
-
-/// What the answer to a request is made of, when its run has ended.
-struct Answering {
-    session: Arc<Session>,
-    watched: Arc<Watched>,
-    settings: FaceSettings,
-    context: RequestContext<RoleServer>,
 }
 
 /// Tasks that tell the client of a run while it lasts.
@@ -395,48 +384,6 @@ impl ServerHandler for Face {
         }
         let contents = ResourceContents::text(self.broker.manual(), request.uri);
         Ok(ReadResourceResult::new(vec![contents]).into())
-    }
-}
-
-impl Answering {
-    /// What the client is told of a run that has ended.
-    async fn result(&self, ended: Ended) -> CallToolResult {
-        let report = match ended {
-            Ok(report) => report.unwrap_or_else(RunReport::not_started),
-            Err(error) => {
-                tracing::error!(%error, "a run's task broke");
-                let fault = ToolFault::new(FaultCode::Internal, "the run broke inside hotcell");
-                RunReport::not_started(fault.hint("run it again; variables may be gone"))
-            }
-        };
-        let client = self.context.client_info().map(|info| info.name).unwrap_or_default();
-        let limits = clients::limits(&self.settings.limits, &client);
-        self.written(render::render(&report, self.settings.output_mode, &limits)).await
-    }
-
-    /// What it is told of a run that was refused.
-    async fn refusal(&self, fault: &ToolFault) -> CallToolResult {
-        self.written(render::refusal(fault, self.settings.output_mode, &self.settings.limits)).await
-    }
-
-    /// The reply, and before it what has become of the files.
-    async fn written(&self, reply: Reply) -> CallToolResult {
-        files::tell_changes(self.session.files(), &self.watched, &self.context.peer).await;
-        let blocks = reply
-            .blocks
-            .into_iter()
-            .filter_map(|block| match block {
-                Block::Text(text) => Some(ContentBlock::text(text)),
-                Block::Image(image) => Some(ContentBlock::image(image.base64, image.mime_type)),
-                Block::File(address) => files::link(&address, &self.context).map(ContentBlock::resource_link),
-            })
-            .collect();
-        let mut result = CallToolResult::success(blocks);
-        result.is_error = Some(reply.verdict == Verdict::Error);
-        if self.settings.structured {
-            result.structured_content = Some(reply.structured);
-        }
-        result
     }
 }
 

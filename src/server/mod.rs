@@ -2,6 +2,7 @@
 //!
 //! It runs nothing itself: requests become runs of the session, reports become replies by way of `render`.
 
+mod answering;
 mod approvals;
 mod arguments;
 mod clients;

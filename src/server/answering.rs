@@ -1,0 +1,65 @@
+//! What the client is answered when its run has ended: the reply, as this client and these settings want it.
+
+use std::sync::Arc;
+
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::service::RequestContext;
+
+use super::clients;
+use super::face::FaceSettings;
+use super::files::{self, Watched};
+use super::rounds::Ended;
+use crate::render::{self, Block, Reply, Verdict};
+use crate::run::{FaultCode, RunReport, ToolFault};
+use crate::session::Session;
+
+/// What the answer to a request is made of, when its run has ended.
+pub(super) struct Answering {
+    pub(super) session: Arc<Session>,
+    pub(super) watched: Arc<Watched>,
+    pub(super) settings: FaceSettings,
+    pub(super) context: RequestContext<RoleServer>,
+}
+
+impl Answering {
+    /// What the client is told of a run that has ended.
+    pub(super) async fn result(&self, ended: Ended) -> CallToolResult {
+        let report = match ended {
+            Ok(report) => report.unwrap_or_else(RunReport::not_started),
+            Err(error) => {
+                tracing::error!(%error, "a run's task broke");
+                let fault = ToolFault::new(FaultCode::Internal, "the run broke inside hotcell");
+                RunReport::not_started(fault.hint("run it again; variables may be gone"))
+            }
+        };
+        let client = self.context.client_info().map(|info| info.name).unwrap_or_default();
+        let limits = clients::limits(&self.settings.limits, &client);
+        self.written(render::render(&report, self.settings.output_mode, &limits)).await
+    }
+
+    /// What it is told of a run that was refused.
+    pub(super) async fn refusal(&self, fault: &ToolFault) -> CallToolResult {
+        self.written(render::refusal(fault, self.settings.output_mode, &self.settings.limits)).await
+    }
+
+    /// The reply, and before it what has become of the files.
+    async fn written(&self, reply: Reply) -> CallToolResult {
+        files::tell_changes(self.session.files(), &self.watched, &self.context.peer).await;
+        let blocks = reply
+            .blocks
+            .into_iter()
+            .filter_map(|block| match block {
+                Block::Text(text) => Some(ContentBlock::text(text)),
+                Block::Image(image) => Some(ContentBlock::image(image.base64, image.mime_type)),
+                Block::File(address) => files::link(&address, &self.context).map(ContentBlock::resource_link),
+            })
+            .collect();
+        let mut result = CallToolResult::success(blocks);
+        result.is_error = Some(reply.verdict == Verdict::Error);
+        if self.settings.structured {
+            result.structured_content = Some(reply.structured);
+        }
+        result
+    }
+}
