@@ -81,7 +81,7 @@ impl Tasks {
             stop: CancellationToken::new(),
             now: Mutex::new(Now {
                 changed: created.clone(),
-                says: "running".to_owned(),
+                says: "working".to_owned(),
                 open: None,
                 asked: 0,
                 ended: None,
@@ -227,7 +227,7 @@ impl RunTask {
         task.poll_interval_ms = Some(POLL_MS);
         match &now.ended {
             // While it goes on it has all the time that its run has.
-            None => task.status_message = Some(now.says.clone()),
+            None => task.status_message = now.open.is_none().then(|| now.says.clone()),
             Some((_, ended)) => {
                 let kept_until = ended.duration_since(self.since) + KEPT;
                 task.ttl_ms = u64::try_from(kept_until.as_millis()).ok();
@@ -275,7 +275,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(20)).await;
         ends.end(TaskPayload::Cancelled);
         assert_eq!(ends.task().ttl_ms, Some(620_000));
-        assert_eq!((goes_on.task().ttl_ms, goes_on.task().status_message), (None, Some("running".into())));
+        assert_eq!((goes_on.task().ttl_ms, goes_on.task().status_message), (None, Some("working".into())));
         tokio::time::advance(KEPT - Duration::from_secs(1)).await;
         assert!(tasks.get(&ends.id).is_ok());
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 use super::asked::RunAsked;
 use super::compared::differences;
 use super::handle::Session;
+use super::remade::Asker;
 use crate::broker::{Way, not_kept};
-use crate::journal::{Came, Kept, RecordedCall, RecordedRun, RecordedSession, Sessions};
+use crate::journal::{Came, Damage, Kept, RecordedCall, RecordedRun, RecordedSession, Sessions};
 use crate::names::{RunId, ServerName};
 use crate::run::{ClientAbilities, FaultCode, Reset, RunOutcome, RunRequest, ServerScope, ToolFault};
 use crate::text;
@@ -85,7 +86,7 @@ impl Resumed {
         session: &Session,
         asked: &RunAsked,
     ) -> Result<Option<String>, ToolFault> {
-        let said = self.done.get_or_try_init(|| self.make(session, &asked.client, &asked.cancel)).await?;
+        let said = self.done.get_or_try_init(|| self.make(session, asked)).await?;
         match said {
             Ok(said) => Ok((!self.is_told.swap(true, Ordering::AcqRel)).then(|| said.clone())),
             Err(fault) => Err(fault.clone()),
@@ -96,16 +97,42 @@ impl Resumed {
     async fn make(
         &self,
         session: &Session,
-        client: &str,
-        cancel: &CancellationToken,
+        asked: &RunAsked,
     ) -> Result<Result<String, ToolFault>, ToolFault> {
         let (of, until) = match &self.from {
             Ok((of, until)) => (of, *until),
             Err(fault) => return Ok(Err(fault.clone())),
         };
         let id = Sessions::short(&of.begun.id);
+        if let Err((why, before)) = is_whole(of, until) {
+            return Ok(Err(cannot_go_on(&id, &why, before)));
+        }
+        if !self.has_files {
+            return self.make_runs(session, asked, (of, until)).await;
+        }
+        let asker = Asker::of(asked);
+        if let Err(why) = session.put_files_aside(&asker).await? {
+            let why = format!("the files of the workspace cannot be put aside meanwhile: {why}");
+            return Ok(Err(cannot_go_on(&id, &why, 0)));
+        }
+        let made = {
+            let _files = session.checkpoints.keep_no_files();
+            self.make_runs(session, asked, (of, until)).await
+        };
+        session.put_files_back(&asker).await?;
+        made
+    }
+
+    async fn make_runs(
+        &self,
+        session: &Session,
+        asked: &RunAsked,
+        (of, until): (&RecordedSession, u64),
+    ) -> Result<Result<String, ToolFault>, ToolFault> {
+        let id = Sessions::short(&of.begun.id);
         let (mut made, mut told) = (0, Vec::new());
-        let anew = Anew { way: Way::Recorded, client, cancel };
+        let cancel = &asked.cancel;
+        let anew = Anew { way: Way::Recorded, client: &asked.client, cancel };
         for run in of.runs.iter().filter(|run| run.begun.run <= until) {
             let number = run.begun.run;
             let mut tell = |said: String| {
@@ -131,21 +158,12 @@ impl Resumed {
                 Compared::LeftOut(why) => tell(format!("was left out: {why}")),
                 Compared::NotStarted(fault) => return Err(fault),
                 Compared::Stopped(why) => {
-                    let why = format!("session {id} cannot be gone on with: run {number}: {why}");
-                    let before = number - 1;
-                    let afresh = "without MCP_BRIDGE_RESUME a session begins afresh";
-                    let hint = match before {
-                        0 => format!("the user decides: {afresh}"),
-                        _ => format!(
-                            "the user decides: {id}:{before} goes on after run {before}, and {afresh}"
-                        ),
-                    };
-                    return Ok(Err(ToolFault::new(FaultCode::SandboxUnavailable, why).hint(hint)));
+                    return Ok(Err(cannot_go_on(&id, &format!("run {number}: {why}"), number - 1)));
                 }
             }
         }
         if self.has_files {
-            told.push("; the files of the workspace were there already, and what these runs write there is written again".into());
+            told.push("; the files of the workspace are as they were last".into());
         }
         let runs = if made == 1 { "1 run of it was".to_owned() } else { format!("{made} runs of it were") };
         Ok(Ok(format!(
@@ -153,6 +171,34 @@ impl Resumed {
             told.concat()
         )))
     }
+}
+
+/// `before`: the last run after which it could be gone on with.
+fn cannot_go_on(id: &str, why: &str, before: u64) -> ToolFault {
+    let why = format!("session {id} cannot be gone on with: {why}");
+    let afresh = "without MCP_BRIDGE_RESUME a session begins afresh";
+    ToolFault::new(FaultCode::SandboxUnavailable, why).hint(match before {
+        0 => format!("the user decides: {afresh}"),
+        _ => format!("the user decides: {id}:{before} goes on after run {before}, and {afresh}"),
+    })
+}
+
+/// Whether the journal has all runs up to this one, and it: why not, and the last run that it has all of.
+fn is_whole(of: &RecordedSession, until: u64) -> Result<(), (String, u64)> {
+    let number = |run: &RecordedRun| run.begun.run;
+    let last = of.runs.iter().rfind(|run| run.ended.is_some()).map_or(0, number);
+    if until != u64::MAX && !of.runs.iter().any(|run| number(run) == until) {
+        return Err((format!("it has no run {until}"), last));
+    }
+    let damage = match of.damage {
+        None | Some(Damage::Torn) => return Ok(()),
+        _ if until <= last => return Ok(()),
+        Some(Damage::Full) => format!("its journal had no more room after run {last}"),
+        Some(Damage::Line(line)) => {
+            format!("line {line} of its journal cannot be read, nor what comes behind it")
+        }
+    };
+    Err((damage, last))
 }
 
 impl Session {
@@ -248,4 +294,45 @@ fn not_ended(run: &RecordedRun) -> Compared {
         "the session ended before it did, with calls that had no answer, and may have been made:{}",
         calls.iter().map(|call| format!("\n  {}", call.shown())).collect::<String>()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: &str = r#"{"session":{"version":1,"id":"ab","time":"t","client":"c","hotcell":"0.1.0","protocol":1,"keep":"full"}}"#;
+
+    /// Of two runs that have ended, and these lines behind them.
+    fn recorded(lines: &[&str]) -> RecordedSession {
+        let ended = |run: u64| {
+            let begun = format!(
+                r#"{{"run":{{"run":{run},"time":"t","code":"1","servers":[],"timeout_ms":1,"dry_run":false}}}}"#
+            );
+            let end = format!(
+                r#"{{"end":{{"run":{run},"time":"t","outcome":"finished","output":[],"said_bytes":0,"said_sha256":"","images":0,"state":"kept","ms":1}}}}"#
+            );
+            format!("{begun}\n{end}")
+        };
+        let behind = lines.iter().map(|line| (*line).to_owned());
+        let lines = [SESSION.to_owned(), ended(1), ended(2)].into_iter().chain(behind);
+        RecordedSession::of(lines.map(|line| line + "\n").collect::<String>().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_all_in_the_journal_is_not_gone_on_with_but_for_what_is() {
+        assert_eq!(is_whole(&recorded(&[]), u64::MAX), Ok(()));
+        for (lines, why) in [
+            (&[r#"{"full":{}}"#][..], "its journal had no more room after run 2"),
+            (&["no line"], "line 6 of its journal cannot be read, nor what comes behind it"),
+        ] {
+            let of = recorded(lines);
+            assert_eq!(is_whole(&of, u64::MAX), Err((why.to_owned(), 2)));
+            assert_eq!(is_whole(&of, 2), Ok(()));
+        }
+        for missing in [0, 3] {
+            assert_eq!(is_whole(&recorded(&[]), missing), Err((format!("it has no run {missing}"), 2)));
+        }
+        let hint = "the user decides: without MCP_BRIDGE_RESUME a session begins afresh";
+        assert_eq!(cannot_go_on("ab", "why", 0).hint, hint);
+    }
 }

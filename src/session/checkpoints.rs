@@ -4,7 +4,8 @@
 //! It makes none and wakes none, and what it is told of them are the sandbox's claims.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -23,7 +24,10 @@ const LIKENESS_MIN: f64 = 0.5;
 
 /// The checkpoints of a session.
 #[derive(Debug, Default)]
-pub(super) struct Checkpoints(Mutex<BTreeMap<String, Checkpoint>>);
+pub(super) struct Checkpoints {
+    known: Mutex<BTreeMap<String, Checkpoint>>,
+    keeps_no_files: AtomicBool,
+}
 
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +108,23 @@ impl Checkpoints {
         Ok(())
     }
 
+    /// As long as the guard lives, what runs write in /workspace is not kept.
+    pub(super) fn keep_no_files(self: &Arc<Self>) -> impl Drop + use<> {
+        struct Guard(Arc<Checkpoints>);
+        impl Drop for Guard {
+            fn drop(&mut self) {
+                self.0.keeps_no_files.store(false, Ordering::Release);
+            }
+        }
+        self.keeps_no_files.store(true, Ordering::Release);
+        Guard(Arc::clone(self))
+    }
+
+    /// Whether what runs write now is kept.
+    pub(super) fn keeps_files(&self) -> bool {
+        !self.keeps_no_files.load(Ordering::Acquire)
+    }
+
     /// As they are now.
     pub(super) fn places(&self) -> Places {
         Places(self.all().clone())
@@ -148,7 +169,7 @@ impl Checkpoints {
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Checkpoint>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{Mutex, Notify, RwLock, oneshot};
+use tokio::sync::{Mutex, Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +17,7 @@ use super::checkpoints::Checkpoints;
 use super::files::Files;
 use super::queue::{Queue, Refused, queue};
 use super::sandbox::{Maker, SandboxReport, SandboxSettings, Wanted};
+use super::turns::Turns;
 use crate::audit::{Event, RunEvent};
 use crate::broker::Broker;
 use crate::engine::About;
@@ -42,8 +43,7 @@ pub struct Session {
     files: Files,
     wanted: Wanted,
     pub(super) checkpoints: Arc<Checkpoints>,
-    /// Held by each run, and alone by what makes a checkpoint again.
-    pub(super) turns: RwLock<()>,
+    turns: Turns,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -55,6 +55,7 @@ impl Session {
         let closing = CancellationToken::new();
         let prewarm = Arc::new(Notify::new());
         let recorder = Arc::clone(&broker);
+        let turns = Turns::new(limits.runs_queued_max, closing.clone());
         let (asked_to_close, asked_to_prewarm) = (closing.clone(), Arc::clone(&prewarm));
         let (files, keeper) = Files::start(wanted().workspace, &limits);
         let of_session = files.clone();
@@ -97,7 +98,7 @@ impl Session {
             files: of_session,
             wanted: of_handle,
             checkpoints,
-            turns: RwLock::default(),
+            turns,
             task,
         }
     }
@@ -124,6 +125,13 @@ impl Session {
     /// `busy` when too many wait already, `cancelled` when it was cancelled while it waited, `internal` when the session
     /// has ended.
     pub async fn run(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
+        let _turn = match self.turns.next(&asked.cancel).await {
+            Ok(turn) => turn,
+            Err(fault) => {
+                self.refused(&fault, asked.request.code.len() as u64).await;
+                return Err(fault);
+            }
+        };
         let Some(resumed) = &self.resumed else { return self.run_from_checkpoints(asked).await };
         let said = match resumed.done(self, &asked).await {
             Ok(said) => said,
@@ -179,7 +187,7 @@ impl Session {
         })?;
         report.await.map_err(|_| {
             if cancel.is_cancelled() {
-                ToolFault::new(FaultCode::Cancelled, "the run was cancelled before it started")
+                before_it_started()
             } else if self.closing.is_cancelled() {
                 closed()
             } else {
@@ -224,6 +232,10 @@ fn why(fault: &ToolFault) -> String {
     text::inert_excerpt(&fault.message, WHY_CHARS_MAX)
 }
 
-fn closed() -> ToolFault {
+pub(super) fn before_it_started() -> ToolFault {
+    ToolFault::new(FaultCode::Cancelled, "the run was cancelled before it started")
+}
+
+pub(super) fn closed() -> ToolFault {
     ToolFault::new(FaultCode::Internal, "the session has ended")
 }

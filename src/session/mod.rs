@@ -23,6 +23,7 @@ mod queue;
 mod remade;
 mod runtime;
 mod sandbox;
+mod turns;
 mod watchdog;
 
 #[cfg(test)]

@@ -24,41 +24,34 @@ use crate::text;
 const NAME_CHARS_MAX: usize = 64;
 /// Under this name is kept what there was, for as long as another checkpoint is being made again.
 const BEFORE: &str = "(before going back)";
+/// In the sandbox, what puts the files of the workspace aside, and back as they were.
+const ASIDE: &str = "__import__('hotcell_sandbox.aside').aside";
+/// Runs that came otherwise of which is told.
+const TOLD_MAX: usize = 5;
 
 /// Who asks.
-struct Asker {
+pub(super) struct Asker {
     client: String,
     cancel: CancellationToken,
     timeout: std::time::Duration,
 }
 
 impl Session {
-    /// Runs code. A checkpoint that it begins from, or goes back to, is made again if it was lost; meanwhile nothing else runs.
+    /// Runs code. A checkpoint that it begins from, or goes back to, is made again if it was lost. Nothing else may run meanwhile.
     pub(super) async fn run_from_checkpoints(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
-        let asker = Asker {
-            client: asked.client.clone(),
-            cancel: asked.cancel.clone(),
-            timeout: asked.request.timeout,
-        };
+        let asker = Asker::of(&asked);
         let mut said = vec![];
-        let turn = match &asked.request.reset {
-            Reset::Checkpoint(name) if !self.checkpoints.sleeps(name) => {
-                let turn = self.turns.write().await;
-                let _aside = self.broker.journal_aside();
-                match self.make_again(name, &asker).await {
-                    Ok(made) => said = made,
-                    Err(fault) => return Ok(RunReport::not_started(fault)),
-                }
-                turn.downgrade()
+        if let Reset::Checkpoint(name) = &asked.request.reset
+            && !self.checkpoints.sleeps(name)
+        {
+            match self.make_again(name, &asker).await {
+                Ok(made) => said = made,
+                Err(fault) => return Ok(RunReport::not_started(fault)),
             }
-            _ => self.turns.read().await,
-        };
+        }
         let mut report = self.run_now(asked).await?;
-        drop(turn);
         report.notes.extend(said);
         if let Some(name) = report.goes_back_to.take() {
-            let _turn = self.turns.write().await;
-            let _aside = self.broker.journal_aside();
             match self.go_back(&name, &asker).await {
                 Ok(notes) => {
                     report.state = StateNote::Restored;
@@ -73,6 +66,7 @@ impl Session {
     /// To one that was lost; what is to be said of it.
     async fn go_back(&self, name: &str, asker: &Asker) -> Result<Vec<String>, ToolFault> {
         let mut said = self.make_again(name, asker).await?;
+        let _aside = self.broker.journal_aside();
         let gone_back = self.begin_at(name, asker).await?;
         said.extend(gone_back.notes);
         Ok(said)
@@ -112,23 +106,33 @@ impl Session {
             return Err(cannot("the jobs that run would end by that")
                 .hint("wait for them (await runtime.job(1)) or cancel them first: print(runtime.jobs())"));
         }
+        let cancelled = || {
+            let mut fault = cannot("it was cancelled meanwhile").hint("variables are as before");
+            fault.code = FaultCode::Cancelled;
+            fault
+        };
         if asker.cancel.is_cancelled() {
-            return Err(cannot("it was cancelled meanwhile").hint("variables are as before"));
+            return Err(cancelled());
         }
+        let _aside = self.broker.journal_aside();
         let mut said = self.keep_what_there_is(asker).await?.map_err(|why| {
             cannot(&format!("the variables that there are now cannot be kept meanwhile: {why}")).hint(
                 "run with reset: true to let all of them go, or runtime.forget_checkpoint(name) to make room",
             )
         })?;
         let places = self.checkpoints.places();
-        let made = self.run_again(runs, name, asker).await;
+        let mut told = vec![];
+        let made = {
+            let _files = self.checkpoints.keep_no_files();
+            self.run_again(runs, name, asker, &mut told).await
+        };
+        let told: String = told.iter().map(|said| format!("; {said}")).collect();
         let calls = runs.iter().flat_map(|run| &run.calls).filter(|call| is_of_server(call)).count();
         match made {
             Ok(runs) => {
                 self.forget_what_came_again(places, Some(name), asker).await?;
                 said.push(format!(
-                    "checkpoint '{shown}' was lost with its sandbox, and made again from the journal: {}, {}; what these \
-                     write in /workspace is written again",
+                    "checkpoint '{shown}' was lost with its sandbox, and made again from the journal: {}, {}{told}",
                     counted(runs, "run"),
                     counted(calls, "recorded call")
                 ));
@@ -138,13 +142,22 @@ impl Session {
                 let went_on = self.begin_at(BEFORE, asker).await.is_ok();
                 let state = if went_on { "variables are as before" } else { "earlier variables are gone" };
                 self.forget_what_came_again(places, None, asker).await?;
-                Err(cannot(&why).hint(state))
+                if asker.cancel.is_cancelled() {
+                    return Err(cancelled().hint(state));
+                }
+                Err(cannot(&format!("{why}{told}")).hint(state))
             }
         }
     }
 
-    /// How many runs were made.
-    async fn run_again(&self, runs: &[RecordedRun], name: &str, asker: &Asker) -> Result<usize, String> {
+    /// How many runs were made; what became of others, or came otherwise, is told.
+    async fn run_again(
+        &self,
+        runs: &[RecordedRun],
+        name: &str,
+        asker: &Asker,
+        told: &mut Vec<String>,
+    ) -> Result<usize, String> {
         let mut made = 0;
         let anew = Anew { way: Way::Recorded, client: &asker.client, cancel: &asker.cancel };
         for run in runs {
@@ -154,8 +167,12 @@ impl Session {
                 return Err("it was cancelled meanwhile".into());
             }
             match compared {
-                Compared::Same | Compared::Differs(_) => made += 1,
-                Compared::LeftOut(_) => {}
+                Compared::Same => made += 1,
+                Compared::Differs(_) => {
+                    made += 1;
+                    tell(told, format!("run {number} came otherwise than before"));
+                }
+                Compared::LeftOut(why) => tell(told, format!("run {number} was left out: {why}")),
                 Compared::Stopped(why) => return Err(format!("run {number}: {why}")),
                 Compared::NotStarted(fault) => return Err(fault.message),
             }
@@ -169,14 +186,21 @@ impl Session {
         if self.checkpoints.find(BEFORE).is_ok() {
             return Ok(Err(format!("a checkpoint of the code's own has the name '{BEFORE}'")));
         }
-        let code = format!("__import__('mcp.runtime').runtime.checkpoint({BEFORE:?});");
-        let report = self.run_now(asker.asked(code, Reset::No)).await?;
-        Ok(match report.outcome {
-            RunOutcome::NotStarted(fault) => return Err(fault),
-            RunOutcome::Finished => Ok(report.notes),
-            RunOutcome::Raised(error) => Err(error.message),
-            other => Err(other.word().to_owned()),
-        })
+        let code = format!("{ASIDE}.put_aside()\n__import__('mcp.runtime').runtime.checkpoint({BEFORE:?});");
+        done(self.run_now(asker.asked(code, Reset::No)).await?)
+    }
+
+    /// The files of the workspace, before earlier runs are made once more; the inner error: why not.
+    pub(super) async fn put_files_aside(&self, asker: &Asker) -> Result<Result<(), String>, ToolFault> {
+        let _aside = self.broker.journal_aside();
+        let report = self.run_now(asker.asked(format!("{ASIDE}.put_aside()"), Reset::No)).await?;
+        Ok(done(report)?.map(drop))
+    }
+
+    /// As they were.
+    pub(super) async fn put_files_back(&self, asker: &Asker) -> Result<(), ToolFault> {
+        let _aside = self.broker.journal_aside();
+        put_back(self.run_now(asker.asked(format!("{ASIDE}.put_back()"), Reset::No)).await?)
     }
 
     /// Other checkpoints are where they were, and of what was kept meanwhile nothing stays.
@@ -190,11 +214,12 @@ impl Session {
         let names = self.checkpoints.made_since(&places, made_again.unwrap_or_default());
         // JSON, which Python reads as well.
         let names = serde_json::to_string(&names).unwrap_or_default();
-        let code =
-            format!("[__import__('mcp.runtime').runtime.forget_checkpoint(name) for name in {names}];");
-        self.run_now(asker.asked(code, Reset::No)).await?;
+        let code = format!(
+            "[__import__('mcp.runtime').runtime.forget_checkpoint(name) for name in {names}]\n{ASIDE}.put_back()"
+        );
+        let report = self.run_now(asker.asked(code, Reset::No)).await?;
         self.checkpoints.put_back(places, made_again);
-        Ok(())
+        put_back(report)
     }
 
     /// A run that does nothing but begin there.
@@ -209,6 +234,10 @@ impl Session {
 }
 
 impl Asker {
+    pub(super) fn of(asked: &RunAsked) -> Self {
+        Self { client: asked.client.clone(), cancel: asked.cancel.clone(), timeout: asked.request.timeout }
+    }
+
     /// What the bridge asks for itself.
     fn asked(&self, code: String, reset: Reset) -> RunAsked {
         let servers = ServerScope::Only(vec![]);
@@ -236,6 +265,30 @@ fn leading_to(runs: &[RecordedRun], until: u64) -> Option<&[RecordedRun]> {
     };
     let begin = if runs[begin..end].iter().any(goes_back) { 0 } else { begin };
     Some(&runs[begin..end])
+}
+
+fn put_back(report: RunReport) -> Result<(), ToolFault> {
+    done(report)?.map(drop).map_err(|why| {
+        let said = format!("files of /workspace could not be put back as they were: {why}");
+        ToolFault::new(FaultCode::SandboxUnavailable, said)
+            .hint("they are kept by hotcell: `hotcell files get`")
+    })
+}
+
+/// What was said of a run of hotcell's own; the inner error: why it failed, the outer one: why it never began.
+fn done(report: RunReport) -> Result<Result<Vec<String>, String>, ToolFault> {
+    match report.outcome {
+        RunOutcome::NotStarted(fault) => Err(fault),
+        RunOutcome::Finished => Ok(Ok(report.notes)),
+        RunOutcome::Raised(error) => Ok(Err(error.message)),
+        other => Ok(Err(other.word().to_owned())),
+    }
+}
+
+fn tell(told: &mut Vec<String>, said: String) {
+    if told.len() < TOLD_MAX {
+        told.push(said);
+    }
 }
 
 fn is_of_server(call: &RecordedCall) -> bool {

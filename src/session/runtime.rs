@@ -23,6 +23,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/__init__.py",
         "hotcell_sandbox/after_import.py",
         "hotcell_sandbox/arguments.py",
+        "hotcell_sandbox/aside.py",
         "hotcell_sandbox/bindings.py",
         "hotcell_sandbox/blocking_asyncio.py",
         "hotcell_sandbox/call_check.py",

@@ -17,6 +17,9 @@ on_every_engine!(
     what_is_made_again_takes_no_later_place_and_does_not_grow,
     one_that_cannot_be_made_again_leaves_everything_as_it_was_each_time,
     jobs_go_on_when_a_session_goes_back_and_have_no_checkpoints,
+    files_and_state_stay_as_they_are_when_one_is_made_again,
+    what_came_otherwise_or_was_left_out_on_the_way_is_said,
+    a_run_behind_one_that_goes_back_begins_when_that_has_gone_back,
     one_that_was_lost_is_not_made_again_over_jobs_that_run_or_a_name_of_the_code_s_own,
     without_what_the_journal_needs_it_is_an_error_and_the_session_goes_on,
     a_call_that_comes_otherwise_ends_it_and_variables_are_as_before,
@@ -181,7 +184,7 @@ fn after_the_container_they_are_made_again_without_a_call(engine: &Engine) {
     let reply = from(&mut bridge, "summed", "total");
     assert_eq!(said(&reply), "{'sum': 23.0}", "{}", reply.text);
     let again = "note: checkpoint 'summed' was lost with its sandbox, and made again from the journal: 3 runs, 2 recorded \
-                 calls; what these write in /workspace is written again";
+                 calls";
     assert!(reply.text.contains(again), "{}", reply.text);
     assert_eq!(calls(&fixture), made, "no server was asked");
     // It sleeps again.
@@ -266,6 +269,67 @@ fn jobs_go_on_when_a_session_goes_back_and_have_no_checkpoints(engine: &Engine) 
         );
     }
     assert!(bridge.ok("[one['name'] for one in runtime.checkpoints()]").starts_with("['before', 'after']"));
+}
+
+fn files_and_state_stay_as_they_are_when_one_is_made_again(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_WORKSPACE", "kept");
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok("runtime.state['v'] = runtime.state.get('v', 0) + 1\nopen('d.txt', 'w').write('old')\n\
+               with open('l.txt', 'a') as file: file.write('one ')\nx = 1\nruntime.checkpoint('c');");
+    bridge.ok("runtime.state['v'] = 20\nopen('d.txt', 'w').write('NEW')\nopen('e.txt', 'w').write('e')\n\
+               import os; os.makedirs('in/deep'); open('in/deep/f', 'w').write('f');");
+    let look =
+        "print(x, runtime.state['v'], *(open(n).read() for n in ('d.txt', 'l.txt', 'e.txt', 'in/deep/f')))";
+    lose_container(engine, &home, &bridge);
+    let reply = from(&mut bridge, "c", look);
+    assert_eq!(said(&reply).lines().next(), Some("1 20 NEW one  e f"), "{}", reply.text);
+    // And on the host.
+    let file = |name: &str| home.run(&["files", "get", name, "-"]).stdout;
+    assert_eq!((file("d.txt"), file("l.txt"), file("in/deep/f")), ("NEW".into(), "one ".into(), "f".into()));
+    lose_container(engine, &home, &bridge);
+    assert!(
+        bridge
+            .ok("open('d.txt').read(), open('l.txt').read(), runtime.state['v']")
+            .starts_with("('NEW', 'one ', 20)")
+    );
+
+    // One that cannot be made again leaves them as well.
+    let once = "if runtime.state['v'] == 20: runtime.checkpoint('once')\nruntime.state['v'] += 1\n\
+                with open('l.txt', 'a') as file: file.write('two ')";
+    bridge.ok(once);
+    lose_container(engine, &home, &bridge);
+    let failed = from(&mut bridge, "once", "x");
+    assert!(failed.is_error && failed.text.contains("its run did not make it this time"), "{}", failed.text);
+    assert!(bridge.ok("open('l.txt').read(), runtime.state['v']").starts_with("('one two ', 21)"));
+    assert_eq!(file("l.txt"), "one two ");
+}
+
+fn what_came_otherwise_or_was_left_out_on_the_way_is_said(engine: &Engine) {
+    let home = Home::on(engine);
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok("import random, time\nr = random.random()\nprint(r)\nruntime.checkpoint('random');");
+    let run = bridge.send_run(json!({"code": "y = 2\nprint('y')\ntime.sleep(60)"}));
+    std::thread::park_timeout(std::time::Duration::from_millis(500));
+    bridge.notify("notifications/cancelled", json!({"requestId": run}));
+    bridge.ok("runtime.checkpoint('later');");
+    lose_container(engine, &home, &bridge);
+    let reply = from(&mut bridge, "random", "x = 1").text;
+    assert!(reply.contains(" recorded calls; run 2 came otherwise than before"), "{reply}");
+    let reply = from(&mut bridge, "later", "'y' in globals()").text;
+    assert!(reply.contains("; run 3 was left out: it was cancelled, and when is not known"), "{reply}");
+}
+
+fn a_run_behind_one_that_goes_back_begins_when_that_has_gone_back(engine: &Engine) {
+    let home = Home::on(engine);
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok("x = 1\nruntime.checkpoint('a');");
+    lose_container(engine, &home, &bridge);
+    bridge.run("x = 2");
+    let back = bridge.send_run(json!({"code": "import time\ntime.sleep(1)\nruntime.restore('a')"}));
+    let behind = bridge.send_run(json!({"code": "important = 7\nx"}));
+    assert!(bridge.reply(back).text.contains("variables as at the checkpoint"));
+    assert!(bridge.reply(behind).text.starts_with('1'));
+    assert!(bridge.ok("x, important").starts_with("(1, 7)"));
 }
 
 fn one_that_was_lost_is_not_made_again_over_jobs_that_run_or_a_name_of_the_code_s_own(engine: &Engine) {

@@ -201,7 +201,7 @@ impl Machine {
         now: Instant,
     ) -> Vec<Effect> {
         self.idle(now);
-        if has_changed_files || self.files.everything {
+        if self.is_kept_now(has_changed_files) {
             return self.keep(Some(report), now);
         }
         vec![Effect::Finish(report)]

@@ -130,7 +130,7 @@ impl Machine {
             }
             report.goes_back_to = Some(name);
         }
-        if !has_changed_files && !self.files.everything {
+        if !self.is_kept_now(has_changed_files) {
             return vec![Effect::EndCalls, Effect::Finish(report)];
         }
         let mut effects = self.keep(Some(report), now);
@@ -212,6 +212,9 @@ impl Machine {
                 self.idle(now);
                 self.fresh = (state == StateNote::Lost).then_some(FreshReason::Lost);
                 let report = self.report(*run, outcome, state);
+                if !self.is_kept_now(true) {
+                    return vec![Effect::Finish(Box::new(report))];
+                }
                 self.keep(Some(Box::new(report)), now)
             }
             Phase::GoingBack { going, .. } => self.arrived(*going, checkpoint, state, now),

@@ -28,6 +28,11 @@ impl Machine {
         matches!(self.phase, Phase::Keeping { .. }) && answer.is_none_or(|seq| seq == self.files.seq)
     }
 
+    /// Whether there are changes to be kept before a report is given.
+    pub(super) fn is_kept_now(&self, has_changed_files: bool) -> bool {
+        (has_changed_files || self.files.everything) && self.checkpoints.keeps_files()
+    }
+
     /// What the sandbox has told is on the disk, but for what failed, and what it has left out.
     pub(in crate::session) fn kept(
         &mut self,
