@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
-from errno import EACCES, ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EPERM, EROFS
+from errno import EACCES, ECONNREFUSED, EDQUOT, EHOSTUNREACH, ENETUNREACH, ENOSPC, EPERM, EROFS
 from types import FrameType, ModuleType, TracebackType
 
 from .interrupts import OURS
@@ -58,6 +58,10 @@ NO_FILES = (
     f"{MOUNT}"
 )
 NOT_FOR_OTHERS = "the file is there, but its mode lets only its owner read or write it, which code in here is not"
+NO_ROOM = (
+    "/workspace and /tmp have no more room for this: remove files, write less, or have the user mount a folder with room "
+    "([[mount]] in config.toml, writable = true)"
+)
 NO_INPUT = "nobody can answer input() in here: put the value into the code"
 NO_MAGIC = "this is plain Python, no notebook: lines with ! or % do not work; use subprocess, or Python itself"
 NO_FENCE = "send bare Python, without Markdown fences"
@@ -175,6 +179,8 @@ def _how_to_add(module: str) -> str:
 
 
 def _of_file(error: OSError, code: str) -> str:
+    if error.errno in (ENOSPC, EDQUOT):
+        return NO_ROOM
     name = error.filename
     if isinstance(name, bytes):
         name = os.fsdecode(name)

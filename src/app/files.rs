@@ -101,17 +101,7 @@ fn get(view: &View, path: &str, to: Option<PathBuf>) -> Result<(), Failure> {
         Some(to) => to,
         None => PathBuf::from(own_name),
     };
-    let named = |error: io::Error| {
-        let shown = text::inert_excerpt(&to.display().to_string(), SHOWN_CHARS_MAX);
-        Failure::Failed(match error.kind() {
-            io::ErrorKind::AlreadyExists => {
-                format!(
-                    "{shown} is there already, and stays as it is: give another name behind {path}, or - for stdout"
-                )
-            }
-            _ => format!("{shown}: {error}"),
-        })
-    };
+    let named = |error: io::Error| Failure::Failed(new_file::why_not(&to, &error));
     // Nothing of the user's is overwritten by what code in a sandbox has written.
     new_file::create(&to, |file| copy(pieces, file)).map_err(named)?;
     out!("{}", text::inert_excerpt(&to.display().to_string(), SHOWN_CHARS_MAX));

@@ -7,6 +7,11 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
+use crate::text;
+
+/// Longest name that is shown, in characters.
+const SHOWN_CHARS_MAX: usize = 300;
+
 /// Makes the file of what is written to it, with the rights that a new file of the user's has. Until it is whole it is a file
 /// `.hotcell-*.part` beside it, which a kill leaves there.
 ///
@@ -28,6 +33,17 @@ pub(super) fn create(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()
     // Also one that has come meanwhile is not overwritten.
     beside.persist_noclobber(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// What the user is told where there is no such file now.
+pub(super) fn why_not(path: &Path, error: &io::Error) -> String {
+    let shown = text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX);
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            format!("{shown} is there already, and stays as it is: give another name")
+        }
+        _ => format!("{shown}: {error}"),
+    }
 }
 
 #[cfg(test)]

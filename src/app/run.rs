@@ -1,5 +1,6 @@
 //! `hotcell run`: code from the shell, in the same sandbox and with the same servers.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -50,6 +51,13 @@ pub(super) async fn run(config: Config, config_files: ConfigFiles, mut arguments
             return ExitCode::from(USAGE);
         }
     };
+    let names: BTreeSet<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
+    if names.len() < files.len() {
+        err!(
+            "hotcell: --file: two of the files have the same name; each is put into /workspace under its own"
+        );
+        return ExitCode::from(USAGE);
+    }
     let config = match arguments.session.take().map(|from| from.parse()).transpose() {
         Ok(resume) => Config { resume: resume.or(config.resume.clone()), ..config },
         Err(message) => {

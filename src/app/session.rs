@@ -17,7 +17,6 @@ use crate::config::{Config, ConfigFiles, Journal};
 use crate::journal::{
     About, RecordedRun, RecordedSession, Sessions, SessionsError, days_ago, notebook, script,
 };
-use crate::text;
 
 impl From<SessionsError> for Failure {
     fn from(error: SessionsError) -> Self {
@@ -118,9 +117,7 @@ fn export(sessions: &Sessions, id: &str, format: ExportFormat, to: Option<&Path>
         to_stdout(&written);
         return Ok(());
     };
-    let failed = |error: std::io::Error| {
-        Failure::Failed(format!("{}: {error}", text::inert_line(&to.display().to_string())))
-    };
+    let failed = |error: std::io::Error| Failure::Failed(new_file::why_not(to, &error));
     // Nothing of the user's is overwritten.
     new_file::create(to, |file| file.write_all(written.as_bytes())).map_err(failed)
 }

@@ -16,7 +16,9 @@ const BELOW: &str = "/mnt/";
 /// Longest path inside, in bytes.
 const GUEST_BYTES_MAX: usize = 200;
 /// What belongs to the machine, with sockets of engines among it.
-const OF_THE_MACHINE: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/var/run", "/boot"];
+const OF_THE_MACHINE: [&str; 8] = ["/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc", "/var/lib"];
+/// Folders of a home that are there for keys and logins.
+const OF_LOGINS: [&str; 6] = [".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store"];
 
 /// A folder of the user inside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,6 +152,10 @@ fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) ->
     }
     if environment.home.as_deref().is_some_and(|home| real(home).starts_with(host)) {
         return Some("holds your whole home, with all keys and logins");
+    }
+    let home = environment.home.as_deref().map(real);
+    if home.is_some_and(|home| OF_LOGINS.iter().any(|name| host.starts_with(home.join(name)))) {
+        return Some("is there for keys and logins");
     }
     let is_own = own.iter().any(|own| own.starts_with(host) || host.starts_with(own));
     is_own.then_some("holds hotcell's own files")

@@ -65,12 +65,17 @@ fn folders_are_mounted_read_only_by_their_own_names_unless_it_is_said_otherwise(
 #[test]
 fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
     let user = User::new();
+    fs::create_dir(user.path(".ssh")).unwrap();
+    std::os::unix::fs::symlink(".ssh", user.path("keys")).unwrap();
     for (mount, says) in [
         ("host = \"~/gone\"", "host: ~/gone: No such file or directory"),
         ("host = \"~/data/file\"", "is no folder; a file is mounted with the folder that it is in"),
         ("host = \"~\"", "holds your whole home"),
         ("host = \"/\"", "is all of the machine"),
         ("host = \"/tmp/../proc\"", "belongs to the machine"),
+        ("host = \"/etc\"", "belongs to the machine"),
+        ("host = \"~/.ssh\"", "is there for keys and logins"),
+        ("host = \"~/keys\"", "is there for keys and logins"),
         ("host = \"~/.config\"", "holds hotcell's own files"),
         ("host = \"~/.config/hotcell\"", "holds hotcell's own files"),
         ("host = \"~/MCPs\"\nwritable = true", "holds hotcell's own files"),

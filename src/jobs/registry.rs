@@ -51,14 +51,15 @@ impl Jobs {
         let running = kept.jobs.values().filter(|job| job.is_running());
         if running.clone().count() >= jobs_max {
             let numbers: Vec<String> = running.map(|job| job.number.to_string()).collect();
-            let fault = match jobs_max {
-                0 => ToolFault::new(FaultCode::Denied, "the user lets no jobs run"),
+            let setting = "the user sets jobs.max, or MCP_BRIDGE_JOBS";
+            return Err(match jobs_max {
+                0 => ToolFault::new(FaultCode::Denied, "the user lets no jobs run").hint(setting),
                 _ => ToolFault::new(
                     FaultCode::Busy,
                     format!("no more than {jobs_max} may run at once, and these do: {}", numbers.join(", ")),
-                ),
-            };
-            return Err(fault.hint("wait for one or cancel it; the user sets jobs.max, or MCP_BRIDGE_JOBS"));
+                )
+                .hint(format!("wait for one or cancel it; {setting}")),
+            });
         }
         kept.last += 1;
         let number = kept.last;

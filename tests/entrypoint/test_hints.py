@@ -155,6 +155,7 @@ def test_near_names_are_offered(sandbox: Sandbox, code: str, near: str) -> None:
         ("raise OSError(30, 'Read-only file system', '/home/x')", hints.READ_ONLY),
         ("raise PermissionError(13, 'Permission denied', '/opt/x')", hints.READ_ONLY),
         ("input('name? ')", hints.NO_INPUT),
+        ("raise OSError(28, 'No space left on device')", hints.NO_ROOM),
         ("class H: pass\nH.__module__, H.__qualname__ = 'mcp.runtime', 'Handle'\nH().startswith('x')", hints.HANDLE),
         ("import json\nclass Handle: pass\njson.dumps(Handle())", hints.HANDLE),
         ("class J: status = 'running'\nJ().status()", hints.JOB),

@@ -357,6 +357,12 @@ fn the_user_takes_files_out_of_a_workspace_and_puts_some_in(engine: &Engine) {
 }
 
 fn a_run_from_the_shell_is_given_files(engine: &Engine) {
+    let twice = Home::on(engine).file("a/h", "A").file("b/h", "B");
+    let refused = twice.run(&["run", "--file", "a/h", "--file", "b/h", "-c", "1"]);
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("two of the files have the same name"),
+        "{refused:?}"
+    );
     let home = Home::on(engine).file("data.csv", "a,b\n1,2\n").file("more.txt", "more");
     let at = |name: &str| home.path().join(name).display().to_string();
     let code = "import csv\nprint(list(csv.reader(open('data.csv'))), open('more.txt').read())";

@@ -137,7 +137,7 @@ fn without_this_machine(reply: &str, home: &Home) -> String {
         masked.push_str(match word {
             _ if is_number && (masked.ends_with("pid ") || after.starts_with(" ms")) => "...",
             _ if word.strip_prefix("0x").is_some_and(is_address) => "0x...",
-            _ if is_time(word) => "<time>",
+            _ if is_time(word.trim_end_matches(':')) => "<time>",
             _ => word,
         });
         rest = after;
@@ -151,5 +151,5 @@ fn is_address(digits: &str) -> bool {
 
 fn is_time(word: &str) -> bool {
     let shape: String = word.chars().map(|char| if char.is_ascii_digit() { '0' } else { char }).collect();
-    shape == "0000-00-00T00:00:00.000Z"
+    ["0000-00-00T00:00:00.000Z", "0000-00-00T00:00:00Z"].contains(&shape.as_str())
 }
