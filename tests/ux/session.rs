@@ -120,7 +120,7 @@ fn without_this_machine(reply: &str, home: &Home) -> String {
         let line = line.trim_start();
         let is_of_engine = ["the container engine is", "is not enforced by this engine"]
             .iter()
-            .any(|said| line.starts_with("note: ") && line.contains(said));
+            .any(|said| (line.starts_with("note: ") || line.starts_with("hotcell: ")) && line.contains(said));
         !is_of_engine && !line.starts_with("sandbox 20")
     };
     let lines: Vec<&str> = reply.split('\n').filter(notice).collect();
@@ -135,7 +135,11 @@ fn without_this_machine(reply: &str, home: &Home) -> String {
         let (word, after) = rest.split_at(length);
         let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
         masked.push_str(match word {
-            _ if is_number && (masked.ends_with("pid ") || after.starts_with(" ms")) => "...",
+            _ if is_number
+                && (masked.ends_with("pid ") || after.starts_with(" ms") || after.starts_with(" kB")) =>
+            {
+                "..."
+            }
             _ if word.strip_prefix("0x").is_some_and(is_address) => "0x...",
             _ if is_time(word.trim_end_matches(':')) => "<time>",
             _ => word,
