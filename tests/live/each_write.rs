@@ -328,80 +328,180 @@ fn a_session_that_is_gone_on_from_stays_whole_wherever_hotcell_is_killed() {
 /// What a reply says of files that the sandbox could not tell of any more.
 const NOT_KEPT: &str = "note: what was changed last in /workspace is not kept: the sandbox ended";
 
-/// Runs what writes files, and has something killed while the bridge stands still at the step; each run that fails by it is made
-/// again.
-fn kept_although(home: &Home, steps: &Steps, number: usize, kill: impl Fn(&Bridge)) -> bool {
-    let mut bridge = Bridge::start(home);
-    let (mut is_killed, mut failed) = (false, 0);
-    for (done, code) in WRITES.iter().enumerate() {
-        loop {
-            let id = bridge.send_run(json!({"code": code}));
-            let mut reply = None;
-            eventually("the reply, or the step", PATIENCE, || {
-                reply = bridge.reply_by_now(id);
-                reply.is_some() || (!is_killed && steps.has_come_to(number) && is_stopped(bridge.pid()))
-            });
-            if reply.is_none() {
-                kill(&bridge);
-                is_killed = true;
+/// Runs of which something else than the bridge is killed, and what has to hold.
+struct Standing<'s> {
+    /// The folders of the home that count.
+    below: &'static [&'static str],
+    home: &'s dyn Fn() -> Home,
+    codes: &'s [&'s str],
+    /// What there is when so many have been acknowledged.
+    acknowledged: &'s dyn Fn(&Home, usize),
+    /// What there may be when one more has failed, so that it is made again.
+    failed: &'s dyn Fn(&Home, usize),
+    /// All have ended.
+    ended: &'s dyn Fn(&Home),
+}
+
+impl Standing<'_> {
+    /// Makes the runs, and has something killed while the bridge stands still at the step; each run that fails by it is made
+    /// again.
+    fn made_although(&self, home: &Home, steps: &Steps, number: usize, kill: impl Fn(&Bridge)) -> bool {
+        let mut bridge = Bridge::start(home);
+        let (mut is_killed, mut failed) = (false, 0);
+        for (done, code) in self.codes.iter().enumerate() {
+            loop {
+                let id = bridge.send_run(json!({"code": code}));
+                let mut reply = None;
+                eventually("the reply, or the step", PATIENCE, || {
+                    reply = bridge.reply_by_now(id);
+                    reply.is_some() || (!is_killed && steps.has_come_to(number) && is_stopped(bridge.pid()))
+                });
+                if reply.is_none() {
+                    kill(&bridge);
+                    is_killed = true;
+                    bridge.signal(Signal::SIGCONT);
+                }
+                let reply = reply.unwrap_or_else(|| bridge.reply(id));
+                if !reply.is_error && !reply.text.contains(NOT_KEPT) {
+                    (self.acknowledged)(home, done + 1);
+                    break;
+                }
+                failed += 1;
+                // The one that was under way, and the next one if the sandbox is found to be gone only then.
+                assert!(is_killed && failed <= 2, "{code}: {}", reply.text);
+                (self.failed)(home, done);
+            }
+        }
+        bridge.hang_up();
+        eventually("the program's end", PATIENCE, || {
+            // It may come to the step as it ends.
+            if is_stopped(bridge.pid()) {
                 bridge.signal(Signal::SIGCONT);
             }
-            let reply = reply.unwrap_or_else(|| bridge.reply(id));
-            if !reply.is_error && !reply.text.contains(NOT_KEPT) {
-                assert_eq!(files(home), written()[done + 1], "it is acknowledged: {}", reply.text);
-                break;
-            }
-            failed += 1;
-            // The one that was under way, and the next one if the sandbox is found to be gone only then.
-            assert!(is_killed && failed <= 2, "{code}: {}", reply.text);
-            is_one_of_each(&files(home), done);
-        }
+            !is_alive(bridge.pid())
+        });
+        is_killed
     }
-    bridge.hang_up();
-    eventually("the program's end", PATIENCE, || {
-        // It may come to the step as it ends.
-        if is_stopped(bridge.pid()) {
-            bridge.signal(Signal::SIGCONT);
+
+    fn killed_while_the_bridge_stands_still(
+        &self,
+        name: &str,
+        kill: impl Fn(&Engine, &Home, &Bridge),
+        engine: &Engine,
+    ) {
+        let steps = Steps::below(self.below);
+        let home = steps.counted((self.home)(), None);
+        assert_eq!(acknowledged(&home, self.codes), self.codes.len());
+        let made = steps.made();
+        let mut kills = 0;
+        for number in chosen(&made) {
+            let home = steps.counted((self.home)(), Some((number, Signal::SIGSTOP)));
+            println!("{name} is killed at {number}, {}", made[number - 1]);
+            kills +=
+                usize::from(self.made_although(&home, &steps, number, |bridge| kill(engine, &home, bridge)));
+            (self.ended)(&Steps::uncounted(home));
         }
-        !is_alive(bridge.pid())
-    });
-    is_killed
+        println!("{name}: {kills} kills at {} steps", made.len());
+        // The first ones come before there is a sandbox, and the last ones may come when all is done.
+        assert!(kills >= chosen(&made).len() / 2, "{kills}");
+    }
+
+    /// Both that may be killed.
+    fn hold(&self, engine: &Engine) {
+        self.killed_while_the_bridge_stands_still("the container", kill_container, engine);
+        self.killed_while_the_bridge_stands_still("the interpreter", kill_interpreter, engine);
+    }
 }
 
-fn killed_while_the_bridge_stands_still(name: &str, kill: impl Fn(&Engine, &Home, &Bridge)) {
+fn kill_container(engine: &Engine, home: &Home, _bridge: &Bridge) {
+    engine.containers_of(&home.owners()).iter().for_each(|id| engine.kill_container(id));
+}
+
+fn kill_interpreter(engine: &Engine, home: &Home, _bridge: &Bridge) {
+    for id in engine.containers_of(&home.owners()) {
+        let supervisor = engine.inspect_container(&id)["State"]["Pid"].as_i64().unwrap();
+        for worker in children_of(i32::try_from(supervisor).unwrap()).collect::<Vec<_>>() {
+            // It may have ended by itself.
+            let _gone_or_killed = kill(Pid::from_raw(worker), Signal::SIGKILL);
+        }
+    }
+}
+
+#[test]
+fn files_of_runs_are_whole_whenever_container_or_interpreter_are_killed_while_they_are_kept() {
     let Some(engine) = Engine::any() else { return };
-    let steps = Steps::below(&[WORKSPACE]);
-    let home = steps.counted(with_workspace(&engine), None);
-    assert_eq!(acknowledged(&home, &WRITES), WRITES.len());
-    let made = steps.made();
-    let mut kills = 0;
-    for number in chosen(&made) {
-        let home = steps.counted(with_workspace(&engine), Some((number, Signal::SIGSTOP)));
-        println!("{name} is killed at {number}, {}", made[number - 1]);
-        kills += usize::from(kept_although(&home, &steps, number, |bridge| kill(&engine, &home, bridge)));
-        check_files(&Steps::uncounted(home), WRITES.len());
+    Standing {
+        below: &[WORKSPACE],
+        home: &|| with_workspace(&engine),
+        codes: &WRITES,
+        acknowledged: &|home, done| assert_eq!(files(home), written()[done]),
+        failed: &|home, done| is_one_of_each(&files(home), done),
+        ended: &|home| check_files(home, WRITES.len()),
     }
-    println!("{name}: {kills} kills at {} steps", made.len());
-    // The first ones come before there is a sandbox, and the last ones may come when all is done.
-    assert!(kills >= chosen(&made).len() / 2, "{kills}");
+    .hold(&engine);
 }
 
 #[test]
-fn files_of_runs_are_whole_whenever_the_container_is_killed_while_they_are_kept() {
-    killed_while_the_bridge_stands_still("the container", |engine, home, _| {
-        engine.containers_of(&home.owners()).iter().for_each(|id| engine.kill_container(id));
-    });
+fn skills_are_whole_whenever_container_or_interpreter_are_killed_while_they_are_kept() {
+    let Some(engine) = Engine::any() else { return };
+    // It may have been removed by the time at which its run fails.
+    let removes =
+        "if any(skill['name'] == 'counted' for skill in runtime.skills): runtime.skills.rm('counted')";
+    let codes = [SAVES[0], SAVES[1], removes, SAVES[3]];
+    let said = ["", "counted()  # One.", "counted()  # Two.", "", "counted()  # Four."];
+    let listed = |home: &Home| {
+        let listed = home.run(&["skill", "ls"]).stdout;
+        listed.split_once("; version").map_or(listed.as_str(), |(said, _)| said).to_owned()
+    };
+    Standing {
+        below: &[SKILLS],
+        home: &|| Home::on(&engine),
+        codes: &codes,
+        acknowledged: &|home, done| assert_eq!(listed(home), said[done]),
+        failed: &|home, done| is_one_of(&listed(home).as_str(), &said, done),
+        ended: &|home| {
+            let mut bridge = Bridge::start(home);
+            assert_eq!(bridge.first("from skills import counted\ncounted()"), "4");
+            let history = home.run(&["skill", "history", "counted"]).stdout;
+            let kept = names(&home.path().join(SKILLS).join(".history/counted"));
+            assert!(kept.iter().all(|name| name.ends_with(".py")), "{kept:?}");
+            assert_eq!(history.lines().count(), kept.len(), "each is whole: {history}");
+        },
+    }
+    .hold(&engine);
 }
 
 #[test]
-fn files_of_runs_are_whole_whenever_the_interpreter_is_killed_while_they_are_kept() {
-    killed_while_the_bridge_stands_still("the interpreter", |engine, home, _| {
-        for id in engine.containers_of(&home.owners()) {
-            let supervisor = engine.inspect_container(&id)["State"]["Pid"].as_i64().unwrap();
-            for worker in children_of(i32::try_from(supervisor).unwrap()).collect::<Vec<_>>() {
-                // It may have ended by itself.
-                let _gone_or_killed = kill(Pid::from_raw(worker), Signal::SIGKILL);
-            }
-        }
-    });
+fn a_journal_is_whole_whenever_container_or_interpreter_are_killed_while_it_is_written() {
+    let Some(engine) = Engine::any() else { return };
+    let fixture = Fixture::new(&[]);
+    let codes = ["print(await mcp_one.echo(text='first'))", "1 + 1", "print(await mcp_one.add(a=1, b=2))"];
+    let whole = |home: &Home, done: usize| {
+        let Some(journal) = names(&home.path().join(SESSIONS)).pop() else { return assert_eq!(done, 0) };
+        let records = records(home, &journal);
+        let is_finished = |code: &str| {
+            let of_code = |(name, told): &&(String, Value)| name == "run" && told["code"] == code;
+            records.iter().filter(of_code).any(|(_, run)| {
+                let is_its_end = |(name, told): &(String, Value)| name == "end" && told["run"] == run["run"];
+                records.iter().any(|one| is_its_end(one) && one.1["outcome"] == "finished")
+            })
+        };
+        assert!(codes[..done].iter().all(|code| is_finished(code)), "{records:#?}");
+    };
+    Standing {
+        below: &[SESSIONS],
+        home: &|| Home::on(&engine).env("MCP_BRIDGE_JOURNAL", "full").server("one", fixture.entry()),
+        codes: &codes,
+        acknowledged: &whole,
+        failed: &whole,
+        ended: &|home| {
+            whole(home, codes.len());
+            let journal = names(&home.path().join(SESSIONS)).remove(0);
+            let calls = records(home, &journal).into_iter().filter(|(name, _)| name == "call").count();
+            assert!(calls >= 2, "{calls}");
+            let shown = home.run(&["session", "show", "last"]);
+            assert!(shown.code == Some(0) && shown.stderr.is_empty(), "{shown:?}");
+        },
+    }
+    .hold(&engine);
 }
