@@ -59,8 +59,8 @@ NO_FILES = (
 )
 NOT_FOR_OTHERS = "the file is there, but its mode lets only its owner read or write it, which code in here is not"
 NO_ROOM = (
-    "/workspace and /tmp have no more room for this: remove files, write less, or have the user mount a folder with room "
-    "([[mount]] in config.toml, writable = true)"
+    "/workspace and /tmp have no more room for this: remove files, write less, or have the user mount a folder with "
+    "room ([[mount]] in config.toml, writable = true)"
 )
 NO_INPUT = "nobody can answer input() in here: put the value into the code"
 NO_MAGIC = "this is plain Python, no notebook: lines with ! or % do not work; use subprocess, or Python itself"

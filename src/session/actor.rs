@@ -20,7 +20,6 @@ use super::checkpoints::Checkpoints;
 use super::files::Files;
 use super::in_flight::InFlight;
 use super::machine::{Effect, Machine};
-use super::queue::Taker;
 use super::sandbox::{Maker, Sandbox, Wanted};
 use super::watchdog::Watchdog;
 use crate::broker::{Broker, Human, Waits};
@@ -149,7 +148,12 @@ impl Actor {
     }
 
     /// Until the session is to be closed.
-    pub(super) async fn live(&mut self, asks: &Taker<Ask>, closing: &CancellationToken, prewarm: &Notify) {
+    pub(super) async fn live(
+        &mut self,
+        asks: &mut mpsc::Receiver<Ask>,
+        closing: &CancellationToken,
+        prewarm: &Notify,
+    ) {
         let mut heartbeat = tokio::time::interval(self.limits.heartbeat_pause);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -171,7 +175,7 @@ impl Actor {
                 Some(ended) = self.calls_of_jobs.join_next() => self.call_of_job_ended(ended),
                 numbers = to_cancel(&self.broker) => self.cancel_jobs(&numbers),
                 () = sleep_until(jobs_deadline) => self.tick_jobs(),
-                (asked, reply) = asks.next(), if takes_runs => self.asked(asked, reply),
+                Some((asked, reply)) = asks.recv(), if takes_runs => self.asked(asked, reply),
                 failed = answered(self.keeping.as_mut()) => self.kept(failed),
                 frame = next_frame(self.sandbox.as_mut()) => self.frame(frame).await,
             };
@@ -181,6 +185,10 @@ impl Actor {
 
     fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<(RunId, RunReport)>) -> Vec<Effect> {
         let RunAsked { request, cancel, progress, output, questions, abilities, client } = asked;
+        // Nobody wants it any more: who waits is told by that.
+        if cancel.is_cancelled() {
+            return vec![];
+        }
         #[cfg(test)]
         assert_ne!(request.code, BREAKS, "the defect that a test asks for");
         if let Some(said) = self.broker.begin_run(self.machine.next_run(), abilities) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{Mutex, Notify, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,6 @@ use super::again::Resumed;
 use super::asked::{Ask, RunAsked};
 use super::checkpoints::Checkpoints;
 use super::files::Files;
-use super::queue::{Queue, Refused, queue};
 use super::sandbox::{Maker, SandboxReport, SandboxSettings, Wanted};
 use super::turns::Turns;
 use crate::audit::{Event, RunEvent};
@@ -34,7 +33,7 @@ const PAUSE_AFTER_DEFECT: Duration = Duration::from_millis(100);
 
 /// A session. Ends with [`Session::close`].
 pub struct Session {
-    queue: Arc<Queue<Ask>>,
+    asks: mpsc::Sender<Ask>,
     pub(super) broker: Arc<Broker>,
     /// What it begins with.
     resumed: Option<Resumed>,
@@ -51,7 +50,8 @@ impl Session {
     /// Starts the session's task, and no sandbox yet; its workspace is the one that is wanted now. Must be called inside a tokio runtime.
     #[must_use]
     pub fn start(wanted: Wanted, broker: Arc<Broker>, limits: Arc<Limits>, resumed: Option<Resumed>) -> Self {
-        let (queue, taker) = queue(limits.runs_queued_max);
+        // The others wait for their turn.
+        let (asks, mut taker) = mpsc::channel(1);
         let closing = CancellationToken::new();
         let prewarm = Arc::new(Notify::new());
         let recorder = Arc::clone(&broker);
@@ -70,7 +70,7 @@ impl Session {
             let defects = Arc::clone(&broker);
             let mut actor = begin();
             // A defect costs the run, its variables and the sandbox, which ends when nobody holds its stdin; not the session.
-            while AssertUnwindSafe(actor.live(&taker, &asked_to_close, &asked_to_prewarm))
+            while AssertUnwindSafe(actor.live(&mut taker, &asked_to_close, &asked_to_prewarm))
                 .catch_unwind()
                 .await
                 .is_err()
@@ -90,7 +90,7 @@ impl Session {
         });
         let task = Mutex::new(Some(task));
         Self {
-            queue,
+            asks,
             broker: recorder,
             resumed,
             prewarm,
@@ -180,11 +180,7 @@ impl Session {
     async fn reported(&self, asked: RunAsked) -> Result<(RunId, RunReport), ToolFault> {
         let (reply, report) = oneshot::channel();
         let cancel = asked.cancel.clone();
-        self.queue.push(cancel.clone(), (asked, reply)).map_err(|refused| match refused {
-            Refused::Full(max) => ToolFault::new(FaultCode::Busy, format!("{max} runs are waiting already"))
-                .hint("wait for one of them"),
-            Refused::Closed => closed(),
-        })?;
+        self.asks.send((asked, reply)).await.map_err(|_| closed())?;
         report.await.map_err(|_| {
             if cancel.is_cancelled() {
                 before_it_started()

@@ -19,7 +19,6 @@ mod outgoing;
 mod output;
 mod phase;
 mod posture;
-mod queue;
 mod remade;
 mod runtime;
 mod sandbox;
