@@ -115,10 +115,9 @@ impl Resumed {
             let why = format!("the files of the workspace cannot be put aside meanwhile: {why}");
             return Ok(Err(cannot_go_on(&id, &why, 0)));
         }
-        let made = {
-            let _files = session.checkpoints.keep_no_files();
-            self.make_runs(session, asked, (of, until)).await
-        };
+        // Until they are as they were: what is kept of them is right all the time.
+        let _files = session.checkpoints.keep_no_files();
+        let made = self.make_runs(session, asked, (of, until)).await;
         session.put_files_back(&asker).await?;
         made
     }
