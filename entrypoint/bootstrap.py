@@ -38,10 +38,11 @@ class Importer:
         name = module.__name__
         if name in self.loaded:
             return
-        self.loaded[name] = module
         vars(module)["__builtins__"] = self.builtins
         file = self.files[name]
         exec(compile(self.sources[file], "<hotcell>/" + file, "exec", dont_inherit=True), vars(module))
+        # Only a whole one: user code's signal handler, or an interrupt, may have raised in the midst of it.
+        self.loaded[name] = module
 
 
 def read_bundle() -> tuple[bytes, bytes]:

@@ -216,6 +216,12 @@ def test_whatever_user_code_rebinds_the_next_run_works(sandbox: Sandbox, code: s
     assert (done["outcome"], done["stdout"], done["value"]) == ("finished", "alive\n", "2")
 
 
+def test_a_part_of_the_runtime_that_could_not_be_imported_is_imported_again(sandbox: Sandbox) -> None:
+    done = sandbox.run("import sys\nfrom mcp import runtime\nsys.modules['array'] = None\nruntime.chunk('x')")
+    assert done["error"]["type"] == "ModuleNotFoundError"
+    assert sandbox.run("del sys.modules['array']\nlist(runtime.chunk('x'))")["value"] == "['x']"
+
+
 def test_output_of_both_streams_keeps_its_order(sandbox: Sandbox) -> None:
     code = "import sys\nfor i in range(50):\n    print('o', i)\n    print('e', i, file=sys.stderr)"
     assert sandbox.run(code)["both"] == "".join(f"o {i}\ne {i}\n" for i in range(50))
