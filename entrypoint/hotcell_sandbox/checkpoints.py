@@ -49,7 +49,8 @@ class Checkpoints:
         return name in self._kept
 
     def pids(self) -> frozenset[int]:
-        self.drop_dead()
+        """Also of one that has just ended: the bridge is not told here, since it takes that for the worker's staying if the
+        worker's end was not told before."""
         return frozenset(checkpoint.pid for checkpoint in self._kept.values() if checkpoint.pid > 1)
 
     def take(self, worker: Worker, words: str, fds: list[int], limits: Limits) -> str:

@@ -280,6 +280,18 @@ def test_who_kills_them_finds_them_gone(sandbox: Sandbox) -> None:
     assert sandbox.worker == 1
 
 
+def test_one_that_ends_with_the_worker_is_not_told_of_before_its_end(sandbox: Sandbox) -> None:
+    """Which the bridge would take for the worker's staying."""
+    make(sandbox, "a")
+    before = len(sandbox.seen)
+    die(sandbox, f"import os, time\nfor pid in {OWN_COPIES}: os.kill(pid, 9)\ntime.sleep(0.1)\nos._exit(7)")
+    told = [frame["type"] for frame in sandbox.seen[before:]]
+    assert "checkpoint_gone" not in told[: told.index("worker_exited")]
+    sandbox.supervise({"type": "replace", "worker": 2, "restore": True, "checkpoint": "a"})
+    assert sandbox.wait("checkpoint_gone")["name"] == "a"
+    assert value(sandbox, "2") == "2"
+
+
 def test_one_that_was_stopped_is_let_go_and_the_variables_stay(sandbox: Sandbox) -> None:
     sandbox.run("import os, signal\nx = 1")
     make(sandbox, "a")
