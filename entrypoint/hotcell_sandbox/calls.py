@@ -309,15 +309,17 @@ class Calls:
                 if self._in_flight >= self._in_flight_max:
                     self._queue.append((call, line))
                     return call
-                self._in_flight += 1
                 loop = waiter.loop
-                if loop is not None:
+                # The only one, maybe, where nothing else is under way: it does not wait for others of its iteration.
+                if loop is not None and self._in_flight:
+                    self._in_flight += 1
                     batch = self._batches.get(loop)
                     if batch is None:
                         self._batches[loop] = batch = []
                         loop.call_soon(self._send_batch, loop)
                     batch.append((call, line))
                     return call
+                self._in_flight += 1
                 waiter.sent = True
             self._channel.send(line)
         return call

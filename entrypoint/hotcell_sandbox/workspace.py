@@ -9,9 +9,11 @@ import os
 from binascii import a2b_base64, b2a_base64
 from os import O_CLOEXEC, O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC, O_WRONLY
 from os import close as _close
+from os import lstat as _lstat
 from os import open as _open
 from os import scandir as _scandir
 from stat import S_ISDIR, S_ISLNK, S_ISREG
+from time import time_ns as _time_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ _FOLDER: State = ()
 _UNKNOWN: State = (-1, 0)
 _SIZE = 1
 _LEFT_OUT_SHOWN_MAX = 5
+# Two changes within a tick of the file system's clock bear the same time.
+_SETTLED_NS = 1_000_000_000
 _OPEN_FOLDER = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
 
 
@@ -235,15 +239,22 @@ class Watch:
         self._root = root
         self._bounds = bounds
         self._found: dict[str, State] = {}
+        # Of a folder in which there was nothing: as long as it is the same there is nothing.
+        self._empty: State | None = None
 
     def has_changed(self) -> bool:
         """Never raises."""
         try:
+            folder = _lstat(self._root)
+            if self._empty == _state(folder):
+                return False
             scan = Scan(self._root, self._bounds, self._found)
         except Exception:  # user code has left no depth of calls, for one
             return True
         changed = scan.left_out_total > 0 or scan.found != self._found
         self._found = scan.found
+        is_settled = _time_ns() - max(folder.st_mtime_ns, folder.st_ctime_ns) > _SETTLED_NS
+        self._empty = _state(folder) if is_settled and not scan.found and not scan.left_out_total else None
         return changed
 
 

@@ -7,6 +7,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use tokio::sync::mpsc;
@@ -16,6 +18,9 @@ use super::entry::{Entry, Event};
 
 /// Lines that may wait for the disk; then who has more waits as well, since none is left out.
 const WAITING_MAX: usize = 1_024;
+/// How long a line waits for others that are written with it: a thread that wakes for each would take a processor from
+/// the calls that the lines are about. What a bridge that is killed has not written is lost with it.
+const GATHERING: Duration = Duration::from_millis(10);
 /// Size from which a file is put aside.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Files that were put aside and are kept.
@@ -80,6 +85,7 @@ fn write_all(dir: &Path, mut lines: mpsc::Receiver<String>) {
     let mut is_failing = false;
     while let Some(line) = lines.blocking_recv() {
         batch.extend_from_slice(line.as_bytes());
+        thread::sleep(GATHERING);
         while let Ok(line) = lines.try_recv() {
             batch.extend_from_slice(line.as_bytes());
         }

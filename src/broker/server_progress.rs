@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use tokio::sync::watch::error::RecvError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -34,17 +35,21 @@ impl Told<'_> {
         mut heard: watch::Receiver<Option<Advance>>,
     ) -> Answer {
         let mut answering = std::pin::pin!(answering);
-        let mut next = Instant::now();
+        let mut next = None;
         loop {
             let said = async {
-                sleep_until(next).await;
-                heard.changed().await
+                heard.changed().await?;
+                // No timer for a call of which nothing is said, as of most.
+                if let Some(next) = next {
+                    sleep_until(next).await;
+                }
+                Ok::<_, RecvError>(())
             };
             tokio::select! {
                 biased;
                 answer = &mut answering => return answer,
                 said = said => match said {
-                    Ok(()) => next = Instant::now() + PAUSE,
+                    Ok(()) => next = Some(Instant::now() + PAUSE),
                     // Nobody follows the call's progress.
                     Err(_) => return answering.await,
                 },

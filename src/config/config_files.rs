@@ -25,7 +25,9 @@ use crate::limits::Limits;
 pub struct ConfigFiles {
     environment: Environment,
     limits: Limits,
-    seen: Vec<Seen>,
+    listing: Listing,
+    /// Of the files that are listed.
+    seen: Vec<file::Look>,
     referred: Following,
     config: Arc<Config>,
     told: watch::Sender<Arc<Config>>,
@@ -54,11 +56,12 @@ impl ConfigFiles {
     pub fn load(environment: Environment) -> (Config, Self) {
         let limits = Limits::default();
         // Before they are read: what is changed meanwhile is seen as changed.
-        let seen = seen(&environment, &limits);
+        let listing = Listing::of(&environment, &limits);
+        let seen = listing.looks();
         let (config, referred) = Config::load_following(&environment, None);
         let shared = Arc::new(config.clone());
         let told = watch::Sender::new(Arc::clone(&shared));
-        (config, Self { environment, limits, seen, referred, config: shared, told, adjust: |_| {} })
+        (config, Self { environment, limits, listing, seen, referred, config: shared, told, adjust: |_| {} })
     }
 
     /// The same with this changed, now and whenever the files are read again.
@@ -116,9 +119,14 @@ impl ConfigFiles {
     /// Looks at the files; when one is not what it was, all are read again, and the problems returned that there were not
     /// before.
     pub fn look(&mut self) -> Vec<Problem> {
-        let seen = seen(&self.environment, &self.limits);
-        let is_same = |(path, look): &Seen| file::look(path) == *look;
-        if seen == self.seen && self.referred.files.iter().all(is_same) {
+        let mut is_listed_anew = false;
+        if !self.listing.is_still_so() {
+            let listing = Listing::of(&self.environment, &self.limits);
+            is_listed_anew = listing.files != self.listing.files;
+            self.listing = listing;
+        }
+        let seen = self.listing.looks();
+        if !is_listed_anew && seen == self.seen && self.referred.files.iter().all(is_same) {
             return Vec::new();
         }
         self.seen = seen;
@@ -134,22 +142,50 @@ impl ConfigFiles {
     }
 }
 
-fn seen(environment: &Environment, limits: &Limits) -> Vec<Seen> {
-    let mut paths: Vec<PathBuf> =
-        toml_file::paths(environment).into_iter().chain(trust::store(environment)).collect();
-    for place in servers::places(environment) {
-        if place.is_dir() {
-            // One that may not be listed any more has lost all its files.
-            paths.extend(file::listed(&place, limits).unwrap_or_default());
-        } else {
-            paths.push(place);
+/// Which files there are to look at.
+#[derive(Debug)]
+struct Listing {
+    /// Folders whose files these are, and files that are named.
+    places: Vec<Seen>,
+    /// Whether a change of what the folders hold cannot have gone unseen.
+    is_settled: bool,
+    files: Vec<PathBuf>,
+}
+
+impl Listing {
+    fn of(environment: &Environment, limits: &Limits) -> Self {
+        let with_look = |path: PathBuf| {
+            let look = file::look(&path);
+            (path, look)
+        };
+        // Before they are listed, as files before they are read.
+        let places: Vec<Seen> = servers::places(environment).into_iter().map(with_look).collect();
+        let is_settled = places.iter().all(|(_, look)| look.is_settled());
+        let mut files: Vec<PathBuf> =
+            toml_file::paths(environment).into_iter().chain(trust::store(environment)).collect();
+        for (place, _) in &places {
+            if place.is_dir() {
+                // One that may not be listed any more has lost all its files.
+                files.extend(file::listed(place, limits).unwrap_or_default());
+            } else {
+                files.push(place.clone());
+            }
         }
+        Self { places, is_settled, files }
     }
-    let with_look = |path: PathBuf| {
-        let look = file::look(&path);
-        (path, look)
-    };
-    paths.into_iter().map(with_look).collect()
+
+    /// Whether it would be the same now: found without reading a folder, as long as none has changed.
+    fn is_still_so(&self) -> bool {
+        self.is_settled && self.places.iter().all(is_same)
+    }
+
+    fn looks(&self) -> Vec<file::Look> {
+        self.files.iter().map(|path| file::look(path)).collect()
+    }
+}
+
+fn is_same((path, look): &Seen) -> bool {
+    file::look(path) == *look
 }
 
 #[cfg(test)]

@@ -155,3 +155,18 @@ fn a_setting_of_the_sandbox_that_cannot_be_read_keeps_the_next_one_from_starting
     files.look();
     assert!(files.config().sandbox_problem.is_none() && files.config().memory_bytes == 100 << 20);
 }
+
+#[test]
+fn a_folder_that_stays_as_it_is_is_not_listed_again_and_what_is_put_into_it_is_found() {
+    let (user, mut files) = User::new("");
+    assert!(!files.listing.is_still_so(), "it has just been made: another file may bear the same time");
+    while !files.listing.is_settled {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert_eq!(files.look(), []);
+    }
+    assert!(files.listing.is_still_so());
+    fs::write(user.path("MCPs/more.json"), r#"{"mcpServers": {"d": {"command": "c"}}}"#).unwrap();
+    assert!(!files.listing.is_still_so());
+    assert_eq!(files.look(), []);
+    assert_eq!(names(&files), "a b d");
+}

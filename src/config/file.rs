@@ -6,6 +6,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -13,6 +14,9 @@ use nix::fcntl::OFlag;
 use super::json;
 use super::problem::{Origin, Problem};
 use crate::limits::Limits;
+
+/// Coarser clocks than this, in seconds, no file system in use has.
+const SETTLED_SECS: i64 = 2;
 
 /// The `*.json` of a folder, sorted by name, hidden ones left out. A folder that does not exist has none.
 pub(super) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Box<Problem>> {
@@ -57,6 +61,16 @@ pub(super) enum Look {
     Absent,
     /// What is there, if anything, cannot be seen: the system's number of the error.
     Unseen(i32),
+}
+
+impl Look {
+    /// Whether a later change of what is there shows in a later look: two within a tick of the file system's clock bear the
+    /// same time.
+    pub(super) fn is_settled(&self) -> bool {
+        let Self::There([_, _, _, modified, _, changed, _]) = self else { return true };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs().cast_signed());
+        now - modified.max(changed) > SETTLED_SECS
+    }
 }
 
 /// Looks at a file without reading it.

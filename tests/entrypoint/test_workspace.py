@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hotcell_sandbox import workspace
+from hotcell_sandbox.workspace import Watch
 from sandbox import Frame, Sandbox
 
 
@@ -290,3 +293,25 @@ def test_a_change_whose_time_was_set_back_is_seen(sandbox: Sandbox, root: Path) 
     (root / "a").write_text("2")
     os.utime(root / "a", ns=(about.st_atime_ns, about.st_mtime_ns))
     assert kept.ask(sandbox).files == {"a": b"2"}
+
+
+def test_an_empty_folder_is_not_listed_again_until_something_is_put_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Watch(str(tmp_path), (10, 1000))
+    assert not watch.has_changed()
+    (tmp_path / "at-once").touch()
+    assert watch.has_changed()
+    (tmp_path / "at-once").unlink()
+    assert watch.has_changed()
+    times = os.stat(tmp_path)
+    time.sleep(1.1)
+    assert not watch.has_changed()
+    with monkeypatch.context() as context:
+        context.delattr(workspace, "_scandir")
+        assert not watch.has_changed()
+        (tmp_path / "later").touch()
+        assert watch.has_changed(), "what cannot be looked at may have changed"
+    # The time of the folder's content can be set back, that of its change cannot.
+    os.utime(tmp_path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert watch.has_changed() and not watch.has_changed()
