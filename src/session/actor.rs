@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use self::events::{answered, cancelled, exceeded, joined, next_frame, sleep_until, to_cancel, waiting};
 use self::jobs::OfJob;
 use super::asked::{Ask, RunAsked};
+use super::attention::Attention;
 use super::calls::Counted;
 use super::checkpoints::Checkpoints;
 use super::files::Files;
@@ -156,6 +157,7 @@ impl Actor {
     ) {
         let mut heartbeat = tokio::time::interval(self.limits.heartbeat_pause);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut attention = Attention::start();
         loop {
             let takes_runs = self.machine.takes_runs() && self.current.is_none();
             let (deadline, jobs_deadline) = (self.machine.deadline(), self.jobs_deadline());
@@ -179,7 +181,13 @@ impl Actor {
                 failed = answered(self.keeping.as_mut()) => self.kept(failed),
                 frame = next_frame(self.sandbox.as_mut()) => self.frame(frame).await,
             };
+            attention.heard();
             self.carry_out(effects);
+            if self.current.is_some() {
+                attention.waits();
+            } else {
+                attention.rests();
+            }
         }
     }
 

@@ -54,7 +54,8 @@ fn shown(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Written, digest};
+    use crate::digest;
+    use crate::journal::Written;
     use crate::run::StateNote;
 
     fn ended(outcome: &str, stdout: &str, stderr: &str, value: &str) -> RunEnded {
@@ -69,7 +70,7 @@ mod tests {
             value: Some(value.into()),
             bound: vec![],
             said_bytes: said.len() as u64,
-            said_sha256: digest(said.as_bytes()),
+            said_sha256: digest::sha256(said.as_bytes()),
             images: 0,
             notes: vec![],
             state: StateNote::Kept,
@@ -89,7 +90,7 @@ mod tests {
         let shorter = ended("finished", "a\nb\n", "e\n", "");
         assert_eq!(differences(&then, &shorter), ["it says otherwise\n  now:  (nothing)\n  then: 1"]);
         let mut cut = ended("finished", "a\nb\n", "e\n", "1");
-        cut.said_sha256 = digest(b"what was cut off");
+        cut.said_sha256 = digest::sha256(b"what was cut off");
         assert_eq!(differences(&then, &cut), ["it says otherwise, behind what is kept of it"]);
     }
 }

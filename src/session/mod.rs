@@ -6,6 +6,7 @@ mod actor;
 mod again;
 mod answered;
 mod asked;
+mod attention;
 mod calls;
 mod checkpoints;
 mod compared;
