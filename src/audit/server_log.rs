@@ -13,12 +13,12 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::log::lock;
+use crate::digest;
 use crate::names::ServerName;
 use crate::text;
 
@@ -199,9 +199,8 @@ fn read(path: &Path) -> io::Result<VecDeque<Remark>> {
 
 /// Names of servers are no file names.
 fn file_name(server: &ServerName) -> String {
-    let hash = Sha256::digest(server.as_str().as_bytes());
-    let digits: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("{digits}.jsonl")
+    let hash = digest::sha256(server.as_str().as_bytes());
+    format!("{}.jsonl", &hash[..32])
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use super::failures::redact;
 use super::kept_folder::KeptFolder;
 use crate::config::{Endpoint, Launch, Reach, ServerConfig};
+use crate::digest;
 use crate::limits::Limits;
 
 /// Raised when the form of the files changes; others are ignored.
@@ -95,7 +96,7 @@ impl CacheKey {
         if let Some(later) = &server.later {
             part(later.written().as_bytes());
         }
-        Self(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Self(digest::hex(&hash.finalize()))
     }
 
     /// What stands for the configuration in names of files.

@@ -12,10 +12,11 @@ use tokio::time::Instant;
 
 use super::call::{Answer, Call};
 use super::state::Broker;
+use crate::digest;
 use crate::jobs::Told;
 use crate::journal::{
     CallAnswered, CallBegun, Came, JobBegun, JobEnded, Keep, Kept, Record, RunBegun, RunEnded, SandboxUp,
-    ServerOfRun, Written, digest, now,
+    ServerOfRun, Written, now,
 };
 use crate::names::RunId;
 use crate::run::{OutputStream, PythonError, Reset, RunOutcome, RunReport, RunRequest, ToolFault};
@@ -170,7 +171,7 @@ impl Broker {
             value: value.map(|value| text::bounded(&value, value_max).into_owned()),
             bound,
             said_bytes: said.len() as u64,
-            said_sha256: digest(said.as_bytes()),
+            said_sha256: digest::sha256(said.as_bytes()),
             images: report.images.len() as u64,
             notes: report.notes.iter().map(|note| clean(note)).collect(),
             state: report.state,

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::call::Call;
 use super::failures::redact;
 use crate::audit::{CallEvent, Event, Log};
 use crate::config::PolicyFile;
+use crate::digest;
 use crate::journal::Journal;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -98,11 +98,7 @@ impl LoggedArguments {
                 redact(&mut value, redacted);
                 value
             }
-            None => {
-                let hash = Sha256::digest(json.as_bytes());
-                let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-                Value::String(format!("sha256:{digits}"))
-            }
+            None => Value::String(format!("sha256:{}", digest::sha256(json.as_bytes()))),
         };
         (written, json.len() as u64)
     }

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
 use super::failures::redact;
 use crate::catalog::Tool;
+use crate::digest;
 use crate::names::ServerName;
 use crate::own_file;
 
@@ -71,7 +71,7 @@ impl Pin {
             ("annotations", json!(tool.annotations)),
         ];
         let all: Vec<&Value> = parts.iter().map(|(_, part)| part).collect();
-        let hash = hex(json!(all).to_string().as_bytes());
+        let hash = digest::sha256(json!(all).to_string().as_bytes());
         let kept = parts.into_iter().map(|(name, mut part)| {
             redact(&mut part, redacted);
             let bytes = part.to_string().len();
@@ -93,7 +93,7 @@ impl Pin {
 impl PinFiles {
     /// Those of a server, below the folder of all.
     pub(super) fn of(dir: &Path, server: &ServerName) -> Self {
-        Self { dir: dir.join(hex(server.as_str().as_bytes())) }
+        Self { dir: dir.join(digest::sha256(server.as_str().as_bytes())) }
     }
 
     /// Looks at a tool's file without reading it; nothing where there is none.
@@ -207,7 +207,7 @@ impl PinFiles {
 
 /// A tool in names of files.
 pub(super) fn key(tool: &str) -> String {
-    hex(tool.as_bytes())
+    digest::sha256(tool.as_bytes())
 }
 
 fn file(tool: &str, end: &str) -> String {
@@ -216,12 +216,6 @@ fn file(tool: &str, end: &str) -> String {
 
 fn json(pin: &Pin) -> Vec<u8> {
     json!(pin).to_string().into_bytes()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    // With each call of a tool: quicker than what formats.
-    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
-    Sha256::digest(bytes).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[cfg(test)]

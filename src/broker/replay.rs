@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use super::call::Answer;
 use super::journalling::{CHECK, Noted};
 use super::replay_words::{difference, unseen};
-use crate::journal::{Came, Kept, RecordedCall, RecordedRun, digest};
+use crate::digest;
+use crate::journal::{Came, Kept, RecordedCall, RecordedRun};
 use crate::protocol::RunServer;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -197,7 +198,7 @@ impl Replay {
 impl OfRun {
     /// The first call that is kept and like this one, and has answered none yet.
     fn place(&self, noted: &Noted) -> Option<usize> {
-        let hash = digest(noted.arguments.get().as_bytes());
+        let hash = digest::sha256(noted.arguments.get().as_bytes());
         let is_like = |call: &RecordedCall| {
             let begun = &call.begun;
             (&begun.server, &begun.tool) == (&noted.server, &noted.tool) && begun.arguments.sha256() == hash

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::journalling::Noted;
+use crate::digest;
 use crate::journal::{Came, Kept, RecordedCall};
 use crate::text;
 
@@ -24,7 +25,7 @@ pub(super) fn unseen<'c>(noted: &Noted, recorded: impl Iterator<Item = (&'c Reco
     if of_same.is_empty() {
         return format!("{name} is called, which it was not\n  now:  {}", shown(now));
     }
-    let hash = crate::journal::digest(now.as_bytes());
+    let hash = digest::sha256(now.as_bytes());
     if of_same.iter().any(|(call, _)| call.begun.arguments.sha256() == hash) {
         let times = of_same.iter().filter(|(call, _)| call.begun.arguments.sha256() == hash).count();
         return format!("{name} is called more often than it was ({times})\n  now:  {}", shown(now));

@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::error::InstallError;
+use crate::digest;
 use crate::own_file;
 
 /// The place of the copy of one file, and of what is remembered beside it.
@@ -24,7 +24,7 @@ pub(super) struct Backup {
 impl Backup {
     /// Of one entry in one file.
     pub(super) fn of(state: &Path, client: &str, name: &str, path: &Path) -> Self {
-        let hash = hash(format!("{}\n{name}", path.display()).as_bytes());
+        let hash = digest::sha256(format!("{}\n{name}", path.display()).as_bytes());
         let file =
             |extension: &str| state.join("installed").join(format!("{client}-{:.16}.{extension}", hash));
         Self { path: path.to_owned(), record: file("json"), copy: file("before") }
@@ -35,7 +35,7 @@ impl Backup {
         let record = fs::read(&self.record).unwrap_or_default();
         let record: Value = serde_json::from_slice(&record).unwrap_or_default();
         let written = record.get("written_sha256").and_then(Value::as_str);
-        text.is_some_and(|text| written == Some(&hash(text.as_bytes())))
+        text.is_some_and(|text| written == Some(&digest::sha256(text.as_bytes())))
             // A copy that has gone cannot come back.
             && (record.get("was_there") == Some(&Value::Bool(false)) || self.copy.is_file())
     }
@@ -63,7 +63,7 @@ impl Backup {
         let record = json!({
             "path": self.path,
             "was_there": self.copy.is_file(),
-            "written_sha256": hash(after.as_bytes()),
+            "written_sha256": digest::sha256(after.as_bytes()),
         });
         own_file::replace(&self.record, format!("{record:#}\n").as_bytes()).map_err(unkept(&self.record))
     }
@@ -82,8 +82,4 @@ fn removed(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

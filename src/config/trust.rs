@@ -7,10 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 
 use super::environment::Environment;
 use super::file;
+use crate::digest;
 use crate::limits::Limits;
 use crate::own_file;
 
@@ -78,7 +78,7 @@ pub fn trust_project(environment: &Environment, limits: &Limits) -> Result<(Path
     let path = project_file(environment).ok_or(TrustError::NoFolder)?;
     let unreadable = |problem: Box<_>| TrustError::Unreadable { message: ToString::to_string(&problem) };
     let bytes = file::read(&path, environment.uid, limits).map_err(unreadable)?;
-    let hash = hash(&bytes);
+    let hash = digest::sha256(&bytes);
     let text = file::text(&path, bytes).map_err(unreadable)?;
     change(environment, limits, &path, Some(hash))?;
     Ok((path, text))
@@ -103,7 +103,7 @@ pub(super) fn store(environment: &Environment) -> Option<PathBuf> {
 pub(super) fn trust_of(environment: &Environment, limits: &Limits, path: &Path, bytes: &[u8]) -> Trust {
     match store(environment).map(|store| remembered(environment, limits, &store)) {
         Some(known) => match known.get(&name_of(path)).and_then(Value::as_str) {
-            Some(trusted) if trusted == hash(bytes) => Trust::Trusted,
+            Some(trusted) if trusted == digest::sha256(bytes) => Trust::Trusted,
             Some(_) => Trust::Changed,
             None => Trust::Unknown,
         },
@@ -138,8 +138,4 @@ fn change(
 /// One name for one file, by whatever way it is reached.
 fn name_of(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
-}
-
-fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::EncoderError;
 use super::folder::malformed;
+use crate::digest;
 
 pub(super) const WEIGHTS: &str = "model.safetensors";
 /// Larger than the largest BERT in 32 bits.
@@ -64,7 +65,7 @@ impl Weights {
                 tensors.insert(name.strip_prefix(PREFIX).unwrap_or(&name).to_owned(), tensor);
             }
         }
-        let hash = reader.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = digest::hex(&reader.hash.finalize());
         Ok(Self { tensors, hash })
     }
 

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
+use crate::digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
 
 /// A piece of JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,14 +32,14 @@ impl Kept {
         {
             return Self::Whole(whole);
         }
-        Self::LeftOut { bytes: line.len() as u64, sha256: digest(line.as_bytes()) }
+        Self::LeftOut { bytes: line.len() as u64, sha256: digest::sha256(line.as_bytes()) }
     }
 
     /// Its hash, kept or not.
     #[must_use]
     pub fn sha256(&self) -> String {
         match self {
-            Self::Whole(json) => digest(json.get().as_bytes()),
+            Self::Whole(json) => digest::sha256(json.get().as_bytes()),
             Self::LeftOut { sha256, .. } => sha256.clone(),
         }
     }
@@ -61,12 +61,6 @@ impl Kept {
             Self::LeftOut { .. } => None,
         }
     }
-}
-
-/// The SHA-256 of bytes, as hexadecimal digits.
-#[must_use]
-pub fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Line breaks of JSON stand between its words only: blanks say the same.

@@ -14,7 +14,7 @@ mod time;
 mod writing;
 
 pub use keep::Keep;
-pub use kept::{Kept, digest};
+pub use kept::Kept;
 pub use notebook::notebook;
 pub use reading::{Damage, RecordedCall, RecordedJob, RecordedRun, RecordedSession};
 pub use record::{

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use chrono::{SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::definition::DESCRIPTION_CHARS_MAX;
+use crate::digest;
 use crate::text;
 
 const BEGIN: &str = "# /// skill\n";
@@ -63,7 +63,7 @@ impl Header {
             saved: Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true),
             servers: listed(self.servers, SERVERS_MAX, SERVER_CHARS_MAX),
             test: self.test,
-            sha256: hash(body),
+            sha256: digest::sha256(body.as_bytes()),
         }
     }
 
@@ -98,7 +98,7 @@ impl Header {
 
     /// Whether this is the hash of the body.
     pub(super) fn fits(&self, body: &str) -> bool {
-        self.sha256 == hash(body)
+        self.sha256 == digest::sha256(body.as_bytes())
     }
 }
 
@@ -117,10 +117,6 @@ pub(super) fn read(text: &str) -> Option<(Result<Header, String>, &str)> {
         toml.push_str(line);
     }
     Some((Err("it does not end in a line `# ///`".to_owned()), inside))
-}
-
-fn hash(body: &str) -> String {
-    Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What TOML and JSON write alike, since nothing in it steers.

@@ -11,10 +11,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use url::Url;
 
 use super::grant::Grant;
+use crate::digest;
 use crate::names::ServerName;
 use crate::own_file;
 
@@ -188,8 +188,7 @@ fn file_name(server: &str) -> String {
     if is_plain && server.len() <= NAME_BYTES_MAX && !server.starts_with('.') {
         return format!("{server}.json");
     }
-    let hash: String = Sha256::digest(server.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("={hash}.json")
+    format!("={}.json", digest::sha256(server.as_bytes()))
 }
 
 #[cfg(test)]
