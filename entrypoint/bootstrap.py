@@ -5,10 +5,11 @@ It does not look at frames: the bytes after the bundle's line feed go to main() 
 
 import builtins
 import json
+import marshal
 import os
 import sys
 from _frozen_importlib import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 
 BUNDLE_BYTES_MAX = 16 << 20
 
@@ -24,6 +25,8 @@ class Importer:
         self.sources = files
         self.loaded: dict[str, ModuleType] = {}
         self.builtins = dict(vars(builtins))
+        # Modules that were compiled before anybody imports them, marshalled.
+        self.ahead: dict[str, bytes] = {}
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         file = self.files.get(name)
@@ -39,10 +42,14 @@ class Importer:
         if name in self.loaded:
             return
         vars(module)["__builtins__"] = self.builtins
-        file = self.files[name]
-        exec(compile(self.sources[file], "<hotcell>/" + file, "exec", dont_inherit=True), vars(module))
+        compiled = self.ahead.get(name)
+        exec(self.compiled(name) if compiled is None else marshal.loads(compiled), vars(module))
         # Only a whole one: user code's signal handler, or an interrupt, may have raised in the midst of it.
         self.loaded[name] = module
+
+    def compiled(self, name: str) -> CodeType:
+        file = self.files[name]
+        return compile(self.sources[file], "<hotcell>/" + file, "exec", dont_inherit=True)
 
 
 def read_bundle() -> tuple[bytes, bytes]:
@@ -63,6 +70,7 @@ def read_bundle() -> tuple[bytes, bytes]:
 if __name__ == "__main__":
     line, rest = read_bundle()
     bundle = json.loads(line)
-    sys.meta_path.insert(0, Importer(bundle["files"]))
+    importer = Importer(bundle["files"])
+    sys.meta_path.insert(0, importer)
     __import__(bundle["main"])
-    sys.modules[bundle["main"]].main(rest)
+    sys.modules[bundle["main"]].main(rest, importer)

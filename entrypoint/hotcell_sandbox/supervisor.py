@@ -27,7 +27,7 @@ from .workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 VERSION = 1
 HOST_BACKLOG_MAX = 1 << 20
@@ -48,8 +48,8 @@ _FIONREAD = 0x541B
 _NOTHING = bytes(4)
 
 
-def main(rest: bytes) -> None:
-    """`rest`: the bytes that were read beyond the bundle."""
+def main(rest: bytes, take_compiled: Callable[[], None]) -> None:
+    """`rest`: the bytes that were read beyond the bundle. `take_compiled`: from then on it is used by workers."""
     inherited = descriptors("self")
     private = [fcntl(fd, F_DUPFD_CLOEXEC, _PRIVATE_FD_MIN) for fd in (0, 1)]
     null = os.open("/dev/null", os.O_RDWR)
@@ -61,7 +61,7 @@ def main(rest: bytes) -> None:
     # Python's own SIGINT handler would let the worker end PID 1 by one kill(1, SIGINT); PID 1 ignores the default.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    supervisor = Supervisor(private, inherited)
+    supervisor = Supervisor(private, inherited, take_compiled)
     try:
         ends = supervisor.serve(rest)
         number = supervisor.workers + 1
@@ -78,7 +78,8 @@ def main(rest: bytes) -> None:
 
 
 class Supervisor:
-    def __init__(self, private: list[int], inherited: list[str]) -> None:
+    def __init__(self, private: list[int], inherited: list[str], take_compiled: Callable[[], None]) -> None:
+        self.take_compiled = take_compiled
         self.host_in, self.host_out = private
         self.to_host = ToHost(self.host_out)
         self.inherited = inherited
@@ -122,6 +123,7 @@ class Supervisor:
         self.from_host(rest)
         while True:
             if self.greeted and self.worker is None:
+                self.take_compiled()
                 started = start_worker(self.workers + 1, self.limits, self.record)
                 if isinstance(started, Ends):
                     return started

@@ -7,8 +7,8 @@ use crate::protocol::bundle_line;
 /// Passed to `python3 -c`: reads the bundle and runs it.
 pub const BOOTSTRAP: &str = include_str!("../../entrypoint/bootstrap.py");
 
-/// The module whose `main()` is PID 1.
-const MAIN: &str = "hotcell_sandbox.supervisor";
+/// The module whose `main()` becomes PID 1.
+const MAIN: &str = "hotcell_sandbox.ahead";
 
 macro_rules! embedded {
     ($($path:literal),* $(,)?) => {
@@ -22,6 +22,7 @@ pub fn bundle() -> Vec<u8> {
     let files = embedded![
         "hotcell_sandbox/__init__.py",
         "hotcell_sandbox/after_import.py",
+        "hotcell_sandbox/ahead.py",
         "hotcell_sandbox/arguments.py",
         "hotcell_sandbox/aside.py",
         "hotcell_sandbox/bindings.py",

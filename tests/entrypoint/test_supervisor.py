@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from hotcell_sandbox.ahead import NAMES
 from sandbox import LIMITS, Sandbox, bundle
 
 
@@ -466,6 +467,23 @@ def test_replacing_takes_less_than_100_ms_above_a_bare_fork(sandbox: Sandbox) ->
 
     measured = [(replace(), floor()) for _ in range(5)]
     assert statistics.median(taken for taken, _ in measured) < statistics.median(base for _, base in measured) + 0.1
+
+
+def test_what_a_worker_imports_up_to_its_first_run_is_compiled_meanwhile() -> None:
+    code = "import sys\nof = next(finder for finder in sys.meta_path if hasattr(finder, 'sources'))\n"
+    was_ahead = False
+    for _ in range(20):
+        with Sandbox(greet=False) as sandbox:
+            # A run that comes with the hello: nothing is imported for later ones before it.
+            sandbox.supervise({"type": "hello", "version": 1, "limits": sandbox.limits, "workspace": ""})
+            sandbox.start(code + "print(*of.loaded, '|', *of.ahead)")
+            assert sandbox.wait("done")["outcome"] == "finished"
+            output = "".join(frame["text"] for frame in sandbox.seen if frame["type"] == "output")
+        loaded, ahead = (names.split() for names in output.split("|"))
+        assert sorted(loaded[loaded.index("hotcell_sandbox.supervisor") + 1 :]) == sorted(NAMES)
+        assert ahead == list(NAMES)[: len(ahead)], "as far as it has come"
+        was_ahead = was_ahead or len(ahead) > 0
+    assert was_ahead
 
 
 def test_bundle_fits_the_command_line_and_bootstrap_is_small() -> None:

@@ -1,0 +1,85 @@
+"""What runs first: while the supervisor is imported, another process compiles what the first worker will import.
+
+Compiling takes most of the time of a start, and only the supervisor's own part of it has to come before the worker's.
+"""
+
+from __future__ import annotations
+
+import os
+from marshal import dumps
+from mmap import mmap
+from signal import SIGKILL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+    from typing import Protocol
+
+    class Importer(Protocol):
+        ahead: dict[str, bytes]
+        compiled: Callable[[str], CodeType]
+
+
+# Up to its first run, in about this order.
+_OF_WORKER = (
+    *("worker", "seccomp", "streams", "interpreter", "calls", "placeholder", "images", "results", "arguments"),
+    *("interrupts", "channel", "resources", "saved_files", "after_import", "forking", "call_check", "effects"),
+    *("figures", "proxies", "text", "report", "skills"),
+)
+NAMES = (*(f"hotcell_sandbox.{name}" for name in _OF_WORKER), "mcp.runtime", "mcp.servers", "mcp")
+_BYTES_MAX = 4 << 20
+_LENGTH_BYTES = 4
+
+
+def main(rest: bytes, importer: Importer) -> None:
+    """`rest`: the bytes that were read beyond the bundle."""
+    ahead = Ahead(importer)
+    from .supervisor import main as supervise
+
+    supervise(rest, ahead.take)
+
+
+class Ahead:
+    """The process ends before a worker begins: nobody else ever writes to what it shares."""
+
+    def __init__(self, importer: Importer) -> None:
+        self._importer = importer
+        self._area = mmap(-1, _BYTES_MAX)
+        self._compiler = os.fork()
+        if self._compiler == 0:
+            try:
+                self._compile()
+            finally:
+                os._exit(0)
+
+    def take(self) -> None:
+        """What it has done by now; the rest is compiled by whoever imports it."""
+        if self._compiler == 0:
+            return
+        try:
+            os.kill(self._compiler, SIGKILL)
+            os.waitpid(self._compiler, 0)
+        except (ProcessLookupError, ChildProcessError):  # it had ended, and has been waited for
+            pass
+        self._compiler = 0
+        at = 0
+        for name in NAMES:
+            begin = at + _LENGTH_BYTES
+            length = int.from_bytes(self._area[at:begin], "big")
+            if not length:
+                break
+            at = begin + length
+            self._importer.ahead[name] = self._area[begin:at]
+        self._area.close()
+
+    def _compile(self) -> None:
+        at = 0
+        for name in NAMES:
+            code = dumps(self._importer.compiled(name))
+            begin = at + _LENGTH_BYTES
+            end = begin + len(code)
+            self._area[begin:end] = code
+            # Last: what has a length is whole.
+            self._area[at:begin] = len(code).to_bytes(_LENGTH_BYTES, "big")
+            at = end
