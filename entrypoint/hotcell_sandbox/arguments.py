@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from binascii import b2a_base64
-from json.encoder import JSONEncoder
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined] # CPython's own
 
 from .frames import DEPTH_MAX, deeper_than
 from .placeholder import Placeholder
@@ -40,7 +40,7 @@ class Standing:
 def encode_arguments(arguments: object) -> bytes:
     """JSON; ValueError or TypeError names the place that has none."""
     try:
-        encoded = _dumps(arguments).encode()
+        encoded = "".join(_chunks(arguments, 0)).encode()
     except (ValueError, TypeError, RecursionError):
         _explain(arguments, "arguments", 1, {})
         raise
@@ -72,7 +72,8 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-_dumps = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode
+# Made once, as for frames. A cycle is found by its depth, and explained then.
+_chunks = c_make_encoder(None, _plain, encode_basestring, None, ":", ",", False, False, False)
 
 
 def _explain(value: object, path: str, depth: int, parents: dict[int, str]) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _MAIN_THREAD = _get_ident()
 _CALLS_PER_WORKER_BITS = 32
 _NAMES_MAX = 5
+_TOOLS_KNOWN_MAX = 1_000
 # Under way at once.
 CALLS_OF_JOB_MAX = 16
 # What the bridge does that reaches beyond itself, as a call of a tool does.
@@ -97,6 +98,10 @@ class Calls:
         self._leading = False
         self.main_loop: AbstractEventLoop | None = None
         self._loop_reads = False
+        # asyncio's, once it is imported.
+        self._get_running_loop: Callable[[], AbstractEventLoop] | None = None
+        # Of tools that were called, as they stand in a frame.
+        self._names_json: dict[tuple[str | None, str], bytes] = {}
         # Calls of one iteration of an event loop go out together.
         self._batches: dict[AbstractEventLoop, list[tuple[int, bytes]]] = {}
         channel.on_results = self._resolve
@@ -189,9 +194,7 @@ class Calls:
 
     async def call(self, server: str | None, tool: str, arguments: object, handle: bool = False) -> Any:
         """`handle`: the result stays on the host, and what comes is a handle of it."""
-        from .event_loop import get_running_loop
-
-        waiter = _Waiter(get_running_loop())
+        waiter = _Waiter(self._running_loop())
         future = waiter.future
         assert future is not None
         listed = self._listed(server, tool, arguments)
@@ -204,6 +207,13 @@ class Calls:
         if listed is not None:
             listed.ended(frame)
         return self._answer(frame, server, tool, handle)
+
+    def _running_loop(self) -> AbstractEventLoop:
+        if self._get_running_loop is None:
+            from .event_loop import get_running_loop
+
+            self._get_running_loop = get_running_loop
+        return self._get_running_loop()
 
     def call_sync(self, server: str | None, tool: str, arguments: object, handle: bool = False) -> Any:
         waiter = _Waiter(None)
@@ -279,7 +289,7 @@ class Calls:
     def _submit(self, server: str | None, tool: str, arguments: object, waiter: _Waiter, handle: bool) -> int:
         if self.in_child:
             raise MCPError("calls can only be made by the main process, not by a forked one", code="not_running")
-        names_json = encode({"server": server, "tool": tool})[1:-2]
+        names_json = self._names_json.get((server, tool)) or self._encode_names(server, tool)
         # One that is not of this run is refused by the bridge, which knows why.
         known = self.servers.get(server) if server is not None else None
         body = encode_arguments(arguments)
@@ -323,6 +333,12 @@ class Calls:
                 waiter.sent = True
             self._channel.send(line)
         return call
+
+    def _encode_names(self, server: str | None, tool: str) -> bytes:
+        names_json = encode({"server": server, "tool": tool})[1:-2]
+        if len(self._names_json) < _TOOLS_KNOWN_MAX:
+            self._names_json[server, tool] = names_json
+        return names_json
 
     def _send_batch(self, loop: AbstractEventLoop) -> None:
         with self._interrupts:

@@ -49,8 +49,7 @@ class Checkpoints:
         return name in self._kept
 
     def pids(self) -> frozenset[int]:
-        """Also of one that has just ended: the bridge is not told here, since it takes that for the worker's staying if the
-        worker's end was not told before."""
+        """Also of one that has just ended: told of it before the worker's end, the bridge would think that it stays."""
         return frozenset(checkpoint.pid for checkpoint in self._kept.values() if checkpoint.pid > 1)
 
     def take(self, worker: Worker, words: str, fds: list[int], limits: Limits) -> str:

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use self::events::{answered, cancelled, exceeded, joined, next_frame, sleep_until, to_cancel, waiting};
 use self::jobs::OfJob;
 use super::asked::{Ask, RunAsked};
-use super::attention::Attention;
+use super::attention::{Attention, Awaited};
 use super::calls::Counted;
 use super::checkpoints::Checkpoints;
 use super::files::Files;
@@ -181,13 +181,8 @@ impl Actor {
                 failed = answered(self.keeping.as_mut()) => self.kept(failed),
                 frame = next_frame(self.sandbox.as_mut()) => self.frame(frame).await,
             };
-            attention.heard();
             self.carry_out(effects);
-            if self.current.is_some() {
-                attention.waits();
-            } else {
-                attention.rests();
-            }
+            attention.waits_for(if self.current.is_some() { Awaited::Answer } else { Awaited::Run });
         }
     }
 
