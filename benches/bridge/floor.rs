@@ -39,7 +39,7 @@ impl Echo {
             mark: None,
         };
         let spec = SandboxSpec {
-            image: IMAGE.into(),
+            images: vec![IMAGE.into()],
             command: ["python3", "-I", "-u", "-c", ECHO].map(str::to_owned).to_vec(),
             user: "65534:65534".into(),
             memory_bytes: 512 << 20,

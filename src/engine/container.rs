@@ -18,15 +18,15 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use tokio::io::AsyncWrite;
 
-use super::error::EngineError;
+use super::error::{EngineError, is_not_found};
 use super::find::{Engine, EngineKind};
 use super::usage::UsageMeter;
 
 /// What a sandbox is made of. Nothing in it comes from a frame.
 #[derive(Debug, Clone)]
 pub struct SandboxSpec {
-    /// The image's name.
-    pub image: String,
+    /// Names of images by preference: the first that the engine has is used.
+    pub images: Vec<String>,
     /// The command, PID 1.
     pub command: Vec<String>,
     /// `uid:gid` inside.
@@ -65,6 +65,8 @@ pub struct Container {
     id: String,
     request: Duration,
     command: Vec<String>,
+    /// The image that it was made of.
+    pub image: String,
     /// What the engine said it would not do.
     pub warnings: Vec<String>,
 }
@@ -95,7 +97,8 @@ impl Engine {
     /// Creates, attaches to, and starts a container.
     ///
     /// # Errors
-    /// The engine's refusal of any of the three steps, or its silence. What was created is removed again.
+    /// [`EngineError::ImageMissing`]; the engine's refusal of any of the three steps, or its silence. What was created is
+    /// removed again.
     pub async fn start(&self, spec: &SandboxSpec) -> Result<(Container, Streams), NotStarted> {
         let mut body = create_body(spec);
         if !spec.folders.is_empty() {
@@ -106,25 +109,41 @@ impl Engine {
                 EngineKind::Docker => host.mounts = Some(spec.folders.iter().map(volume).collect()),
             }
         }
-        let created = bounded(
-            spec.request,
-            "create the container",
-            self.docker.create_container(None::<CreateContainerOptions>, body),
-        )
-        .await
-        .map_err(|error| NotStarted { may_exist: !matches!(error, EngineError::Refused { .. }), error })?;
-        let container = Container {
-            docker: self.docker.clone(),
-            id: created.id,
-            request: spec.request,
-            command: spec.command.clone(),
-            warnings: created.warnings,
-        };
+        let container = self.create(spec, body).await.map_err(|error| {
+            let is_none = matches!(error, EngineError::Refused { .. } | EngineError::ImageMissing { .. });
+            NotStarted { may_exist: !is_none, error }
+        })?;
         match container.attach_and_start().await {
             Ok(streams) => Ok((container, streams)),
             // The first failure is the one that tells; the other one is in the log.
             Err(error) => Err(NotStarted { may_exist: container.close().await.is_err(), error }),
         }
+    }
+
+    /// Of the first image that is there. None is asked for beforehand: that takes Podman 6 ms, and mostly it is there.
+    async fn create(&self, spec: &SandboxSpec, body: ContainerCreateBody) -> Result<Container, EngineError> {
+        let action = "create the container";
+        for image in &spec.images {
+            let body = ContainerCreateBody { image: Some(image.clone()), ..body.clone() };
+            let request = self.docker.create_container(None::<CreateContainerOptions>, body);
+            let answer = tokio::time::timeout(spec.request, request).await;
+            match answer.map_err(|_| EngineError::Timeout { action, after: spec.request })? {
+                Ok(created) => {
+                    return Ok(Container {
+                        docker: self.docker.clone(),
+                        id: created.id,
+                        request: spec.request,
+                        command: spec.command.clone(),
+                        image: image.clone(),
+                        warnings: created.warnings,
+                    });
+                }
+                // It may be something else that is not found.
+                Err(error) if is_not_found(&error) && self.about_image(image).await?.is_none() => {}
+                Err(error) => return Err(EngineError::request(action, &error)),
+            }
+        }
+        Err(EngineError::ImageMissing { names: spec.images.clone() })
     }
 }
 
@@ -316,7 +335,6 @@ fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
         ("OPENBLAS_NUM_THREADS", "1"),
     ];
     ContainerCreateBody {
-        image: Some(spec.image.clone()),
         // As the entrypoint, so that an image's own one does not stand between us and PID 1.
         entrypoint: Some(spec.command.clone()),
         user: Some(spec.user.clone()),

@@ -95,6 +95,10 @@ impl EngineError {
     }
 }
 
+pub(super) fn is_not_found(error: &bollard::errors::Error) -> bool {
+    matches!(error, bollard::errors::Error::DockerResponseServerError { status_code: 404, .. })
+}
+
 /// An error with what caused it: HTTP clients say little themselves.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

@@ -264,10 +264,8 @@ impl Engine {
     /// [`EngineError::ImageMissing`] when it has none of them; a failed request otherwise. Nothing is pulled.
     pub async fn image(&self, names: &[String]) -> Result<String, EngineError> {
         for name in names {
-            match self.docker.inspect_image(name).await {
-                Ok(_) => return Ok(name.clone()),
-                Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. }) => {}
-                Err(error) => return Err(EngineError::request("inspect the image", &error)),
+            if self.about_image(name).await?.is_some() {
+                return Ok(name.clone());
             }
         }
         Err(EngineError::ImageMissing { names: names.to_vec() })

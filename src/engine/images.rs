@@ -13,7 +13,7 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 
 use super::container::remove;
-use super::error::EngineError;
+use super::error::{EngineError, is_not_found};
 use super::find::Engine;
 
 /// What an image is built from.
@@ -116,7 +116,7 @@ impl Engine {
                 bytes: image.size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default(),
                 created: image.created.map(|created| created.to_string()).unwrap_or_default(),
             })),
-            Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. }) => Ok(None),
+            Err(error) if is_not_found(&error) => Ok(None),
             Err(error) => Err(EngineError::request("inspect the image", &error)),
         }
     }

@@ -136,18 +136,15 @@ impl Maker {
 
     async fn attempt(&mut self) -> Result<Sandbox, Failure> {
         let (engine, is_new) = self.engine().await?;
-        // Both are questions to the engine, and neither waits for the other's answer.
-        let (image, reaped) = tokio::join!(engine.image(&self.settings.images), async {
-            if is_new { self.reap(&engine).await } else { 0 }
-        });
-        self.reaped += reaped;
-        let image = image?;
         let (folders, left_out) = self.folders(&engine);
         self.asked += 1;
-        let spec = self.spec(&image, folders.clone())?;
+        let spec = self.spec(folders.clone())?;
         self.creating.insert(self.asked);
         self.tell().await;
-        let started = engine.start(&spec).await;
+        // The containers of the dead are no matter of this one's.
+        let (started, reaped) =
+            tokio::join!(engine.start(&spec), async { if is_new { self.reap(&engine).await } else { 0 } });
+        self.reaped += reaped;
         if !matches!(started, Err(NotStarted { may_exist: true, .. })) {
             self.creating.remove(&self.asked);
             self.tell().await;
@@ -169,7 +166,7 @@ impl Maker {
         let mut sandbox = Sandbox {
             report: SandboxReport {
                 address: engine.address.clone(),
-                image,
+                image: container.image.clone(),
                 python: String::new(),
                 posture: Posture::default(),
                 notices,
@@ -267,11 +264,11 @@ impl Maker {
         }
     }
 
-    fn spec(&self, image: &str, folders: Vec<Folder>) -> Result<SandboxSpec, Failure> {
+    fn spec(&self, folders: Vec<Folder>) -> Result<SandboxSpec, Failure> {
         let settings = &self.settings;
         let labels = self.owner.as_ref().map(|owner| owner.labels(self.asked)).ok_or(Failure::NoOwner)?;
         Ok(SandboxSpec {
-            image: image.to_owned(),
+            images: settings.images.clone(),
             command: ["python3", "-I", "-u", "-c", BOOTSTRAP].map(str::to_owned).to_vec(),
             user: format!("{}:{}", settings.uid, settings.gid),
             memory_bytes: settings.memory_bytes,
