@@ -45,8 +45,13 @@ class Ahead:
 
     def __init__(self, importer: Importer) -> None:
         self._importer = importer
+        # Of the process; nothing when there is none, as where it would be one too many.
+        self._compiler: int | None = None
         self._area = mmap(-1, _BYTES_MAX)
-        self._compiler = os.fork()
+        try:
+            self._compiler = os.fork()
+        except OSError:
+            return
         if self._compiler == 0:
             try:
                 self._compile()
@@ -55,14 +60,14 @@ class Ahead:
 
     def take(self) -> None:
         """What it has done by now; the rest is compiled by whoever imports it."""
-        if self._compiler == 0:
+        if self._compiler is None:
             return
         try:
             os.kill(self._compiler, SIGKILL)
             os.waitpid(self._compiler, 0)
         except (ProcessLookupError, ChildProcessError):  # it had ended, and has been waited for
             pass
-        self._compiler = 0
+        self._compiler = None
         at = 0
         for name in NAMES:
             begin = at + _LENGTH_BYTES
