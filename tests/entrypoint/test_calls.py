@@ -204,6 +204,11 @@ def test_fault_is_raised_with_code_and_hint(sandbox: Sandbox) -> None:
     ("argument", "error", "message"),
     [
         ("(l := [], l.append(l))[0]", "ValueError", "circular reference: arguments['x'][0] contains arguments['x']"),
+        (
+            "(__import__('sys').setrecursionlimit(10**9), l := [], l.append(l))[1]",
+            "ValueError",
+            "circular reference: arguments['x'][0] contains arguments['x']",
+        ),
         ("[1, float('nan')]", "ValueError", "arguments['x'][1] is nan"),
         ("{'k': float('-inf')}", "ValueError", "arguments['x']['k'] is -inf"),
         ("'\\ud800'", "ValueError", "arguments['x'] has a lone surrogate at position 0"),
