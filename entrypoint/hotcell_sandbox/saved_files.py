@@ -23,10 +23,17 @@ class SavedFiles:
         """Where the file is then; a file from elsewhere is copied."""
         if not self.root:
             raise RuntimeError("this sandbox keeps no files")
-        source = os.path.realpath(os.fspath(path))
+        given = os.fspath(path)
+        if not isinstance(given, str):
+            raise TypeError(
+                f"path is text or a Path, not {type(given).__name__}; open(path, 'wb') writes bytes to a file"
+            )
+        source = os.path.realpath(given)
         if not os.path.isfile(source):
-            what = "is a folder; save its files, or an archive of them" if os.path.isdir(source) else "is not there"
-            raise FileNotFoundError(f"{os.fspath(path)!r} {what}")
+            what = "is no plain file" if os.path.lexists(source) else "is not there"
+            if os.path.isdir(source):
+                what = "is a folder; save its files, or an archive of them"
+            raise FileNotFoundError(f"{given!r} {what}")
         root = os.path.realpath(self.root)
         inside = os.path.commonpath((root, source)) == root
         if inside and name is None:

@@ -564,6 +564,7 @@ class Supervisor:
         self.to_host.send(
             {"type": "worker_exited", "worker": worker.number, **end, "oom": oom, "requested": worker.requested}
         )
+        self.checkpoints.drop_dead()
         self.worker = None
         self.forget(worker)
         self.useless = 0 if worker.used or worker.requested else self.useless + 1

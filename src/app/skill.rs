@@ -106,7 +106,9 @@ fn history(skills: &Skills, name: &str) -> Result<ExitCode, SkillError> {
     let current = skills.ready(&name).ok().map(|skill| skill.header.version);
     for Skill { header, .. } in skills.history(&name)? {
         let mark = if Some(header.version) == current { " (current)" } else { "" };
-        out!("version {}{mark}, {}: {}", header.version, header.saved, header.description);
+        let said =
+            if header.description.is_empty() { String::new() } else { format!(": {}", header.description) };
+        out!("version {}{mark}, {}{said}", header.version, header.saved);
     }
     Ok(ExitCode::SUCCESS)
 }

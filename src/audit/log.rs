@@ -85,7 +85,7 @@ fn write_all(dir: &Path, mut lines: mpsc::Receiver<String>) {
     let mut is_failing = false;
     while let Some(line) = lines.blocking_recv() {
         batch.extend_from_slice(line.as_bytes());
-        thread::sleep(GATHERING);
+        thread::park_timeout(GATHERING);
         while let Ok(line) = lines.try_recv() {
             batch.extend_from_slice(line.as_bytes());
         }

@@ -161,7 +161,7 @@ fn a_folder_that_stays_as_it_is_is_not_listed_again_and_what_is_put_into_it_is_f
     let (user, mut files) = User::new("");
     assert!(!files.listing.is_still_so(), "it has just been made: another file may bear the same time");
     while !files.listing.is_settled {
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::park_timeout(std::time::Duration::from_millis(100));
         assert_eq!(files.look(), []);
     }
     assert!(files.listing.is_still_so());

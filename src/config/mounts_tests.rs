@@ -91,8 +91,15 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
         ("host = \"~/data\"\nguest = \"/mnt/work/x\"", "lies in or above /mnt/work"),
         ("guest = \"/mnt/x\"", "names no folder; add host ="),
         ("host = 3", "mount.host: must be a folder, such as \"~/data\", not a number"),
-        ("hots = \"~/data\"", "did you mean \"host\"?"),
-        ("host = \"~/data\"\nwritable = \"yes\"", "mount.writable: must be true or false, not a string"),
+        ("hots = \"~/data\"", "so that the folder is not mounted; did you mean \"host\"?"),
+        (
+            "host = \"~/data\"\nread_only = true",
+            "so that the folder is not mounted; a mount has host, guest and writable",
+        ),
+        (
+            "host = \"~/data\"\nwritable = \"yes\"",
+            "mount.writable: must be true or false, not a string; the folder is not mounted",
+        ),
     ] {
         let (mounted, said) = user.loads(&format!("[[mount]]\nhost = \"~/work\"\n[[mount]]\n{mount}\n"));
         assert_eq!(mounted, ["~/work /mnt/work ro"], "{mount}");

@@ -243,13 +243,14 @@ impl Reading<'_> {
                         let near =
                             nearest(unknown, MOUNT_KEYS).map(|near| format!("did you mean \"{near}\"?"));
                         let hint = near.unwrap_or_else(|| "a mount has host, guest and writable".into());
-                        self.report(key.span().start, &full, "is no key that hotcell knows", &hint);
+                        let message = "is no key that hotcell knows, so that the folder is not mounted";
+                        self.report(key.span().start, &full, message, &hint);
                         is_right = false;
                         continue;
                     }
                 };
                 let message = format!("must be {wanted}, not {}", kind(value.get_ref()));
-                self.report(value.span().start, &full, message, "");
+                self.report(value.span().start, &full, message, "the folder is not mounted");
                 is_right = false;
             }
             if is_right && written.host.is_empty() {

@@ -216,6 +216,8 @@ def test_files_are_handed_over_from_anywhere(sandbox: Sandbox, root: Path, tmp_p
 def test_what_cannot_be_handed_over_is_an_error_that_says_why(sandbox: Sandbox, root: Path) -> None:
     for code, says in [
         ("runtime.save('nothing')", "'nothing' is not there"),
+        ("runtime.save('/dev/null')", "'/dev/null' is no plain file"),
+        ("runtime.save(b'x')", "path is text or a Path, not bytes"),
         (f"runtime.save({str(root)!r})", "is a folder; save its files"),
         ("runtime.save('/etc/passwd', '../x')", "is no name of a file below"),
         ("runtime.save('/etc/passwd', '/x')", "is no name of a file below"),
