@@ -6,9 +6,9 @@ Compiling takes most of the time of a start, and only the supervisor's own part 
 from __future__ import annotations
 
 import os
+from _signal import SIGKILL  # type: ignore[import-not-found]
 from marshal import dumps
 from mmap import mmap
-from signal import SIGKILL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _OF_WORKER = (
     *("worker", "seccomp", "streams", "interpreter", "calls", "placeholder", "images", "results", "arguments"),
     *("interrupts", "channel", "resources", "saved_files", "after_import", "forking", "call_check", "effects"),
-    *("figures", "proxies", "text", "report", "skills"),
+    *("figures", "proxies", "text", "report", "sources", "skills"),
 )
 NAMES = (*(f"hotcell_sandbox.{name}" for name in _OF_WORKER), "mcp.runtime", "mcp.servers", "mcp")
 _BYTES_MAX = 4 << 20

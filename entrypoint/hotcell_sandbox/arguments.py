@@ -6,8 +6,8 @@ It does not know any tool's schema: the bridge checks that.
 from __future__ import annotations
 
 import math
+from _json import encode_basestring, make_encoder
 from binascii import b2a_base64
-from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined] # CPython's own
 
 from .frames import DEPTH_MAX, deeper_than
 from .placeholder import Placeholder
@@ -41,7 +41,7 @@ def encode_arguments(arguments: object) -> bytes:
     """JSON; ValueError or TypeError names the place that has none."""
     try:
         # Half of what JSONEncoder does. Each its own markers, by which a cycle is found: threads encode at once.
-        chunks = c_make_encoder({}, _plain, encode_basestring, None, ":", ",", False, False, False)
+        chunks = make_encoder({}, _plain, encode_basestring, None, ":", ",", False, False, False)
         encoded = "".join(chunks(arguments, 0)).encode()
     except (ValueError, TypeError, RecursionError):
         _explain(arguments, "arguments", 1, {})

@@ -6,8 +6,8 @@ What a worker says of a copy is a claim: at worst a process of the worker's own 
 from __future__ import annotations
 
 import os
-import signal
 import stat
+from _signal import SIGCONT, SIGKILL  # type: ignore[import-not-found]
 from select import POLLHUP, poll
 
 from . import handover
@@ -113,7 +113,7 @@ class Checkpoints:
             return None
         (spare, spare_end), (handed, handed_end), (again, again_end) = pair(), handover.pair(), pair()
         (stdout, stdout_end), (stderr, stderr_end) = os.pipe(), os.pipe()
-        kill(checkpoint.pid, signal.SIGCONT)
+        kill(checkpoint.pid, SIGCONT)
         ends = (spare_end, handed_end, again_end, stdout_end, stderr_end)
         answer = answer_of(checkpoint.socket, number, ends, WAKE_MS_MAX)
         if answer is None:
@@ -137,7 +137,7 @@ class Checkpoints:
         if checkpoint is not None:
             os.close(checkpoint.socket)
             if is_child(checkpoint.pid):
-                kill(checkpoint.pid, signal.SIGKILL)
+                kill(checkpoint.pid, SIGKILL)
 
 
 def is_name(name: str) -> bool:

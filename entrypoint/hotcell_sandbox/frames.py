@@ -6,8 +6,9 @@ It does not read or write files, and does not know what a frame means beyond the
 from __future__ import annotations
 
 import codecs
-from json.decoder import JSONDecoder
-from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined] # CPython's own
+from _json import encode_basestring, make_encoder
+
+from .json_reader import reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,9 +65,8 @@ def _surrogate_as_text(error: UnicodeError) -> tuple[str, int]:
 
 codecs.register_error("hotcell", _surrogate_as_text)
 # Made once: JSONEncoder.encode makes one at each use. What is encoded here is ours and has no cycles to look for.
-_chunks = c_make_encoder(None, _no_default, encode_basestring, None, ":", ",", False, False, False)
-_decoder = JSONDecoder(parse_constant=_no_constant)
-_scan, _loads = _decoder.scan_once, _decoder.decode  # type: ignore[attr-defined]
+_chunks = make_encoder(None, _no_default, encode_basestring, None, ":", ",", False, False, False)
+_read = reader(_no_constant)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
@@ -85,13 +85,7 @@ def decode(body: bytes, types: frozenset[str], depth_max: int = DEPTH_MAX) -> Fr
     if deeper_than(depth_max, body):
         raise FrameError("depth")
     try:
-        try:
-            # Half of what `decode` does, whose other half is about white space around the frame.
-            frame, end = _scan(text, 0)
-        except StopIteration:
-            end = -1
-        if end != len(text):
-            frame = _loads(text)
+        frame = _read(text)
     except RecursionError:
         raise FrameError("depth") from None
     except ValueError:

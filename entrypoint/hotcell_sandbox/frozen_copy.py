@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
+from _signal import SIGKILL  # type: ignore[import-not-found]
 from _socket import MSG_DONTWAIT, SCM_RIGHTS, SOL_SOCKET, socket, socketpair
 from mmap import PAGESIZE, mmap
-from signal import SIGKILL
 
 from . import handover, kernel
 

@@ -5,14 +5,15 @@ It does not bound how long: the bridge interrupts. What user code rebinds is res
 
 from __future__ import annotations
 
-import ast
+# The classes of a tree without the functions around them, whose module takes a millisecond to import.
+import _ast as ast
 import builtins
 import os
 import sys
 import threading
+from _signal import ITIMER_REAL, setitimer  # type: ignore[import-not-found]
 from _thread import _count as _count_threads
 from _thread import stack_size
-from signal import ITIMER_REAL, setitimer
 from types import CodeType, CoroutineType, ModuleType
 from weakref import WeakSet
 
@@ -28,10 +29,12 @@ from .images import IMAGES
 from .interrupts import Interrupts
 from .output_record import OutputRecord
 from .proxies import Proxies
-from .report import Sources, error_report
+from .report import error_report
 from .results import InvalidCallError
 from .saved_files import SAVED
 from .skills import Skills
+from .sources import Sources
+from .sources import install as show_sources
 from .streams import Streams
 
 TYPE_CHECKING = False
@@ -57,7 +60,9 @@ _main_thread = threading.main_thread()
 
 def load_the_rest() -> None:
     """What is imported at need otherwise: a first run that comes at once does not wait for what it may not use."""
-    from . import bindings, event_loop, literal_calls, pictures, search_results, stubs  # noqa: F401
+    import traceback  # noqa: F401
+
+    from . import bindings, event_loop, free_names, literal_calls, pictures, search_results, stubs  # noqa: F401
 
 
 class Interpreter:
@@ -78,6 +83,7 @@ class Interpreter:
         runtime.read_from(record)
         runtime.keep_in(self._skills)
         show_figures()
+        show_sources()
         self._call_check = CallCheck(calls, self._namespace)
         self._known_left: WeakSet[Any] = WeakSet()
         # For the next run: what was found and done after the last one.
@@ -88,7 +94,8 @@ class Interpreter:
         self.changed = False
         stack_size(_THREAD_STACK_BYTES)
         self._event_loop: EventLoop | None = None
-        self._modules = dict(sys.modules)
+        # The one that Python imports by, and what is in it now.
+        self._module_table, self._modules = sys.modules, dict(sys.modules)
         self._builtins = dict(vars(builtins))
         self._importers = list(sys.meta_path)
 
@@ -169,6 +176,7 @@ class Interpreter:
                 pass
         if failure is not None:
             self._restore_builtins(notes)
+            self._allow_imports()
             if self._handled is not None:
                 _cut_off(failure, self._handled)
             end = self._failed(failure, name, code)
@@ -215,6 +223,7 @@ class Interpreter:
                 value = eval(part, self._namespace)
         if value is None and not names:
             return None, []
+        self._allow_imports()
         from . import bindings, pictures, values  # at need: a first run that only prints does not wait for them
 
         if value is None:
@@ -288,15 +297,29 @@ class Interpreter:
 
     def _restore(self) -> None:
         self._namespace.update(__name__="__main__", __builtins__=builtins)
+        self._restore_imports()
+        self._streams.restore()
+        if self._event_loop is not None:
+            self._event_loop.prepare()
+
+    def _allow_imports(self) -> None:
+        """Of ours, which user code may have made impossible, right behind it."""
+        try:
+            self._restore_imports()
+        except Exception:  # a thing of the user's: what is imported already does not need it
+            pass
+
+    def _restore_imports(self) -> None:
+        if getattr(sys, "modules", None) is not self._module_table:
+            sys.modules = self._module_table
+        if type(getattr(sys, "meta_path", None)) is not list:
+            sys.meta_path = []
         # A module that was taken out alone is imported again by whoever needs it; this is about sys.modules.clear().
         if len(sys.modules) < len(self._modules) or sys.modules.get("__main__") is not self._modules["__main__"]:
             missing = {name: module for name, module in self._modules.items() if name not in sys.modules}
             sys.modules.update(missing, __main__=self._modules["__main__"])
         if sys.meta_path[:1] != self._importers[:1]:
             sys.meta_path[:0] = [importer for importer in self._importers if importer not in sys.meta_path]
-        self._streams.restore()
-        if self._event_loop is not None:
-            self._event_loop.prepare()
 
     def _restore_builtins(self, notes: list[str]) -> None:
         current = vars(builtins)

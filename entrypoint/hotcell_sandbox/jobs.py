@@ -7,8 +7,8 @@ all that comes from a worker.
 from __future__ import annotations
 
 import os
-import signal
 import stat
+from _signal import SIGINT, SIGKILL  # type: ignore[import-not-found]
 from _socket import MSG_DONTWAIT, socket
 from fcntl import ioctl
 from select import POLLIN, POLLOUT
@@ -179,7 +179,7 @@ class Jobs:
         if kills:
             kill_tree(job.pid)
         else:
-            kill(job.pid, signal.SIGINT)
+            kill(job.pid, SIGINT)
 
     # What goes on.
 
@@ -239,7 +239,7 @@ class Jobs:
             self._to_host.release_held(job.output)
             code = os.waitstatus_to_exitcode(job.status or 0)
             end = {"exit_code": code} if code >= 0 else {"signal": -code}
-            oom = code == -signal.SIGKILL and not job.requested and oom_kills() > job.oom_before
+            oom = code == -SIGKILL and not job.requested and oom_kills() > job.oom_before
             self._to_host.send({"type": "job_ended", "job": job.number, **end, "oom": oom, "requested": job.requested})
             if self._target is job:
                 self._target = None

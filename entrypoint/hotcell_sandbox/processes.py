@@ -6,7 +6,20 @@ It does not talk to the bridge, and knows of frames only that their bytes go thr
 from __future__ import annotations
 
 import os
-import signal
+
+# signal.py wraps each of these in enums, which takes longer to import than most runs take.
+from _signal import (  # type: ignore[import-not-found]
+    SIG_BLOCK,
+    SIG_DFL,
+    SIG_UNBLOCK,
+    SIGCHLD,
+    SIGINT,
+    SIGKILL,
+    SIGSTOP,
+    pthread_sigmask,
+    set_wakeup_fd,
+    signal,
+)
 from _socket import AF_UNIX, SOCK_STREAM, socketpair
 from select import POLLIN, poll
 from time import monotonic
@@ -129,15 +142,15 @@ def start_worker(number: int, limits: Limits, record: OutputRecord) -> Worker | 
     (stdout, stdout_end), (stderr, stderr_end) = os.pipe(), os.pipe()
     supervisor = os.getpid()
     # An interrupt that arrives before the worker has its handler waits instead of killing it.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    pthread_sigmask(SIG_BLOCK, {SIGINT})
     pid = os.fork()
     if pid:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        pthread_sigmask(SIG_UNBLOCK, {SIGINT})
         for fd in (theirs, spare_end, handed_end, stdout_end, stderr_end):
             os.close(fd)
         return Worker(number, pid, (ours, spare, handed), slate, outputs_of_worker(stdout, stderr), limits)
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    set_wakeup_fd(-1)
+    signal(SIGCHLD, SIG_DFL)
     os.setsid()
     for number_wanted, fd in enumerate((os.open("/dev/null", os.O_RDONLY), stdout_end, stderr_end)):
         os.dup2(fd, number_wanted)
@@ -209,7 +222,7 @@ def kill_descendants(
     roots = frozenset(trees)
     if spare or held or roots:
         for pid in held.intersection(_ours(_parents()) if held else ()):
-            kill(pid, signal.SIGSTOP)
+            kill(pid, SIGSTOP)
         for _ in range(SPARING_ROUNDS_MAX):
             parents = _parents()
             kept = {spare, *held, *_below(roots, parents)}
@@ -217,17 +230,17 @@ def kill_descendants(
             if not others:
                 return True
             for pid in others:
-                kill(pid, signal.SIGKILL)
+                kill(pid, SIGKILL)
             reap_all(reaped)
             pause.poll(1)
         # They fork faster than they are found.
     while True:
         if os.getpid() == 1:
             # One call for the whole namespace, which no fork can outrun.
-            kill(-1, signal.SIGKILL)
+            kill(-1, SIGKILL)
         else:
             for pid in _ours(_parents()):
-                kill(pid, signal.SIGKILL)
+                kill(pid, SIGKILL)
         if reap_all(reaped):
             return True
         if monotonic() > deadline:
@@ -244,12 +257,12 @@ def kill_tree(root: int) -> None:
         if not found:
             break
         for pid in found:
-            kill(pid, signal.SIGSTOP)
+            kill(pid, SIGSTOP)
         stopped |= found
     # The root last: what it has adopted would be ours with its end.
     for pid in stopped - {root}:
-        kill(pid, signal.SIGKILL)
-    kill(root, signal.SIGKILL)
+        kill(pid, SIGKILL)
+    kill(root, SIGKILL)
 
 
 def kill_session(session: int) -> None:
@@ -260,7 +273,7 @@ def kill_session(session: int) -> None:
         if not found:
             return
         for pid in found:
-            kill(pid, signal.SIGKILL)
+            kill(pid, SIGKILL)
         killed |= found
 
 

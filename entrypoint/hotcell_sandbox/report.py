@@ -5,38 +5,19 @@ It does not shorten for the reader's budget: the bridge does, these bounds only 
 
 from __future__ import annotations
 
-import linecache
 from itertools import dropwhile
-from traceback import TracebackException
 from types import TracebackType
 
 from .interrupts import ASYNCIO, LIBRARY, OURS
 from .text import cut
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from traceback import TracebackException
+
 MESSAGE_CHARACTERS_MAX = 16_000
 TRACEBACK_CHARACTERS_MAX = 64_000
 TRACEBACK_FRAMES_MAX = 4_000
-SOURCES_CHARACTERS_MAX = 8_000_000
-SOURCES_MAX = 1_000
-
-
-class Sources:
-    """The code of past runs, so that tracebacks and inspect.getsource find it; the oldest is forgotten."""
-
-    def __init__(self) -> None:
-        self._sizes: dict[str, int] = {}
-        self._characters = 0
-        self._cache = linecache.cache
-
-    def keep(self, name: str, code: str) -> None:
-        lines = [f"{line}\n" for line in code.replace("\r\n", "\n").split("\n")]
-        self._cache[name] = (len(code), None, lines, name)
-        self._characters += len(code) - self._sizes.get(name, 0)
-        self._sizes[name] = len(code)
-        while (self._characters > SOURCES_CHARACTERS_MAX or len(self._sizes) > SOURCES_MAX) and len(self._sizes) > 1:
-            oldest = next(iter(self._sizes))
-            self._characters -= self._sizes.pop(oldest)
-            self._cache.pop(oldest, None)
 
 
 def error_report(error: BaseException, run_name: str, code: str) -> dict[str, object]:
@@ -69,6 +50,8 @@ def _hint(error: BaseException, code: str) -> str:
 
 def traceback_text(error: BaseException, kind: str, message: str) -> str:
     try:
+        from traceback import TracebackException  # 3 ms, and a run that succeeds needs none of it
+
         left_out = _cut_tracebacks(error)
         formatted = TracebackException.from_exception(error, compact=True)
         of_libraries = _without_others(formatted, set())

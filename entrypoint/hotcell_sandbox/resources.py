@@ -5,6 +5,7 @@ It asks nobody; `.raw` of each is the whole answer of the server.
 
 from __future__ import annotations
 
+from .json_reader import NotJSONError
 from .results import StrResult, blob, block_value, loads, with_raw
 
 TYPE_CHECKING = False
@@ -21,7 +22,12 @@ class ResourceText(StrResult):
 
     def json(self) -> Any:
         """What it says as JSON."""
-        return loads(self)
+        try:
+            return loads(self)
+        except NotJSONError:
+            from json import loads as explain
+
+            return explain(self)
 
 
 def contents(result: Any) -> Any:

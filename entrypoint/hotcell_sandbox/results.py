@@ -6,10 +6,10 @@ It does not change what the server said: `.raw` of a dict, list, str or handle i
 from __future__ import annotations
 
 from binascii import a2b_base64
-from json.decoder import JSONDecoder
 
 from .frames import DEPTH_MAX, Frame, deeper_than
 from .images import IMAGES
+from .json_reader import reader
 from .placeholder import Placeholder
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MIME_TYPE_CHARACTERS_MAX = 100
 INVALID = "invalid_arguments"
-_loads = JSONDecoder().decode
+_read = reader()
 
 
 class MCPError(RuntimeError):
@@ -166,7 +166,7 @@ def loads(text: str) -> Any:
     """JSON as a server has written it; ValueError where it is none, or too deep."""
     if deeper_than(DEPTH_MAX, text.encode("utf-8", "replace")):
         raise ValueError(f"nesting > {DEPTH_MAX}")
-    return _loads(text)
+    return _read(text)
 
 
 def blob(mime_type: object, data: str, block: dict[str, Any]) -> Any:

@@ -6,7 +6,6 @@ nothing but definitions would run.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import sys
 from _frozen_importlib import ModuleSpec
@@ -14,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from types import CodeType, ModuleType
 
 from .calls import Calls
-from .report import Sources, error_report
+from .report import error_report
 from .results import MCPError
+from .sources import Sources
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 MODULE = "skills"
 _NAMES_MAX = 100
 _ASKED_MAX = 10_000
-_walk = ast.walk
 
 
 class Skills:
@@ -82,7 +81,10 @@ class Skills:
             self.lend(module)
         if not self._may_have_unknown_names(parts):
             return
-        unknown = sorted(self._unknown_names(code) - self._asked)[:_NAMES_MAX]
+        from .free_names import free_names  # at need: much code has none
+
+        defined = self.namespace.keys() | vars(builtins).keys()
+        unknown = sorted(free_names(code) - defined - self._asked)[:_NAMES_MAX]
         if MODULE in unknown:
             self.namespace[MODULE] = __import__(MODULE)
             unknown.remove(MODULE)
@@ -148,23 +150,6 @@ class Skills:
                 return True
             waiting.extend(const for const in code.co_consts if isinstance(const, CodeType))
         return False
-
-    def _unknown_names(self, code: str) -> set[str]:
-        tree = compile(code, "<names>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-        used, bound = set(), set()
-        for node in _walk(tree):
-            match node:
-                case ast.Name(id=name, ctx=ast.Load()):
-                    used.add(name)
-                case ast.Name(id=name) | ast.ExceptHandler(name=str(name)) | ast.arg(arg=name):
-                    bound.add(name)
-                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                    bound.add(name)
-                case ast.alias(name=name, asname=asname):
-                    bound.add(asname or name.partition(".")[0])
-                case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
-                    bound.add(name)
-        return used - bound - self.namespace.keys() - vars(builtins).keys()
 
 
 class SkillsModule(ModuleType):

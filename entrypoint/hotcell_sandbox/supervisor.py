@@ -7,8 +7,10 @@ calls. One thread, one poll loop; each backlog is bounded by not reading what wo
 from __future__ import annotations
 
 import os
-import signal
 import sys
+
+# py wraps each of these in enums, which takes longer to import than most runs take.
+from _signal import SIG_DFL, SIGCHLD, SIGINT, SIGKILL, SIGTERM, set_wakeup_fd, signal  # type: ignore[import-not-found]
 from fcntl import F_DUPFD_CLOEXEC, fcntl, ioctl
 from select import POLLIN, POLLOUT, poll
 from time import monotonic
@@ -59,8 +61,8 @@ def main(rest: bytes, take_compiled: Callable[[], None]) -> None:
     kernel.set_dumpable(False)
     kernel.adopt_orphans()
     # Python's own SIGINT handler would let the worker end PID 1 by one kill(1, SIGINT); PID 1 ignores the default.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal(SIGINT, SIG_DFL)
+    signal(SIGTERM, SIG_DFL)
     supervisor = Supervisor(private, inherited, take_compiled)
     try:
         ends = supervisor.serve(rest)
@@ -106,8 +108,8 @@ class Supervisor:
         self.child_fd, wake = os.pipe()
         for fd in (self.child_fd, wake):
             os.set_blocking(fd, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal(SIGCHLD, lambda _number, _frame: None)
         # Of the line from the bridge that has begun: whose it is, its bytes so far, the parts kept of a control line.
         self.address = b""
         self.line_bytes = 0
@@ -352,7 +354,7 @@ class Supervisor:
                 self.to_host.send({"type": "pong", "seq": seq})
             case {"type": "interrupt"}:
                 if worker is not None:
-                    kill(worker.pid, signal.SIGINT)
+                    kill(worker.pid, SIGINT)
             case {"type": "replace", "worker": int(number), "restore": bool(restore)}:
                 # Another one has taken its place already when it died by itself.
                 if worker is not None and worker.number == number:
@@ -408,7 +410,7 @@ class Supervisor:
             worker.checkpoint = checkpoint
         worker.requested = True
         worker.restore = restore
-        kill(worker.pid, signal.SIGKILL)
+        kill(worker.pid, SIGKILL)
 
     def put_file(self, frame: Frame) -> None:
         try:
@@ -480,7 +482,7 @@ class Supervisor:
             poll().poll(1)
         # One with much memory takes a while to die.
         dies_by_itself = is_exiting(worker.pid)
-        kill(worker.pid, signal.SIGKILL)
+        kill(worker.pid, SIGKILL)
         worker.status = os.waitpid(worker.pid, 0)[1]
         if not dies_by_itself:
             self.to_host.fault("the worker closed its frame socket and was killed")
@@ -501,7 +503,7 @@ class Supervisor:
         if said != b"\n":
             defect = said.decode(errors="replace").strip() or "the interpreter ended while it confined itself"
             if not said or not self.limits.allow_unfiltered:
-                kill(worker.pid, signal.SIGKILL)
+                kill(worker.pid, SIGKILL)
                 self.to_host.last_words(f"no filter for system calls could be installed: {defect}", "seccomp")
         try:
             seen = worker_posture(worker.pid)
@@ -560,7 +562,7 @@ class Supervisor:
             self.to_host.release_held(output)
         code = os.waitstatus_to_exitcode(worker.status or 0)
         end = {"exit_code": code} if code >= 0 else {"signal": -code}
-        oom = code == -signal.SIGKILL and not worker.requested and oom_kills() > worker.oom_before
+        oom = code == -SIGKILL and not worker.requested and oom_kills() > worker.oom_before
         self.to_host.send(
             {"type": "worker_exited", "worker": worker.number, **end, "oom": oom, "requested": worker.requested}
         )
@@ -579,7 +581,7 @@ class Supervisor:
             return
         if restored is not None:
             if is_child(copy):
-                kill(copy, signal.SIGKILL)
+                kill(copy, SIGKILL)
         elif copy and not self.kill_others():
             self.to_host.last_words("processes of the worker would not die")
         worker.close()

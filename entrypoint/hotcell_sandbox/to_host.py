@@ -5,8 +5,8 @@ It does not bound what waits: whoever fills it stops reading its own source when
 
 from __future__ import annotations
 
+from _json import encode_basestring
 from binascii import b2a_base64
-from json.encoder import encode_basestring
 from select import POLLOUT, poll
 
 from .frames import SUPERVISOR, Frame, encode

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,28 @@ def test_valid_frame_encodes_to_its_line(fixture: dict[str, Any]) -> None:
 def test_valid_line_decodes_to_its_frame(fixture: dict[str, Any]) -> None:
     decoded = decode_line(fixture["line"].encode(), DIRECTIONS[fixture["direction"]])
     assert decoded == (fixture["address"].encode(), fixture["frame"])
+
+
+WITHOUT_THE_JSON_PACKAGE = r"""
+import sys
+from hotcell_sandbox.json_reader import reader
+
+read = reader()
+assert read(' [1, {"a": Infinity}, -0.5e3, "\u00e9"] \n') == [1, {"a": float("inf")}, -500.0, "\u00e9"]
+for text in ("", " ", "x", "{", "[1", "[1] 2", '{"a" 1}', '{"a": tru}', '"a', '"\\x"', "{1: 2}", "[1,]"):
+    sys.modules.pop("json.decoder", None)
+    try:
+        print(text, read(text))
+    except ValueError:
+        pass
+"""
+
+
+def test_text_that_is_no_json_is_told_as_such_while_nobody_has_imported_the_json_package() -> None:
+    entrypoint = Path(__file__).parents[2] / "entrypoint"
+    command = [sys.executable, "-c", WITHOUT_THE_JSON_PACKAGE]
+    run = subprocess.run(command, check=False, cwd=entrypoint, capture_output=True, text=True)
+    assert (run.stdout, run.stderr) == ("", "")
 
 
 def test_every_frame_type_has_a_valid_fixture() -> None:

@@ -198,6 +198,8 @@ def test_hooks_that_raise_end_with_the_run(sandbox: Sandbox) -> None:
         "import sys; sys.displayhook = sys.excepthook = None",
         "import sys; sys.modules.clear()",
         "import sys; sys.meta_path.clear(); sys.modules.pop('mcp')",
+        "import sys; sys.meta_path = sys.modules = None",
+        "import sys\ndel sys.meta_path, sys.modules",
         "import builtins, json, os\nbuiltins.print = json.dumps = json.loads = os.write = os.read = None",
         "import builtins\nfor name in ('len', 'isinstance', 'str', 'type', 'bytes'): setattr(builtins, name, None)",
         "import builtins\nvars(builtins).clear()",
@@ -380,3 +382,36 @@ def test_worker_sees_no_descriptor_of_the_supervisor(sandbox: Sandbox) -> None:
 def test_inspect_finds_the_source_of_an_earlier_run(sandbox: Sandbox) -> None:
     sandbox.run("def f():\n    return 1  # here")
     assert "# here" in sandbox.run("import inspect\ninspect.getsource(f)")["value"]
+
+
+def unprepared() -> Sandbox:
+    """Nothing is imported for its first run but what every run needs."""
+    sandbox = Sandbox(greet=False)
+    sandbox.supervise({"type": "hello", "version": 1, "limits": sandbox.limits, "workspace": ""})
+    return sandbox
+
+
+@pytest.mark.parametrize("before", ["", "import linecache", "import linecache, sys\nsys.modules.clear()"])
+def test_what_user_code_imports_finds_the_sources_of_all_runs(before: str) -> None:
+    with unprepared() as sandbox:
+        for code in ("def f():\n    return 1  # first", before, "def g():\n    return 1  # later"):
+            assert sandbox.run(code)["outcome"] == "finished"
+        found = sandbox.run("import inspect\ninspect.getsource(f) + inspect.getsource(g)")
+        assert "# first" in found["value"] and "# later" in found["value"]
+
+
+NO_IMPORTS = "import sys\nsys.meta_path.clear(); sys.modules.clear()\n"
+
+
+def test_what_failed_is_told_also_where_code_has_broken_imports_before_that_is_imported() -> None:
+    with unprepared() as sandbox:
+        error = sandbox.run(NO_IMPORTS + "1 / 0")["error"]
+        assert error["message"] == "division by zero"
+        assert error["traceback"].startswith("Traceback") and "<run 1>" in error["traceback"]
+
+
+def test_a_value_is_shown_also_where_code_has_broken_imports_before_that_is_imported() -> None:
+    with unprepared() as sandbox:
+        assert sandbox.run(NO_IMPORTS + "[1]")["value"] == "[1]"
+        assert sandbox.run("import sys\nsys.meta_path = None\n[2]")["value"] == "[2]"
+        assert sandbox.run("import sys\nsys.modules = None\n1 / 0")["error"]["message"] == "division by zero"

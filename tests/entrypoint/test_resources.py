@@ -41,6 +41,11 @@ def test_one_content_comes_by_itself_and_several_as_a_list_and_the_whole_is_kept
     value, asked = read(code + "(r, r.json(), r.mime_type, r.raw['contents'][0]['uri'], isinstance(r, str))", [CSV])
     assert value == "('[1, 2]', [1, 2], 'text/csv', 'x://a', True)"
     assert asked == [("read_resource", {"uri": "x://a"})]
+    broken = {**CSV, "text": "[1, 2"}
+    value, _ = read(
+        code.strip() + "\ntry:\n  r.json()\nexcept ValueError as error:\n  said = str(error)\nsaid", [broken]
+    )
+    assert "line 1 column 6" in value
     code = "r = runtime.read_resource_sync('x://b', 'a')\n"
     value, asked = read(code + "(r.mime_type, r.data, r.raw['contents'][0]['uri'])", [PIXEL])
     assert value == "('image/png', b'\\x89PNG', 'x://b')"

@@ -470,13 +470,14 @@ def test_replacing_takes_less_than_100_ms_above_a_bare_fork(sandbox: Sandbox) ->
 
 
 def test_what_a_worker_imports_up_to_its_first_run_is_compiled_meanwhile() -> None:
-    code = "import sys\nof = next(finder for finder in sys.meta_path if hasattr(finder, 'sources'))\n"
+    # Without names that anybody would have to look for.
+    of = "next(vars(f) for f in vars(__import__('sys'))['meta_path'] if hasattr(f, 'sources'))"
     was_ahead = False
     for _ in range(20):
         with Sandbox(greet=False) as sandbox:
             # A run that comes with the hello: nothing is imported for later ones before it.
             sandbox.supervise({"type": "hello", "version": 1, "limits": sandbox.limits, "workspace": ""})
-            sandbox.start(code + "print(*of.loaded, '|', *of.ahead)")
+            sandbox.start(f"print(*{of}['loaded'], '|', *{of}['ahead'])")
             assert sandbox.wait("done")["outcome"] == "finished"
             output = "".join(frame["text"] for frame in sandbox.seen if frame["type"] == "output")
         loaded, ahead = (names.split() for names in output.split("|"))
@@ -484,6 +485,20 @@ def test_what_a_worker_imports_up_to_its_first_run_is_compiled_meanwhile() -> No
         assert ahead == list(NAMES)[: len(ahead)], "as far as it has come"
         was_ahead = was_ahead or len(ahead) > 0
     assert was_ahead
+
+
+def test_a_first_run_that_only_prints_waits_for_no_module_that_takes_long_to_import() -> None:
+    slow = {"ast", "asyncio", "json", "linecache", "re", "tokenize", "traceback"}
+    bare = subprocess.run(
+        [sys.executable, "-I", "-c", "import sys; print(*sys.modules)"], check=True, capture_output=True, text=True
+    )
+    with Sandbox(greet=False) as sandbox:
+        sandbox.supervise({"type": "hello", "version": 1, "limits": sandbox.limits, "workspace": ""})
+        sandbox.start("print(*vars(__import__('sys'))['modules'])")
+        assert sandbox.wait("done")["outcome"] == "finished"
+        imported = "".join(frame["text"] for frame in sandbox.seen if frame["type"] == "output").split()
+    assert "mcp.runtime" in imported
+    assert slow.intersection(imported) - set(bare.stdout.split()) == set()
 
 
 def test_bundle_fits_the_command_line_and_bootstrap_is_small() -> None:

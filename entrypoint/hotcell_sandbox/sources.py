@@ -1,0 +1,51 @@
+"""The code of past runs, where tracebacks and inspect.getsource look for it.
+
+It does not import linecache, which a run that succeeds does without: whoever does finds what is kept here.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from .after_import import AfterImport
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+CHARACTERS_MAX = 8_000_000
+SOURCES_MAX = 1_000
+
+# linecache's own, once it is imported: by file, its size, the time of its change, its lines and its full name.
+_CACHE: dict[str, tuple[int, None, list[str], str]] = {}
+
+
+def install() -> None:
+    """Before anything is kept."""
+    if "linecache" in sys.modules:
+        _share(sys.modules["linecache"])
+    else:
+        sys.meta_path.insert(0, AfterImport("linecache", _share))
+
+
+def _share(linecache: ModuleType) -> None:
+    linecache.cache.update(_CACHE)
+    globals()["_CACHE"] = linecache.cache
+
+
+class Sources:
+    """The oldest is forgotten."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+        self._characters = 0
+
+    def keep(self, name: str, code: str) -> None:
+        lines = [f"{line}\n" for line in code.replace("\r\n", "\n").split("\n")]
+        _CACHE[name] = (len(code), None, lines, name)
+        self._characters += len(code) - self._sizes.get(name, 0)
+        self._sizes[name] = len(code)
+        while (self._characters > CHARACTERS_MAX or len(self._sizes) > SOURCES_MAX) and len(self._sizes) > 1:
+            oldest = next(iter(self._sizes))
+            self._characters -= self._sizes.pop(oldest)
+            _CACHE.pop(oldest, None)
