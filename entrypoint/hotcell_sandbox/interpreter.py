@@ -215,6 +215,9 @@ class Interpreter:
         self._skills.load_for(code, parts, notes)
         self._call_check.refuse_what_cannot_succeed(code)
         self.changed = may_change(parts, self._namespace)
+        if self.changed:
+            # It tells how the code failed, which may leave neither descriptors nor memory to import it with.
+            import traceback  # noqa: F401
         if any(part.co_flags & _CO_COROUTINE for part in parts):
             value = self.event_loop().drive(self._execute_async(parts))
         else:

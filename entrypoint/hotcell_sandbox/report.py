@@ -50,7 +50,7 @@ def _hint(error: BaseException, code: str) -> str:
 
 def traceback_text(error: BaseException, kind: str, message: str) -> str:
     try:
-        from traceback import TracebackException  # 3 ms, and a run that succeeds needs none of it
+        from traceback import TracebackException  # 3 ms: imported before code that may exhaust anything
 
         left_out = _cut_tracebacks(error)
         formatted = TracebackException.from_exception(error, compact=True)

@@ -384,9 +384,9 @@ def test_inspect_finds_the_source_of_an_earlier_run(sandbox: Sandbox) -> None:
     assert "# here" in sandbox.run("import inspect\ninspect.getsource(f)")["value"]
 
 
-def unprepared() -> Sandbox:
+def unprepared(memory_bytes: int = 0) -> Sandbox:
     """Nothing is imported for its first run but what every run needs."""
-    sandbox = Sandbox(greet=False)
+    sandbox = Sandbox(greet=False, memory_bytes=memory_bytes)
     sandbox.supervise({"type": "hello", "version": 1, "limits": sandbox.limits, "workspace": ""})
     return sandbox
 
@@ -407,6 +407,19 @@ def test_what_failed_is_told_also_where_code_has_broken_imports_before_that_is_i
     with unprepared() as sandbox:
         error = sandbox.run(NO_IMPORTS + "1 / 0")["error"]
         assert error["message"] == "division by zero"
+        assert error["traceback"].startswith("Traceback") and "<run 1>" in error["traceback"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os\nwhile True: os.dup(1)",
+        "kept = []\nwhile True: kept.append(bytearray(1 << 16))",
+    ],
+)
+def test_what_failed_is_told_also_where_nothing_is_left_to_import_with(code: str) -> None:
+    with unprepared(memory_bytes=200 << 20) as sandbox:
+        error = sandbox.run(code)["error"]
         assert error["traceback"].startswith("Traceback") and "<run 1>" in error["traceback"]
 
 

@@ -487,18 +487,18 @@ def test_what_a_worker_imports_up_to_its_first_run_is_compiled_meanwhile() -> No
     assert was_ahead
 
 
-def test_a_first_run_that_only_prints_waits_for_no_module_that_takes_long_to_import() -> None:
+def test_what_a_first_run_waits_for_imports_no_module_that_takes_long() -> None:
     slow = {"ast", "asyncio", "json", "linecache", "re", "tokenize", "traceback"}
-    bare = subprocess.run(
-        [sys.executable, "-I", "-c", "import sys; print(*sys.modules)"], check=True, capture_output=True, text=True
-    )
-    with Sandbox(greet=False) as sandbox:
-        sandbox.supervise({"type": "hello", "version": 1, "limits": sandbox.limits, "workspace": ""})
-        sandbox.start("print(*vars(__import__('sys'))['modules'])")
-        assert sandbox.wait("done")["outcome"] == "finished"
-        imported = "".join(frame["text"] for frame in sandbox.seen if frame["type"] == "output").split()
-    assert "mcp.runtime" in imported
-    assert slow.intersection(imported) - set(bare.stdout.split()) == set()
+
+    def imported(before: str) -> set[str]:
+        command = [sys.executable, "-I", "-c", f"import sys\n{before}\nprint(*sys.modules)"]
+        return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+
+    entrypoint = Path(__file__).parents[2] / "entrypoint"
+    names = ", ".join(("hotcell_sandbox.supervisor", *NAMES))
+    ours = imported(f"sys.path.insert(0, {str(entrypoint)!r})\nimport {names}")
+    assert "mcp.runtime" in ours
+    assert slow & ours == slow & imported("")
 
 
 def test_bundle_fits_the_command_line_and_bootstrap_is_small() -> None:
