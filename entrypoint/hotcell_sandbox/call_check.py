@@ -30,10 +30,10 @@ class CallCheck:
         """InvalidCallError names the lines; code that calls nothing pays for the first look only."""
         if ("mcp" not in code and "call_tool" not in code) or len(code) > _CODE_CHARACTERS_MAX:
             return
-        # Here, so that a first run which calls nothing does not wait for it.
-        from .literal_calls import literal_calls
-
         try:
+            # Here, so that a first run which calls nothing does not wait for it.
+            from .literal_calls import literal_calls
+
             found = literal_calls(code, self._namespace)[:_CALLS_MAX]
         except Exception:  # what user code has put in the place of something that this needs
             return

@@ -6,7 +6,7 @@ It does not bound how long: the bridge interrupts. What user code rebinds is res
 from __future__ import annotations
 
 # The classes of a tree without the functions around them, whose module takes a millisecond to import.
-import _ast as ast
+import _ast
 import builtins
 import os
 import sys
@@ -29,7 +29,7 @@ from .images import IMAGES
 from .interrupts import Interrupts
 from .output_record import OutputRecord
 from .proxies import Proxies
-from .report import error_report
+from .report import error_report, prepare
 from .results import InvalidCallError
 from .saved_files import SAVED
 from .skills import Skills
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from .event_loop import EventLoop
 
 _CO_COROUTINE = 0x80
-_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-_TREE_FLAGS = ast.PyCF_ONLY_AST | _FLAGS
+_FLAGS = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_TREE_FLAGS = _ast.PyCF_ONLY_AST | _FLAGS
 # It keeps threads whatever it is told, and waits for them for ever where they are gone.
 LOST_THREADS = "polars does not work after a rollback, which has no threads: run with reset to use it again"
 _NAMES_MAX = 5
@@ -60,8 +60,7 @@ _main_thread = threading.main_thread()
 
 def load_the_rest() -> None:
     """What is imported at need otherwise: a first run that comes at once does not wait for what it may not use."""
-    import traceback  # noqa: F401
-
+    prepare()
     from . import bindings, event_loop, free_names, literal_calls, pictures, search_results, stubs  # noqa: F401
 
 
@@ -92,6 +91,7 @@ class Interpreter:
         self._handled: BaseException | None = None
         # Whether the last run may have changed anything that lasts.
         self.changed = False
+        self._is_equipped = False
         stack_size(_THREAD_STACK_BYTES)
         self._event_loop: EventLoop | None = None
         # The one that Python imports by, and what is in it now.
@@ -103,6 +103,13 @@ class Interpreter:
         """All that a run may need, while nobody waits."""
         load_the_rest()
         self.event_loop()
+
+    def _equip(self) -> None:
+        """With what is needed whatever code leaves to import it with, before any that may change something."""
+        import ast  # noqa: F401
+
+        prepare()
+        self._is_equipped = True
 
     def event_loop(self) -> EventLoop:
         if self._event_loop is None:
@@ -141,7 +148,7 @@ class Interpreter:
         notes, self._notes = self._notes, []
         if self._threads_left:
             # They may have undone what was restored.
-            self._restore()
+            self._is_restored()
         if "asyncio" in code:
             # The tool's description uses it without an import; a name of the user's own stays.
             self._namespace.setdefault("asyncio", self.event_loop().asyncio)
@@ -202,10 +209,11 @@ class Interpreter:
         """What user code replaced is as at the start again."""
         try:
             self._restore_builtins(self._notes)
-            self._restore()
             self._interrupts.arm()
-        except Exception:  # a thing of the user's, or a signal handler that it left behind
+        except BaseException:  # a signal handler that user code left behind
             self._threads_left = True  # the next run tries again
+        if not self._is_restored():
+            self._threads_left = True
 
     def _execute(self, name: str, code: str, notes: list[str]) -> tuple[str | None, list[str]]:
         """The value of a last expression, else lines on the names that were bound."""
@@ -215,9 +223,8 @@ class Interpreter:
         self._skills.load_for(code, parts, notes)
         self._call_check.refuse_what_cannot_succeed(code)
         self.changed = may_change(parts, self._namespace)
-        if self.changed:
-            # It tells how the code failed, which may leave neither descriptors nor memory to import it with.
-            import traceback  # noqa: F401
+        if self.changed and not self._is_equipped:
+            self._equip()
         if any(part.co_flags & _CO_COROUTINE for part in parts):
             value = self.event_loop().drive(self._execute_async(parts))
         else:
@@ -248,16 +255,16 @@ class Interpreter:
             except SyntaxError:
                 pass
         tree = _compile(code, name, "exec", _TREE_FLAGS, dont_inherit=True)
-        assert isinstance(tree, ast.Module)
+        assert isinstance(tree, _ast.Module)
         last = tree.body[-1] if tree.body else None
         parts: list[CodeType] = []
-        if isinstance(last, ast.Expr) and not code.rstrip().endswith(";"):
-            parts.append(_compile(ast.Expression(last.value), name, "eval", _FLAGS, dont_inherit=True))
+        if isinstance(last, _ast.Expr) and not code.rstrip().endswith(";"):
+            parts.append(_compile(_ast.Expression(last.value), name, "eval", _FLAGS, dont_inherit=True))
         body = tree.body[: len(tree.body) - len(parts)]
         if body:
-            statements = ast.Module(body, type_ignores=[])
+            statements = _ast.Module(body, type_ignores=[])
             parts.insert(0, _compile(statements, name, "exec", _FLAGS, dont_inherit=True))
-        if isinstance(last, ast.Expr):
+        if isinstance(last, _ast.Expr):
             return parts, []
         from .bindings import bound_names
 
@@ -298,6 +305,13 @@ class Interpreter:
         code = end.get("exit_code", 0 if error is None else 1)
         _exit(code if isinstance(code, int) else 1)
 
+    def _is_restored(self) -> bool:
+        try:
+            self._restore()
+        except BaseException:  # a thing of the user's
+            return False
+        return True
+
     def _restore(self) -> None:
         self._namespace.update(__name__="__main__", __builtins__=builtins)
         self._restore_imports()
@@ -309,7 +323,7 @@ class Interpreter:
         """Of ours, which user code may have made impossible, right behind it."""
         try:
             self._restore_imports()
-        except Exception:  # a thing of the user's: what is imported already does not need it
+        except BaseException:  # a thing of the user's: what is imported already does not need it
             pass
 
     def _restore_imports(self) -> None:
@@ -318,11 +332,15 @@ class Interpreter:
         if type(getattr(sys, "meta_path", None)) is not list:
             sys.meta_path = []
         # A module that was taken out alone is imported again by whoever needs it; this is about sys.modules.clear().
+        if sys.modules.get("sys") is not sys or sys.modules.get("builtins") is not builtins:
+            # After a clear() each import makes hollow ones of these.
+            sys.modules.update(self._modules)
         if len(sys.modules) < len(self._modules) or sys.modules.get("__main__") is not self._modules["__main__"]:
             missing = {name: module for name, module in self._modules.items() if name not in sys.modules}
             sys.modules.update(missing, __main__=self._modules["__main__"])
-        if sys.meta_path[:1] != self._importers[:1]:
-            sys.meta_path[:0] = [importer for importer in self._importers if importer not in sys.meta_path]
+        path = sys.meta_path
+        if len(path) < len(self._importers) or path[0] is not self._importers[0]:
+            path[:0] = [ours for ours in self._importers if not any(ours is other for other in path)]
 
     def _restore_builtins(self, notes: list[str]) -> None:
         current = vars(builtins)

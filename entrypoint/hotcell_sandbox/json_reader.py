@@ -40,8 +40,11 @@ def reader(parse_constant: Callable[[str], object] = _BEYOND.__getitem__) -> Cal
         text = text.strip(_SPACE)
         try:
             value, end = scan(text, 0)
-        # Python 3.11 finds no JSONDecodeError to raise while nobody has imported the json package, and says so.
-        except (StopIteration, SystemError):
+        except (ValueError, RecursionError, MemoryError):
+            raise
+        # The error to raise is the json package's: 3.11 finds none while nobody has imported that, and later versions
+        # import it now, as user code has left imports.
+        except Exception:
             raise NotJSONError from None
         if end != len(text):
             raise NotJSONError

@@ -15,9 +15,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from traceback import TracebackException
 
+# Once it is imported, which takes 3 ms.
+_formatter: type[TracebackException] | None = None
+
 MESSAGE_CHARACTERS_MAX = 16_000
 TRACEBACK_CHARACTERS_MAX = 64_000
 TRACEBACK_FRAMES_MAX = 4_000
+
+
+def prepare() -> None:
+    """Imports what a traceback is made with; once, since code may leave nothing to import it with."""
+    global _formatter
+    if _formatter is None:
+        import tokenize  # noqa: F401 - linecache's, which from Python 3.13 on imports it when it reads
+        from traceback import TracebackException
+
+        _formatter = TracebackException
 
 
 def error_report(error: BaseException, run_name: str, code: str) -> dict[str, object]:
@@ -50,10 +63,10 @@ def _hint(error: BaseException, code: str) -> str:
 
 def traceback_text(error: BaseException, kind: str, message: str) -> str:
     try:
-        from traceback import TracebackException  # 3 ms: imported before code that may exhaust anything
-
+        prepare()
+        assert _formatter is not None
         left_out = _cut_tracebacks(error)
-        formatted = TracebackException.from_exception(error, compact=True)
+        formatted = _formatter.from_exception(error, compact=True)
         of_libraries = _without_others(formatted, set())
         text = "".join(formatted.format()).rstrip("\n")
         if of_libraries:

@@ -24,10 +24,15 @@ class ResourceText(StrResult):
         """What it says as JSON."""
         try:
             return loads(self)
-        except NotJSONError:
+        except NotJSONError as error:
+            failed = error
+        try:
             from json import loads as explain
 
-            return explain(self)
+            explain(self)  # its error says where
+        except ImportError:
+            pass
+        raise failed
 
 
 def contents(result: Any) -> Any:

@@ -81,8 +81,10 @@ class Skills:
             self.lend(module)
         if not self._may_have_unknown_names(parts):
             return
-        from .free_names import free_names  # at need: much code has none
-
+        try:
+            from .free_names import free_names  # at need: much code has none
+        except Exception:  # user code has left nothing to import it with: then no skill is looked for
+            return
         defined = self.namespace.keys() | vars(builtins).keys()
         unknown = sorted(free_names(code) - defined - self._asked)[:_NAMES_MAX]
         if MODULE in unknown:

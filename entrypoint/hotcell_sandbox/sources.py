@@ -13,24 +13,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
+    # By file: its size, the time of its change, its lines and its full name.
+    Cache = dict[str, tuple[int, None, list[str], str]]
+
 CHARACTERS_MAX = 8_000_000
 SOURCES_MAX = 1_000
+_CACHES_MAX = 8
 
-# linecache's own, once it is imported: by file, its size, the time of its change, its lines and its full name.
-_CACHE: dict[str, tuple[int, None, list[str], str]] = {}
+_KEPT: Cache = {}
+# linecache's own: several where somebody imports it anew, since whoever had it before goes on with that one.
+_CACHES: list[Cache] = []
 
 
 def install() -> None:
     """Before anything is kept."""
+    sys.meta_path.insert(0, AfterImport("linecache", _show))
     if "linecache" in sys.modules:
-        _share(sys.modules["linecache"])
-    else:
-        sys.meta_path.insert(0, AfterImport("linecache", _share))
+        _show(sys.modules["linecache"])
 
 
-def _share(linecache: ModuleType) -> None:
-    linecache.cache.update(_CACHE)
-    globals()["_CACHE"] = linecache.cache
+def _show(linecache: ModuleType) -> None:
+    linecache.cache.update(_KEPT)
+    _CACHES.append(linecache.cache)
+    del _CACHES[:-_CACHES_MAX]
 
 
 class Sources:
@@ -42,10 +47,12 @@ class Sources:
 
     def keep(self, name: str, code: str) -> None:
         lines = [f"{line}\n" for line in code.replace("\r\n", "\n").split("\n")]
-        _CACHE[name] = (len(code), None, lines, name)
+        for cache in (_KEPT, *_CACHES):
+            cache[name] = (len(code), None, lines, name)
         self._characters += len(code) - self._sizes.get(name, 0)
         self._sizes[name] = len(code)
         while (self._characters > CHARACTERS_MAX or len(self._sizes) > SOURCES_MAX) and len(self._sizes) > 1:
             oldest = next(iter(self._sizes))
             self._characters -= self._sizes.pop(oldest)
-            _CACHE.pop(oldest, None)
+            for cache in (_KEPT, *_CACHES):
+                cache.pop(oldest, None)

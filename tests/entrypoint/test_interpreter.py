@@ -423,6 +423,45 @@ def test_what_failed_is_told_also_where_nothing_is_left_to_import_with(code: str
         assert error["traceback"].startswith("Traceback") and "<run 1>" in error["traceback"]
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "sys.path = []",
+        "sys.path_hooks.clear(); sys.path_importer_cache.clear()",
+        "sys.meta_path.pop()",
+        "sys.modules.clear(); import re",
+        "sys.modules['ast'] = sys.modules['traceback'] = sys.modules['json'] = None",
+        "sys.meta_path.insert(0, type('Bad', (), {'__eq__': lambda *_: exit(3), 'find_spec': lambda *_: None})())",
+    ],
+)
+def test_broken_imports_harm_nothing_but_imports(broken: str) -> None:
+    with unprepared() as sandbox:
+        # As text, so that nothing in it is looked at beforehand.
+        sandbox.run(f"exec({f'import sys; {broken}'!r})")
+        done = sandbox.run("x = [1]\nx.append(2)\nprint(x)")
+        assert done["stdout"] == "[1, 2]\n", done
+        error = sandbox.run("x.nothing\n")["error"]
+        assert error["message"].startswith("'list' object has no attribute 'nothing'"), error
+        assert error["traceback"].startswith("Traceback") and "x.nothing" in error["traceback"]
+        blocks = {"content": [{"type": "text", "text": "{'a': 1}"}]}
+        text = sandbox.run("print(mcp_a.t.sync())", ("a",), lambda call: None if call["server"] is None else blocks)
+        assert text["stdout"] == "{'a': 1}\n", text
+        assert sandbox.worker == 1
+
+
+@pytest.mark.parametrize(
+    "anew",
+    [
+        "del sys.modules['linecache']; import linecache",
+        "old = sys.modules.pop('linecache'); import linecache; sys.modules['linecache'] = old",
+        "importlib.reload(linecache)",
+    ],
+)
+def test_tracebacks_have_their_lines_also_after_linecache_was_imported_anew(sandbox: Sandbox, anew: str) -> None:
+    sandbox.run(f"import importlib, linecache, sys\n{anew}")
+    assert "x = 1 / 0" in sandbox.run("x = 1 / 0")["error"]["traceback"]
+
+
 def test_a_value_is_shown_also_where_code_has_broken_imports_before_that_is_imported() -> None:
     with unprepared() as sandbox:
         assert sandbox.run(NO_IMPORTS + "[1]")["value"] == "[1]"

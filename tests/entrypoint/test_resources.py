@@ -46,6 +46,9 @@ def test_one_content_comes_by_itself_and_several_as_a_list_and_the_whole_is_kept
         code.strip() + "\ntry:\n  r.json()\nexcept ValueError as error:\n  said = str(error)\nsaid", [broken]
     )
     assert "line 1 column 6" in value
+    mine = "import sys, types\nsys.modules['json'] = types.SimpleNamespace(loads=lambda text: 'mine')\n"
+    value, _ = read(mine + "try:\n  r.json()\nexcept ValueError as error:\n  said = repr(error)\nsaid", [broken])
+    assert "mine" not in value
     code = "r = runtime.read_resource_sync('x://b', 'a')\n"
     value, asked = read(code + "(r.mime_type, r.data, r.raw['contents'][0]['uri'])", [PIXEL])
     assert value == "('image/png', b'\\x89PNG', 'x://b')"
