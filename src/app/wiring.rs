@@ -234,6 +234,21 @@ mod tests {
     use crate::run::{ClientAbilities, Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
     use crate::session::{BREAKS, RunAsked};
 
+    #[test]
+    fn a_plain_image_with_python_serves_where_there_is_none_of_hotcells_and_no_other_is_named() {
+        let named = |image: Option<&str>| {
+            images(&Config::load(&Environment {
+                variables: image.map(|image| ("MCP_BRIDGE_IMAGE".into(), image.into())).into_iter().collect(),
+                home: None,
+                uid: nix::unistd::geteuid().as_raw(),
+                cwd: None,
+                executable: None,
+            }))
+        };
+        assert_eq!(named(None), ["localhost/hotcell-sandbox:latest", "docker.io/library/python:3.14-slim"]);
+        assert_eq!(named(Some("mine:1")), ["mine:1"]);
+    }
+
     #[tokio::test]
     async fn a_defect_costs_its_run_and_is_said_and_the_session_goes_on() {
         let home = tempfile::tempdir().unwrap();

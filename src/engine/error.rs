@@ -78,6 +78,10 @@ impl EngineError {
                  `podman pull docker.io/library/python:3.14-slim` (or `docker pull ...`), MCP_BRIDGE_IMAGE=..."
                     .into()
             }
+            Self::Refused { message, .. } if message.contains("executable file") && message.contains("python3") => {
+                "the image has no python3: build one with `hotcell image build`, or name another: MCP_BRIDGE_IMAGE=..."
+                    .into()
+            }
             Self::Refused { .. } | Self::Request { .. } | Self::Timeout { .. } => {
                 "`hotcell doctor` checks the engine; restarting it often helps".into()
             }
@@ -111,4 +115,18 @@ pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_engine_is_found_the_command_that_brings_one_is_said() {
+        let hint = |named| EngineError::NoEngine { tried: vec![], named }.hint();
+        let install =
+            if cfg!(target_os = "macos") { "brew install podman" } else { "sudo apt-get install podman" };
+        assert!(hint(false).contains(&format!("`{install}`")), "{}", hint(false));
+        assert!(hint(true).contains("correct MCP_BRIDGE_RUNTIME, or unset it"), "{}", hint(true));
+    }
 }

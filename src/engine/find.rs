@@ -280,3 +280,72 @@ impl std::fmt::Display for EngineKind {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The places in their order; those of the system only where this machine has them.
+    fn order(places: &Places) -> Vec<String> {
+        let name = |candidate| match candidate {
+            Candidate::At { address, .. } => address,
+            Candidate::OwnPodman => "own podman".to_owned(),
+        };
+        candidates(places).into_iter().map(name).collect()
+    }
+
+    fn sockets_in(folder: &Path, sockets: [&str; 2]) -> [String; 2] {
+        sockets.map(|socket| {
+            let path = folder.join(socket);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "").unwrap();
+            format!("unix://{}", path.display())
+        })
+    }
+
+    #[test]
+    fn what_is_named_goes_first_then_rootless_engines_then_the_systems() {
+        let (runtime, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let [podman, docker] = sockets_in(runtime.path(), ["podman/podman.sock", "docker.sock"]);
+        let desktops = [".local/share/containers/podman/machine/podman.sock", ".docker/run/docker.sock"];
+        let [machine, desktop] = sockets_in(home.path(), desktops);
+        let places = |choice: Choice, root: bool| Places {
+            choice,
+            container_host: Some("ssh://me@host".into()),
+            docker_host: Some("tcp://host:1".into()),
+            runtime_dir: Some(runtime.path().into()),
+            root,
+            podman: Some("/usr/bin/podman".into()),
+            ssh: None,
+            home: Some(home.path().into()),
+            mark: None,
+        };
+        let (podmans, dockers) = ("/run/podman/podman.sock", "/var/run/docker.sock");
+        let here = |all: &[&str]| -> Vec<String> {
+            let is_here = |place: &&&str| ![podmans, dockers].contains(*place) || Path::new(place).exists();
+            let address = |place: &&str| {
+                if place.starts_with('/') { format!("unix://{place}") } else { (*place).to_owned() }
+            };
+            all.iter().filter(is_here).map(address).collect()
+        };
+        let (named, own) = (["ssh://me@host", "tcp://host:1"], "own podman");
+        assert_eq!(
+            order(&places(Choice::Auto, false)),
+            here(&[named[0], named[1], &podman, &docker, own, podmans, dockers, &machine, &desktop])
+        );
+        // Root's own service would be rootful like the system's, which is there already.
+        assert_eq!(
+            order(&places(Choice::Auto, true)),
+            here(&[named[0], named[1], &podman, &docker, podmans, own, dockers, &machine, &desktop])
+        );
+        assert_eq!(
+            order(&places(Choice::Podman, false)),
+            here(&[named[0], named[1], &podman, own, podmans, &machine])
+        );
+        assert_eq!(order(&places(Choice::Docker, false)), here(&[named[1], &docker, dockers, &desktop]));
+        assert_eq!(order(&places(Choice::At("unix:///x".into()), false)), ["unix:///x"]);
+        let nothing =
+            Places { container_host: None, docker_host: None, podman: None, ..places(Choice::Auto, false) };
+        assert_eq!(order(&nothing), here(&[&podman, &docker, podmans, dockers, &machine, &desktop]));
+    }
+}

@@ -123,8 +123,21 @@ fn product_code(file: &str, text: &str) -> String {
     if file.ends_with("_tests.rs") {
         return String::new();
     }
-    let code = text.split("\n#[cfg(test)]\n").next().unwrap();
-    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    let mut lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let mut code = Vec::new();
+    while let Some(line) = lines.next() {
+        if line == "#[cfg(test)]" {
+            let item = lines.find(|line| !line.starts_with('#')).unwrap_or_default();
+            let last = if item.ends_with('{') { "}" } else { ";" };
+            if !item.ends_with(last) {
+                // Of a block the line that is no more than its end.
+                lines.find(|line| if last == "}" { *line == last } else { line.ends_with(last) });
+            }
+        } else {
+            code.push(line);
+        }
+    }
+    code.join("\n")
 }
 
 fn floor(room: &str) -> u8 {

@@ -11,6 +11,7 @@ on_every_engine!(
     an_engine_that_takes_a_minute_costs_the_run_ten_seconds_and_leaves_nothing,
     an_engine_that_goes_down_in_a_run_costs_that_run_and_is_found_again,
     a_place_without_an_engine_does_not_hide_one_that_works,
+    an_engine_of_another_kind_than_asked_for_is_not_used,
 );
 
 const FULL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: 37\r\n\
@@ -111,4 +112,18 @@ fn a_place_without_an_engine_does_not_hide_one_that_works(engine: &Engine) {
     let mut bridge = Bridge::start(&home);
     assert!(bridge.ok("1 + 1").starts_with('2'));
     assert_eq!(engine.containers_of(&home.owners()).len(), 1);
+}
+
+fn an_engine_of_another_kind_than_asked_for_is_not_used(engine: &Engine) {
+    let (kind, other) = if engine.name == "docker" { ("docker", "podman") } else { ("podman", "docker") };
+    let home = Home::on(engine)
+        .env("MCP_BRIDGE_RUNTIME", other)
+        .env("DOCKER_HOST", engine.address())
+        // Where no Podman is, so that none is started.
+        .env("PATH", "/nowhere");
+    let reply = Bridge::start(&home).run("1");
+    assert_eq!(engine.containers_of(&home.owners()), [""; 0]);
+    // Unless this machine has one of that kind in the usual place.
+    let said = format!("{}: answers as {kind}, which was not asked for", engine.address());
+    assert!(!reply.is_error || reply.text.contains(&said), "{}", reply.text);
 }

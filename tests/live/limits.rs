@@ -1,18 +1,24 @@
 //! The lock on the sandbox: what it looks like from inside, and which limits hold or are said not to.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Value, json};
 
 use crate::on_every_engine;
-use crate::support::{Bridge, Engine, Home};
+use crate::support::engine_proxy::EngineProxy;
+use crate::support::{Bridge, Engine, Home, PATIENCE};
 
 on_every_engine!(
     from_inside_the_sandbox_is_as_locked_as_the_design_says,
     every_way_out_is_refused,
+    the_engine_is_asked_for_all_of_the_lock,
     limits_of_the_operator_are_what_the_engine_was_asked_for,
     what_the_engine_ignores_is_said_in_the_first_reply_and_by_doctor,
+    what_the_engine_warns_of_is_said_in_the_first_reply_and_by_doctor,
     a_rootful_engine_is_said_once,
     a_missing_image_is_said_with_the_command_that_makes_it,
     an_image_without_python_is_said_and_leaves_nothing,
+    a_user_that_no_engine_can_map_is_said_and_leaves_nothing,
     the_user_of_the_operator_runs_the_code,
     processes_are_bounded_where_the_engine_bounds_them,
 );
@@ -61,6 +67,37 @@ fn every_way_out_is_refused(engine: &Engine) {
     open.retain(|attempt| attempt != "kill the supervisor: \"DONE: 'tried'\"");
     assert_eq!(open, [""; 0]);
     assert_eq!(bridge.ok("1 + 1"), "2");
+}
+
+fn the_engine_is_asked_for_all_of_the_lock(engine: &Engine) {
+    let asked: Arc<Mutex<Value>> = Arc::default();
+    let seen = Arc::clone(&asked);
+    let proxy = EngineProxy::changing(engine, move |body| *seen.lock().unwrap() = body.clone());
+    let home = Home::on(engine).env("MCP_BRIDGE_RUNTIME", &proxy.address());
+    Bridge::start(&home).ok("1");
+    let mut body = asked.lock().unwrap().take();
+    let tmpfs = |mib: u32| format!("rw,noexec,nosuid,nodev,size={mib}m,mode=1777");
+    let ulimit = |name: &str, most: u32| json!({"Name": name, "Soft": most, "Hard": most});
+    assert_eq!(
+        body["HostConfig"].take(),
+        json!({
+            "NetworkMode": "none", "Dns": ["127.0.0.1"], "IpcMode": "private",
+            "ReadonlyRootfs": true, "Privileged": false, "CapDrop": ["ALL"], "SecurityOpt": ["no-new-privileges"],
+            "Memory": 512 << 20, "MemorySwap": 512 << 20, "PidsLimit": 128, "OomScoreAdj": 500,
+            "Ulimits": [ulimit("nofile", 1024), ulimit("nproc", 4096), ulimit("core", 0)],
+            "Tmpfs": {
+                "/tmp": tmpfs(64), "/workspace": tmpfs(128), "/run": tmpfs(4), "/var/tmp": tmpfs(16),
+                "/dev/shm": tmpfs(64)
+            },
+            // Otherwise every frame would be on the disk, and what a killed bridge leaves would stay.
+            "LogConfig": {"Type": "none"}, "AutoRemove": true
+        })
+    );
+    assert_eq!((&body["User"], &body["WorkingDir"]), (&json!("65534:65534"), &json!("/tmp")));
+    assert_eq!(
+        (&body["OpenStdin"], &body["StdinOnce"], &body["Tty"]),
+        (&json!(true), &json!(true), &json!(false))
+    );
 }
 
 fn limits_of_the_operator_are_what_the_engine_was_asked_for(engine: &Engine) {
@@ -112,6 +149,22 @@ fn what_the_engine_ignores_is_said_in_the_first_reply_and_by_doctor(engine: &Eng
     }
 }
 
+fn what_the_engine_warns_of_is_said_in_the_first_reply_and_by_doctor(engine: &Engine) {
+    // Of this Docker warns that it is no longer done; Podman warns of nothing.
+    let proxy = EngineProxy::changing(engine, |body| body["HostConfig"]["KernelMemory"] = json!(256 << 20));
+    let home = Home::on(engine).env("MCP_BRIDGE_RUNTIME", &proxy.address());
+    let warns = engine.name == "docker";
+    let doctor = home.run(&["doctor"]).stdout;
+    let is_told = |text: &str, before: &str| {
+        text.lines().any(|line| line.starts_with(before) && line.to_lowercase().contains("kernel memory"))
+    };
+    assert_eq!(is_told(&doctor, "notice     engine: "), warns, "{doctor}");
+    let mut bridge = Bridge::start(&home);
+    let first = bridge.ok("1");
+    assert_eq!(is_told(&first, "note: engine: "), warns, "{first}");
+    assert_eq!(bridge.ok("2"), "2", "said once");
+}
+
 fn a_rootful_engine_is_said_once(engine: &Engine) {
     let mut bridge = Bridge::start(&Home::on(engine));
     let note = "note: the container engine is rootful; a rootless one would be safer";
@@ -135,17 +188,29 @@ fn a_missing_image_is_said_with_the_command_that_makes_it(engine: &Engine) {
 }
 
 fn an_image_without_python_is_said_and_leaves_nothing(engine: &Engine) {
-    // The container's user is none that may run the interpreter's set-up: an id far outside of what is mapped.
-    let home = Home::on(engine).env("MCP_BRIDGE_CONTAINER_USER", "4000000000:4000000000");
+    let name = format!("localhost/hotcell-without-python-{}", std::process::id());
+    engine.make_empty_image(&name);
+    let home = Home::on(engine).env("MCP_BRIDGE_IMAGE", &name);
     let mut bridge = Bridge::start(&home);
-    let reply = bridge.run("import os; os.getuid()");
-    if reply.is_error {
-        assert!(reply.text.starts_with("status: error\nerror: "), "{}", reply.text);
-        assert!(reply.text.contains("\nhint: "), "{}", reply.text);
-        assert_eq!(engine.containers_of(&home.owners()), [""; 0]);
-    } else {
-        assert!(reply.text.starts_with("4000000000"), "{}", reply.text);
-    }
+    let reply = bridge.run("1");
+    assert!(reply.is_error);
+    assert!(reply.text.starts_with("status: error\nerror: "), "{}", reply.text);
+    let hint = "\nhint: the image has no python3: build one with `hotcell image build`, or name another: \
+                MCP_BRIDGE_IMAGE=...";
+    assert!(reply.text.ends_with(hint), "{}", reply.text);
+    assert_eq!(engine.containers_of(&home.owners()), [""; 0]);
+    bridge.hang_up();
+    bridge.wait(PATIENCE);
+    engine.remove_image(&name);
+}
+
+fn a_user_that_no_engine_can_map_is_said_and_leaves_nothing(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_CONTAINER_USER", "4000000000:4000000000");
+    let reply = Bridge::start(&home).run("1");
+    assert!(reply.is_error);
+    assert!(reply.text.starts_with("status: error\nerror: the engine could not "), "{}", reply.text);
+    assert!(reply.text.contains("\nhint: "), "{}", reply.text);
+    assert_eq!(engine.containers_of(&home.owners()), [""; 0]);
 }
 
 fn the_user_of_the_operator_runs_the_code(engine: &Engine) {

@@ -5,6 +5,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -122,6 +123,17 @@ impl Engine {
         serde_json::from_slice::<Value>(&about).is_ok_and(|about| about["Id"].is_string())
     }
 
+    /// An image with nothing in it but an empty file.
+    pub fn make_empty_image(&self, name: &str) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("empty"), "").unwrap();
+        let tar = Command::new("tar").args(["--create", "--directory"]).arg(dir.path()).arg("empty").output();
+        let tar = tar.expect("tar is installed").stdout;
+        let path = format!("/v1.41/images/create?fromSrc=-&repo={name}&tag=latest");
+        let answer = self.send_bytes("POST", &path, "application/x-tar", &tar);
+        assert!(self.has_image(&format!("{name}:latest")), "{}", String::from_utf8_lossy(&answer));
+    }
+
     pub fn remove_image(&self, name: &str) {
         self.request("DELETE", &format!("/v1.41/images/{name}?force=true"));
     }
@@ -169,10 +181,15 @@ impl Engine {
 
     /// HTTP/1.0, so that the answer's body ends with the connection and comes in one piece.
     fn send(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
+        self.send_bytes(method, path, "application/json", body.as_bytes())
+    }
+
+    fn send_bytes(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> Vec<u8> {
         let mut stream = UnixStream::connect(self.address.strip_prefix("unix://").unwrap()).unwrap();
         let length = body.len();
-        let head = format!("{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Type: application/json\r\n");
-        stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes()).unwrap();
+        let head = format!("{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Type: {kind}\r\n");
+        stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n").as_bytes()).unwrap();
+        stream.write_all(body).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let body = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("an HTTP answer") + 4;
