@@ -10,6 +10,7 @@ on_every_engine!(
     results_are_unwrapped_and_the_whole_is_kept,
     errors_of_tools_and_servers_raise,
     calls_of_one_run_are_concurrent_and_bounded,
+    calls_beyond_the_bound_of_a_run_that_bounds_itself_no_more_are_refused,
     a_thousand_calls_at_once_get_each_its_own_answer,
     a_call_that_nobody_waits_for_any_longer_is_cancelled_at_the_server,
     a_run_over_its_time_cancels_its_calls_at_the_server,
@@ -98,6 +99,19 @@ fn calls_of_one_run_are_concurrent_and_bounded(engine: &Engine) {
     assert_eq!(bridge.ok("await mcp_fixture.peak()"), "'10'");
     bridge.ok("r = await asyncio.gather(*(mcp_fixture.slow(ms=20) for _ in range(200)))\nassert r == ['slept'] * 200");
     assert_eq!(bridge.ok("await mcp_fixture.peak()"), "'32'");
+}
+
+fn calls_beyond_the_bound_of_a_run_that_bounds_itself_no_more_are_refused(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    bridge.ok("await mcp_fixture.echo(text='x')");
+    // Refusals that come faster than it reads are not kept for it, so that some of its calls wait for ever.
+    let code = "import asyncio\nruntime._calls._in_flight_max = 1000\n\
+                await asyncio.gather(*(mcp_fixture.slow(ms=500) for _ in range(100)), return_exceptions=True)";
+    let reply = bridge.run_with(json!({"code": code, "timeout": 3}));
+    assert!(reply.text.contains("fixture.slow* 64 ok 36 not sent"), "{}", reply.text);
+    assert_eq!(fixture.ledger().len(), 1 + 64);
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='x')"), "'x'");
 }
 
 fn a_thousand_calls_at_once_get_each_its_own_answer(engine: &Engine) {
