@@ -331,10 +331,10 @@ class Interpreter:
             sys.modules = self._module_table
         if type(getattr(sys, "meta_path", None)) is not list:
             sys.meta_path = []
-        # A module that was taken out alone is imported again by whoever needs it; this is about sys.modules.clear().
         if sys.modules.get("sys") is not sys or sys.modules.get("builtins") is not builtins:
-            # After a clear() each import makes hollow ones of these.
+            # After a clear() an import makes hollow ones of these.
             sys.modules.update(self._modules)
+        # A module that was taken out alone is imported again by whoever needs it; this is about sys.modules.clear().
         if len(sys.modules) < len(self._modules) or sys.modules.get("__main__") is not self._modules["__main__"]:
             missing = {name: module for name, module in self._modules.items() if name not in sys.modules}
             sys.modules.update(missing, __main__=self._modules["__main__"])
