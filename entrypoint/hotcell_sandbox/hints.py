@@ -16,6 +16,7 @@ from errno import EACCES, ECONNREFUSED, EDQUOT, EHOSTUNREACH, ENETUNREACH, ENOSP
 from types import FrameType, ModuleType, TracebackType
 
 from .interrupts import OURS
+from .skills import MODULE as SKILLS
 
 CHARACTERS_MAX = 400
 _NAMES_MAX = 3
@@ -167,7 +168,8 @@ def _of_import(error: ImportError) -> str:
         near = _near(top, _installed()) or _near(top, sys.stdlib_module_names)
         return near or _how_to_add(top)
     module, wanted = sys.modules.get(name), getattr(error, "name_from", None) or _wanted(str(error))
-    return _near(wanted, dir(module)) if module is not None and wanted else ""
+    near = _near(wanted, dir(module)) if module is not None and wanted else ""
+    return near or ("print(runtime.skills) lists the skills that are kept" if name == SKILLS else "")
 
 
 def _how_to_add(module: str) -> str:

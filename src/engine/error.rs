@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::find::Choice;
+
 /// A failure of the engine or of what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -10,8 +12,8 @@ pub enum EngineError {
     NoEngine {
         /// Each place and why it did not serve.
         tried: Vec<String>,
-        /// Whether the operator named the place.
-        named: bool,
+        /// Which ones the operator would take.
+        choice: Choice,
     },
     /// None of the images is there.
     #[error("the sandbox image is missing: {}", names.join(", "))]
@@ -59,9 +61,14 @@ impl EngineError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::NoEngine { named: true, .. } => {
+            Self::NoEngine { choice: Choice::At(_), .. } => {
                 "start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct \
                  MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for"
+                    .into()
+            }
+            Self::NoEngine { choice: Choice::Docker, .. } => {
+                "start Docker (`systemctl --user start docker` where it is rootless, `sudo systemctl start docker`, or \
+                 Docker Desktop), or unset MCP_BRIDGE_RUNTIME to have Podman looked for as well"
                     .into()
             }
             Self::NoEngine { .. } if cfg!(target_os = "macos") => {
@@ -123,10 +130,13 @@ mod tests {
 
     #[test]
     fn where_no_engine_is_found_the_command_that_brings_one_is_said() {
-        let hint = |named| EngineError::NoEngine { tried: vec![], named }.hint();
+        let hint = |choice| EngineError::NoEngine { tried: vec![], choice }.hint();
         let install =
             if cfg!(target_os = "macos") { "brew install podman" } else { "sudo apt-get install podman" };
-        assert!(hint(false).contains(&format!("`{install}`")), "{}", hint(false));
-        assert!(hint(true).contains("correct MCP_BRIDGE_RUNTIME, or unset it"), "{}", hint(true));
+        for choice in [Choice::Auto, Choice::Podman] {
+            assert!(hint(choice.clone()).contains(&format!("`{install}`")), "{}", hint(choice));
+        }
+        assert!(hint(Choice::Docker).starts_with("start Docker ("));
+        assert!(hint(Choice::At("unix:///x".into())).contains("correct MCP_BRIDGE_RUNTIME, or unset it"));
     }
 }

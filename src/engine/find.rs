@@ -101,7 +101,7 @@ pub async fn find(places: &Places, sockets: &Path) -> Result<Engine, EngineError
             Err(reason) => tried.push(reason),
         }
     }
-    Err(EngineError::NoEngine { tried, named: matches!(places.choice, Choice::At(_)) })
+    Err(EngineError::NoEngine { tried, choice: places.choice.clone() })
 }
 
 fn candidates(places: &Places) -> Vec<Candidate> {

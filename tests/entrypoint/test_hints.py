@@ -222,3 +222,14 @@ def test_attribute_that_is_a_key_is_said_and_other_words_get_no_guess(sandbox: S
         "class T:\n  append = 1\n  @property\n  def style(self): raise AttributeError('style needs jinja2')\nT().style"
     )
     assert hint(sandbox, code) == ""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"), [("sumary", "did you mean summary?"), ("nope", "print(runtime.skills) lists")]
+)
+def test_a_skill_that_is_not_kept_has_a_hint(sandbox: Sandbox, wanted: str, said: str) -> None:
+    def on_call(call: Frame) -> object:
+        return [{"name": "summary"}] if call["tool"] == "list_skills" else []
+
+    error = sandbox.run(f"from skills import {wanted}", (), on_call)["error"]
+    assert said in error["hint"], error

@@ -126,4 +126,6 @@ fn an_engine_of_another_kind_than_asked_for_is_not_used(engine: &Engine) {
     // Unless this machine has one of that kind in the usual place.
     let said = format!("{}: answers as {kind}, which was not asked for", engine.address());
     assert!(!reply.is_error || reply.text.contains(&said), "{}", reply.text);
+    let hint = if other == "docker" { "hint: start Docker (" } else { "hint: install one with " };
+    assert!(!reply.is_error || cfg!(target_os = "macos") || reply.text.contains(hint), "{}", reply.text);
 }
