@@ -208,9 +208,9 @@ bootstrap() {
         die "debootstrap failed; its output is in $cache/base-build.log"
     fi
     "${privilege[@]}" tar -C "$root" --numeric-owner --exclude='./var/cache/apt/archives/*.deb' \
-        --exclude='./var/lib/apt/lists/*' -c . | gzip -1 >"$archive.new"
-    mv "$archive.new" "$archive"
+        --exclude='./var/lib/apt/lists/*' -c . | gzip -1 >"$archive.new" || rm -f "$archive.new"
     "${privilege[@]}" rm -rf --one-file-system "$root"
+    mv "$archive.new" "$archive" || die "the base image could not be written to $cache"
 }
 
 # One archive is kept: the older ones are of a content that no checkout here has any more.

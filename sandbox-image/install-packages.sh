@@ -23,9 +23,11 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
 }
 mkdir -p "$share"
 
+# What the base has in another version stays there, below what is installed: a distribution's package (Debian 13's pip
+# brings one) could not be removed by pip.
 install() {
     python3 -m pip install --quiet --no-warn-script-location --no-compile --no-deps --only-binary=:all: --require-hashes \
-        --root "$out" -r "$1"
+        --ignore-installed --root "$out" -r "$1"
 }
 
 if [ -s "$context/requirements.lock" ] || [ -s "$context/with.txt" ] || [ -s "$context/with.lock" ]; then

@@ -398,17 +398,11 @@ class Calls:
             self._wake(answered)
 
     def _lost_result(self) -> None:
-        with self._lock:
-            answered = [
-                (
-                    self._pending.pop(call),
-                    _fault("too_large", "a result was lost: it nests too deep, or no memory was left for it"),
-                )
-                for call, waiter in list(self._pending.items())
-                if waiter.sent
-            ]
-            self._in_flight -= len(answered)
-        self._wake(answered)
+        fault = _fault(
+            "too_large",
+            "a result was lost: it nests too deep, has an integer of too many digits, or no memory was left for it",
+        )
+        self._resolve([{**fault, "call": call} for call in list(self._pending)])
 
     def _wake(self, answered: list[tuple[_Waiter, Frame]]) -> None:
         by_loop: dict[AbstractEventLoop, list[tuple[Future[Frame], Frame]]] = {}

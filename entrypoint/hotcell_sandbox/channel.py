@@ -176,10 +176,7 @@ class Channel:
         for line in lines:
             try:
                 frame = decode(line, TO_SANDBOX[WORKER], self._depth_max)
-            except FrameError as error:
-                lost = lost or error.kind == "depth"
-                continue
-            except MemoryError:
+            except (FrameError, MemoryError):
                 lost = True
                 continue
             if frame["type"] == "run":

@@ -146,8 +146,11 @@ def is_name(name: str) -> bool:
 
 def _share(pid: int) -> int:
     """Its part of the memory that it shares with others: the parts of all are what there is in all."""
-    with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-        return sum(int(line.split()[1]) for line in file if line.startswith(b"Pss:")) << 10
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            return sum(int(line.split()[1]) for line in file if line.startswith(b"Pss:")) << 10
+    except PermissionError:  # code has made its process one that may not be looked at: all of it, then
+        return private_bytes(pid)
 
 
 def _pid(answer: bytes) -> int:

@@ -88,21 +88,23 @@ class FrozenCopy:
         if self._pid and not changed:
             self._slate.write(self._pid, run)
             return self._number
-        size = private_bytes() if self._bytes_max else 0
-        if AT_ONCE_BYTES_MAX < size <= self._bytes_max and self._has_input(QUIET_MS):
-            # The older copy stays, and says of which run it is.
-            return self._number
-        self._drop()
-        if size == 0 or size > self._bytes_max:
-            return self._number
-        try:
-            pid = self._fork(self._ends.spare)
-        except Exception:  # no process or memory left, or a handler of user code's: there is nothing to go back to
-            return self._number
-        if pid:
-            self._pid = pid
-            self._slate.write(pid, run)
-        return self._number
+        while True:
+            size = private_bytes() if self._bytes_max else 0
+            if AT_ONCE_BYTES_MAX < size <= self._bytes_max and self._has_input(QUIET_MS):
+                # The older copy stays, and says of which run it is.
+                return self._number
+            self._drop()
+            if size == 0 or size > self._bytes_max:
+                return self._number
+            try:
+                pid = self._fork(self._ends.spare)
+            except Exception:  # no process or memory left, or a handler of user code's: there is nothing to go back to
+                return self._number
+            if pid:
+                self._pid = pid
+                self._slate.write(pid, run)
+                return self._number
+            # Woken, as the worker: its first run may be the end of it as well.
 
     def keep(self, words: Callable[[int], str]) -> str | None:
         """Makes a copy that stays; `words` tell the supervisor of it, and are given its process. What that answers.
@@ -143,6 +145,8 @@ class FrozenCopy:
         if pid:
             return pid
         try:
+            # Code may have switched it off: the supervisor could not look at the copy then.
+            kernel.set_dumpable(True)
             self._pid = 0
             self._unreaped.clear()
             # Where it stays open here, nobody hears that the worker has ended.

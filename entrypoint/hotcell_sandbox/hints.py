@@ -33,6 +33,8 @@ _NETWORK_FILES = ("/socket.py", "/http/client.py", "/ssl.py")
 _PIP = re.compile(r"\bpip3?\b['\"\s,]+install\b|\b(conda|apt|apt-get)\s+install\b")
 _OTHER_LANGUAGES = {"true": "True", "false": "False", "null": "None", "none": "None", "undefined": "None"}
 
+# Up to Python 3.13, and from 3.14 on.
+_AWAITED_NOTHING = re.compile(r"can't be used in 'await' expression|object can't be awaited")
 _CALLED_STATUS = re.compile(r"\.(status|result|name|number)\(\)")
 
 NO_NETWORK = (
@@ -87,7 +89,7 @@ def _hint(error: BaseException, code: str) -> str:
     match error:
         case SyntaxError():
             return _of_syntax(error, code)
-        case TypeError() if "can't be used in 'await' expression" in str(error):
+        case TypeError() if _AWAITED_NOTHING.search(str(error)):
             return NO_AWAIT
         case TypeError() | AttributeError() if "coroutine" in str(error):
             return AWAIT
@@ -116,7 +118,7 @@ def _is_ours(thing: object, name: str) -> bool:
 
 
 def _of_syntax(error: SyntaxError, code: str) -> str:
-    lines = code.splitlines()
+    lines = code.split("\n")
     line = lines[error.lineno - 1].strip() if error.lineno and error.lineno <= len(lines) else ""
     if line.startswith(("!", "%")):
         return f"{NO_INSTALL}: {ADD}; {LOOK}" if installs_packages(line) else NO_MAGIC

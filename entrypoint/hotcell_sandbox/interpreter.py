@@ -33,7 +33,7 @@ from .report import error_report, prepare
 from .results import InvalidCallError
 from .saved_files import SAVED
 from .skills import Skills
-from .sources import Sources
+from .sources import Sources, with_plain_line_ends
 from .sources import install as show_sources
 from .streams import Streams
 
@@ -144,14 +144,12 @@ class Interpreter:
     def run(self, number: int, code: str, servers: list[Server]) -> Frame:
         """The `done` frame. `tidy` follows, when nobody waits any more."""
         name = f"<run {number}>"
+        code = with_plain_line_ends(code)
         self.changed = True
         notes, self._notes = self._notes, []
         if self._threads_left:
             # They may have undone what was restored.
             self._is_restored()
-        if "asyncio" in code:
-            # The tool's description uses it without an import; a name of the user's own stays.
-            self._namespace.setdefault("asyncio", self.event_loop().asyncio)
         self._sources.keep(name, code)
         self._calls.begin_run(number, self._proxies.offer(servers))
         self._record.begin_run()
@@ -219,6 +217,9 @@ class Interpreter:
         """The value of a last expression, else lines on the names that were bound."""
         with self._interrupts:
             pass  # one that came while the run was prepared takes effect here
+        if "asyncio" in code:
+            # The tool's description uses it without an import; a name of the user's own stays.
+            self._namespace.setdefault("asyncio", self.event_loop().asyncio)
         parts, names = self._compiled(code, name)
         self._skills.load_for(code, parts, notes)
         self._call_check.refuse_what_cannot_succeed(code)
@@ -279,21 +280,24 @@ class Interpreter:
         return value
 
     def _failed(self, error: BaseException, name: str, code: str) -> Frame:
-        match error:
-            case SystemExit(code=None):
-                return {"outcome": "exited", "exit_code": 0}
-            case SystemExit(code=int(status)):
-                return {"outcome": "exited", "exit_code": status & 0xFF}
-            case SystemExit(code=text):
-                from .values import shown
+        try:
+            match error:
+                case SystemExit(code=None):
+                    return {"outcome": "exited", "exit_code": 0}
+                case SystemExit(code=int(status)):
+                    return {"outcome": "exited", "exit_code": status & 0xFF}
+                case SystemExit(code=text):
+                    from .values import shown
 
-                self._streams.write_error(f"{text if isinstance(text, str) else shown(text)}\n")
-                return {"outcome": "exited", "exit_code": 1}
-            case KeyboardInterrupt():
-                return {"outcome": "interrupted", "error": error_report(error, name, code)}
-            case InvalidCallError(line=int(line)):  # nothing has run, so that there is nothing to trace
-                error_frame = {**error_report(error, name, code), "traceback": "", "line": line}
-                return {"outcome": "raised", "error": error_frame}
+                    self._streams.write_error(f"{text if isinstance(text, str) else shown(text)}\n")
+                    return {"outcome": "exited", "exit_code": 1}
+                case KeyboardInterrupt():
+                    return {"outcome": "interrupted", "error": error_report(error, name, code)}
+                case InvalidCallError(line=int(line)):  # nothing has run, so that there is nothing to trace
+                    error_frame = {**error_report(error, name, code), "traceback": "", "line": line}
+                    return {"outcome": "raised", "error": error_frame}
+        except BaseException:  # a match asks the error for its class and more, which may be the user's code
+            pass
         return {"outcome": "raised", "error": error_report(error, name, code)}
 
     def _end_child(self, end: Frame) -> None:

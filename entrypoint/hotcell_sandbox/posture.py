@@ -6,7 +6,12 @@ It does not judge: the bridge compares it with what it asked the engine for.
 from __future__ import annotations
 
 import os
+from fcntl import F_GETFD, FD_CLOEXEC, fcntl
 from stat import S_ISDIR, S_ISREG
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _V1_NO_LIMIT = 1 << 60
 _CAPABILITIES = ("cap_eff", "cap_prm", "cap_inh", "cap_bnd", "cap_amb")
@@ -35,15 +40,30 @@ def posture(inherited: list[str]) -> dict[str, object]:
     }
 
 
-def worker_posture(pid: int) -> dict[str, object]:
-    return {**_process(str(pid)), "fds": descriptors(str(pid))}
+def worker_posture(pid: int, fds: list[str]) -> dict[str, object]:
+    return {**_process(str(pid)), "fds": fds}
 
 
-def descriptors(process: str) -> list[str]:
+def closed_by_exec() -> frozenset[int]:
+    """Before this process opens any itself: those of libraries, as whoever started it can have given it none of these.
+
+    libffi, below ctypes, maps its own file each time it needs room for more callbacks (from 3.5 on in Debian).
+    """
+    found = set()
+    for number in map(int, os.listdir("/proc/self/fd")):
+        try:
+            if fcntl(number, F_GETFD) & FD_CLOEXEC:
+                found.add(number)
+        except OSError:  # the one that listed the directory
+            pass
+    return frozenset(found)
+
+
+def descriptors(process: str, left_out: Collection[int]) -> list[str]:
     """What each is, by number; a file with its path."""
     found = []
     folder = f"/proc/{process}/fd"
-    for number in sorted(map(int, os.listdir(folder))):
+    for number in sorted(set(map(int, os.listdir(folder))).difference(left_out)):
         try:
             target = os.readlink(f"{folder}/{number}")
         except FileNotFoundError:  # the one that listed the directory

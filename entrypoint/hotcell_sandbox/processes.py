@@ -135,8 +135,8 @@ def pair() -> tuple[int, int]:
     return ours.detach(), theirs.detach()
 
 
-def start_worker(number: int, limits: Limits, record: OutputRecord) -> Worker | Ends:
-    """Forks. In the parent: the worker. In the child, which keeps no other descriptors: its ends."""
+def start_worker(number: int, limits: Limits, record: OutputRecord, of_libraries: frozenset[int]) -> Worker | Ends:
+    """Forks. In the parent: the worker. In the child, which keeps no others but those of libraries: its ends."""
     (ours, theirs), (spare, spare_end), (handed, handed_end) = pair(), pair(), handover.pair()
     slate = Slate()
     (stdout, stdout_end), (stderr, stderr_end) = os.pipe(), os.pipe()
@@ -155,7 +155,7 @@ def start_worker(number: int, limits: Limits, record: OutputRecord) -> Worker | 
     for number_wanted, fd in enumerate((os.open("/dev/null", os.O_RDONLY), stdout_end, stderr_end)):
         os.dup2(fd, number_wanted)
     for fd in map(int, os.listdir("/proc/self/fd")):
-        if fd > 2 and fd not in (theirs, spare_end, handed_end):
+        if fd > 2 and fd not in (theirs, spare_end, handed_end, *of_libraries):
             try:
                 os.close(fd)
             except OSError:  # the one that listed the directory

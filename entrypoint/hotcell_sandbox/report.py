@@ -35,6 +35,14 @@ def prepare() -> None:
 
 def error_report(error: BaseException, run_name: str, code: str) -> dict[str, object]:
     """Of code that ran under this name."""
+    try:
+        return _report(error, run_name, code)
+    except BaseException as second:  # an error's own class decides what becomes of most that is asked of it
+        message = f"an error that cannot be shown: {type(second).__name__} while looking at it"
+        return {"type": "BaseException", "message": message, "hint": "", "traceback": message, "line": None}
+
+
+def _report(error: BaseException, run_name: str, code: str) -> dict[str, object]:
     module, kind = type(error).__module__, type(error).__qualname__
     if module not in ("builtins", "__main__"):
         kind = f"{module}.{kind}"
@@ -57,7 +65,7 @@ def _hint(error: BaseException, code: str) -> str:
         from .hints import hint  # difflib is 4 ms, and a run that succeeds needs none of it
 
         return hint(error, code)
-    except Exception:  # no file can be opened any more, for one
+    except BaseException:  # no file can be opened any more, for one
         return ""
 
 
@@ -66,7 +74,8 @@ def traceback_text(error: BaseException, kind: str, message: str) -> str:
         prepare()
         assert _formatter is not None
         left_out = _cut_tracebacks(error)
-        formatted = _formatter.from_exception(error, compact=True)
+        # Lines are looked up of the frames that stay: to read others may need imports that code has broken.
+        formatted = _formatter.from_exception(error, compact=True, lookup_lines=False)
         of_libraries = _without_others(formatted, set())
         text = "".join(formatted.format()).rstrip("\n")
         if of_libraries:
@@ -128,8 +137,9 @@ def _is_library(file: str) -> bool:
 
 
 def _line(error: BaseException, run_name: str) -> int | None:
-    if isinstance(error, SyntaxError) and error.filename == run_name:
-        return error.lineno
+    # Not isinstance, which asks the error itself.
+    if issubclass(type(error), SyntaxError) and error.filename == run_name:  # type: ignore[attr-defined]
+        return error.lineno  # type: ignore[attr-defined,no-any-return]
     line, tb = None, error.__traceback__
     while isinstance(tb, TracebackType):
         if tb.tb_frame.f_code.co_filename == run_name:

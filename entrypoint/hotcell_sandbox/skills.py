@@ -15,7 +15,7 @@ from types import CodeType, ModuleType
 from .calls import Calls
 from .report import error_report
 from .results import MCPError
-from .sources import Sources
+from .sources import Sources, with_plain_line_ends
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Skills:
         name = str(row.get("name"))
         if "problem" in row:
             raise MCPError(str(row["problem"]), code="denied")
-        source, file = str(row.get("source")), f"<skill {name}>"
+        source, file = with_plain_line_ends(str(row.get("source"))), f"<skill {name}>"
         from .skill_definitions import NotOnlyDefinitionsError, load
 
         self._sources.keep(file, source)

@@ -38,6 +38,11 @@ def _show(linecache: ModuleType) -> None:
     del _CACHES[:-_CACHES_MAX]
 
 
+def with_plain_line_ends(code: str) -> str:
+    """As Python reads it, so that whoever counts lines counts the same ones."""
+    return code.replace("\r\n", "\n").replace("\r", "\n") if "\r" in code else code
+
+
 class Sources:
     """The oldest is forgotten."""
 
@@ -46,7 +51,7 @@ class Sources:
         self._characters = 0
 
     def keep(self, name: str, code: str) -> None:
-        lines = [f"{line}\n" for line in code.replace("\r\n", "\n").split("\n")]
+        lines = [f"{line}\n" for line in code.split("\n")]
         for cache in (_KEPT, *_CACHES):
             cache[name] = (len(code), None, lines, name)
         self._characters += len(code) - self._sizes.get(name, 0)

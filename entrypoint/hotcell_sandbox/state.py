@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, MutableMapping
+from fcntl import LOCK_EX, LOCK_UN, flock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 BYTES_MAX = 256 * 1024
@@ -21,6 +23,7 @@ class State(MutableMapping[str, "Any"]):
     """`runtime.state["key"] = value`: JSON values, 256 KiB in all, as lasting as the files in /workspace."""
 
     def __init__(self, folder: str) -> None:
+        self._folder = folder
         self._path = os.path.join(folder, _NAME) if folder else ""
 
     def __getitem__(self, key: str) -> Any:
@@ -33,12 +36,10 @@ class State(MutableMapping[str, "Any"]):
             plain = json.loads(json.dumps(value, allow_nan=False))
         except (TypeError, ValueError) as error:
             raise type(error)(f"runtime.state[{key!r}] takes JSON values: {error}") from None
-        self._write({**self._read(), key: plain})
+        self._change(lambda values: values.__setitem__(key, plain))
 
     def __delitem__(self, key: str) -> None:
-        values = self._read()
-        del values[key]
-        self._write(values)
+        self._change(lambda values: values.__delitem__(key))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._read())
@@ -61,9 +62,22 @@ class State(MutableMapping[str, "Any"]):
             raise ValueError(f"{self._path} holds no JSON object; correct or remove it")
         return values
 
-    def _write(self, values: dict[str, Any]) -> None:
-        if not self._path:
+    def _change(self, change: Callable[[dict[str, Any]], None]) -> None:
+        if not self._folder:
             raise RuntimeError("this sandbox keeps no files, and so no state")
+        # Jobs and threads write as well: what one reads, changes and writes, no other may write in between.
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            flock(folder, LOCK_EX)
+            values = self._read()
+            change(values)
+            self._write(values)
+        finally:
+            # A copy of the interpreter that was made meanwhile has it open too.
+            flock(folder, LOCK_UN)
+            os.close(folder)
+
+    def _write(self, values: dict[str, Any]) -> None:
         data = json.dumps(values).encode()
         if len(data) > BYTES_MAX:
             raise ValueError(f"runtime.state holds at most {BYTES_MAX:,} bytes of JSON; keep larger things in files")

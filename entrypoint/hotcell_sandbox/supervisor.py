@@ -21,7 +21,7 @@ from .frames import JOB, SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, deco
 from .jobs import Jobs
 from .limits import Limits
 from .output_record import OutputRecord
-from .posture import descriptors, oom_kills, posture, worker_posture
+from .posture import closed_by_exec, descriptors, oom_kills, posture, worker_posture
 from .processes import Ends, Output, Worker, is_child, is_exiting, kill, kill_descendants, start_worker, wake_copy
 from .reading import Buffer
 from .to_host import Ended, ToHost
@@ -52,7 +52,8 @@ _NOTHING = bytes(4)
 
 def main(rest: bytes, take_compiled: Callable[[], None]) -> None:
     """`rest`: the bytes that were read beyond the bundle. `take_compiled`: from then on it is used by workers."""
-    inherited = descriptors("self")
+    of_libraries = closed_by_exec()
+    inherited = descriptors("self", of_libraries)
     private = [fcntl(fd, F_DUPFD_CLOEXEC, _PRIVATE_FD_MIN) for fd in (0, 1)]
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1):
@@ -63,7 +64,7 @@ def main(rest: bytes, take_compiled: Callable[[], None]) -> None:
     # Python's own SIGINT handler would let the worker end PID 1 by one kill(1, SIGINT); PID 1 ignores the default.
     signal(SIGINT, SIG_DFL)
     signal(SIGTERM, SIG_DFL)
-    supervisor = Supervisor(private, inherited, take_compiled)
+    supervisor = Supervisor(private, inherited, of_libraries, take_compiled)
     try:
         ends = supervisor.serve(rest)
         number = supervisor.workers + 1
@@ -80,11 +81,14 @@ def main(rest: bytes, take_compiled: Callable[[], None]) -> None:
 
 
 class Supervisor:
-    def __init__(self, private: list[int], inherited: list[str], take_compiled: Callable[[], None]) -> None:
+    def __init__(
+        self, private: list[int], inherited: list[str], of_libraries: frozenset[int], take_compiled: Callable[[], None]
+    ) -> None:
         self.take_compiled = take_compiled
         self.host_in, self.host_out = private
         self.to_host = ToHost(self.host_out)
         self.inherited = inherited
+        self.of_libraries = of_libraries
         self.limits = Limits({})
         self.workspace: Workspace | None = None
         # What is being told of the files, as fast as the bridge reads.
@@ -126,7 +130,7 @@ class Supervisor:
         while True:
             if self.greeted and self.worker is None:
                 self.take_compiled()
-                started = start_worker(self.workers + 1, self.limits, self.record)
+                started = start_worker(self.workers + 1, self.limits, self.record, self.of_libraries)
                 if isinstance(started, Ends):
                     return started
                 self.worker_started(started, self.inspect(started))
@@ -288,6 +292,7 @@ class Supervisor:
                     self.target = self.worker
                     position += 1
                     self.line_bytes = 1
+                    self.relayed += 1
                     if self.worker is None:
                         self.drop_line("a frame for the worker came before hello")
                 elif self.address in (SUPERVISOR, JOB):
@@ -506,7 +511,7 @@ class Supervisor:
                 kill(worker.pid, SIGKILL)
                 self.to_host.last_words(f"no filter for system calls could be installed: {defect}", "seccomp")
         try:
-            seen = worker_posture(worker.pid)
+            seen = worker_posture(worker.pid, descriptors(str(worker.pid), self.of_libraries))
             os.write(worker.socket, b"\n")
         except OSError as error:
             self.to_host.last_words(f"the interpreter ended while it confined itself: {error}")
@@ -577,7 +582,7 @@ class Supervisor:
         woken = wake_copy(worker, copy, worker.number + 1, self.limits) if copy and restored is None else None
         if woken is not None:
             # What it has open is user code's.
-            self.worker_started(woken, {**worker_posture(woken.pid), "fds": []}, run)
+            self.worker_started(woken, worker_posture(woken.pid, []), run)
             return
         if restored is not None:
             if is_child(copy):
@@ -586,4 +591,4 @@ class Supervisor:
             self.to_host.last_words("processes of the worker would not die")
         worker.close()
         if restored is not None:
-            self.worker_started(restored, {**worker_posture(restored.pid), "fds": []}, checkpoint=name)
+            self.worker_started(restored, worker_posture(restored.pid, []), checkpoint=name)

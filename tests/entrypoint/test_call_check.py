@@ -175,6 +175,16 @@ def test_wrong_calls_are_refused_together_before_anything_runs(sandbox: Sandbox)
     assert sandbox.run("'r' in dir()", SERVERS)["value"] == "False"
 
 
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_lines_are_those_that_python_counts_whatever_ends_them(sandbox: Sandbox, end: str) -> None:
+    sandbox.on_check = lambda _calls: [fault("unknown_tool", "no")]
+    error = sandbox.run(f"x = 'a\\{end}b'{end}await mcp_fs.nope(){end}", ("fs",))["error"]
+    assert error["line"] == 3 and "\nline 3: await mcp_fs.nope()\n  no" in error["message"]
+    sandbox.on_check = lambda _calls: []
+    error = sandbox.run(f"y = 1{end}1 / 0  # here{end}")["error"]
+    assert error["line"] == 2 and "1 / 0  # here" in error["traceback"]
+
+
 def test_a_long_list_of_problems_is_bounded(sandbox: Sandbox) -> None:
     said = fault("invalid_arguments", "m" * 200, f"signature: {'s' * 600}")
     sandbox.on_check = lambda calls: [{**said, "hint": said["hint"] + str(at)} for at, _ in enumerate(calls)]

@@ -59,6 +59,14 @@ def test_a_woken_copy_is_a_whole_worker_and_rolls_back_again(sandbox: Sandbox) -
     assert sandbox.run(threads)["value"] == "[1]"
 
 
+def test_a_run_that_kills_the_worker_may_be_tried_again_and_again(sandbox: Sandbox) -> None:
+    sandbox.run("x = 1")
+    kept = sandbox.runs
+    for _ in range(4):
+        assert die(sandbox)["restored"] == kept
+    assert sandbox.run("x")["value"] == "1"
+
+
 def test_without_a_copy_the_next_worker_is_fresh() -> None:
     with Sandbox(frozen_copy_bytes=1) as small:
         small.run("x = 1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -241,6 +242,19 @@ def test_processes_are_counted_where_no_cgroup_counts_them() -> None:
         nproc = sandbox.wait("worker_started")["posture"]["rlimits"]["nproc"]
         counted = own["pids_max"] is not None and own["pids_max"] <= 77
         assert (nproc == 4 * 77) == (own["user_namespace"] and not counted)
+
+
+def test_descriptors_of_libraries_are_neither_reported_nor_taken_from_them(tmp_path: Path) -> None:
+    # libffi opens its own file in some distributions; this does the same in all of them.
+    library = tmp_path / "library.so"
+    source = "#include <fcntl.h>\n__attribute__((constructor)) static void begin(void) { open(PATH, O_CLOEXEC); }"
+    compiler = ["cc", "-shared", "-fPIC", f'-DPATH="{library}"', "-x", "c", "-", "-o", str(library)]
+    subprocess.run(compiler, input=source.encode(), check=True)
+    with Sandbox(prefix=("env", f"LD_PRELOAD={library}")) as sandbox:
+        assert sandbox.hello["posture"]["fds"] == ["pipe", "pipe", "pipe"]
+        worker = next(frame for frame in sandbox.seen if frame["type"] == "worker_started")
+        assert worker["posture"]["fds"] == ["null", "pipe", "pipe", "socket", "socket", "socket"]
+        assert sandbox.run("import os; os.readlink('/proc/self/fd/3')")["value"] == repr(str(library))
 
 
 def test_inherited_descriptors_are_reported(tmp_path: Path) -> None:

@@ -230,6 +230,19 @@ def test_what_cannot_be_handed_over_is_an_error_that_says_why(sandbox: Sandbox, 
         assert "keeps no files" in done["error"]["message"]
 
 
+def test_state_written_by_threads_and_jobs_at_once_loses_nothing(sandbox: Sandbox) -> None:
+    code = (
+        "import os, threading\nfrom mcp.runtime import state\n"
+        "def fill(name):\n    for i in range(50): state[f'{name}{i}'] = 'x' * 400\n"
+        "threads = [threading.Thread(target=fill, args=(name,)) for name in 'ab']\n"
+        "[thread.start() for thread in threads]\n"
+        "if (other := os.fork()) == 0:\n    fill('c')\n    os._exit(0)\n"
+        "[thread.join() for thread in threads]\n"
+        "os.waitstatus_to_exitcode(os.waitpid(other, 0)[1]), len(state)"
+    )
+    assert sandbox.run(code)["value"] == "(0, 150)"
+
+
 def test_state_is_read_and_written_whole(sandbox: Sandbox, root: Path) -> None:
     begin = "from mcp import runtime\nfrom mcp.runtime import state\n"
     code = "state['a'] = {'b': [1, None]}\nstate['c'] = 1\ndel state['c']\nlen(state), 'c' in state, state"

@@ -113,6 +113,12 @@ fn a_run_that_kills_the_interpreter_is_rolled_back(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
     bridge.ok("import ctypes, os, signal\nseen = ['first']\nasync def later(): return seen[-1]");
+    // Whoever tries the same again loses nothing either.
+    for _ in 0..3 {
+        let reply = bridge.run("os._exit(1)");
+        assert!(reply.text.ends_with("state: variables as before this run"), "{}", reply.text);
+        std::thread::park_timeout(std::time::Duration::from_millis(300));
+    }
     for (death, end) in [
         ("os._exit(7)", "exit: 7\nlast words\nerror: the interpreter exited (7) in the middle of the run"),
         ("os.kill(os.getpid(), 9)", "exit: 137\nlast words\nerror: the interpreter was killed by signal 9"),
