@@ -34,6 +34,12 @@ pub(super) fn to_stderr(text: &str) -> bool {
     write(&mut std::io::stderr().lock(), "stderr", text)
 }
 
+/// Some words are not printed: these.
+pub(super) fn lost(what: &str) {
+    IS_LOST.store(true, Ordering::Relaxed);
+    to_stderr(&format!("hotcell: left out: {what}\n"));
+}
+
 /// What a command that succeeded exits with: whether all of its words have been written.
 pub(super) fn told(code: ExitCode) -> ExitCode {
     if code == ExitCode::SUCCESS && IS_LOST.load(Ordering::Relaxed) { ExitCode::from(LOST) } else { code }

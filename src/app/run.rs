@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::files::plain_file;
 use super::named::named;
-use super::printing::{err, out, to_stderr, to_stdout};
+use super::printing::{err, lost, out, to_stderr, to_stdout};
 use super::signals::{Ending, Signals};
 use super::wiring::Rooms;
 use crate::cli;
@@ -40,9 +40,15 @@ const TIMED_OUT: u8 = 124;
 /// No sandbox could be had, as `docker run` and `podman run` say it.
 const NO_SANDBOX: u8 = 125;
 
+/// Most bytes of each stream that are printed. What a reply keeps is measured for a model; this goes to a file or a pipe,
+/// where a gap would not be seen.
+const PRINTED_BYTES_MAX: usize = 64 << 20;
+
 /// Runs the code; the exit code is the code's own.
-pub(super) async fn run(config: Config, config_files: ConfigFiles, mut arguments: cli::Run) -> ExitCode {
+pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut arguments: cli::Run) -> ExitCode {
     report(&config.problems);
+    config.limits.output_head_bytes_max = PRINTED_BYTES_MAX;
+    config.limits.output_tail_bytes_max = 0;
     let files = std::mem::take(&mut arguments.files);
     let files: Vec<(FilePath, File)> = match files.iter().map(|path| given(path)).collect() {
         Ok(files) => files,
@@ -203,7 +209,7 @@ fn print(report: &RunReport) -> u8 {
         [("stdout", report.output.stdout_cut_bytes), ("stderr", report.output.stderr_cut_bytes)]
     {
         if bytes > 0 {
-            err!("hotcell: {bytes} bytes of {stream} left out");
+            lost(&format!("the last {bytes} bytes of {stream}: at most {PRINTED_BYTES_MAX} are printed"));
         }
     }
     for line in planned(&report.calls.planned) {

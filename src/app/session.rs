@@ -67,7 +67,7 @@ fn list(sessions: &Sessions, config: &Config, is_json: bool) -> Result<(), Failu
     for session in all {
         match is_json {
             true => {
-                let About { id, began, client, runs, calls, last, bytes, is_open } = session;
+                let About { id, began, client, runs, calls, last, bytes, is_open, has_run: _ } = session;
                 out!(
                     "{}",
                     json!({"id": id, "began": began, "client": client, "runs": runs, "calls": calls,

@@ -74,6 +74,11 @@ impl Broker {
         self.journal.append(&Record::Sandbox(SandboxUp { time: now(), engine, image, python }));
     }
 
+    /// The runs of the session that this one continues have been made once more.
+    pub fn journal_resumed(&self) {
+        self.journal.append(&Record::Resumed {});
+    }
+
     /// As long as the guard lives, runs are hotcell's own, on the way back to a checkpoint that was lost.
     pub fn journal_aside(&self) -> impl Drop + use<> {
         struct Aside(Arc<AtomicBool>);

@@ -316,8 +316,14 @@ fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
         pids_limit: Some(signed(spec.pids_max)),
         nano_cpus: spec.cpu_millis.map(|millis| signed(millis.saturating_mul(1_000_000))),
         oom_score_adj: Some(500),
+        // nofile is PID 1's: workers lower their own to `open_files_max`. The kernel refuses to hand descriptors over to
+        // whoever's user has more of them on the way than the sender may have open, and sandboxes share a user.
         // nproc counts per user of the machine, so it is only a backstop; pids_limit is the bound.
-        ulimits: Some(vec![ulimit("nofile", spec.open_files_max), ulimit("nproc", 4096), ulimit("core", 0)]),
+        ulimits: Some(vec![
+            ulimit("nofile", 4 * spec.open_files_max),
+            ulimit("nproc", 4096),
+            ulimit("core", 0),
+        ]),
         tmpfs: Some(HashMap::from(tmpfs)),
         // Otherwise the engine writes every frame to disk.
         log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),

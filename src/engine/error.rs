@@ -14,6 +14,8 @@ pub enum EngineError {
         tried: Vec<String>,
         /// Which ones the operator would take.
         choice: Choice,
+        /// Whether variables name one, so that no other was looked for.
+        is_named: bool,
     },
     /// None of the images is there.
     #[error("the sandbox image is missing: {}", names.join(", "))]
@@ -64,6 +66,11 @@ impl EngineError {
             Self::NoEngine { choice: Choice::At(_), .. } => {
                 "start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct \
                  MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for"
+                    .into()
+            }
+            Self::NoEngine { is_named: true, .. } => {
+                "start the engine there, or correct CONTAINER_HOST or DOCKER_HOST, whichever names it, or unset it to have \
+                 an engine looked for"
                     .into()
             }
             Self::NoEngine { choice: Choice::Docker, .. } => {
@@ -130,13 +137,15 @@ mod tests {
 
     #[test]
     fn where_no_engine_is_found_the_command_that_brings_one_is_said() {
-        let hint = |choice| EngineError::NoEngine { tried: vec![], choice }.hint();
+        let hint = |choice| EngineError::NoEngine { tried: vec![], choice, is_named: false }.hint();
         let install =
             if cfg!(target_os = "macos") { "brew install podman" } else { "sudo apt-get install podman" };
         for choice in [Choice::Auto, Choice::Podman] {
             assert!(hint(choice.clone()).contains(&format!("`{install}`")), "{}", hint(choice));
         }
         assert!(hint(Choice::Docker).starts_with("start Docker ("));
+        let named = EngineError::NoEngine { tried: vec![], choice: Choice::Auto, is_named: true };
+        assert!(named.hint().contains("correct CONTAINER_HOST or DOCKER_HOST"), "{}", named.hint());
         assert!(hint(Choice::At("unix:///x".into())).contains("correct MCP_BRIDGE_RUNTIME, or unset it"));
     }
 }

@@ -101,38 +101,45 @@ pub async fn find(places: &Places, sockets: &Path) -> Result<Engine, EngineError
             Err(reason) => tried.push(reason),
         }
     }
-    Err(EngineError::NoEngine { tried, choice: places.choice.clone() })
+    let is_named = !named(places).is_empty();
+    Err(EngineError::NoEngine { tried, choice: places.choice.clone(), is_named })
+}
+
+/// Those that variables name. DOCKER_HOST may name Podman's socket, and often does.
+fn named(places: &Places) -> Vec<Candidate> {
+    let at = |address: &Option<String>, only| address.clone().map(|address| Candidate::At { address, only });
+    let container_host = at(&places.container_host, None);
+    let docker_host = |only| at(&places.docker_host, only);
+    let list = match &places.choice {
+        Choice::At(address) => [at(&Some(address.clone()), None), None],
+        Choice::Auto => [container_host, docker_host(None)],
+        Choice::Podman => [container_host, docker_host(Some(EngineKind::Podman))],
+        Choice::Docker => [docker_host(Some(EngineKind::Docker)), None],
+    };
+    list.into_iter().flatten().collect()
 }
 
 fn candidates(places: &Places) -> Vec<Candidate> {
-    use EngineKind::{Docker, Podman};
-    let at = |address: String, only| Candidate::At { address, only };
+    // Whoever names one means it: code that is for another machine must not run on this one because that is down.
+    let list = named(places);
+    if !list.is_empty() {
+        return list;
+    }
     let socket = |path: PathBuf, only| {
         path.exists().then(|| Candidate::At { address: format!("unix://{}", path.display()), only })
     };
     let in_runtime_dir = |name: &str| places.runtime_dir.as_ref().map(|dir| dir.join(name));
 
-    if let Choice::At(address) = &places.choice {
-        return vec![at(address.clone(), None)];
-    }
     let podman = places.choice != Choice::Docker;
     let docker = places.choice != Choice::Podman;
+    // Podman may listen at Docker's places.
+    let only_docker = (places.choice == Choice::Docker).then_some(EngineKind::Docker);
     let mut list = Vec::new();
-    if podman {
-        list.extend(places.container_host.clone().map(|address| at(address, None)));
-    }
-    // DOCKER_HOST may name Podman's socket, and often does.
-    let docker_host_kind = match places.choice {
-        Choice::Podman => Some(Podman),
-        Choice::Docker => Some(Docker),
-        _ => None,
-    };
-    list.extend(places.docker_host.clone().map(|address| at(address, docker_host_kind)));
     if podman {
         list.extend(in_runtime_dir("podman/podman.sock").and_then(|path| socket(path, None)));
     }
     if docker {
-        list.extend(in_runtime_dir("docker.sock").and_then(|path| socket(path, docker_host_kind)));
+        list.extend(in_runtime_dir("docker.sock").and_then(|path| socket(path, only_docker)));
     }
     if podman && !places.root {
         list.extend(places.podman.is_some().then_some(Candidate::OwnPodman));
@@ -144,7 +151,7 @@ fn candidates(places: &Places) -> Vec<Candidate> {
         list.extend(places.podman.is_some().then_some(Candidate::OwnPodman));
     }
     if docker {
-        list.extend(socket("/var/run/docker.sock".into(), docker_host_kind));
+        list.extend(socket("/var/run/docker.sock".into(), only_docker));
     }
     // Desktop engines: they run in a machine of their own.
     let at_home = |path: &str| places.home.as_ref().map(|home| home.join(path));
@@ -153,7 +160,7 @@ fn candidates(places: &Places) -> Vec<Candidate> {
         list.extend(machine.and_then(|path| socket(path, None)));
     }
     if docker {
-        list.extend(at_home(".docker/run/docker.sock").and_then(|path| socket(path, docker_host_kind)));
+        list.extend(at_home(".docker/run/docker.sock").and_then(|path| socket(path, only_docker)));
     }
     list
 }
@@ -304,15 +311,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_goes_first_then_rootless_engines_then_the_systems() {
+    fn what_is_named_is_taken_and_nothing_else_or_rootless_engines_and_then_the_systems() {
         let (runtime, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let [podman, docker] = sockets_in(runtime.path(), ["podman/podman.sock", "docker.sock"]);
         let desktops = [".local/share/containers/podman/machine/podman.sock", ".docker/run/docker.sock"];
         let [machine, desktop] = sockets_in(home.path(), desktops);
         let places = |choice: Choice, root: bool| Places {
             choice,
-            container_host: Some("ssh://me@host".into()),
-            docker_host: Some("tcp://host:1".into()),
+            container_host: None,
+            docker_host: None,
             runtime_dir: Some(runtime.path().into()),
             root,
             podman: Some("/usr/bin/podman".into()),
@@ -328,24 +335,30 @@ mod tests {
             };
             all.iter().filter(is_here).map(address).collect()
         };
-        let (named, own) = (["ssh://me@host", "tcp://host:1"], "own podman");
+        let own = "own podman";
         assert_eq!(
             order(&places(Choice::Auto, false)),
-            here(&[named[0], named[1], &podman, &docker, own, podmans, dockers, &machine, &desktop])
+            here(&[&podman, &docker, own, podmans, dockers, &machine, &desktop])
         );
         // Root's own service would be rootful like the system's, which is there already.
         assert_eq!(
             order(&places(Choice::Auto, true)),
-            here(&[named[0], named[1], &podman, &docker, podmans, own, dockers, &machine, &desktop])
+            here(&[&podman, &docker, podmans, own, dockers, &machine, &desktop])
         );
-        assert_eq!(
-            order(&places(Choice::Podman, false)),
-            here(&[named[0], named[1], &podman, own, podmans, &machine])
-        );
-        assert_eq!(order(&places(Choice::Docker, false)), here(&[named[1], &docker, dockers, &desktop]));
+        assert_eq!(order(&places(Choice::Podman, false)), here(&[&podman, own, podmans, &machine]));
+        assert_eq!(order(&places(Choice::Docker, false)), here(&[&docker, dockers, &desktop]));
         assert_eq!(order(&places(Choice::At("unix:///x".into()), false)), ["unix:///x"]);
-        let nothing =
-            Places { container_host: None, docker_host: None, podman: None, ..places(Choice::Auto, false) };
+        let both = |choice: Choice| Places {
+            container_host: Some("ssh://me@host".into()),
+            docker_host: Some("tcp://host:1".into()),
+            ..places(choice, false)
+        };
+        for choice in [Choice::Auto, Choice::Podman] {
+            assert_eq!(order(&both(choice)), ["ssh://me@host", "tcp://host:1"]);
+        }
+        assert_eq!(order(&both(Choice::Docker)), ["tcp://host:1"]);
+        assert_eq!(order(&both(Choice::At("unix:///x".into()))), ["unix:///x"]);
+        let nothing = Places { podman: None, ..places(Choice::Auto, false) };
         assert_eq!(order(&nothing), here(&[&podman, &docker, podmans, dockers, &machine, &desktop]));
     }
 }

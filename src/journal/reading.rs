@@ -197,7 +197,7 @@ impl RecordedSession {
                     job.ended = Some(ended);
                 }
             }
-            Record::Session(_) | Record::Sandbox(_) | Record::Full {} => {}
+            Record::Session(_) | Record::Sandbox(_) | Record::Resumed {} | Record::Full {} => {}
         }
     }
 }

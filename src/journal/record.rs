@@ -26,6 +26,8 @@ pub enum Record {
     Job(JobBegun),
     /// A job has ended.
     JobEnd(JobEnded),
+    /// All runs of the session that this one continues have been made once more.
+    Resumed {},
     /// The journal has no more room: what follows is not kept.
     Full {},
 }

@@ -32,6 +32,9 @@ pub struct Sessions {
     count_max: usize,
 }
 
+/// What outcomes are called that leave nothing to go on from; see [`crate::run::RunOutcome::word`].
+const OF_NO_RUN: [&str; 2] = ["cancelled", "not_started"];
+
 /// A session in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
@@ -43,6 +46,9 @@ pub struct About {
     pub client: String,
     /// Its runs.
     pub runs: u64,
+    /// Whether it can be gone on from: a run was neither cancelled nor without a sandbox, and where the session continues
+    /// another one it has come as far as that.
+    pub has_run: bool,
     /// Calls of these, of servers and of helpers.
     pub calls: u64,
     /// When its last run began or ended.
@@ -92,7 +98,7 @@ pub enum SessionsError {
 }
 
 impl Sessions {
-    /// What stands for the session that began last.
+    /// What stands for the session that began last, of those that have run anything if there are such.
     pub const LAST: &str = "last";
 
     /// Those in this folder.
@@ -133,14 +139,14 @@ impl Sessions {
         Ok(all)
     }
 
-    /// The name of the session that begins like this; `last` is the one that began last.
+    /// The name of the session that begins like this; see [`Self::LAST`] for `last`.
     ///
     /// # Errors
     /// When there is none or several.
     pub fn find(&self, asked: &str) -> Result<String, SessionsError> {
         let ids = self.ids()?;
         if asked == Self::LAST
-            && let Some(last) = self.all()?.pop()
+            && let Some(last) = self.all()?.into_iter().max_by_key(|session| session.has_run)
         {
             return Ok(last.id);
         }
@@ -250,6 +256,7 @@ impl Sessions {
         let file = self.opened(id)?;
         let bytes = file.metadata()?.len();
         let mut about: Option<About> = None;
+        let mut is_behind = false;
         let mut lines = BufReader::new(file);
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line)? > 0 {
@@ -257,12 +264,14 @@ impl Sessions {
             match &mut about {
                 None => match serde_json::from_slice(&line) {
                     Ok(Record::Session(session)) => {
+                        is_behind = session.continues.is_some();
                         about = Some(About {
                             id: id.to_owned(),
                             last: session.time.clone(),
                             began: session.time,
                             client: session.client,
                             runs: 0,
+                            has_run: false,
                             calls: 0,
                             bytes,
                             is_open: false,
@@ -271,13 +280,17 @@ impl Sessions {
                     _ => return Ok(None),
                 },
                 Some(about) if is("call") => about.calls += 1,
+                Some(_) if is("resumed") => is_behind = false,
                 Some(about) if is("run") || is("end") => {
                     match serde_json::from_slice(&line) {
                         Ok(Record::Run(run)) => {
                             about.runs += 1;
                             about.last = run.time;
                         }
-                        Ok(Record::End(end)) => about.last = end.time,
+                        Ok(Record::End(end)) => {
+                            about.has_run |= !OF_NO_RUN.contains(&end.outcome.as_str());
+                            about.last = end.time;
+                        }
                         // The last one may be half a line.
                         _ => {}
                     }
@@ -288,6 +301,7 @@ impl Sessions {
         }
         if let Some(about) = &mut about {
             about.is_open = self.is_open(id)?;
+            about.has_run &= !is_behind;
         }
         Ok(about)
     }

@@ -161,6 +161,7 @@ impl Resumed {
                 }
             }
         }
+        session.broker.journal_resumed();
         if self.has_files {
             told.push("; the files of the workspace are as they were last".into());
         }

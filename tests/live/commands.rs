@@ -11,6 +11,7 @@ use crate::support::{Bridge, Engine, Fixture, Home, eventually};
 
 on_every_engine!(
     run_prints_what_the_code_prints_and_exits_as_it_does,
+    run_prints_all_of_it_however_much_it_is,
     run_takes_code_from_an_argument_a_file_and_stdin,
     run_reaches_the_servers_that_it_is_given,
     run_that_fails_tells_the_calls_that_it_has_made_as_a_reply_does,
@@ -47,6 +48,22 @@ fn run_prints_what_the_code_prints_and_exits_as_it_does(engine: &Engine) {
     assert!(raised.stderr.ends_with("\nZeroDivisionError: division by zero\n"), "{}", raised.stderr);
     let died = run(&home, &["run", "-c", "import os; os._exit(9)"], "");
     assert_eq!(died, left(9, "", "hotcell: the interpreter ended itself with 9\n"));
+}
+
+fn run_prints_all_of_it_however_much_it_is(engine: &Engine) {
+    let home = Home::on(engine);
+    let output = run(&home, &["run", "-c", "for i in range(300_000): print(f'{i:06d},ok')"], "");
+    let expected: String = (0..300_000).map(|i| format!("{i:06},ok\n")).collect();
+    assert!(
+        output.stdout == expected && output.stderr.is_empty(),
+        "{} {}",
+        output.stdout.len(),
+        output.stderr
+    );
+    let output = run(&home, &["run", "-c", "for _ in range(70): print('x' * ((1 << 20) - 1))"], "");
+    assert_eq!((output.code, output.stdout.len()), (Some(74), 64 << 20), "{}", output.stderr);
+    let said = format!("hotcell: left out: the last {} bytes of stdout", 6 << 20);
+    assert!(output.stderr.starts_with(&said), "{}", output.stderr);
 }
 
 fn run_takes_code_from_an_argument_a_file_and_stdin(engine: &Engine) {

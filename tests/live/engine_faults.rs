@@ -12,6 +12,7 @@ on_every_engine!(
     an_engine_that_goes_down_in_a_run_costs_that_run_and_is_found_again,
     a_place_without_an_engine_does_not_hide_one_that_works,
     an_engine_of_another_kind_than_asked_for_is_not_used,
+    where_one_is_named_and_does_not_answer_no_other_is_taken,
 );
 
 const FULL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: 37\r\n\
@@ -123,9 +124,25 @@ fn an_engine_of_another_kind_than_asked_for_is_not_used(engine: &Engine) {
         .env("PATH", "/nowhere");
     let reply = Bridge::start(&home).run("1");
     assert_eq!(engine.containers_of(&home.owners()), [""; 0]);
-    // Unless this machine has one of that kind in the usual place.
     let said = format!("{}: answers as {kind}, which was not asked for", engine.address());
-    assert!(!reply.is_error || reply.text.contains(&said), "{}", reply.text);
-    let hint = if other == "docker" { "hint: start Docker (" } else { "hint: install one with " };
-    assert!(!reply.is_error || cfg!(target_os = "macos") || reply.text.contains(hint), "{}", reply.text);
+    assert!(reply.is_error && reply.text.contains(&said), "{}", reply.text);
+}
+
+fn where_one_is_named_and_does_not_answer_no_other_is_taken(engine: &Engine) {
+    let home = Home::on(engine).without_env("MCP_BRIDGE_RUNTIME");
+    let place = home.path().join("podman/podman.sock");
+    std::fs::create_dir(place.parent().unwrap()).unwrap();
+    // Where an engine is looked for first of all.
+    std::os::unix::fs::symlink(engine.address().trim_start_matches("unix://"), place).unwrap();
+    let runtime = home.path().display().to_string();
+    let home = home.env("XDG_RUNTIME_DIR", &runtime);
+    assert!(Bridge::start(&home).ok("1").starts_with('1'));
+    let home = home.env("DOCKER_HOST", "unix:///nowhere.sock");
+    let reply = Bridge::start(&home).run("1");
+    let hint = "hint: start the engine there, or correct CONTAINER_HOST or DOCKER_HOST, whichever names it, or unset it";
+    assert!(
+        reply.is_error && reply.text.contains("/nowhere.sock") && reply.text.contains(hint),
+        "{}",
+        reply.text
+    );
 }

@@ -84,7 +84,7 @@ fn the_engine_is_asked_for_all_of_the_lock(engine: &Engine) {
             "NetworkMode": "none", "Dns": ["127.0.0.1"], "IpcMode": "private",
             "ReadonlyRootfs": true, "Privileged": false, "CapDrop": ["ALL"], "SecurityOpt": ["no-new-privileges"],
             "Memory": 512 << 20, "MemorySwap": 512 << 20, "PidsLimit": 128, "OomScoreAdj": 500,
-            "Ulimits": [ulimit("nofile", 1024), ulimit("nproc", 4096), ulimit("core", 0)],
+            "Ulimits": [ulimit("nofile", 4096), ulimit("nproc", 4096), ulimit("core", 0)],
             "Tmpfs": {
                 "/tmp": tmpfs(64), "/workspace": tmpfs(128), "/run": tmpfs(4), "/var/tmp": tmpfs(16),
                 "/dev/shm": tmpfs(64)

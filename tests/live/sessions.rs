@@ -239,9 +239,16 @@ fn without_results_a_replay_says_which_setting_keeps_them(engine: &Engine) {
     );
     assert!(replayed.stdout.contains("MCP_BRIDGE_JOURNAL=full"), "{replayed:?}");
     assert_eq!(replayed.code, Some(3));
+    // Nor can it be gone on from, however often it is tried: the session of the first try is not the last one.
+    for _ in 0..2 {
+        let tried = home.run(&["run", "--session", "last", "-c", "print(word)"]);
+        assert_eq!(tried.code, Some(125), "{}", tried.stderr);
+        assert!(tried.stderr.contains("MCP_BRIDGE_JOURNAL=full"), "{}", tried.stderr);
+    }
+    let kept = journals(&home).len();
     let home = home.env("MCP_BRIDGE_JOURNAL", "off");
     session(&home, &["1"]);
-    assert_eq!(journals(&home).len(), 1);
+    assert_eq!(journals(&home).len(), kept);
 }
 
 fn failures_and_calls_that_were_given_up_come_again(engine: &Engine) {

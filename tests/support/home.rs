@@ -45,8 +45,13 @@ impl Home {
     }
 
     /// With this engine, and the sandbox started by the first run, not before.
+    /// With the usual image, or `HOTCELL_TEST_IMAGE`.
     pub fn on(engine: &Engine) -> Self {
-        Self::new().env("MCP_BRIDGE_RUNTIME", engine.address()).env("MCP_BRIDGE_PREWARM", "0")
+        let home = Self::new().env("MCP_BRIDGE_RUNTIME", engine.address()).env("MCP_BRIDGE_PREWARM", "0");
+        match std::env::var("HOTCELL_TEST_IMAGE") {
+            Ok(image) => home.env("MCP_BRIDGE_IMAGE", &image),
+            Err(_) => home,
+        }
     }
 
     pub fn env(mut self, name: &str, value: &str) -> Self {
