@@ -46,8 +46,8 @@ pub struct About {
     pub client: String,
     /// Its runs.
     pub runs: u64,
-    /// Whether it can be gone on from: a run was neither cancelled nor without a sandbox, and where the session continues
-    /// another one it has come as far as that.
+    /// Whether there is something to go on from: not each run was cancelled or without a sandbox, and where the session
+    /// continues another one it has come as far as that.
     pub has_run: bool,
     /// Calls of these, of servers and of helpers.
     pub calls: u64,
@@ -256,7 +256,7 @@ impl Sessions {
         let file = self.opened(id)?;
         let bytes = file.metadata()?.len();
         let mut about: Option<About> = None;
-        let mut is_behind = false;
+        let (mut is_behind, mut of_no_run) = (false, 0);
         let mut lines = BufReader::new(file);
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line)? > 0 {
@@ -288,7 +288,7 @@ impl Sessions {
                             about.last = run.time;
                         }
                         Ok(Record::End(end)) => {
-                            about.has_run |= !OF_NO_RUN.contains(&end.outcome.as_str());
+                            of_no_run += u64::from(OF_NO_RUN.contains(&end.outcome.as_str()));
                             about.last = end.time;
                         }
                         // The last one may be half a line.
@@ -301,7 +301,7 @@ impl Sessions {
         }
         if let Some(about) = &mut about {
             about.is_open = self.is_open(id)?;
-            about.has_run &= !is_behind;
+            about.has_run = about.runs > of_no_run && !is_behind;
         }
         Ok(about)
     }
