@@ -16,6 +16,9 @@ pub struct Limits {
     pub frame_to_bridge_bytes_max: usize,
     /// Deepest nesting of JSON accepted from any peer.
     pub json_depth_max: usize,
+    /// Most values and keys of JSON that are made into a tree at once: of a call's arguments, of a server's list, of a
+    /// message from a client or server. Each takes up to 80 bytes of memory, and as little as two of a line.
+    pub json_values_max: usize,
     /// File descriptors of the interpreter.
     pub sandbox_open_files_max: u64,
     /// Longest `code` of one run, in bytes.
@@ -200,6 +203,7 @@ impl Default for Limits {
             unread_in_sandbox_bytes_max: 72 * MIB,
             frame_to_bridge_bytes_max: 16 * MIB,
             json_depth_max: 128,
+            json_values_max: 1_000_000,
             sandbox_open_files_max: 1024,
             code_bytes_max: 4 * MIB,
             arguments_bytes_max: 8 * MIB,

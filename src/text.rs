@@ -119,9 +119,38 @@ fn is_style_selector(character: char) -> bool {
     matches!(character, '\u{fe0e}' | '\u{fe0f}')
 }
 
+/// About how many values and keys a JSON text has, never fewer; what stands in strings does not count. It need not be
+/// valid.
+#[must_use]
+pub fn json_values(json: &[u8]) -> usize {
+    let mut values = 1;
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b',' | b':' | b'[' | b'{' => values += 1,
+            b'"' => {
+                while bytes.next().is_some_and(|byte| match byte {
+                    b'\\' => bytes.next().is_some(),
+                    byte => *byte != b'"',
+                }) {}
+            }
+            _ => {}
+        }
+    }
+    values
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_of_json_are_counted_outside_of_strings() {
+        assert_eq!(json_values(b"1"), 1);
+        assert_eq!(json_values(br#"{"a":[1,2,{}]}"#), 7);
+        assert_eq!(json_values(br#"",[{:\",[\\",1"#), 2);
+        assert_eq!(json_values(br#"["\"#), 2);
+    }
 
     #[test]
     fn a_word_of_a_shell_is_one_word_whatever_it_holds() {

@@ -140,6 +140,16 @@ impl Broker {
         let server = self.admitted(server, call.scope)?;
         record.server = server.as_str().to_owned();
         let until = call.human.until(call.deadline);
+        let given_up = |error| self.not_connected(&server, call.run, &error);
+        let _room = tokio::select! {
+            room = self.arguments.taken_by(&call.arguments, &self.limits) => room,
+            () = tokio::time::sleep_until(call.deadline) => {
+                return Err(given_up(UpstreamError::Deadline { server: server.clone() }));
+            }
+            () = cancel.cancelled() => {
+                return Err(given_up(UpstreamError::Cancelled { server: server.clone() }));
+            }
+        };
         let arguments = arguments::object(&call.arguments, &self.limits)?;
         let connection = self.connected(&server, call.deadline, cancel).await;
         let connection = connection.map_err(|error| self.not_connected(&server, call.run, &error))?;

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::limits::Limits;
 use crate::protocol::depth_exceeds;
@@ -15,17 +16,47 @@ const SAID_CHARS_MAX: usize = 40;
 /// Longest sentence on what is wrong with an argument, in characters.
 const DEFECT_CHARS_MAX: usize = 200;
 
+/// Largest arguments of calls, in values, that are trees at the same time: so many calls with as many as may be.
+const AT_ONCE: usize = 4;
+/// Calls with fewer values take no room.
+const VALUES_EACH: usize = 1_000;
+
+/// Room for the arguments of calls that are under way, which for as long are trees in memory.
+#[derive(Debug)]
+pub(super) struct Room(Semaphore);
+
+impl Room {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self(Semaphore::new(AT_ONCE * limits.json_values_max / VALUES_EACH))
+    }
+
+    /// Waits until there is enough; it is free again when what is returned is dropped.
+    pub(super) async fn taken_by(&self, raw: &RawValue, limits: &Limits) -> Option<SemaphorePermit<'_>> {
+        let values = text::json_values(raw.get().as_bytes()).min(limits.json_values_max);
+        match u32::try_from(values / VALUES_EACH) {
+            Ok(0) | Err(_) => None,
+            // Nobody closes it.
+            Ok(count) => self.0.acquire_many(count).await.ok(),
+        }
+    }
+}
+
 /// The arguments of a tool's call.
 pub(super) fn object(raw: &RawValue, limits: &Limits) -> Result<Map<String, Value>, ToolFault> {
-    let text = raw.get();
-    if text.len() > limits.arguments_bytes_max {
+    let json = raw.get();
+    if json.len() > limits.arguments_bytes_max {
         let mib = limits.arguments_bytes_max >> 20;
-        return Err(invalid(format!("the arguments have {} bytes, limit {mib} MiB", text.len())));
+        return Err(invalid(format!("the arguments have {} bytes, limit {mib} MiB", json.len())));
     }
-    if depth_exceeds(text.as_bytes(), limits.json_depth_max) {
+    let (values, values_max) = (text::json_values(json.as_bytes()), limits.json_values_max);
+    if values > values_max {
+        let said = format!("the arguments have {values} values and keys, limit {values_max}");
+        return Err(invalid(said).hint("hand them over in several calls"));
+    }
+    if depth_exceeds(json.as_bytes(), limits.json_depth_max) {
         return Err(invalid(format!("the arguments have nesting > {}", limits.json_depth_max)));
     }
-    let mut parser = serde_json::Deserializer::from_str(text);
+    let mut parser = serde_json::Deserializer::from_str(json);
     // The depth is bounded already.
     parser.disable_recursion_limit();
     match Value::deserialize(&mut parser) {
@@ -182,6 +213,8 @@ mod tests {
         let large = format!("{{\"a\":\"{}\"}}", "x".repeat(3 << 20));
         assert_eq!(refusal(&large), "the arguments have 3145736 bytes, limit 3 MiB");
         assert_eq!(refusal(r#"{"a":[[[1]]]}"#), "the arguments have nesting > 3");
+        let many = format!("{{\"a\":[{}1]}}", "1,".repeat(1_000_000));
+        assert_eq!(refusal(&many), "the arguments have 1000004 values and keys, limit 1000000");
         assert_eq!(refusal("[1]"), "the arguments are no object");
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::Admission;
+use super::arguments::Room;
 use super::catalog_cache::CatalogCache;
 use super::dry_run::DryRun;
 use super::failures::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT};
@@ -71,6 +72,7 @@ pub struct Broker {
     pub(super) admission: Admission,
     pub(super) dry_run: DryRun,
     pub(super) handles: Arc<Handles>,
+    pub(super) arguments: Room,
     pub(super) pins: Pins,
     pub(super) servers_ask: Arc<ServersAsk>,
     pub(super) listening: Listening,
@@ -101,7 +103,7 @@ impl Broker {
     ) -> Self {
         let Oversight { policy, log, arguments: logged, journal } = oversight;
         let pins = Pins::new(folders.pins);
-        let handles = Arc::new(Handles::new(&limits));
+        let (handles, arguments) = (Arc::new(Handles::new(&limits)), Room::new(&limits));
         let admission = Admission::new(policy, &limits);
         let skills = Skills::new(folders.skills, &limits);
         let learned = Learned::new(folders.learned, &limits);
@@ -134,6 +136,7 @@ impl Broker {
             admission,
             dry_run: DryRun::default(),
             handles,
+            arguments,
             pins,
             servers_ask,
             listening,

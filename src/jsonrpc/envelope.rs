@@ -1,11 +1,13 @@
 //! What a message is: its id and method, and its result and error as text.
 
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::outline::Outline;
 use super::transport::Unreadable;
+use crate::limits::Limits;
+use crate::text;
 
 /// The outer object of a message; the inner texts are valid JSON, and unread.
 #[derive(Debug, Deserialize)]
@@ -54,6 +56,19 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// A message as a tree, unless that would be larger than any that is meant.
+///
+/// # Errors
+/// Why it is none.
+pub fn message<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
+    let values_max = Limits::default().json_values_max;
+    // Each has a byte at least.
+    if line.len() > values_max && text::json_values(line) > values_max {
+        return Err(format!("it has more than {values_max} values and keys"));
+    }
+    serde_json::from_slice(line).map_err(|error| error.to_string())
+}
+
 /// Which request a message answers, as JSON text, as far as it can be made out, however broken the rest is; nothing when
 /// it is a request or notification itself.
 #[must_use]
@@ -85,6 +100,13 @@ mod tests {
         assert_eq!(Envelope::read(deep.as_bytes()).unwrap().result.unwrap().get().len(), 10_000);
         assert!(Envelope::read(br#"{"id":1,"result":null}"#).unwrap().result.is_some());
         assert!(Envelope::read(br#"{"id":null,"method":"x"}"#).unwrap().id.is_none());
+    }
+
+    #[test]
+    fn a_message_has_no_more_values_than_any_that_is_meant() {
+        let of = |count: usize| message::<serde_json::Value>(format!("[{}0]", "0,".repeat(count)).as_bytes());
+        assert!(of(999_997).is_ok());
+        assert_eq!(of(1_000_000).unwrap_err(), "it has more than 1000000 values and keys");
     }
 
     #[test]

@@ -9,6 +9,6 @@ mod outline;
 mod requests;
 mod transport;
 
-pub use envelope::{Envelope, answered_id};
+pub use envelope::{Envelope, answered_id, message};
 pub use lines::{ENDLESS_TIMES, Incoming, Line, Outgoing};
 pub use transport::{Instead, LineTransport, Messages, Unreadable};

@@ -6,7 +6,7 @@ use rmcp::model::{
     JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
 
-use crate::jsonrpc::{Envelope, Instead, Messages, Unreadable};
+use crate::jsonrpc::{self, Envelope, Instead, Messages, Unreadable};
 
 /// Reads what the client sends.
 #[derive(Debug)]
@@ -18,11 +18,11 @@ impl Messages for Requests {
     fn read(&mut self, line: &[u8], envelope: &Envelope<'_>) -> Result<Option<ClientJsonRpcMessage>, String> {
         if let (Some("tools/call"), Some(id)) = (envelope.method.as_deref(), envelope.id)
             && let Ok(id) = serde_json::from_str(id.get())
-            && let Ok(request) = serde_json::from_slice::<CallToolRequest>(line)
+            && let Ok(request) = jsonrpc::message::<CallToolRequest>(line)
         {
             return Ok(Some(JsonRpcMessage::request(ClientRequest::CallToolRequest(request), id)));
         }
-        serde_json::from_slice(line).map(Some).map_err(|error| error.to_string())
+        jsonrpc::message(line).map(Some)
     }
 
     fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> Instead<RoleServer> {

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::http::Lost;
 use super::redaction::Redaction;
-use crate::jsonrpc::{Envelope, Instead, Messages, Unreadable};
+use crate::jsonrpc::{self, Envelope, Instead, Messages, Unreadable};
 
 /// What came back for a request.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Messages for Answers {
         {
             return Ok(Some(message));
         }
-        serde_json::from_slice(line).map(Some).map_err(|error| error.to_string())
+        jsonrpc::message(line).map(Some)
     }
 
     fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> Instead<RoleClient> {

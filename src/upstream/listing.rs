@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::answers::{Answer, Answers};
 use crate::limits::Limits;
+use crate::text;
 
 /// What a server may have a list of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +114,7 @@ pub(super) struct Pages<'l> {
     limits: &'l Limits,
     items: Vec<Value>,
     bytes: usize,
+    values: usize,
     pages: usize,
     /// Of the next page; nothing of the first.
     cursor: Option<String>,
@@ -134,6 +136,7 @@ impl<'l> Pages<'l> {
             limits,
             items: vec![],
             bytes: 0,
+            values: 0,
             pages: 0,
             cursor: None,
             cursors,
@@ -159,9 +162,11 @@ impl<'l> Pages<'l> {
         let what = self.listed.name();
         for item in page.items(self.listed).ok_or(NoPage)? {
             self.bytes += item.get().len();
+            self.values += text::json_values(item.get().as_bytes());
             let (items_max, bytes_max) = (self.limits.tools_per_server_max, self.limits.tool_list_bytes_max);
-            if self.items.len() == items_max || self.bytes > bytes_max {
-                tracing::warn!(items_max, bytes_max, "a server's further {what} are left out");
+            let values_max = self.limits.json_values_max;
+            if self.items.len() == items_max || self.bytes > bytes_max || self.values > values_max {
+                tracing::warn!(items_max, bytes_max, values_max, "a server's further {what} are left out");
                 self.is_whole = true;
                 return Ok(());
             }
@@ -232,11 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_list_is_bounded_in_items_bytes_pages_and_circles() {
+    fn every_kind_of_list_is_bounded_in_items_bytes_values_pages_and_circles() {
         let limits = Limits {
             tools_per_server_max: 3,
             tool_list_bytes_max: 20,
             tool_pages_max: 5,
+            json_values_max: 7,
             ..Limits::default()
         };
         for (listed, key) in [
@@ -251,6 +257,8 @@ mod tests {
             assert_eq!(both, (Ok(vec![1.into(), 2.into()]), 2), "{key}");
             assert_eq!(of(vec![page("1,2,3,4", r#""b""#)]).0.unwrap().len(), 3, "{key}");
             assert_eq!(of(vec![page(r#"1,"xxxxxxxxxxxxxxxxxxxx""#, "null")]).0.unwrap().len(), 1, "{key}");
+            assert_eq!(of(vec![page("1,[[],[],0]", "null")]).0.unwrap().len(), 2, "{key}");
+            assert_eq!(of(vec![page("1,[[],[],[]]", "null")]).0.unwrap().len(), 1, "{key}");
             assert_eq!(of(vec![page("1", r#""a""#)]), (Ok(vec![1.into(), 1.into()]), 2), "{key}");
             let endless = (0..9).map(|number| page("", &format!("\"{number}\""))).collect();
             assert_eq!(of(endless), (Ok(vec![]), 5), "{key}");

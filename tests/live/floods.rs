@@ -13,6 +13,7 @@ on_every_engine!(
     a_gigabyte_on_a_servers_stderr_costs_the_bridge_no_memory,
     a_line_of_a_server_that_does_not_end_is_cut_off_and_costs_that_server_only,
     a_line_of_fifty_megabytes_arrives_and_its_room_is_given_back,
+    arguments_of_many_values_wait_for_each_other,
     results_that_nobody_reads_cost_the_run_only,
 );
 
@@ -105,6 +106,20 @@ fn a_line_of_fifty_megabytes_arrives_and_its_room_is_given_back(engine: &Engine)
     assert!(grown < 128 * 1024, "the bridge grew by {grown} KiB");
     let kept = bridge.resident_kib().saturating_sub(before);
     assert!(kept < 16 * 1024, "the bridge keeps {kept} KiB");
+}
+
+fn arguments_of_many_values_wait_for_each_other(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    bridge.ok("import asyncio\nawait mcp_fixture.pid()");
+    let before = bridge.resident_kib();
+    let code = "calls = [asyncio.wait_for(mcp_fixture.hang(a=[0] * 990_000), 3) for _ in range(24)]\n\
+                {type(end).__name__ for end in await asyncio.gather(*calls, return_exceptions=True)}";
+    assert!(bridge.ok(code).starts_with("{'TimeoutError'}"));
+    // As trees all of them would have 1.7 GB.
+    let grown = bridge.peak_kib().saturating_sub(before);
+    assert!(grown < 768 * 1024, "the bridge grew by {grown} KiB");
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='still here')"), "'still here'");
 }
 
 fn results_that_nobody_reads_cost_the_run_only(engine: &Engine) {
