@@ -81,6 +81,46 @@ def image(data: bytes, mime_type: str = "image/png") -> Frame:
     return {"content": [block]}
 
 
+PICTURE = {"type": "image", "mimeType": "image/png", "data": "UFBQ"}
+PDF = {"type": "resource", "resource": {"uri": "file:///a.pdf", "mimeType": "application/pdf", "blob": "UERG"}}
+
+
+@pytest.mark.parametrize(
+    ("structured", "value"),
+    [
+        ({"content": [PDF]}, "{'content': [<pdf>]}"),
+        # As models of a library write them, with what is not there.
+        ({"result": {**PICTURE, "annotations": None}, "n": [1]}, "{'result': <image>, 'n': [1]}"),
+        ({"width": 5, "type": "image"}, "{'width': 5, 'type': 'image'}"),
+    ],
+)
+def test_binary_content_is_never_base64_in_structured_content_or_the_whole(
+    sandbox: Sandbox, structured: Frame, value: str
+) -> None:
+    result = {"content": [text("a")["content"][0], PICTURE, PDF], "structuredContent": structured}
+    done = sandbox.run("r = await mcp_a.t()\nprint(r.raw)\nr", ("a",), lambda call: result)
+    for short, shown in (
+        ("<image>", "<image/png, 3 bytes: .data, .save(path), .show()>"),
+        ("<pdf>", "<application/pdf, 3 bytes: .data, .save(path)>"),
+    ):
+        value = value.replace(short, shown)
+        assert shown in done["stdout"]
+    assert done["value"] == value
+    assert not re.search("UFBQ|UERG", done["stdout"])
+    assert sandbox.run("[blob.data for blob in r.raw['content'][1:]]")["value"] == "[b'PPP', b'PDF']"
+    assert sandbox.run("r.raw['content'][1].show()")["images"] == [{"mime_type": "image/png", "base64": "UFBQ"}]
+
+
+def test_binary_content_has_the_keys_that_the_schema_of_its_tool_promises(sandbox: Sandbox) -> None:
+    result = {"content": [PICTURE, PDF], "structuredContent": {"content": [PICTURE, PDF]}}
+    code = (
+        "p, d = (await mcp_a.t())['content']\n"
+        "p['data'], p.get('mimeType'), {**p} == %r, d['resource']['blob'], p != d, {p: 1}[p]"
+    )
+    done = sandbox.run(code % PICTURE, ("a",), lambda call: result)
+    assert done["value"] == "('UFBQ', 'image/png', True, 'UERG', True, 1)"
+
+
 def test_server_that_is_not_there_is_told_with_the_nearest_and_bounded(sandbox: Sandbox) -> None:
     names = ("github", *(f"s{number}" for number in range(50)))
     for code in ("from mcp.servers.gihub import x", "mcp_servers['gihub']"):

@@ -12,6 +12,7 @@ use crate::support::{Bridge, Engine, Home};
 
 on_every_engine!(
     a_table_is_read_through_a_server_and_analysed,
+    a_picture_of_the_files_server_is_a_picture,
     a_repository_is_read_through_the_git_server,
     time_zones_are_converted_through_the_time_server,
     the_reference_server_is_usable,
@@ -55,6 +56,26 @@ fn a_table_is_read_through_a_server_and_analysed(engine: &Engine) {
     let chart = bridge.run("import matplotlib.pyplot as plt\n_ = sales.units.plot()");
     assert_eq!(chart.images.len(), 1);
     assert_eq!(chart.images[0].0, "image/png");
+}
+
+fn a_picture_of_the_files_server_is_a_picture(engine: &Engine) {
+    let home = Home::on(engine).file("data/p.png", "a picture").file("data/d.pdf", "%PDF");
+    let data = home.path().join("data");
+    let mut bridge = Bridge::start(&home.server("files", files(&data))).warm();
+    let path = data.join("p.png");
+    let path = path.display();
+    // It says the same block in its content and in structured content.
+    let seen = bridge.run(&format!("r = await mcp_files.read_media_file(path='{path}')\nr"));
+    assert_eq!(seen.text, "{'content': [<image/png, 9 bytes: .data, .save(path), .show()>]}");
+    assert_eq!(
+        bridge.ok("r['content'][0] is r.raw['content'][0], r['content'][0].data"),
+        "(True, b'a picture')"
+    );
+    let shown = bridge.run("r['content'][0].show()");
+    assert_eq!(shown.images.len(), 1, "{}", shown.text);
+    let path = data.join("d.pdf");
+    let code = format!("(await mcp_files.read_media_file(path='{}'))['content'][0].data", path.display());
+    assert_eq!(bridge.ok(&code), "b'%PDF'");
 }
 
 fn a_repository_is_read_through_the_git_server(engine: &Engine) {
