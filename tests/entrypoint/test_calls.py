@@ -211,6 +211,16 @@ def test_call_without_await_is_noted_with_its_tool(sandbox: Sandbox) -> None:
     assert sandbox.run("z = mcp_a.t()", ("a",))["bound"] == ["z: coroutine, not awaited: z = await …"]
 
 
+def test_coroutine_that_goes_from_the_last_value_is_warned_of_where_it_was_made(sandbox: Sandbox) -> None:
+    sandbox.run("async def f(): pass\n\n[f()]")
+    done = sandbox.run("print(1)\n2")
+    assert done["stdout"] == "1\n"
+    assert done["stderr"].startswith("<run 1>:3: RuntimeWarning: coroutine 'f' was never awaited\n  [f()]\n")
+    assert "<hotcell>" not in done["stderr"]
+    # It may be gone by then.
+    assert sandbox.run("del _\n3")["value"] == "3"
+
+
 def test_only_images_can_be_shown(sandbox: Sandbox) -> None:
     error = sandbox.run("mcp_a.t.sync().show()", ("a",), lambda call: image(b"P", "audio/wav"))["error"]
     assert (error["type"], error["message"]) == ("TypeError", "only images can be shown, not audio/wav; .save(path)")
@@ -273,6 +283,7 @@ def test_argument_without_json_form_is_refused_by_path(
         assert (done["outcome"], len(calls)) == ("finished", 1)
     else:
         assert (done["error"]["type"], calls) == (error, [])
+        assert "another exception" not in done["error"]["traceback"]
         assert message is not None and message in done["error"]["message"]
 
 
