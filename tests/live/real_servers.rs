@@ -16,6 +16,7 @@ on_every_engine!(
     a_repository_is_read_through_the_git_server,
     time_zones_are_converted_through_the_time_server,
     the_reference_server_is_usable,
+    progress_has_one_name_for_a_tool,
     tools_of_all_servers_are_found_by_what_they_do,
     a_remote_server_is_like_any_other,
 );
@@ -110,6 +111,22 @@ fn the_reference_server_is_usable(engine: &Engine) {
     assert_eq!(bridge.ok("await mcp_everything.echo(message='hi')"), "'Echo: hi'");
     let sum = bridge.ok("tools = {tool['name'] for tool in await runtime.list_tools('everything')}\n'echo' in tools and len(tools) > 5");
     assert_eq!(sum, "True");
+}
+
+fn progress_has_one_name_for_a_tool(engine: &Engine) {
+    let entry = json!({"command": node("mcp-server-everything"), "args": ["stdio"]});
+    let mut bridge = Bridge::start(&Home::on(engine).server("everything", entry)).warm();
+    // Its own name has hyphens.
+    let code = "await mcp_everything.trigger_long_running_operation(duration=1, steps=2)";
+    let params = json!({
+        "name": "run_python", "arguments": {"code": code}, "_meta": {"progressToken": "mine"}
+    });
+    bridge.request("tools/call", params).unwrap();
+    let heard = bridge.rest();
+    let said: Vec<&str> = heard.iter().filter_map(|note| note["params"]["message"].as_str()).collect();
+    assert!(said.iter().any(|said| said.contains("operation: 1/2")), "{said:?}");
+    let name = "everything.trigger_long_running_operation";
+    assert!(said[1..].iter().all(|said| said.starts_with(name)), "{said:?}");
 }
 
 fn tools_of_all_servers_are_found_by_what_they_do(engine: &Engine) {
