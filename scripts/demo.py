@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
 SALES = REPOSITORY / "tests" / "fixtures" / "demo" / "sales.csv"
 ANSWER_S = 120.0
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -82,8 +83,9 @@ class DemoError(Exception):
 
 def main() -> int:
     try:
-        # The chart outlives the rest, for whoever wants to look at it.
-        chart = Path(tempfile.mkdtemp(prefix="hotcell-demo-chart-")) / "revenue.png"
+        # The chart outlives the rest, for whoever wants to look at it, until the next one takes its place.
+        TARGET.mkdir(parents=True, exist_ok=True)
+        chart = TARGET / "demo-revenue.png"
         with tempfile.TemporaryDirectory(prefix="hotcell-demo-") as folder:
             demonstrate(program(), Path(folder), chart)
     except DemoError as failure:
@@ -95,7 +97,7 @@ def main() -> int:
 
 def program() -> Path:
     """hotcell, as the command line names it."""
-    default = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target")) / "release" / "hotcell"
+    default = TARGET / "release" / "hotcell"
     hotcell = Path(sys.argv[1]) if len(sys.argv) > 1 else default
     if not hotcell.is_file():
         raise DemoError(f"{hotcell} is missing; build it with: cargo build --release")

@@ -189,12 +189,13 @@ pub struct Guardian {
 
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("source").required(true)))]
 pub struct Run {
     /// The Python source.
-    #[arg(short = 'c', value_name = "CODE", conflicts_with = "file", required_unless_present = "file")]
+    #[arg(short = 'c', value_name = "CODE", group = "source")]
     pub code: Option<String>,
     /// A file of Python source; `-` is stdin.
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", group = "source")]
     pub file: Option<PathBuf>,
     /// Put this file into /workspace first, under its own name; may be given more than once.
     #[arg(long = "file", value_name = "PATH")]
@@ -359,8 +360,10 @@ mod tests {
 
     #[test]
     fn run_wants_either_code_or_a_file() {
-        assert!(Arguments::try_parse_from(["hotcell", "run"]).is_err());
-        assert!(Arguments::try_parse_from(["hotcell", "run", "-c", "1", "x.py"]).is_err());
+        for refused in [&["hotcell", "run"][..], &["hotcell", "run", "-c", "1", "x.py"]] {
+            let said = Arguments::try_parse_from(refused).unwrap_err().to_string();
+            assert!(said.contains("\nUsage: hotcell run <-c <CODE>|FILE>\n"), "{said}");
+        }
         let parsed = Arguments::try_parse_from(["hotcell", "run", "x.py", "--server", "a", "--server", "b"]);
         let Some(Command::Run(run)) = parsed.unwrap().command else { panic!("run") };
         assert_eq!(run.servers, ["a", "b"]);

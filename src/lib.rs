@@ -4,13 +4,14 @@
 //!
 //! | floor | rooms |
 //! |---|---|
-//! | F6 | [`app`] (with `main` and [`cli`]) |
+//! | F7 | `main` |
+//! | F6 | [`app`], [`cli`] |
 //! | F5 | [`server`] |
 //! | F4 | [`session`] |
 //! | F3 | [`broker`] |
-//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`skills`], [`workspace`], [`render`] |
+//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
 //! | F1 | [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`], [`web`] |
-//! | F0 | [`names`], [`limits`], [`own_file`], [`secret`], [`text`] |
+//! | F0 | [`digest`], [`names`], [`limits`], [`own_file`], [`secret`], [`text`] |
 
 pub mod app;
 pub mod audit;

@@ -44,7 +44,11 @@ def encode_arguments(arguments: object) -> bytes:
         chunks = make_encoder({}, _plain, encode_basestring, None, ":", ",", False, False, False)
         encoded = "".join(chunks(arguments, 0)).encode()
     except (ValueError, TypeError, RecursionError):
-        _explain(arguments, "arguments", 1, {})
+        try:
+            _explain(arguments, "arguments", 1, {})
+        except (ValueError, TypeError) as explained:
+            # Without what the encoder said, which is nothing of the code's.
+            raise explained from None
         raise
     if len(encoded) > ARGUMENTS_BYTES_MAX:
         raise ValueError(f"the arguments are {len(encoded):,} bytes of JSON; limit 8 MiB")

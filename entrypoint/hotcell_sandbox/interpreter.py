@@ -54,6 +54,7 @@ _STOPS_MAX = 8
 _THREAD_STACK_BYTES = 1 << 20
 _RECURSION_LIMIT = sys.getrecursionlimit()
 _compile, _getpid, _exit = compile, os.getpid, os._exit
+_LET_GO = compile("del _", "", "exec")
 _enumerate_threads = threading.enumerate
 _main_thread = threading.main_thread()
 
@@ -84,6 +85,7 @@ class Interpreter:
         show_figures()
         show_sources()
         self._call_check = CallCheck(calls, self._namespace)
+        self._let_go = _LET_GO
         self._known_left: WeakSet[Any] = WeakSet()
         # For the next run: what was found and done after the last one.
         self._notes: list[str] = []
@@ -239,7 +241,12 @@ class Interpreter:
 
         if value is None:
             return None, bindings.lines(names, self._namespace)
+        if "_" in self._namespace:
+            # As if by the expression that it is from: Python names that when it warns of a coroutine nobody awaited.
+            eval(self._let_go, self._namespace)
         self._namespace["_"] = value
+        line = next((line for _, _, line in parts[-1].co_lines() if line), 1)
+        self._let_go = _LET_GO.replace(co_filename=name, co_firstlineno=line)
         self.changed = True
         if isinstance(value, CoroutineType) and not self._calls.unsent:
             notes.append("the last expression is a coroutine that was not awaited: put `await` before it")

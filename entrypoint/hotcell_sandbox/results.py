@@ -1,11 +1,13 @@
 """Turns the answer to a call into the Python value that its caller gets, or the exception.
 
-It does not change what the server said: `.raw` of a dict, list, str or handle is the whole result.
+It does not change what the server said: `.raw` of a dict, list or str is the whole result, in which binary content is a
+Blob that has the keys of what it stands for.
 """
 
 from __future__ import annotations
 
 from binascii import a2b_base64
+from collections.abc import Iterator, Mapping
 
 from .frames import DEPTH_MAX, Frame, deeper_than
 from .images import IMAGES
@@ -74,15 +76,31 @@ class StrResult(str):
     raw: Any = None
 
 
-class Blob:
-    """Binary content of a result: an image, audio or an embedded resource. As an argument of a call it is base64."""
+class Blob(Mapping[str, "Any"]):
+    """Binary content of a result: an image, audio or an embedded resource. As an argument of a call it is base64.
+
+    It has the keys of what the server sent, since a tool's schema may promise these.
+    """
 
     __module__ = "mcp.runtime"
+    # Each is one of its own, also among keys and in sets.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
-    def __init__(self, mime_type: str, data: bytes, raw: object) -> None:
+    def __init__(self, mime_type: str, data: bytes, block: dict[str, Any]) -> None:
         self.mime_type = mime_type
         self.data = data
-        self.raw = raw
+        self.raw: object = block
+        self._block = block
+
+    def __getitem__(self, key: str) -> Any:
+        return self._block[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._block)
+
+    def __len__(self) -> int:
+        return len(self._block)
 
     def save(self, path: str) -> str:
         """Writes the bytes to a file and returns its path."""
@@ -126,12 +144,18 @@ def unwrap(result: Any, server: str, tool: str) -> Any:
     if not isinstance(result, dict):
         return result
     content = result.get("content")
-    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    blocks = [_or_blob(block) for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    blobs = {_base64(block): block for block in blocks if isinstance(block, Blob)}
+    if blobs:
+        # Whoever looks at the whole reads no base64 either.
+        result = {**result, "content": blocks}
     if result.get("isError"):
         texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
         raise ToolError(server, tool, "\n".join(texts) or "the tool reported an error without text", raw=result)
     structured = result.get("structuredContent")
     if structured is not None:
+        if blobs:
+            structured = result["structuredContent"] = _with_blobs(structured, blobs)
         return with_raw(structured, result)
     if not blocks:
         return None
@@ -140,17 +164,43 @@ def unwrap(result: Any, server: str, tool: str) -> Any:
     return with_raw([block_value(block) for block in blocks], result)
 
 
-def block_value(block: dict[str, Any]) -> Any:
+def block_value(block: Any) -> Any:
     match block:
+        case Blob():
+            return block
         case {"type": "text", "text": str(text)}:
             return _parsed(text)
-        case {"type": "image" | "audio", "data": str(data)}:
-            return blob(block.get("mimeType"), data, block)
         case {"type": "resource", "resource": {"text": str(text)}}:
             return text
-        case {"type": "resource", "resource": {"blob": str(data)} as resource}:
-            return blob(resource.get("mimeType"), data, block)
-    return block
+    return _or_blob(block)
+
+
+def _or_blob(block: dict[str, Any]) -> Any:
+    """What is binary as a Blob, if it can be read, anything else as it is."""
+    data = _base64(block)
+    if data is None:
+        return block
+    of = block["resource"] if block["type"] == "resource" else block
+    return blob(of.get("mimeType"), data, block)
+
+
+def _base64(block: Any) -> str | None:
+    match block:
+        case {"type": "image" | "audio", "data": str(data)}:
+            return data
+        case {"type": "resource", "resource": {"blob": str(data)}}:
+            return data
+    return None
+
+
+def _with_blobs(value: Any, blobs: dict[str | None, Blob]) -> Any:
+    """With the content's own in the places of structured content where a server says it once more."""
+    if isinstance(value, dict):
+        data = _base64(value)
+        if data in blobs:
+            return blobs[data]
+        return {key: _with_blobs(item, blobs) for key, item in value.items()}
+    return [_with_blobs(item, blobs) for item in value] if isinstance(value, list) else value
 
 
 def _parsed(text: str) -> Any:

@@ -354,7 +354,7 @@ def plan(dry_run: bool = True) -> Plan:
 
 
 def discovered_servers(detailed: bool = False) -> tuple[Any, ...]:
-    """All configured servers: their names, or dicts of name and description."""
+    """All configured servers: their names, or dicts of name, alias and what description there is."""
     return tuple(_ask("discovered_servers", detailed=detailed))
 
 

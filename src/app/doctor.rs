@@ -68,6 +68,7 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, arguments: &cli::
 fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     let Posture { memory_max_bytes, pids_max, cpu_max_millis, .. } = report.posture;
     line("engine", &format!("{} {}, {}", about.kind, about.version, rootless(&report.posture)));
+    runtime(about);
     line("socket", &report.address);
     line("image", &format!("{} (Python {})", report.image, report.python));
     let watched = |field| report.watched.contains(&field);
@@ -97,10 +98,22 @@ async fn engine_alone(config: &Config) {
     let places = wiring::places(config, Some(Mark::new()));
     let Ok(engine) = find(&places, &config.lock_dir).await else { return };
     match engine.about().await {
-        Ok(about) => line("engine", &format!("{} {}", about.kind, about.version)),
+        Ok(about) => {
+            line("engine", &format!("{} {}", about.kind, about.version));
+            runtime(&about);
+        }
         Err(error) => line("engine", &error.to_string()),
     }
     line("socket", &engine.address);
+}
+
+/// What makes the containers, which is what code would have to get out of.
+fn runtime(about: &About) {
+    let Some(runtime) = &about.runtime else { return line("runtime", "the engine does not say which") };
+    line("runtime", &text::inert_line(&format!("{} {}", runtime.name, runtime.version)));
+    if let Some(why) = runtime.is_old() {
+        line("", &format!("WARNING: {why}"));
+    }
 }
 
 fn no_sandbox(fault: &ToolFault) {

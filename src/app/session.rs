@@ -11,7 +11,6 @@ use super::new_file;
 use super::printing::{err, out, to_stdout};
 use super::replay::{Asked, replay};
 use super::session_words::{about, of_damage, of_job, of_run, of_session};
-use super::wiring::sessions_dir;
 use crate::cli::{self, ExportFormat, SessionCommand};
 use crate::config::{Config, ConfigFiles, Journal};
 use crate::journal::{
@@ -31,7 +30,7 @@ impl From<SessionsError> for Failure {
 
 /// Does what is asked for, or says why not.
 pub(super) async fn session(config: Config, files: ConfigFiles, arguments: cli::Session) -> ExitCode {
-    let Some(dir) = sessions_dir(&config) else {
+    let Some(dir) = config.sessions_dir.clone() else {
         err!("hotcell: no home folder is known, so no session is kept");
         return ExitCode::FAILURE;
     };

@@ -32,9 +32,6 @@ const WORKSPACES: &str = "workspaces";
 /// Where is kept what servers say of themselves, below what is kept of the user's own.
 pub(super) const SERVER_LOG: &str = "servers";
 
-/// Where journals of sessions are kept, below what is kept of the user's own.
-const SESSIONS: &str = "sessions";
-
 /// The rooms below the face.
 pub(super) struct Rooms {
     pub(super) session: Arc<Session>,
@@ -68,7 +65,7 @@ impl Rooms {
             config::Journal::Full => Keep::Full,
         };
         let oversight = Oversight {
-            journal: Journal::new(keep, sessions_dir(config), mark.as_str(), &limits),
+            journal: Journal::new(keep, config.sessions_dir.clone(), mark.as_str(), &limits),
             policy: config.policy.clone(),
             log: Log::start(dir, mark.as_str()),
             arguments: match config.audit {
@@ -125,7 +122,7 @@ fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, 
         return Some(Err(fault
             .hint("the user takes `writable` out of that [[mount]], or begins without MCP_BRIDGE_RESUME")));
     }
-    let sessions = Sessions::new(sessions_dir(config)?, limits);
+    let sessions = Sessions::new(config.sessions_dir.clone()?, limits);
     let found = || {
         let id = sessions.find(asked)?;
         if sessions.is_open(&id)? {
@@ -140,11 +137,6 @@ fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, 
                 .hint("the user sets MCP_BRIDGE_RESUME; `hotcell session ls` lists sessions")
         })),
     }
-}
-
-/// Where journals of sessions are kept.
-pub(super) fn sessions_dir(config: &Config) -> Option<PathBuf> {
-    config.own_state_dir.as_ref().map(|dir| dir.join(SESSIONS))
 }
 
 /// Where skills are kept: the name that their folder had from the first.

@@ -209,7 +209,8 @@ impl Broker {
         // Nobody follows it where nobody would hear of it.
         let hears = (!call.progress.is_closed()).then_some(hears);
         let told = Told {
-            tool: text::inert_excerpt(&format!("{server}.{}", tool.name), PROGRESS_CHARS_MAX),
+            // As the code calls it, which is how the session tells of the call.
+            tool: text::inert_excerpt(&format!("{server}.{}", call.tool), PROGRESS_CHARS_MAX),
             redacted: &redacted,
             progress: call.progress,
         };

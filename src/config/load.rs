@@ -115,9 +115,11 @@ pub struct Config {
     pub audit: Audit,
     /// How much of sessions is kept.
     pub journal: Journal,
+    /// Where that is; `None`: nowhere, since the user has no home.
+    pub sessions_dir: Option<PathBuf>,
     /// The session whose runs a new one begins with.
     pub resume: Option<ResumeFrom>,
-    /// Where that is kept, and what tools were when they were first used; `None`: nowhere, since the user has no home.
+    /// Where what is written down of calls is kept, and what tools were when they were first used; `None`: nowhere, since the user has no home.
     pub own_state_dir: Option<PathBuf>,
     /// The bounds.
     pub limits: Limits,
@@ -241,6 +243,11 @@ impl ReadSettings {
         let idle =
             settings.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
         let state_dir = settings.required("MCP_BRIDGE_STATE_DIR", read::text);
+        let state_dir = environment.resolve(&state_dir, environment.cwd.as_deref());
+        // Whoever names a folder wants in it what is kept of sessions and servers, too. Logins, trust and the log are the user's.
+        let named = Some(&state_dir).filter(|_| settings.source("MCP_BRIDGE_STATE_DIR") != Source::Default);
+        let cache_dir = named.map(|dir| dir.join("cache")).or_else(|| environment.cache_dir());
+        let sessions_dir = named.cloned().or_else(|| environment.state_dir()).map(|dir| dir.join("sessions"));
         if environment.home.is_none() {
             let message = "is not set and no home folder is known, so \"~\" leads nowhere";
             settings.problem(Problem::new(Origin::Variable("HOME".to_owned()), message));
@@ -260,8 +267,8 @@ impl ReadSettings {
             idle_stop: Some(idle).filter(|idle| !idle.is_zero()),
             lock_dir: environment.lock_dir(),
             workspace: settings.optional("MCP_BRIDGE_WORKSPACE", read::workspace),
-            state_dir: environment.resolve(&state_dir, environment.cwd.as_deref()),
-            cache_dir: environment.cache_dir(),
+            state_dir,
+            cache_dir,
             model_dir: environment.data_dir().map(|dir| dir.join("model")),
             semantic: settings.required("MCP_BRIDGE_SEMANTIC", read::semantic),
             output_mode: settings.required("MCP_BRIDGE_OUTPUT_MODE", read::output_mode),
@@ -284,6 +291,7 @@ impl ReadSettings {
             model: ModelSettings::read(&mut settings, environment, limits, allow_commands),
             audit: settings.required("MCP_BRIDGE_AUDIT", read::audit),
             journal: journal(&mut settings),
+            sessions_dir,
             resume: settings.optional("MCP_BRIDGE_RESUME", str::parse),
             own_state_dir: environment.state_dir(),
             limits: Limits {

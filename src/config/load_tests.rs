@@ -131,6 +131,8 @@ fn every_variable_is_read() {
     assert_eq!(config.container_user, ContainerUser { uid: 1000, gid: 1000 });
     assert_eq!(config.allow_weak, [PostureField::Memory, PostureField::Mounts]);
     assert_eq!((config.idle_stop, config.state_dir.ends_with("state")), (None, true));
+    assert_eq!(config.sessions_dir, Some(config.state_dir.join("sessions")));
+    assert_eq!(config.cache_dir, Some(config.state_dir.join("cache")));
     assert_eq!((config.output_mode, config.log_level), (OutputMode::Toon, LevelFilter::DEBUG));
     assert_eq!(config.self_servers, SelfServers::Allow);
     assert_eq!((config.prewarm, config.structured), (Prewarm::Off, StructuredContent::On));

@@ -9,6 +9,7 @@ use tokio::sync::OnceCell;
 
 use super::error::{EngineError, with_causes};
 use super::private_socket::{PrivateSocket, SshAddress, Tunnel};
+use super::runtime::Runtime;
 use crate::guard::Mark;
 
 /// Which engine the operator wants.
@@ -75,6 +76,8 @@ pub struct About {
     pub kind: EngineKind,
     /// Its version, for example `4.3.1`.
     pub version: String,
+    /// What makes its containers, where it says that.
+    pub runtime: Option<Runtime>,
 }
 
 enum Candidate {
@@ -246,10 +249,12 @@ impl Engine {
             .await
             .map_err(|_| EngineError::Timeout { action, after: ANSWER })?
             .map_err(|error| EngineError::request(action, &error))?;
-        let podman = version.components.iter().flatten().any(|component| component.name.contains("Podman"));
+        let components = version.components.unwrap_or_default();
+        let podman = components.iter().any(|component| component.name.contains("Podman"));
         Ok(About {
             kind: if podman { EngineKind::Podman } else { EngineKind::Docker },
             version: version.version.unwrap_or_else(|| "of unknown version".into()),
+            runtime: Runtime::among(&components),
         })
     }
 

@@ -10,6 +10,7 @@ mod find;
 mod images;
 mod owner;
 mod private_socket;
+mod runtime;
 mod usage;
 
 pub use belongings::Belongings;
@@ -18,4 +19,5 @@ pub use error::EngineError;
 pub use find::{About, Choice, Engine, EngineKind, Places, find};
 pub use images::{ImageAbout, ImageBuild};
 pub use owner::{Owner, lock_path};
+pub use runtime::Runtime;
 pub use usage::{Usage, UsageMeter};

@@ -2,6 +2,8 @@
 //!
 //! Absent means empty, as in the seed; the statuses are success, error, timeout and validation_error.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::calls::{calls_not_made, calls_with_unknown_outcome, insert_calls_made};
@@ -114,7 +116,7 @@ fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize
             }
         }
         RunOutcome::TimedOut { after } => {
-            fields.insert("timeoutSeconds".into(), json!(after.as_secs_f64().ceil() as u64));
+            fields.insert("timeoutSeconds".into(), seconds(*after));
         }
         RunOutcome::NotStarted(fault) => {
             fields.insert("code".into(), json!(fault.code));
@@ -143,6 +145,14 @@ fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize
     notes.extend(report.notes.iter().cloned());
     insert_lines(&mut fields, "notes", within_room(&notes, room / 2));
     fields.into()
+}
+
+/// A whole number where it is one, as most are.
+fn seconds(time: Duration) -> Value {
+    match time.subsec_nanos() {
+        0 => json!(time.as_secs()),
+        _ => json!(time.as_secs_f64()),
+    }
 }
 
 fn has_traceback(report: &RunReport) -> bool {

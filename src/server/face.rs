@@ -33,6 +33,9 @@ use crate::session::{RunAsked, Session};
 const MANUALS: [&str; 2] =
     ["resource://hotcell/capabilities", "resource://mcp-server-code-execution-mode/capabilities"];
 
+/// What the manual is: its lines stand as they are, which Markdown would run together.
+const MANUAL_TYPE: &str = "text/plain";
+
 /// What the face needs to know.
 #[derive(Debug, Clone)]
 pub struct FaceSettings {
@@ -350,7 +353,7 @@ impl ServerHandler for Face {
         let manual = |uri: &str| {
             Resource::new(uri, "capabilities")
                 .with_title("What code in run_python can do")
-                .with_mime_type("text/markdown")
+                .with_mime_type(MANUAL_TYPE)
         };
         let cursor = request.and_then(|request| request.cursor);
         files::list(MANUALS.map(manual).to_vec(), cursor.as_deref(), self.session.files()).await
@@ -382,7 +385,7 @@ impl ServerHandler for Face {
         if !MANUALS.contains(&request.uri.as_str()) {
             return Ok(files::read(&request.uri, self.session.files()).await?.into());
         }
-        let contents = ResourceContents::text(self.broker.manual(), request.uri);
+        let contents = ResourceContents::text(self.broker.manual(), request.uri).with_mime_type(MANUAL_TYPE);
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 }

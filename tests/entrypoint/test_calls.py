@@ -81,6 +81,46 @@ def image(data: bytes, mime_type: str = "image/png") -> Frame:
     return {"content": [block]}
 
 
+PICTURE = {"type": "image", "mimeType": "image/png", "data": "UFBQ"}
+PDF = {"type": "resource", "resource": {"uri": "file:///a.pdf", "mimeType": "application/pdf", "blob": "UERG"}}
+
+
+@pytest.mark.parametrize(
+    ("structured", "value"),
+    [
+        ({"content": [PDF]}, "{'content': [<pdf>]}"),
+        # As models of a library write them, with what is not there.
+        ({"result": {**PICTURE, "annotations": None}, "n": [1]}, "{'result': <image>, 'n': [1]}"),
+        ({"width": 5, "type": "image"}, "{'width': 5, 'type': 'image'}"),
+    ],
+)
+def test_binary_content_is_never_base64_in_structured_content_or_the_whole(
+    sandbox: Sandbox, structured: Frame, value: str
+) -> None:
+    result = {"content": [text("a")["content"][0], PICTURE, PDF], "structuredContent": structured}
+    done = sandbox.run("r = await mcp_a.t()\nprint(r.raw)\nr", ("a",), lambda call: result)
+    for short, shown in (
+        ("<image>", "<image/png, 3 bytes: .data, .save(path), .show()>"),
+        ("<pdf>", "<application/pdf, 3 bytes: .data, .save(path)>"),
+    ):
+        value = value.replace(short, shown)
+        assert shown in done["stdout"]
+    assert done["value"] == value
+    assert not re.search("UFBQ|UERG", done["stdout"])
+    assert sandbox.run("[blob.data for blob in r.raw['content'][1:]]")["value"] == "[b'PPP', b'PDF']"
+    assert sandbox.run("r.raw['content'][1].show()")["images"] == [{"mime_type": "image/png", "base64": "UFBQ"}]
+
+
+def test_binary_content_has_the_keys_that_the_schema_of_its_tool_promises(sandbox: Sandbox) -> None:
+    result = {"content": [PICTURE, PDF], "structuredContent": {"content": [PICTURE, PDF]}}
+    code = (
+        "p, d = (await mcp_a.t())['content']\n"
+        "p['data'], p.get('mimeType'), {**p} == %r, d['resource']['blob'], p != d, {p: 1}[p]"
+    )
+    done = sandbox.run(code % PICTURE, ("a",), lambda call: result)
+    assert done["value"] == "('UFBQ', 'image/png', True, 'UERG', True, 1)"
+
+
 def test_server_that_is_not_there_is_told_with_the_nearest_and_bounded(sandbox: Sandbox) -> None:
     names = ("github", *(f"s{number}" for number in range(50)))
     for code in ("from mcp.servers.gihub import x", "mcp_servers['gihub']"):
@@ -171,6 +211,16 @@ def test_call_without_await_is_noted_with_its_tool(sandbox: Sandbox) -> None:
     assert sandbox.run("z = mcp_a.t()", ("a",))["bound"] == ["z: coroutine, not awaited: z = await …"]
 
 
+def test_coroutine_that_goes_from_the_last_value_is_warned_of_where_it_was_made(sandbox: Sandbox) -> None:
+    sandbox.run("async def f(): pass\n\n[f()]")
+    done = sandbox.run("print(1)\n2")
+    assert done["stdout"] == "1\n"
+    assert done["stderr"].startswith("<run 1>:3: RuntimeWarning: coroutine 'f' was never awaited\n  [f()]\n")
+    assert "<hotcell>" not in done["stderr"]
+    # It may be gone by then.
+    assert sandbox.run("del _\n3")["value"] == "3"
+
+
 def test_only_images_can_be_shown(sandbox: Sandbox) -> None:
     error = sandbox.run("mcp_a.t.sync().show()", ("a",), lambda call: image(b"P", "audio/wav"))["error"]
     assert (error["type"], error["message"]) == ("TypeError", "only images can be shown, not audio/wav; .save(path)")
@@ -233,6 +283,7 @@ def test_argument_without_json_form_is_refused_by_path(
         assert (done["outcome"], len(calls)) == ("finished", 1)
     else:
         assert (done["error"]["type"], calls) == (error, [])
+        assert "another exception" not in done["error"]["traceback"]
         assert message is not None and message in done["error"]["message"]
 
 

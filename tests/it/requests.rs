@@ -139,11 +139,14 @@ fn the_manual_is_a_resource_under_both_addresses() {
         addresses,
         ["resource://hotcell/capabilities", "resource://mcp-server-code-execution-mode/capabilities"]
     );
+    let types: Vec<&Value> =
+        listed["resources"].as_array().unwrap().iter().map(|one| &one["mimeType"]).collect();
     let manuals: Vec<Value> = addresses
         .iter()
         .map(|uri| {
             let read = bridge.request("resources/read", json!({"uri": uri})).unwrap();
             assert_eq!(read["contents"][0]["uri"], *uri);
+            assert_eq!([&read["contents"][0]["mimeType"], types[0], types[1]], ["text/plain"; 3]);
             read["contents"][0]["text"].clone()
         })
         .collect();

@@ -148,6 +148,74 @@ fn floor(room: &str) -> u8 {
     floor
 }
 
+/// What stands right below a path, by itself or in braces.
+fn named_below(code: &str, path: &str) -> Vec<String> {
+    let name = |text: &str| {
+        text.trim_start().chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect::<String>()
+    };
+    let mut found = Vec::new();
+    for (_, rest) in code.match_indices(path).map(|(at, path)| code.split_at(at + path.len())) {
+        let Some(group) = rest.strip_prefix('{') else {
+            found.push(name(rest));
+            continue;
+        };
+        let (mut depth, mut begins) = (0, 0);
+        for (at, character) in group.char_indices() {
+            match character {
+                '{' => depth += 1,
+                '}' if depth > 0 => depth -= 1,
+                ',' | '}' if depth == 0 => {
+                    found.push(name(&group[begins..at]));
+                    begins = at + 1;
+                    if character == '}' {
+                        break;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Whether code names a crate, or a module of one; as a path, since a message may have the word.
+fn names(code: &str, owned: &str) -> bool {
+    match owned.split_once("::") {
+        Some((parent, module)) => named_below(code, &format!("{parent}::")).iter().any(|name| name == module),
+        None => code.contains(&format!("{owned}::")),
+    }
+}
+
+#[test]
+fn what_is_used_is_seen_in_braces_too() {
+    let code = "use crate::text;\nuse crate::{\n    broker, config::{Config, env}, session::Session,\n};\nuse crate::{run};";
+    assert_eq!(named_below(code, "crate::"), ["text", "broker", "config", "session", "", "run"]);
+    for seen in
+        ["use std::env;", "std::env::var(\"A\")", "use std::{env, fs};", "use std::{fs::{self}, env::var};"]
+    {
+        assert!(names(seen, "std::env"), "{seen}");
+    }
+    for other in ["use std::{fs, process::{env}};", "std::environment()", "env!(\"A\")"] {
+        assert!(!names(other, "std::env"), "{other}");
+    }
+}
+
+#[test]
+fn the_rooms_are_told_as_they_are() {
+    let mut told = [(); 2].map(|()| BTreeSet::new());
+    for (told, file) in told.iter_mut().zip(["src/lib.rs", "ARCHITECTURE.md"]) {
+        let text = read(&root().join(file));
+        for line in text.lines().filter_map(|line| line.trim_start_matches("//! ").strip_prefix("| F")) {
+            let mut cells = line.split('|');
+            let floor: u8 = cells.next().unwrap().trim().parse().unwrap();
+            let rooms = cells.next().unwrap().split('`').skip(1).step_by(2);
+            told.extend(rooms.map(|room| (room.to_owned(), floor)));
+        }
+    }
+    let rooms = FLOORS.map(|(room, floor)| (room.to_owned(), floor)).into();
+    assert_eq!(told, [(); 2].map(|()| BTreeSet::clone(&rooms)));
+}
+
 #[test]
 fn rooms_use_lower_floors_only() {
     let mut wrong = BTreeSet::new();
@@ -156,8 +224,7 @@ fn rooms_use_lower_floors_only() {
         if own == "lib" {
             continue;
         }
-        for (_, rest) in text.match_indices("crate::").map(|(at, found)| text.split_at(at + found.len())) {
-            let used: String = rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
+        for used in named_below(&text, "crate::") {
             let is_allowed = WITHIN_A_FLOOR.iter().any(|(from, to, _)| (*from, *to) == (own, used.as_str()));
             if used == own || used.is_empty() || is_allowed {
                 continue;
@@ -177,9 +244,7 @@ fn crates_are_named_by_their_owners_only() {
         for (owned, owners) in OWNED {
             let mentioned =
                 OWNED_MENTIONS.iter().any(|(of, in_file, _)| (*of, *in_file) == (owned, file.as_str()));
-            // As a path: a comment or a message may name a crate.
-            let path = if owned.contains("::") { owned.to_owned() } else { format!("{owned}::") };
-            if product_code(&file, &text).contains(&path) && !owners.contains(&room(&file)) && !mentioned {
+            if names(&product_code(&file, &text), owned) && !owners.contains(&room(&file)) && !mentioned {
                 wrong.push(format!("{file} names {owned}, which belongs to {owners:?}"));
             }
         }

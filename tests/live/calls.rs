@@ -25,6 +25,8 @@ on_every_engine!(
     an_unknown_tool_is_refused_with_the_nearest_name,
     progress_is_told_to_a_client_that_asks,
     helpers_tell_of_the_servers,
+    helpers_without_await_say_what_those_with_it_do,
+    python_in_the_sandbox_writes_at_once_in_utf_8_and_keeps_no_bytecode,
 );
 
 fn bridge(engine: &Engine, fixture: &Fixture) -> Bridge {
@@ -303,16 +305,95 @@ fn progress_is_told_to_a_client_that_asks(engine: &Engine) {
     assert_eq!(bridge.rest(), [json!(null); 0], "nobody asked");
 }
 
+/// Every helper that the manual names, each with arguments, and by its twin.
+const TWINS: &str = r#"
+from inspect import iscoroutine
+
+def twice(x):
+    """Two times x."""
+    return 2 * x
+
+# What is kept already is kept the same way by either.
+runtime.save_tool(twice)
+open("/tmp/kept.txt", "w").write("kept")
+asked = {
+    "search_tool_docs": ("add",), "query_tool_docs": ("fixture",), "list_tools": ("fixture",), "list_servers": (),
+    "discovered_servers": (True,), "describe_server": ("fixture",), "list_loaded_server_metadata": (),
+    "capability_summary": (), "list_resources": ("fixture",), "list_resource_templates": ("fixture",),
+    "read_resource": ("fixture://text", "fixture"), "list_prompts": ("fixture",),
+    "get_prompt": ("fixture", "greet", {"name": "Ada"}), "plan": (True,), "save": ("/tmp/kept.txt",),
+    "save_tool": (twice,), "ask_llm": ("say it",), "map_llm": (["a", "b"], "say"), "chunk": ("some text",),
+    "spawn": (twice, 2), "jobs": (), "job": (1,), "checkpoint": ("here",), "checkpoints": (), "packages": (),
+    "run": ("python", "print(6 * 7)"), "call_tool": ("fixture", "echo", {"text": "hi"}), "show": ("shown",),
+    "last_output": (), "handles": (), "forget_checkpoint": ("gone",), "restore": ("gone",),
+}
+
+def plain(value):
+    # Of a job, a plan and the like what it is: each is another one.
+    return value if isinstance(value, (str, tuple, list, dict, type(None))) else type(value).__name__
+
+async def outcome(helper, arguments):
+    try:
+        made = helper(*arguments)
+        return plain(await made if iscoroutine(made) else made)
+    except Exception as error:
+        refused.add(helper.__name__.removesuffix("_sync"))
+        return type(error).__name__, str(error)
+
+different, refused = {}, set()
+for name, arguments in asked.items():
+    one = await outcome(getattr(runtime, name), arguments)
+    other = await outcome(getattr(runtime, f"{name}_sync"), arguments)
+    # Some give a tuple, and their twins a list.
+    if (list(one) != list(other)) if isinstance(one, (list, tuple)) else one != other:
+        different[name] = one, other
+"#;
+
+fn helpers_without_await_say_what_those_with_it_do(engine: &Engine) {
+    let fixture = Fixture::new(&["--resources"]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    bridge.ok("while runtime.search_tool_docs_sync().indexing: pass");
+    bridge.ok(TWINS);
+    assert_eq!(bridge.ok("different"), "{}");
+    // Without a model, and with names that nothing has; no other.
+    assert_eq!(bridge.ok("sorted(refused)"), "['ask_llm', 'forget_checkpoint', 'map_llm', 'restore']");
+    // None is left out: neither one of the manual nor one that has a twin.
+    let helpers = "import re\nmanual = runtime.capability_summary().split('has a _sync twin:')[1].split('Replies:')[0]\n\
+                   named = {n for n in re.findall(r'\\b(\\w+)\\(', manual) if hasattr(runtime, n)}\n\
+                   twins = {n.removesuffix('_sync') for n in dir(runtime) if n.endswith('_sync')}\n\
+                   (named - set(asked), twins ^ set(asked))";
+    assert_eq!(bridge.ok(helpers), "(set(), set())");
+}
+
+fn python_in_the_sandbox_writes_at_once_in_utf_8_and_keeps_no_bytecode(engine: &Engine) {
+    let mut bridge = bridge(engine, &Fixture::new(&[]));
+    let names = "('PYTHONUNBUFFERED', 'PYTHONIOENCODING', 'PYTHONDONTWRITEBYTECODE')";
+    // For the code, and for what it starts.
+    let here = format!("import os, subprocess, sys\n[os.environ.get(name) for name in {names}]");
+    assert_eq!(bridge.ok(&here), "['1', 'utf-8', '1']");
+    let below = format!(
+        "program = 'import os, sys; print([os.environ.get(n) for n in {{}}], sys.stdout.encoding, sys.dont_write_bytecode)'.format({names})\n\
+         print(subprocess.run([sys.executable, '-c', program], capture_output=True, text=True).stdout)"
+    );
+    assert_eq!(bridge.ok(&below), "['1', 'utf-8', '1'] utf-8 True");
+}
+
 fn helpers_tell_of_the_servers(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let entry =
         json!({"command": Fixture::program(), "args": ["--crash-at-start"], "description": "the broken one"});
-    let home = Home::on(engine).server("fixture", fixture.entry()).server("broken", entry);
+    let mut in_tmp = fixture.entry();
+    in_tmp["cwd"] = json!("/tmp");
+    let home = Home::on(engine).server("fixture", in_tmp).server("broken", entry);
     let mut bridge = Bridge::start(&home).warm();
     assert_eq!(bridge.ok("runtime.discovered_servers()"), "('broken', 'fixture')");
+    let detailed = "({'name': 'broken', 'alias': 'broken', 'description': 'the broken one'},\n {'name': 'fixture', 'alias': 'fixture'})";
+    assert_eq!(bridge.ok("runtime.discovered_servers(detailed=True)"), detailed);
     assert_eq!(bridge.ok("runtime.list_servers_sync() == await runtime.list_servers()"), "True");
     let described = "d = runtime.describe_server('fixture')\n(d['name'], d['alias'], d['tools'][0]['name'])";
     assert_eq!(bridge.ok(described), "('fixture', 'fixture', 'add')");
+    let places = "[m['cwd'] for m in runtime.list_loaded_server_metadata()], runtime.describe_server('fixture')['cwd']";
+    assert_eq!(bridge.ok(places), "([None, '/tmp'], '/tmp')");
     let metadata =
         "[(m['name'], len(m['tools'])) for m in runtime.list_loaded_server_metadata() if m['tools']]";
     assert_eq!(bridge.ok(metadata), "[('fixture', 15)]");

@@ -4,8 +4,10 @@ use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::json;
 
 use crate::on_every_engine;
+use crate::support::engine_gate::{EngineGate, Hold};
 use crate::support::home::Output;
 use crate::support::{Bridge, Engine, Fixture, Home, eventually};
 
@@ -20,6 +22,7 @@ on_every_engine!(
     run_tells_what_becomes_of_jobs_and_saved_files,
     run_leaves_nothing,
     doctor_tells_engine_image_and_limits,
+    doctor_warns_of_a_runtime_that_is_known_to_let_code_out,
 );
 
 /// Without the notices about the engine.
@@ -184,6 +187,8 @@ fn doctor_tells_engine_image_and_limits(engine: &Engine) {
     let rootless = if engine.is_rootless() { "rootless" } else { "rootful" };
     assert!(line("engine").starts_with(&format!("engine     {kind} ")), "{}", output.stdout);
     assert!(line("engine").ends_with(&format!(", {rootless}")), "{}", output.stdout);
+    let runtime = if kind == "podman" { "crun" } else { "runc" };
+    assert!(line("runtime").starts_with(&format!("runtime    {runtime} 1.")), "{}", output.stdout);
     assert_eq!(line("socket"), format!("socket     {}", engine.address()));
     assert!(
         line("image").starts_with("image      localhost/hotcell-sandbox:latest (Python 3."),
@@ -192,4 +197,26 @@ fn doctor_tells_engine_image_and_limits(engine: &Engine) {
     );
     assert_eq!(line("network"), "network    none");
     assert_eq!(line("sandbox"), "sandbox    starts and answers");
+}
+
+fn doctor_warns_of_a_runtime_that_is_known_to_let_code_out(engine: &Engine) {
+    let shown = |version: &str| {
+        let components =
+            json!([{"Name": "Engine", "Version": "29.0.0"}, {"Name": "runc", "Version": version}]);
+        let body = json!({"Version": "29.0.0", "Components": components}).to_string();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let gate = EngineGate::new(engine, Hold::Instead("/version", answer.leak()));
+        let output = Home::on(engine).env("MCP_BRIDGE_RUNTIME", &gate.address()).run(&["doctor"]);
+        assert_eq!(output.code, Some(0), "{}", output.stdout);
+        let lines = output.stdout.lines().skip_while(|line| !line.starts_with("runtime"));
+        lines.take_while(|line| !line.starts_with("socket")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let warning = "           WARNING: older than 1.2.8, 1.3.3 and 1.4.0, which close ways out of containers \
+                   (CVE-2025-31133, CVE-2025-52565, CVE-2025-52881): update it, unless your distribution has \
+                   mended it under this number";
+    assert_eq!(shown("1.1.5+ds1"), ["runtime    runc 1.1.5+ds1", warning]);
+    assert_eq!(shown("1.3.3"), ["runtime    runc 1.3.3"]);
 }

@@ -12,9 +12,11 @@ use crate::support::{Bridge, Engine, Home};
 
 on_every_engine!(
     a_table_is_read_through_a_server_and_analysed,
+    a_picture_of_the_files_server_is_a_picture,
     a_repository_is_read_through_the_git_server,
     time_zones_are_converted_through_the_time_server,
     the_reference_server_is_usable,
+    progress_has_one_name_for_a_tool,
     tools_of_all_servers_are_found_by_what_they_do,
     a_remote_server_is_like_any_other,
 );
@@ -57,6 +59,26 @@ fn a_table_is_read_through_a_server_and_analysed(engine: &Engine) {
     assert_eq!(chart.images[0].0, "image/png");
 }
 
+fn a_picture_of_the_files_server_is_a_picture(engine: &Engine) {
+    let home = Home::on(engine).file("data/p.png", "a picture").file("data/d.pdf", "%PDF");
+    let data = home.path().join("data");
+    let mut bridge = Bridge::start(&home.server("files", files(&data))).warm();
+    let path = data.join("p.png");
+    let path = path.display();
+    // It says the same block in its content and in structured content.
+    let seen = bridge.run(&format!("r = await mcp_files.read_media_file(path='{path}')\nr"));
+    assert_eq!(seen.text, "{'content': [<image/png, 9 bytes: .data, .save(path), .show()>]}");
+    assert_eq!(
+        bridge.ok("r['content'][0] is r.raw['content'][0], r['content'][0].data"),
+        "(True, b'a picture')"
+    );
+    let shown = bridge.run("r['content'][0].show()");
+    assert_eq!(shown.images.len(), 1, "{}", shown.text);
+    let path = data.join("d.pdf");
+    let code = format!("(await mcp_files.read_media_file(path='{}'))['content'][0].data", path.display());
+    assert_eq!(bridge.ok(&code), "b'%PDF'");
+}
+
 fn a_repository_is_read_through_the_git_server(engine: &Engine) {
     let home = Home::on(engine).file("repository/a.txt", "one\n");
     let repository = home.path().join("repository");
@@ -89,6 +111,22 @@ fn the_reference_server_is_usable(engine: &Engine) {
     assert_eq!(bridge.ok("await mcp_everything.echo(message='hi')"), "'Echo: hi'");
     let sum = bridge.ok("tools = {tool['name'] for tool in await runtime.list_tools('everything')}\n'echo' in tools and len(tools) > 5");
     assert_eq!(sum, "True");
+}
+
+fn progress_has_one_name_for_a_tool(engine: &Engine) {
+    let entry = json!({"command": node("mcp-server-everything"), "args": ["stdio"]});
+    let mut bridge = Bridge::start(&Home::on(engine).server("everything", entry)).warm();
+    // Its own name has hyphens.
+    let code = "await mcp_everything.trigger_long_running_operation(duration=1, steps=2)";
+    let params = json!({
+        "name": "run_python", "arguments": {"code": code}, "_meta": {"progressToken": "mine"}
+    });
+    bridge.request("tools/call", params).unwrap();
+    let heard = bridge.rest();
+    let said: Vec<&str> = heard.iter().filter_map(|note| note["params"]["message"].as_str()).collect();
+    assert!(said.iter().any(|said| said.contains("operation: 1/2")), "{said:?}");
+    let name = "everything.trigger_long_running_operation";
+    assert!(said[1..].iter().all(|said| said.starts_with(name)), "{said:?}");
 }
 
 fn tools_of_all_servers_are_found_by_what_they_do(engine: &Engine) {

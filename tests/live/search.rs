@@ -11,6 +11,7 @@ use crate::on_every_engine;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
 on_every_engine!(
+    what_is_kept_of_servers_and_sessions_is_in_the_folder_that_is_named,
     a_search_reads_as_one_line_for_each_hit_and_pages,
     tools_of_servers_that_do_not_run_are_found_and_again_by_the_next_bridge,
     what_is_kept_is_replaced_when_its_server_lists_something_else,
@@ -40,6 +41,21 @@ fn kept(home: &Home) -> Vec<PathBuf> {
 
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn what_is_kept_of_servers_and_sessions_is_in_the_folder_that_is_named(engine: &Engine) {
+    let one = Fixture::new(&[]);
+    let home = Home::on(engine).server("one", one.entry()).env("MCP_BRIDGE_STATE_DIR", "~/kept");
+    let mut bridge = Bridge::start(&home).warm();
+    found(&mut bridge, "'add'");
+    let place = home.path().join("kept");
+    let files = |folder: &str| std::fs::read_dir(place.join(folder)).map(Iterator::count).unwrap_or_default();
+    eventually("the tools are kept", PATIENCE, || files("cache/catalog") == 1);
+    assert_eq!((files("sessions"), kept(&home).len()), (1, 0));
+    assert_eq!([mode(&place), mode(&place.join("cache/catalog")), mode(&place.join("sessions"))], [0o700; 3]);
+    assert!(!home.path().join(".local/state/hotcell/sessions").exists());
+    let listed = home.run(&["session", "ls"]).stdout;
+    assert_eq!(listed.lines().count(), 1, "{listed}");
 }
 
 fn a_search_reads_as_one_line_for_each_hit_and_pages(engine: &Engine) {

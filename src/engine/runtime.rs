@@ -1,0 +1,108 @@
+//! The OCI runtime that makes an engine's containers: which it is, and whether it is known to let code out.
+//!
+//! It refuses none: a distribution mends old versions without another number.
+
+use bollard::models::SystemVersionComponents;
+
+/// What makes an engine's containers, as the engine names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runtime {
+    /// For example `runc`.
+    pub name: String,
+    /// For example `1.3.3`.
+    pub version: String,
+}
+
+impl Runtime {
+    /// Docker names it by itself, Podman as `OCI Runtime (crun)` with all that it says of itself.
+    pub(super) fn among(components: &[SystemVersionComponents]) -> Option<Self> {
+        components.iter().find_map(|component| {
+            let name = component.name.strip_prefix("OCI Runtime (").and_then(|name| name.strip_suffix(')'));
+            let name = name.or(Some(&*component.name).filter(|name| ["runc", "crun"].contains(name)))?;
+            let said = component.version.lines().next().unwrap_or_default();
+            let version = said.split_whitespace().last().unwrap_or("of unknown version");
+            Some(Self { name: name.to_owned(), version: version.to_owned() })
+        })
+    }
+
+    /// Why it should be a newer one, in one sentence.
+    #[must_use]
+    pub fn is_old(&self) -> Option<&'static str> {
+        // crun is not affected, as its makers say, and what it had (CVE-2025-24965) is of its other handler, krun.
+        (self.name == "runc" && runc_lets_out(&self.version)).then_some(
+            "older than 1.2.8, 1.3.3 and 1.4.0, which close ways out of containers (CVE-2025-31133, CVE-2025-52565, \
+             CVE-2025-52881): update it, unless your distribution has mended it under this number",
+        )
+    }
+}
+
+/// By the advisories of November 2025; 1.1 and before stay as they are. A later one (CVE-2026-41579) takes a malicious image.
+fn runc_lets_out(version: &str) -> bool {
+    let (release, candidate) = match version.split_once("-rc.") {
+        Some((release, candidate)) => (release, number(candidate)),
+        None => (version, None),
+    };
+    let numbers: Vec<u64> = release.split('.').take(3).map_while(number).collect();
+    match numbers[..] {
+        [0, ..] | [1, 0 | 1, ..] => true,
+        [1, 2, patch] => patch < 8,
+        [1, 3, patch] => patch < 3,
+        [1, 4, 0] => candidate.is_some_and(|candidate| candidate < 3),
+        _ => false,
+    }
+}
+
+/// What a text begins with: of `5+ds1` it is 5.
+fn number(text: &str) -> Option<u64> {
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    text[..digits].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runc_is_old_before_the_versions_that_its_advisories_name() {
+        for old in
+            ["0.1.1", "1.0.0-rc95", "1.1.5+ds1", "1.1.15", "1.2.7", "1.3.2", "1.4.0-rc.2", "1.4.0-rc.1+dev"]
+        {
+            assert!(runc_lets_out(old), "{old}");
+        }
+        for new in [
+            "1.2.8",
+            "1.2.10",
+            "1.3.3+ds1",
+            "1.4.0-rc.3",
+            "1.4.0",
+            "1.4.0+ds1-1",
+            "1.5.2",
+            "2.0.0",
+            "",
+            "odd",
+        ] {
+            assert!(!runc_lets_out(new), "{new}");
+        }
+    }
+
+    #[test]
+    fn engines_name_their_runtime_in_their_own_ways() {
+        let component = |name: &str, version: &str| SystemVersionComponents {
+            name: name.into(),
+            version: version.into(),
+            details: None,
+        };
+        let engine = component("Engine", "20.10.24");
+        let found = |other| Runtime::among(&[engine.clone(), other]);
+        let runtime =
+            |name: &str, version: &str| Some(Runtime { name: name.into(), version: version.into() });
+        assert_eq!(found(component("runc", "1.1.5+ds1")), runtime("runc", "1.1.5+ds1"));
+        let said = "crun version 1.8.1\ncommit: f8a096be\nspec: 1.0.0\n+SYSTEMD";
+        assert_eq!(found(component("OCI Runtime (crun)", said)), runtime("crun", "1.8.1"));
+        assert_eq!(found(component("OCI Runtime (runc)", "")), runtime("runc", "of unknown version"));
+        assert_eq!(found(component("containerd", "1.6.20")), None);
+        // Not because it would be newer.
+        assert_eq!(runtime("crun", "0.1").unwrap().is_old(), None);
+        assert!(runtime("runc", "1.1.5+ds1").unwrap().is_old().unwrap().contains("update it"));
+    }
+}
