@@ -9,8 +9,11 @@ use rmcp::model::{
 use crate::jsonrpc::{self, Envelope, Instead, Messages, Unreadable};
 
 /// Reads what the client sends.
-#[derive(Debug)]
-pub struct Requests;
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// A request that opens the connection has come.
+    is_open: bool,
+}
 
 impl Messages for Requests {
     type Role = RoleServer;
@@ -20,9 +23,29 @@ impl Messages for Requests {
             && let Ok(id) = serde_json::from_str(id.get())
             && let Ok(request) = jsonrpc::message::<CallToolRequest>(line)
         {
+            self.is_open = true;
             return Ok(Some(JsonRpcMessage::request(ClientRequest::CallToolRequest(request), id)));
         }
-        jsonrpc::message(line).map(Some)
+        let message = jsonrpc::message(line)?;
+        match &message {
+            ClientJsonRpcMessage::Request(request) => {
+                let opens = !matches!(
+                    request.request,
+                    ClientRequest::PingRequest(_) | ClientRequest::CustomRequest(_)
+                );
+                self.is_open |= opens;
+            }
+            // rmcp would end: what comes before that is of no request, nor of any other use.
+            ClientJsonRpcMessage::Notification(told)
+                if !self.is_open
+                    && !matches!(told.notification, ClientNotification::CancelledNotification(_)) =>
+            {
+                tracing::debug!("a notification before the handshake is left out");
+                return Ok(None);
+            }
+            _ => {}
+        }
+        Ok(Some(message))
     }
 
     fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> Instead<RoleServer> {

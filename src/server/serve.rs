@@ -22,7 +22,7 @@ const FAREWELL: Duration = Duration::from_millis(300);
 pub async fn serve(face: Face, limits: &Limits, closing: CancellationToken) -> Result<(), String> {
     let (read, write) = stdio_pipes();
     let (transport, ended) = LineTransport::new(
-        Requests,
+        Requests::default(),
         read,
         write,
         limits.client_line_bytes_max,

@@ -31,6 +31,19 @@ fn every_version_with_a_handshake_is_spoken_as_asked() {
 }
 
 #[test]
+fn what_is_told_before_the_handshake_is_left_out() {
+    let mut bridge = Bridge::spawn(&Home::new());
+    for method in ["notifications/initialized", "notifications/roots/list_changed", "notifications/of/none"] {
+        bridge.send_raw(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"}}\n").as_bytes());
+    }
+    let broken =
+        json!({"protocolVersion": 7, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+    assert!(bridge.request("initialize", broken).is_err());
+    bridge.send_raw(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+    assert_eq!(bridge.initialize(NEWEST_WITH_HANDSHAKE)["protocolVersion"], NEWEST_WITH_HANDSHAKE);
+}
+
+#[test]
 fn a_version_without_handshake_or_an_unknown_one_gets_the_newest_with_one() {
     for version in ["2026-07-28", "1999-01-01", "2099-01-01"] {
         let result = Bridge::spawn(&Home::new()).initialize(version);

@@ -44,7 +44,7 @@ const ID_BYTES_MAX: usize = 250;
 pub fn check(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        check_face(bytes, || Requests).await;
+        check_face(bytes, Requests::default).await;
         check_face(bytes, waiting).await;
         check_answers(bytes).await;
     });
