@@ -88,10 +88,19 @@ pub struct ContainerOutput {
 /// Bytes of the supervisor's own stderr that are kept; it writes there only when it breaks.
 const STDERR_BYTES_MAX: usize = 8 * 1024;
 
-/// Writable places inside: size in MiB. Podman adds `/run` and `/var/tmp` by itself, executable and unbounded,
-/// unless they are named. Together they stay below the smallest sensible memory limit.
-pub const TMPFS_MIB: [(&str, u32); 5] =
+/// Writable places inside: size in MiB, with this much memory or more. Podman adds `/run` and `/var/tmp` by itself,
+/// executable and unbounded, unless they are named.
+const TMPFS_MIB: [(&str, u64); 5] =
     [("/tmp", 64), ("/workspace", 128), ("/run", 4), ("/var/tmp", 16), ("/dev/shm", 64)];
+const TMPFS_OF_MIB: u64 = 512;
+
+/// Writable places inside a sandbox with this much memory, and their size in MiB: full ones together leave the code almost
+/// half of it.
+#[must_use]
+pub fn tmpfs_mib(memory_bytes: u64) -> Vec<(&'static str, u64)> {
+    let of_mib = (memory_bytes >> 20).min(TMPFS_OF_MIB);
+    TMPFS_MIB.map(|(path, mib)| (path, (mib * of_mib / TMPFS_OF_MIB).max(1))).to_vec()
+}
 
 impl Engine {
     /// Creates, attaches to, and starts a container.
@@ -301,7 +310,8 @@ fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
         soft: Some(signed(value)),
         hard: Some(signed(value)),
     };
-    let tmpfs = TMPFS_MIB
+    let tmpfs = tmpfs_mib(spec.memory_bytes)
+        .into_iter()
         .map(|(path, mib)| (path.to_owned(), format!("rw,noexec,nosuid,nodev,size={mib}m,mode=1777")));
     let host = HostConfig {
         network_mode: Some("none".into()),
@@ -324,7 +334,7 @@ fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
             ulimit("nproc", 4096),
             ulimit("core", 0),
         ]),
-        tmpfs: Some(HashMap::from(tmpfs)),
+        tmpfs: Some(tmpfs.collect()),
         // Otherwise the engine writes every frame to disk.
         log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),
         auto_remove: Some(true),

@@ -14,7 +14,7 @@ mod runtime;
 mod usage;
 
 pub use belongings::Belongings;
-pub use container::{Container, ContainerOutput, Folder, NotStarted, SandboxSpec, Streams, TMPFS_MIB};
+pub use container::{Container, ContainerOutput, Folder, NotStarted, SandboxSpec, Streams, tmpfs_mib};
 pub use error::EngineError;
 pub use find::{About, Choice, Engine, EngineKind, Places, find};
 pub use images::{ImageAbout, ImageBuild};

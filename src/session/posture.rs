@@ -17,7 +17,7 @@ pub(super) struct Asked {
     pub(super) cpu_millis: Option<u64>,
     pub(super) open_files_max: u64,
     /// Writable places: where, and their size in MiB.
-    pub(super) tmpfs: &'static [(&'static str, u32)],
+    pub(super) tmpfs: Vec<(&'static str, u64)>,
     /// Folders of the machine.
     pub(super) folders: Vec<Folder>,
 }
@@ -203,7 +203,7 @@ impl Found {
             return;
         }
         if let Some((_, mib)) = asked.tmpfs.iter().find(|(path, _)| path == target) {
-            let bytes_max = u64::from(*mib) << 20;
+            let bytes_max = *mib << 20;
             let is_sized = size_bytes.is_some_and(|bytes| (1..=bytes_max).contains(&bytes));
             self.need(kind == "tmpfs" && is_shut, PostureField::Mounts, || {
                 (seen(), format!("tmpfs,{}", SHUT.join(",")))

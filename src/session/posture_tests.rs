@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::protocol::Rlimits;
 
-const TMPFS: &[(&str, u32)] = &[("/tmp", 64), ("/dev/shm", 64)];
+const TMPFS: &[(&str, u64)] = &[("/tmp", 64), ("/dev/shm", 64)];
 
 fn asked() -> Asked {
     Asked {
@@ -15,7 +15,7 @@ fn asked() -> Asked {
         pids_max: 128,
         cpu_millis: Some(500),
         open_files_max: 1024,
-        tmpfs: TMPFS,
+        tmpfs: TMPFS.to_vec(),
         folders: vec![],
     }
 }

@@ -20,6 +20,7 @@ on_every_engine!(
     an_image_without_python_is_said_and_leaves_nothing,
     a_user_that_no_engine_can_map_is_said_and_leaves_nothing,
     the_user_of_the_operator_runs_the_code,
+    files_leave_room_for_code_however_little_memory_there_is,
     processes_are_bounded_where_the_engine_bounds_them,
 );
 
@@ -163,6 +164,17 @@ fn what_the_engine_warns_of_is_said_in_the_first_reply_and_by_doctor(engine: &En
     let first = bridge.ok("1");
     assert_eq!(is_told(&first, "note: engine: "), warns, "{first}");
     assert_eq!(bridge.ok("2"), "2", "said once");
+}
+
+fn files_leave_room_for_code_however_little_memory_there_is(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine).env("MCP_BRIDGE_MEMORY", "128m"));
+    bridge.ok("x = 1");
+    let code = "import errno\nfor place in ('/workspace', '/tmp', '/dev/shm', '/var/tmp'):\n    \
+                try:\n        with open(f'{place}/full', 'wb', buffering=0) as file:\n            \
+                while True: file.write(bytes(1 << 20))\n    \
+                except OSError as error: print(errno.errorcode[error.errno])";
+    assert_eq!(bridge.ok(code), "ENOSPC\nENOSPC\nENOSPC\nENOSPC");
+    assert_eq!(bridge.ok("x"), "1");
 }
 
 fn a_rootful_engine_is_said_once(engine: &Engine) {

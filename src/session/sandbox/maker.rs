@@ -14,7 +14,7 @@ use super::super::watchdog::{Watchdog, Watched};
 use super::failure::Failure;
 use super::{Asked, PutBack, Sandbox, SandboxReport, posture};
 use crate::engine::{
-    About, Belongings, Engine, Folder, NotStarted, Owner, Places, SandboxSpec, TMPFS_MIB, find, lock_path,
+    About, Belongings, Engine, Folder, NotStarted, Owner, Places, SandboxSpec, find, lock_path, tmpfs_mib,
 };
 use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
@@ -359,7 +359,7 @@ impl Maker {
             pids_max: self.settings.pids_max,
             cpu_millis: self.settings.cpu_millis,
             open_files_max: self.limits.sandbox_open_files_max,
-            tmpfs: &TMPFS_MIB,
+            tmpfs: tmpfs_mib(self.settings.memory_bytes),
             folders,
         }
     }
