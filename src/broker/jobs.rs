@@ -61,7 +61,9 @@ impl Broker {
             "job_tail" => self.jobs.tail(job, lines.unwrap_or(usize::MAX)).map(Value::String),
             "wait_job" => {
                 let time = timeout.map(|seconds| seconds_of("timeout", seconds)).transpose()?;
-                let until = time.map_or(call.deadline, |time| call.deadline.min(Instant::now() + time));
+                // A time that no clock reaches is none.
+                let until = time.and_then(|time| Instant::now().checked_add(time));
+                let until = until.map_or(call.deadline, |until| call.deadline.min(until));
                 self.job_ended(job, until, cancel).await
             }
             "cancel_job" => {

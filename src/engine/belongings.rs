@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::query_parameters::KillContainerOptionsBuilder;
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -43,14 +44,14 @@ const LOOK: Duration = Duration::from_secs(15);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
 impl Belongings {
-    /// Removes them, once their owner is dead.
+    /// Removes them, once their owner is dead; nothing while it lives.
     ///
     /// # Errors
     /// When the engine did not answer in all the time, or would not remove a container. The owner's files are gone then
     /// as well; the next start looks for the containers again.
     pub async fn remove(&self) -> Result<(), EngineError> {
         // Held meanwhile, so that no other bridge does the same.
-        let _lock = taken_over(&self.lock).await;
+        let Ok(_lock) = taken_over(&self.lock).await else { return Ok(()) };
         let removed = match &self.engine {
             Some(address) => self.remove_containers(address).await,
             None => Ok(()),
@@ -139,15 +140,20 @@ impl Belongings {
     }
 }
 
+/// The lock is still held: its owner lives, or another bridge does what is to be done.
+struct Held;
+
 /// The lock, as soon as its owner is dead; nothing when there is none.
-async fn taken_over(path: &Path) -> Option<Flock<File>> {
+async fn taken_over(path: &Path) -> Result<Option<Flock<File>>, Held> {
     let started = Instant::now();
-    let mut file = File::open(path).ok()?;
+    let Ok(mut file) = File::open(path) else { return Ok(None) };
     loop {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => return Some(lock),
-            Err((back, _)) if started.elapsed() < RELEASE => file = back,
-            Err(_) => return None,
+            Ok(lock) => return Ok(Some(lock)),
+            Err((back, Errno::EWOULDBLOCK)) if started.elapsed() < RELEASE => file = back,
+            Err((_, Errno::EWOULDBLOCK)) => return Err(Held),
+            // A file system without locks says nothing of its owner, who has closed our stdin.
+            Err(_) => return Ok(None),
         }
         tokio::time::sleep(PAUSE.0).await;
     }
@@ -175,6 +181,18 @@ mod tests {
         drop(owner);
         removing.await.unwrap().unwrap();
         assert!(!lock.exists() && !sockets.exists());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_an_owner_has_stays_while_it_lives() {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = Owner::claim(lock_path(dir.path(), "x")).unwrap();
+        std::fs::create_dir(owner.sockets()).unwrap();
+        // Nobody listens there: to look for containers would fail.
+        let engine = Some(format!("unix://{}", owner.sockets().join("engine.sock").display()));
+        let told = Belongings { engine, ..belongings(owner.lock().to_owned()) };
+        told.remove().await.unwrap();
+        assert!(owner.lock().exists() && owner.sockets().exists());
     }
 
     #[tokio::test]

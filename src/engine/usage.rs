@@ -3,7 +3,9 @@
 //! It judges nothing, and sees nothing of a container on another machine: there is no meter then.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+
+use nix::errno::Errno;
 
 /// What all processes of a container use together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,68 +31,87 @@ impl UsageMeter {
         let line = fs::read(format!("/proc/{root}/cmdline")).ok()?;
         let is_it =
             line.split(|byte| *byte == 0).take(command.len()).eq(command.iter().map(String::as_bytes));
-        let status = fs::read_to_string(format!("/proc/{root}/status")).ok()?;
+        let status = text(&format!("/proc/{root}/status")).ok()??;
         let numbers: Vec<&str> = field(&status, "NSpid:")?.split_whitespace().collect();
         let is_first = numbers.len() > 1 && numbers.last() == Some(&"1");
         let lists_children =
             fs::exists(format!("/proc/{root}/task/{root}/children")).is_ok_and(|exists| exists);
-        let started = started(root)?;
+        let started = started(root).ok()??;
         (is_it && is_first && lists_children).then_some(Self { root, started })
     }
 
     /// The usage now; nothing once the container has gone. Above `memory_bytes` what processes share counts once, as far
     /// as this user may see it.
-    #[must_use]
-    pub fn read(&self, memory_bytes: u64) -> Option<Usage> {
+    ///
+    /// # Errors
+    /// When something there cannot be read, which would count for nothing otherwise.
+    pub fn read(&self, memory_bytes: u64) -> io::Result<Option<Usage>> {
         let (mut waiting, mut members) = (vec![self.root], Vec::new());
         while let Some(pid) = waiting.pop() {
             // One that has ended meanwhile uses nothing, and its children are PID 1's.
-            waiting.extend(children(pid));
-            if let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) {
+            waiting.extend(children(pid)?);
+            if let Some(status) = text(&format!("/proc/{pid}/status"))? {
                 let resident = field(&status, "VmRSS:").and_then(kib).unwrap_or(0);
                 let threads = field(&status, "Threads:").and_then(|text| text.trim().parse().ok());
                 members.push((pid, resident, threads.unwrap_or(1)));
             }
         }
-        if started(self.root)? != self.started {
-            return None;
+        if started(self.root)? != Some(self.started) {
+            return Ok(None);
         }
         let processes = members.iter().map(|(_, _, threads)| threads).sum();
         let mut resident: u64 = members.iter().map(|(_, bytes, _)| bytes).sum();
         if resident > memory_bytes {
-            resident = members.iter().map(|(pid, bytes, _)| proportional(*pid, *bytes)).sum();
+            let shares = members.iter().map(|(pid, bytes, _)| proportional(*pid, *bytes));
+            resident = shares.sum::<io::Result<u64>>()?;
         }
-        Some(Usage { memory_bytes: resident, processes })
+        Ok(Some(Usage { memory_bytes: resident, processes }))
     }
 }
 
 /// Resident memory with shared pages divided among those that share them: a walk over all pages, and not for everybody.
-fn proportional(pid: u32, resident: u64) -> u64 {
-    match fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
+fn proportional(pid: u32, resident: u64) -> io::Result<u64> {
+    match text(&format!("/proc/{pid}/smaps_rollup")) {
         // Without the line it is ending, and has given its memory back.
-        Ok(rollup) => field(&rollup, "Pss:").and_then(kib).unwrap_or(0),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => resident,
-        Err(_) => 0,
+        Ok(rollup) => Ok(rollup.and_then(|rollup| field(&rollup, "Pss:").and_then(kib)).unwrap_or(0)),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(resident),
+        Err(error) => Err(error),
     }
 }
 
 /// The children of all its threads. They are looked for from above, since a look at every process of the machine takes
 /// longer the more there are.
-fn children(pid: u32) -> Vec<u32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    // The children of a thread that has ended meanwhile are another one's.
-    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
-        .collect()
+fn children(pid: u32) -> io::Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for thread in unless_gone(fs::read_dir(format!("/proc/{pid}/task")))?.into_iter().flatten() {
+        // The children of a thread that has ended meanwhile are another one's.
+        let Some(thread) = unless_gone(thread)? else { continue };
+        let list = text(&format!("{}/children", thread.path().display()))?.unwrap_or_default();
+        found.extend(list.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    Ok(found)
 }
 
-/// When it was started, in clock ticks since the machine's start.
-fn started(pid: u32) -> Option<u64> {
-    let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+/// When it was started, in clock ticks since the machine's start; nothing of one that has ended.
+fn started(pid: u32) -> io::Result<Option<u64>> {
+    let line = text(&format!("/proc/{pid}/stat"))?;
     // The name before it can hold anything.
-    let (_, rest) = line.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
+    let rest = line.as_deref().and_then(|line| line.rsplit_once(')'));
+    Ok(rest.and_then(|(_, rest)| rest.split_whitespace().nth(19)?.parse().ok()))
+}
+
+/// What a file of /proc says; nothing once its process has ended. A process may call itself what is no text.
+fn text(path: &str) -> io::Result<Option<String>> {
+    Ok(unless_gone(fs::read(path))?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+fn unless_gone<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
@@ -109,15 +130,19 @@ mod tests {
 
     fn own() -> UsageMeter {
         let root = std::process::id();
-        UsageMeter { root, started: started(root).unwrap() }
+        UsageMeter { root, started: started(root).unwrap().unwrap() }
+    }
+
+    fn used(memory_bytes: u64) -> Usage {
+        own().read(memory_bytes).unwrap().unwrap()
     }
 
     #[test]
     fn this_process_and_its_children_are_counted() {
-        let alone = own().read(u64::MAX).unwrap();
+        let alone = used(u64::MAX);
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let with_child = own().read(u64::MAX).unwrap();
-        let shared = own().read(0).unwrap();
+        let with_child = used(u64::MAX);
+        let shared = used(0);
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(alone.processes >= 1 && alone.memory_bytes > 1 << 20, "{alone:?}");
@@ -129,7 +154,25 @@ mod tests {
     #[test]
     fn a_process_that_has_taken_the_number_of_another_is_none() {
         let own = own();
-        assert_eq!(UsageMeter { started: own.started + 1, ..own }.read(0), None);
+        assert_eq!(UsageMeter { started: own.started + 1, ..own }.read(0).unwrap(), None);
+    }
+
+    #[test]
+    fn a_process_that_calls_itself_what_is_no_text_is_counted() {
+        let before = used(u64::MAX);
+        let named = |name: &[u8]| fs::write("/proc/self/comm", name).unwrap();
+        let own_name = fs::read("/proc/self/comm").unwrap();
+        named(b"\xff\xfe");
+        let after = used(u64::MAX);
+        named(own_name.trim_ascii_end());
+        assert!(after.processes >= before.processes && after.memory_bytes > 1 << 20, "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn what_has_gone_counts_for_nothing_and_what_cannot_be_read_is_an_error() {
+        let read = |error: Errno| unless_gone(Err::<(), _>(error.into())).map_err(|error| error.raw_os_error());
+        assert_eq!((read(Errno::ENOENT), read(Errno::ESRCH)), (Ok(None), Ok(None)));
+        assert_eq!(read(Errno::EMFILE), Err(Some(Errno::EMFILE as i32)));
     }
 
     #[test]

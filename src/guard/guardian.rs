@@ -19,8 +19,8 @@ pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// How long the guardian may take to read a line: a pipe takes many.
 const TELLING: Duration = Duration::from_secs(1);
-/// Between two starts.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Between two starts: first, and longest where none succeeds.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 /// Lines that may wait to be told; more wait in their callers.
 const LINES_QUEUED_MAX: usize = 4;
 
@@ -53,13 +53,14 @@ impl Guardian {
 async fn own(program: PathBuf, mark: Mark, mut inbox: mpsc::Receiver<(String, oneshot::Sender<()>)>) {
     let mut last = String::new();
     let mut process: Option<Process> = None;
+    let mut pause = PAUSE.0;
     loop {
         let asked = tokio::select! {
             asked = inbox.recv() => asked,
-            () = ended(&mut process) => {
-                tracing::warn!("the guardian ended, and is started again");
-                tokio::time::sleep(PAUSE).await;
+            // Nothing is to be guarded before the first line.
+            () = due(&mut process, pause), if !last.is_empty() => {
                 process = restarted(&program, &mark, &last).await;
+                pause = if process.is_some() { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
                 continue;
             }
         };
@@ -70,6 +71,7 @@ async fn own(program: PathBuf, mark: Mark, mut inbox: mpsc::Receiver<(String, on
             None => false,
         };
         if !heard {
+            process.take().map(Process::give_up);
             process = restarted(&program, &mark, &last).await;
         }
         if told.send(()).is_err() {
@@ -103,11 +105,25 @@ impl Process {
         });
         matches!(written.await, Ok(Ok(())))
     }
+
+    /// Ends one that does not read: it would take the end of its stdin for the bridge's.
+    fn give_up(mut self) {
+        if let Err(error) = self.child.start_kill() {
+            tracing::debug!(%error, "the guardian had ended");
+        }
+    }
 }
 
 async fn restarted(program: &Path, mark: &Mark, line: &str) -> Option<Process> {
     match Process::start(program, mark) {
-        Ok(mut process) => process.tell(line).await.then_some(process),
+        Ok(mut process) => {
+            if process.tell(line).await {
+                return Some(process);
+            }
+            tracing::warn!("the guardian does not read");
+            process.give_up();
+            None
+        }
         Err(error) => {
             tracing::warn!(%error, "the guardian could not be started");
             None
@@ -115,13 +131,66 @@ async fn restarted(program: &Path, mark: &Mark, line: &str) -> Option<Process> {
     }
 }
 
-async fn ended(process: &mut Option<Process>) {
-    match process {
-        Some(process) => {
-            if let Err(error) = process.child.wait().await {
-                tracing::debug!(%error, "the guardian could not be waited for");
-            }
+/// Until it is to be started again: some time after it has ended, or could not be started. Cancel-safe.
+async fn due(process: &mut Option<Process>, pause: Duration) {
+    if let Some(running) = process {
+        if let Err(error) = running.child.wait().await {
+            tracing::debug!(%error, "the guardian could not be waited for");
         }
-        None => std::future::pending().await,
+        tracing::warn!("the guardian ended, and is started again");
+        *process = None;
+    }
+    tokio::time::sleep(pause).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use nix::sys::stat::Mode;
+
+    use super::*;
+
+    const BOUND: Duration = Duration::from_secs(60);
+
+    /// A program that does this, `TOLD` being a pipe, and that pipe.
+    fn guardian(dir: &Path, does: &str) -> (PathBuf, PathBuf) {
+        let (program, told) = (dir.join("guardian"), dir.join("told"));
+        nix::unistd::mkfifo(&told, Mode::S_IRWXU).unwrap();
+        std::fs::write(&program, format!("#!/bin/sh\nTOLD={}\n{does}\n", told.display())).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        (program, told)
+    }
+
+    async fn what_is_told(told: &Path) -> String {
+        tokio::time::timeout(BOUND, tokio::fs::read_to_string(told)).await.expect("it is started").unwrap()
+    }
+
+    #[tokio::test]
+    async fn one_that_could_not_be_started_is_started_later_without_being_told_anything_new() {
+        let dir = tempfile::tempdir().unwrap();
+        let (program, told) = guardian(dir.path(), "read line; echo \"$line\" > $TOLD");
+        let missing = dir.path().join("missing");
+        let guardian = Guardian::new(missing.clone(), Mark::new());
+        guardian.tell("what there is".into()).await;
+        std::fs::rename(program, missing).unwrap();
+        assert_eq!(what_is_told(&told).await, "what there is\n");
+    }
+
+    #[tokio::test]
+    async fn one_that_does_not_read_is_ended_and_never_takes_the_bridge_for_dead() {
+        let dir = tempfile::tempdir().unwrap();
+        let (program, told) = guardian(dir.path(), "echo $$ > $TOLD; exec sleep 600");
+        let guardian = Guardian::new(program, Mark::new());
+        // More than a pipe takes.
+        let telling = guardian.tell("x".repeat(1 << 20));
+        let (pid, ()) = tokio::join!(what_is_told(&told), telling);
+        let stat = format!("/proc/{}/stat", pid.trim());
+        let ended = async {
+            while std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains("(sleep)")) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(BOUND, ended).await.expect("it is ended");
     }
 }

@@ -13,7 +13,7 @@ use crate::run::{FaultCode, PythonError, ToolFault};
 /// The jobs of a session.
 pub struct Jobs {
     kept: Mutex<Kept>,
-    /// Changes whenever one has ended.
+    /// Changes whenever one has ended, or is forgotten before it has begun.
     ends: watch::Sender<u64>,
     /// Somebody wants some to be ended.
     wanted: Notify,
@@ -148,6 +148,7 @@ impl Jobs {
     /// Those whose numbers were given in a run that has ended, and whose process never came.
     pub fn drop_unbegun(&self) {
         self.kept().jobs.retain(|_, job| job.has_begun || !job.is_running());
+        self.tell_waiting();
     }
 
     /// The code wants it to be ended; one without a process is forgotten.
@@ -165,6 +166,8 @@ impl Jobs {
             self.wanted.notify_one();
         } else {
             kept.jobs.remove(&number);
+            drop(kept);
+            self.tell_waiting();
         }
         Ok(())
     }
@@ -265,6 +268,11 @@ impl Jobs {
 
     fn end(&self, number: u64, change: impl FnOnce(&mut Job)) {
         self.of(number, change);
+        self.tell_waiting();
+    }
+
+    /// Has whoever waits for a job look again.
+    fn tell_waiting(&self) {
         self.ends.send_modify(|ends| *ends += 1);
     }
 

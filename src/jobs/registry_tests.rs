@@ -150,6 +150,26 @@ async fn who_waits_for_a_job_hears_of_its_end_and_who_cancels_it_is_heard() {
     assert_eq!((status(other), status(finished)), (Status::Lost, Status::Finished));
 }
 
+#[tokio::test]
+async fn who_waits_for_a_job_that_never_begins_hears_that_it_is_forgotten() {
+    let jobs = jobs(Limits::default());
+    let waited_for = |number, forget: fn(&Jobs, u64)| {
+        let jobs = &jobs;
+        async move {
+            let forgets = async {
+                tokio::task::yield_now().await;
+                forget(jobs, number);
+            };
+            tokio::join!(jobs.ended(number), forgets).0.unwrap_err().message
+        }
+    };
+    let (first, second) = (jobs.reserve(asked(1, "a")).unwrap(), jobs.reserve(asked(1, "b")).unwrap());
+    let said = waited_for(first, |jobs, number| jobs.cancel(number).unwrap()).await;
+    assert_eq!(said, "nothing is known of job 1 any more");
+    let said = waited_for(second, |jobs, _| jobs.drop_unbegun()).await;
+    assert_eq!(said, "nothing is known of job 2 any more");
+}
+
 #[test]
 fn numbers_of_an_earlier_session_are_not_given_again() {
     let jobs = jobs(Limits::default());

@@ -78,6 +78,8 @@ pub(super) struct Actor {
     /// Whether a container may be left: then what marks this bridge as its owner stays.
     container_stays: bool,
     calls: JoinSet<CallEnded>,
+    /// What was answered at once, until there is room for it on the way to the sandbox.
+    answers: JoinSet<()>,
     in_flight: InFlight,
     /// Calls of the run that ended last which were never sent.
     never_sent: Vec<Counted>,
@@ -130,6 +132,7 @@ impl Actor {
             closings: JoinSet::new(),
             container_stays: false,
             calls: JoinSet::new(),
+            answers: JoinSet::new(),
             in_flight: InFlight::default(),
             never_sent: Vec::new(),
             current: None,
@@ -391,6 +394,7 @@ impl Actor {
             self.closings.spawn(sandbox.close());
         }
         self.calls.shutdown().await;
+        self.answers.shutdown().await;
         self.calls_of_jobs.shutdown().await;
         if let Some(starting) = self.starting.take()
             && let Ok((maker, made)) = starting.await

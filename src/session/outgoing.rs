@@ -4,19 +4,42 @@
 //! than the supervisor keeps for the worker.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Small lines are written together up to this size.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// A line for the worker, for as long as somebody waits for it.
+/// A line for the worker or a job, for as long as somebody waits for it.
 #[derive(Debug)]
 pub(super) struct ResultLine {
     pub(super) line: Vec<u8>,
     pub(super) cancel: CancellationToken,
+    /// Of a job's bytes: kept once the line is on its way, until the job has taken it; given back with a line that is left
+    /// out, which no job takes.
+    pub(super) room: Option<OwnedSemaphorePermit>,
+}
+
+/// Queues a line, as soon as there is room for it; not when nobody waits for it any more. `room`: a job's bytes.
+pub(super) async fn queue(
+    line: Vec<u8>,
+    cancel: CancellationToken,
+    room: Option<Arc<Semaphore>>,
+    lines: mpsc::Sender<ResultLine>,
+) {
+    let queued = async {
+        let room = match room {
+            Some(room) => room.acquire_many_owned(u32::try_from(line.len()).unwrap_or(u32::MAX)).await.ok(),
+            None => None,
+        };
+        if lines.send(ResultLine { line, cancel: cancel.clone(), room }).await.is_err() {
+            tracing::debug!("the sandbox went before the call's result");
+        }
+    };
+    cancel.run_until_cancelled(queued).await;
 }
 
 /// What is written, in the order of preference.
@@ -24,8 +47,10 @@ pub(super) struct ResultLine {
 pub(super) struct Outgoing {
     /// Frames for the supervisor, and runs.
     pub(super) control: mpsc::Receiver<Vec<u8>>,
-    /// Results.
+    /// Results for the worker.
     pub(super) results: mpsc::Receiver<ResultLine>,
+    /// Results for jobs, which do not wait for the worker: each has room of its own.
+    pub(super) results_of_jobs: mpsc::Receiver<ResultLine>,
     /// How many bytes for workers have been taken.
     pub(super) taken: watch::Receiver<u64>,
     /// How many more may be under way.
@@ -44,8 +69,9 @@ pub(super) async fn write(
     let mut held: Option<ResultLine> = None;
     loop {
         while batch.len() < WRITE_BYTES {
-            let line = outgoing.control.try_recv().ok().or_else(|| outgoing.next_result(&mut held, sent));
-            let Some(line) = line else { break };
+            let first = outgoing.control.try_recv().ok();
+            let line = first.or_else(|| outgoing.next_result(&mut held, sent));
+            let Some(line) = line.or_else(|| outgoing.next_of_job()) else { break };
             sent += for_worker_bytes(&line);
             if batch.is_empty() {
                 batch = line;
@@ -76,6 +102,7 @@ pub(super) async fn write(
                 None => return,
             },
             Some(line) = outgoing.results.recv(), if held.is_none() => held = Some(line),
+            Some(line) = outgoing.results_of_jobs.recv() => batch = line.wanted().unwrap_or_default(),
             () = unwanted(held.as_ref()) => held = None,
             Ok(()) = outgoing.taken.changed() => {}
         }
@@ -97,6 +124,27 @@ impl Outgoing {
             }
             return Some(next.line);
         }
+    }
+
+    fn next_of_job(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(line) = self.results_of_jobs.try_recv().ok()?.wanted() {
+                return Some(line);
+            }
+        }
+    }
+}
+
+impl ResultLine {
+    /// What is to be written, if somebody waits for it.
+    fn wanted(self) -> Option<Vec<u8>> {
+        if self.cancel.is_cancelled() {
+            return None;
+        }
+        if let Some(room) = self.room {
+            room.forget();
+        }
+        Some(self.line)
     }
 }
 
@@ -122,10 +170,12 @@ mod tests {
         let (input, mut output) = tokio::io::duplex(1 << 20);
         let (control, control_inbox) = mpsc::channel(8);
         let (results, results_inbox) = mpsc::channel(8);
+        let (results_of_jobs, results_of_jobs_inbox) = mpsc::channel(8);
         let (taken, taken_seen) = watch::channel(0);
         let outgoing = Outgoing {
             control: control_inbox,
             results: results_inbox,
+            results_of_jobs: results_of_jobs_inbox,
             taken: taken_seen,
             unread_bytes_max: 10,
         };
@@ -133,6 +183,7 @@ mod tests {
         let result = |text: &str, cancel: &CancellationToken| ResultLine {
             line: text.as_bytes().to_vec(),
             cancel: cancel.clone(),
+            room: None,
         };
         let (wanted, unwanted) = (CancellationToken::new(), CancellationToken::new());
         results.send(result("W345678\n", &wanted)).await.unwrap();
@@ -147,13 +198,22 @@ mod tests {
         // There is no room for the second, and none overtakes it.
         control.send(b"Sstop\n".to_vec()).await.unwrap();
         assert_eq!(read(6).await, "Sstop\n");
+        // A job does not wait for the worker. The room of what is left out is given back, that of what is written is not.
+        let room = Arc::new(Semaphore::new(20));
+        let gone = CancellationToken::new();
+        for (line, cancel) in [("J1 345\n", &wanted), ("J1 gone\n", &gone), ("J1 6\n", &wanted)] {
+            queue(line.into(), cancel.clone(), Some(Arc::clone(&room)), results_of_jobs.clone()).await;
+        }
+        gone.cancel();
+        assert_eq!(read(12).await, "J1 345\nJ1 6\n");
+        assert_eq!(room.available_permits(), 8);
         // Nobody waits for the second any more; the third has to wait until the first is taken.
         unwanted.cancel();
         control.send(b"Sping\n".to_vec()).await.unwrap();
         assert_eq!(read(6).await, "Sping\n");
         taken.send_replace(8);
         assert_eq!(read(3).await, "W3\n");
-        drop((control, results));
+        drop((control, results, results_of_jobs));
         writing.await.unwrap();
     }
 }

@@ -48,6 +48,7 @@ pub(super) struct Sandbox {
     decoder: Decoder,
     control: mpsc::Sender<Vec<u8>>,
     data: mpsc::Sender<ResultLine>,
+    data_of_jobs: mpsc::Sender<ResultLine>,
     /// Of what was sent for workers, as the supervisor tells it.
     taken: watch::Sender<u64>,
     writer: JoinHandle<()>,
@@ -119,6 +120,11 @@ impl Sandbox {
     /// The queue of lines for the worker.
     pub(super) fn data(&self) -> mpsc::Sender<ResultLine> {
         self.data.clone()
+    }
+
+    /// The queue of lines for jobs.
+    pub(super) fn data_of_jobs(&self) -> mpsc::Sender<ResultLine> {
+        self.data_of_jobs.clone()
     }
 
     /// The last words on the container's stderr.

@@ -2,14 +2,18 @@
 //!
 //! It ends nothing: the machine does.
 
+use std::io;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::engine::{Usage, UsageMeter};
+use crate::engine::Usage;
 use crate::limits::Limits;
+
+/// Looks in a row that may fail, as where the bridge has no descriptor left for a moment: a second of a run.
+const FAILED_LOOKS_MAX: u32 = 40;
 
 /// The limits that are watched; nothing for those that the engine enforces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,11 +30,17 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    pub(super) fn start(meter: UsageMeter, watched: Watched, limits: Arc<Limits>) -> Self {
+    /// `read` as [`crate::engine::UsageMeter::read`].
+    pub(super) fn start(
+        read: impl Fn(u64) -> io::Result<Option<Usage>> + Clone + Send + 'static,
+        watched: Watched,
+        limits: Arc<Limits>,
+    ) -> Self {
         let (told, exceeded) = mpsc::channel(1);
         let (running, mut is_running) = watch::channel(false);
         let task = tokio::spawn(async move {
             let mut read_at = Instant::now();
+            let mut failed = 0;
             loop {
                 let pause =
                     if *is_running.borrow_and_update() { limits.watch_running } else { limits.watch_idle };
@@ -43,15 +53,31 @@ impl Watchdog {
                     },
                 }
                 // Files of /proc never wait for a disk, but a sandbox can make many.
-                let read = move || {
+                let read = read.clone();
+                let look = move || {
                     let memory_bytes = watched.memory_bytes.unwrap_or(u64::MAX);
-                    let usage = meter.read(memory_bytes)?;
+                    let usage = read(memory_bytes)?;
                     // Twice, since processes that come and go while they are read can count for more than they use.
-                    if watched.exceeded_by(usage).is_some() { meter.read(memory_bytes) } else { Some(usage) }
+                    let exceeds = usage.is_some_and(|usage| watched.exceeded_by(usage).is_some());
+                    if exceeds { read(memory_bytes) } else { Ok(usage) }
                 };
-                let Ok(Some(usage)) = tokio::task::spawn_blocking(read).await else { return };
+                let looked = tokio::task::spawn_blocking(look).await;
                 read_at = Instant::now();
-                if let Some(exceeded) = watched.exceeded_by(usage)
+                let exceeded = match looked.unwrap_or_else(|broken| Err(io::Error::other(broken))) {
+                    Ok(None) => return,
+                    Ok(Some(usage)) => {
+                        failed = 0;
+                        watched.exceeded_by(usage)
+                    }
+                    Err(error) => {
+                        failed += 1;
+                        (failed >= FAILED_LOOKS_MAX).then(|| {
+                            failed = 0;
+                            format!("what the sandbox uses cannot be read, so its limits cannot be kept: {error}")
+                        })
+                    }
+                };
+                if let Some(exceeded) = exceeded
                     && told.send(exceeded).await.is_err()
                 {
                     return;
@@ -97,6 +123,8 @@ impl Watched {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
     #[test]
@@ -114,5 +142,28 @@ mod tests {
         );
         assert_eq!(Watched { memory_bytes: None, ..both }.exceeded_by(usage(9999, 8)), None);
         assert_eq!(Watched { processes: None, ..both }.exceeded_by(usage(64, 9999)), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_fails_is_made_again_and_when_none_succeeds_that_is_said() {
+        let watched = Watched { memory_bytes: None, processes: Some(8) };
+        let too_many = Usage { memory_bytes: 0, processes: 9 };
+        let looks = Arc::new(AtomicU32::new(0));
+        let seen = Arc::clone(&looks);
+        let read = move |_| match seen.fetch_add(1, Ordering::Relaxed) {
+            0..3 => Err(io::Error::from_raw_os_error(24)),
+            3..5 => Ok(Some(too_many)),
+            _ => Err(io::Error::other("nothing is left")),
+        };
+        let mut watchdog = Watchdog::start(read, watched, Arc::default());
+        assert_eq!(
+            watchdog.exceeded().await,
+            "the sandbox had 9 processes and threads, more than its limit of 8"
+        );
+        assert_eq!(
+            watchdog.exceeded().await,
+            "what the sandbox uses cannot be read, so its limits cannot be kept: nothing is left"
+        );
+        assert!(looks.load(Ordering::Relaxed) >= 5 + FAILED_LOOKS_MAX);
     }
 }

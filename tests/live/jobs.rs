@@ -19,6 +19,7 @@ on_every_engine!(
     calls_of_a_job_keep_to_the_servers_and_budgets_of_its_run,
     what_the_human_has_to_be_asked_is_refused_once_the_run_has_ended,
     calls_of_a_job_end_with_it,
+    a_call_of_a_job_that_is_being_ended_is_refused_at_once,
     jobs_are_in_the_log_and_the_journal_and_are_not_started_by_a_replay,
     a_bridge_that_is_killed_leaves_no_job,
 );
@@ -103,6 +104,7 @@ fn a_job_that_fails_raises_its_error_where_it_is_asked_for(engine: &Engine) {
         let reply = bridge.run(wrong).text;
         assert!(reply.contains(says), "{reply}");
     }
+    assert_eq!(bridge.ok("print(runtime.job(1).wait(timeout=1e19))"), "failed", "as long as it takes");
     // It was never to be awaited, and no later run is told that it was not.
     bridge.run("async def crawl(n): pass\nruntime.spawn(crawl(2), 3)");
     assert_eq!(bridge.ok("import gc; gc.collect(); print('x')"), "x");
@@ -239,6 +241,19 @@ fn calls_of_a_job_end_with_it(engine: &Engine) {
     bridge.run(forged);
     bridge.run("None");
     assert!(!fixture.ledger().iter().any(|line| line.contains("forged")), "{:?}", fixture.ledger());
+}
+
+fn a_call_of_a_job_that_is_being_ended_is_refused_at_once(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = bridge(engine, &fixture);
+    bridge.ok("import time\ndef f():\n  try: open('begun', 'w'); time.sleep(600)\n  except KeyboardInterrupt:\n    \
+         try: mcp_fixture.echo.sync(text='x')\n    except Exception as e: print(type(e).__name__, e)\n\
+         job = runtime.spawn(f)");
+    eventually("it has begun", PATIENCE, || bridge.ok("import os\nos.path.exists('begun')") == "True");
+    bridge.ok("job.cancel();");
+    let refused = "'MCPError the job is being ended, or has too many calls under way\\n'";
+    assert_eq!(bridge.ok("job.tail()"), refused);
+    assert_eq!(fixture.ledger(), [""; 0]);
 }
 
 fn jobs_are_in_the_log_and_the_journal_and_are_not_started_by_a_replay(engine: &Engine) {

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::answered::{outcome, result_line, whole};
 use super::super::calls::{self, Counted};
 use super::super::machine::Effect;
-use super::super::outgoing::ResultLine;
+use super::super::outgoing::queue;
 use super::{Actor, CallEnded, tell};
 use crate::broker::{Answer, Call, HandlesOf, Making};
 use crate::names::{CallId, RunId};
@@ -149,13 +149,7 @@ impl Actor {
             let outcome = outcome(&answer);
             let line = result_line((None, call), answer, line_bytes_max);
             // Nobody waits for the result of a call that was cancelled, or whose run has ended.
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => {}
-                sent = data.send(ResultLine { line, cancel: cancel.clone() }) => if sent.is_err() {
-                    tracing::debug!("the sandbox went before the call's result");
-                },
-            }
+            queue(line, cancel, None, data).await;
             let counted = if sending.end() { counted } else { Counted::Nowhere };
             CallEnded { run, tool: counted_tool, call, counted, outcome }
         });
@@ -172,14 +166,16 @@ impl Actor {
         }
     }
 
-    /// Answers a call at once, unless the queue is full: a sandbox that keeps to its window of calls does not fill
-    /// it, and for one that does not nothing is kept.
-    fn answer(&self, call: CallId, answer: Result<Answer, ToolFault>) {
+    /// Answers a call at once; behind results that the sandbox has not taken yet, as many answers may wait as calls may be
+    /// under way: one that keeps to its window of calls needs no more, and for one that does not nothing is kept.
+    fn answer(&mut self, call: CallId, answer: Result<Answer, ToolFault>) {
         let Some(sandbox) = &self.sandbox else { return };
-        let line = result_line((None, call), answer, self.limits.frame_to_sandbox_bytes_max);
-        let cancel = CancellationToken::new();
-        if sandbox.data().try_send(ResultLine { line, cancel }).is_err() {
+        while self.answers.try_join_next().is_some() {}
+        if self.answers.len() >= self.limits.calls_in_flight_max {
             tracing::debug!("an answer was left out");
+            return;
         }
+        let line = result_line((None, call), answer, self.limits.frame_to_sandbox_bytes_max);
+        self.answers.spawn(queue(line, CancellationToken::new(), None, sandbox.data()));
     }
 }

@@ -12,7 +12,7 @@ use super::super::calls::Counted;
 use super::super::ending::bounded;
 use super::super::in_flight::InFlight;
 use super::super::machine::Effect;
-use super::super::outgoing::ResultLine;
+use super::super::outgoing::{ResultLine, queue};
 use super::Actor;
 use crate::broker::{Call, HandlesOf, Human, Making};
 use crate::jobs::Status;
@@ -118,7 +118,7 @@ impl Actor {
         if let Some(of_job) = self.jobs.get_mut(&job) {
             let more = bytes.saturating_sub(of_job.taken);
             of_job.taken += more;
-            let held = self.limits.unread_in_job_bytes_max - of_job.room.available_permits();
+            let held = self.limits.unread_in_job_bytes_max.saturating_sub(of_job.room.available_permits());
             of_job.room.add_permits(usize::try_from(more).unwrap_or(held).min(held));
         }
     }
@@ -201,7 +201,7 @@ impl Actor {
     fn call_of_job(&mut self, job: u64, frame: CallFrame) {
         let (Some(sandbox), Some(of_job)) = (&self.sandbox, self.jobs.get_mut(&job)) else { return };
         let CallFrame { call, server, tool, arguments, dry_run, placeholders, handle, handles, .. } = frame;
-        let (data, broker) = (sandbox.data(), Arc::clone(&self.broker));
+        let (data, broker) = (sandbox.data_of_jobs(), Arc::clone(&self.broker));
         let bytes_max = self.limits.frame_to_job_bytes_max;
         let in_flight_max = self.limits.calls_in_flight_per_job_max;
         if of_job.is_ending || of_job.in_flight.len() >= in_flight_max || of_job.in_flight.contains(call) {
@@ -209,10 +209,10 @@ impl Actor {
                 ToolFault::new(FaultCode::Busy, "the job is being ended, or has too many calls under way");
             let line = result_line((Some(job), call), Err(fault), bytes_max);
             // As much as there is room for: one that keeps to its window of calls does not need more.
-            if let Ok(room) = of_job.room.try_acquire_many(line.len() as u32) {
-                room.forget();
-                let cancel = of_job.calls.child_token();
-                drop(data.try_send(ResultLine { line, cancel }));
+            if let Ok(room) = Arc::clone(&of_job.room).try_acquire_many_owned(line.len() as u32) {
+                // Not one of its calls, which are cancelled when it is being ended.
+                let cancel = CancellationToken::new();
+                drop(data.try_send(ResultLine { line, cancel, room: Some(room) }));
             }
             return;
         }
@@ -245,20 +245,7 @@ impl Actor {
             };
             let answer = whole(broker.answer(call_of_broker, &cancel)).await;
             let line = result_line((Some(job), call), answer, bytes_max);
-            let sent = async {
-                let room = room.acquire_many(u32::try_from(line.len()).unwrap_or(u32::MAX)).await;
-                if let Ok(room) = room {
-                    room.forget();
-                    if data.send(ResultLine { line, cancel: cancel.clone() }).await.is_err() {
-                        tracing::debug!("the sandbox went before the call's result");
-                    }
-                }
-            };
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => {}
-                () = sent => {}
-            }
+            queue(line, cancel, Some(room), data).await;
             let _ = sending.end();
             (job, call)
         });

@@ -86,7 +86,7 @@ pub(in super::super) struct Maker {
 const NOTHING: &str = "null";
 /// Frames for the supervisor, and runs, that may wait; they overtake results.
 const CONTROL_QUEUED_MAX: usize = 32;
-/// Lines for the worker that may wait: few, since each may be large.
+/// Lines for the worker that may wait, and as many for jobs: few, since each may be large.
 const DATA_QUEUED_MAX: usize = 8;
 /// The folder whose files are kept.
 const WORKSPACE: &str = "/workspace";
@@ -152,10 +152,12 @@ impl Maker {
         let (container, streams) = started.map_err(|not_started| not_started.error)?;
         let (control, control_inbox) = mpsc::channel(CONTROL_QUEUED_MAX);
         let (data, data_inbox) = mpsc::channel(DATA_QUEUED_MAX);
+        let (data_of_jobs, data_of_jobs_inbox) = mpsc::channel(DATA_QUEUED_MAX);
         let (taken, taken_seen) = watch::channel(0);
         let outgoing = Outgoing {
             control: control_inbox,
             results: data_inbox,
+            results_of_jobs: data_of_jobs_inbox,
             taken: taken_seen,
             unread_bytes_max: self.limits.unread_in_sandbox_bytes_max,
         };
@@ -181,6 +183,7 @@ impl Maker {
             decoder: Decoder::new(&self.limits),
             control,
             data,
+            data_of_jobs,
             taken,
             writer,
             asked: self.asked(folders),
@@ -407,7 +410,9 @@ impl Maker {
             processes: of(PostureField::Pids, self.settings.pids_max),
         };
         let meter = if watched == Watched::default() { None } else { sandbox.container.meter().await };
-        sandbox.watchdog = meter.map(|meter| Watchdog::start(meter, watched, Arc::clone(&self.limits)));
+        sandbox.watchdog = meter.map(|meter| {
+            Watchdog::start(move |bytes| meter.read(bytes), watched, Arc::clone(&self.limits))
+        });
         let (mut fields, mut said) = (vec![], vec![]);
         for (field, limit) in unenforced {
             if sandbox.watchdog.is_some() && field != PostureField::Cpus {
