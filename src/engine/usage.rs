@@ -170,7 +170,8 @@ mod tests {
 
     #[test]
     fn what_has_gone_counts_for_nothing_and_what_cannot_be_read_is_an_error() {
-        let read = |error: Errno| unless_gone(Err::<(), _>(error.into())).map_err(|error| error.raw_os_error());
+        let read =
+            |error: Errno| unless_gone(Err::<(), _>(error.into())).map_err(|error| error.raw_os_error());
         assert_eq!((read(Errno::ENOENT), read(Errno::ESRCH)), (Ok(None), Ok(None)));
         assert_eq!(read(Errno::EMFILE), Err(Some(Errno::EMFILE as i32)));
     }

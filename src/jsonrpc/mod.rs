@@ -11,4 +11,4 @@ mod transport;
 
 pub use envelope::{Envelope, answered_id, message};
 pub use lines::{ENDLESS_TIMES, Incoming, Line, Outgoing};
-pub use transport::{Instead, LineTransport, Messages, Unreadable};
+pub use transport::{Instead, LineTransport, Messages, Unreadable, WITHDRAWING};

@@ -1,5 +1,7 @@
 //! The transport under rmcp, for both of our roles.
 
+use std::time::Duration;
+
 use rmcp::model::{CancelledNotificationParam, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, ServiceRole, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -12,6 +14,9 @@ use super::envelope::{Envelope, NoMessage};
 use super::lines::{Incoming, Line, LineReader, LineWriter, Outgoing};
 use super::requests::Requests;
 
+/// How long it may take to tell a peer that nobody waits for its answer any more: one that hangs does not read, and what
+/// it was sent before may stand in the way for ever.
+pub const WITHDRAWING: Duration = Duration::from_millis(500);
 /// Refusals that may be under way to a peer; while there are more, nothing is read from it.
 const REFUSALS_MAX: usize = 16;
 

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::approvals;
 use crate::broker::Question;
+use crate::jsonrpc::WITHDRAWING;
 use crate::run::ClientAbilities;
 use crate::upstream::{Asks, NotAnswered};
 
@@ -96,8 +97,10 @@ pub(super) async fn answer(
         answer = &mut handle.rx => answer,
         // The client need not show the question any more.
         () = withdrawn => {
-            if let Err(error) = handle.cancel(Some("nobody waits for the answer any more".into())).await {
-                tracing::debug!(%error, "the cancellation did not reach the client");
+            let withdrawing = handle.cancel(Some("nobody waits for the answer any more".into()));
+            let told = tokio::time::timeout(WITHDRAWING, withdrawing).await;
+            if !matches!(told, Ok(Ok(()))) {
+                tracing::debug!(?told, "the cancellation did not reach the client");
             }
             return Err(Unanswered::Withdrawn);
         }

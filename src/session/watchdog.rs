@@ -73,7 +73,9 @@ impl Watchdog {
                         failed += 1;
                         (failed >= FAILED_LOOKS_MAX).then(|| {
                             failed = 0;
-                            format!("what the sandbox uses cannot be read, so its limits cannot be kept: {error}")
+                            format!(
+                                "what the sandbox uses cannot be read, so its limits cannot be kept: {error}"
+                            )
                         })
                     }
                 };

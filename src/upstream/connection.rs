@@ -25,7 +25,7 @@ use super::http::{Lost, Remote};
 use super::input::{self, Input};
 use super::listing::{Listed, NoPage, Pages, Tools, list_tools};
 use super::process::{Process, StderrTail};
-use crate::jsonrpc::Unreadable;
+use crate::jsonrpc::{Unreadable, WITHDRAWING};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::protocol::depth_exceeds;
@@ -276,8 +276,9 @@ impl Connection {
             error = late => (None, Some(error)),
         };
         if let Some(reason) = reason {
-            if let Err(error) = handle.cancel(Some(reason.to_string())).await {
-                tracing::debug!(%error, "the cancellation did not reach the server");
+            let told = tokio::time::timeout(WITHDRAWING, handle.cancel(Some(reason.to_string()))).await;
+            if !matches!(told, Ok(Ok(()))) {
+                tracing::debug!(?told, "the cancellation did not reach the server");
             }
             return Err(reason);
         }

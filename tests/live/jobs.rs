@@ -246,9 +246,11 @@ fn calls_of_a_job_end_with_it(engine: &Engine) {
 fn a_call_of_a_job_that_is_being_ended_is_refused_at_once(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let mut bridge = bridge(engine, &fixture);
-    bridge.ok("import time\ndef f():\n  try: open('begun', 'w'); time.sleep(600)\n  except KeyboardInterrupt:\n    \
+    bridge.ok(
+        "import time\ndef f():\n  try: open('begun', 'w'); time.sleep(600)\n  except KeyboardInterrupt:\n    \
          try: mcp_fixture.echo.sync(text='x')\n    except Exception as e: print(type(e).__name__, e)\n\
-         job = runtime.spawn(f)");
+         job = runtime.spawn(f)",
+    );
     eventually("it has begun", PATIENCE, || bridge.ok("import os\nos.path.exists('begun')") == "True");
     bridge.ok("job.cancel();");
     let refused = "'MCPError the job is being ended, or has too many calls under way\\n'";

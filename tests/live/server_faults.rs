@@ -18,6 +18,7 @@ on_every_engine!(
     a_server_that_cannot_start_is_said_with_its_last_words,
     a_command_that_is_not_there_is_said_with_its_name,
     a_server_that_never_answers_costs_its_own_calls_only,
+    a_server_that_does_not_even_read_keeps_no_call_beyond_its_time,
     garbage_and_noise_of_a_server_are_survived,
     the_first_calls_at_once_start_one_process,
     the_entries_folder_variables_and_arguments_are_honoured,
@@ -29,6 +30,23 @@ on_every_engine!(
     too_many_tools_on_one_page_leave_ten_thousand_and_give_their_room_back,
     servers_that_find_no_descriptors_cost_their_own_calls_only,
 );
+
+fn a_server_that_does_not_even_read_keeps_no_call_beyond_its_time(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut entry = fixture.entry();
+    entry["timeout"] = json!(1);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", entry)).warm();
+    bridge.ok(CAUGHT);
+    bridge.ok("await mcp_fixture.pid()");
+    let pid = Pid::from_raw(fixture.pids()[0]);
+    kill(pid, Signal::SIGSTOP).unwrap();
+    // More than the pipe takes: what tells the server that nobody waits any more cannot be written behind it.
+    let reply = bridge.run_with(json!({
+        "code": "print([caught(lambda: mcp_fixture.echo.sync(text='x' * size)) for size in (1 << 20, 1)])", "timeout": 60
+    }));
+    kill(pid, Signal::SIGCONT).unwrap();
+    assert_eq!(reply.text.matches("within the 1 s that it has for a call").count(), 2, "{}", reply.text);
+}
 
 const CAUGHT: &str = "from mcp.runtime import MCPError\ndef caught(call):\n  try:\n    return call()\n  \
                       except MCPError as error:\n    return error.code + ': ' + str(error)";

@@ -410,9 +410,8 @@ impl Maker {
             processes: of(PostureField::Pids, self.settings.pids_max),
         };
         let meter = if watched == Watched::default() { None } else { sandbox.container.meter().await };
-        sandbox.watchdog = meter.map(|meter| {
-            Watchdog::start(move |bytes| meter.read(bytes), watched, Arc::clone(&self.limits))
-        });
+        sandbox.watchdog = meter
+            .map(|meter| Watchdog::start(move |bytes| meter.read(bytes), watched, Arc::clone(&self.limits)));
         let (mut fields, mut said) = (vec![], vec![]);
         for (field, limit) in unenforced {
             if sandbox.watchdog.is_some() && field != PostureField::Cpus {
