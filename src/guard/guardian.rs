@@ -71,7 +71,9 @@ async fn own(program: PathBuf, mark: Mark, mut inbox: mpsc::Receiver<(String, on
             None => false,
         };
         if !heard {
-            process.take().map(Process::give_up);
+            if let Some(hanging) = process.take() {
+                hanging.give_up();
+            }
             process = restarted(&program, &mark, &last).await;
         }
         if told.send(()).is_err() {
