@@ -111,7 +111,7 @@ async fn engine_alone(config: &Config) {
 fn runtime(about: &About) {
     let Some(runtime) = &about.runtime else { return line("runtime", "the engine does not say which") };
     line("runtime", &text::inert_line(&format!("{} {}", runtime.name, runtime.version)));
-    if let Some(why) = runtime.is_old() {
+    if let Some(why) = runtime.why_update() {
         line("", &format!("WARNING: {why}"));
     }
 }

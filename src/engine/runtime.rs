@@ -27,7 +27,7 @@ impl Runtime {
 
     /// Why it should be a newer one, in one sentence.
     #[must_use]
-    pub fn is_old(&self) -> Option<&'static str> {
+    pub fn why_update(&self) -> Option<&'static str> {
         // crun is not affected, as its makers say, and what it had (CVE-2025-24965) is of its other handler, krun.
         (self.name == "runc" && runc_lets_out(&self.version)).then_some(
             "older than 1.2.8, 1.3.3 and 1.4.0, which close ways out of containers (CVE-2025-31133, CVE-2025-52565, \
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(found(component("OCI Runtime (runc)", "")), runtime("runc", "of unknown version"));
         assert_eq!(found(component("containerd", "1.6.20")), None);
         // Not because it would be newer.
-        assert_eq!(runtime("crun", "0.1").unwrap().is_old(), None);
-        assert!(runtime("runc", "1.1.5+ds1").unwrap().is_old().unwrap().contains("update it"));
+        assert_eq!(runtime("crun", "0.1").unwrap().why_update(), None);
+        assert!(runtime("runc", "1.1.5+ds1").unwrap().why_update().unwrap().contains("update it"));
     }
 }
