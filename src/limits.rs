@@ -41,11 +41,11 @@ pub struct Limits {
     pub images_bytes_max: usize,
     /// How long a run gets after the interrupt before its interpreter is killed.
     pub grace: Duration,
-    /// How long the sandbox may take from create to its handshake.
+    /// How long a sandbox that was started may take to its handshake. What the engine is asked before has bounds of its own.
     pub sandbox_start: Duration,
     /// How long the interpreter may take to be replaced before the container is given up.
     pub replace: Duration,
-    /// How long one request to the engine may take.
+    /// How long one request to the engine may take, of those that a sandbox needs.
     pub engine_request: Duration,
     /// How often the usage of a sandbox is read whose limits the engine does not enforce, while a run is under way.
     pub watch_running: Duration,

@@ -135,8 +135,8 @@ impl Engine {
         for image in &spec.images {
             let body = ContainerCreateBody { image: Some(image.clone()), ..body.clone() };
             let request = self.docker.create_container(None::<CreateContainerOptions>, body);
-            let answer = tokio::time::timeout(spec.request, request).await;
-            match answer.map_err(|_| EngineError::Timeout { action, after: spec.request })? {
+            let late = |_| EngineError::Timeout { action, after: spec.request };
+            match tokio::time::timeout(spec.request, request).await.map_err(late)? {
                 Ok(created) => {
                     return Ok(Container {
                         docker: self.docker.clone(),
@@ -147,8 +147,13 @@ impl Engine {
                         warnings: created.warnings,
                     });
                 }
-                // It may be something else that is not found.
-                Err(error) if is_not_found(&error) && self.about_image(image).await?.is_none() => {}
+                Err(error) if is_not_found(&error) => {
+                    // It may be something else that is not found.
+                    let about = tokio::time::timeout(spec.request, self.about_image(image)).await;
+                    if about.map_err(late)??.is_some() {
+                        return Err(EngineError::request(action, &error));
+                    }
+                }
                 Err(error) => return Err(EngineError::request(action, &error)),
             }
         }
@@ -369,5 +374,73 @@ fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
         stop_timeout: Some(1),
         host_config: Some(host),
         ..ContainerCreateBody::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::super::find::{Choice, Places, find};
+    use super::*;
+
+    /// An engine that finds nothing, and does not say which images it has.
+    async fn engine() -> Engine {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let choice = Choice::At(format!("tcp://{}", listener.local_addr().unwrap()));
+        tokio::spawn(async move {
+            let mut silent = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = vec![0; 8192];
+                let read = stream.read(&mut head).await.unwrap();
+                let head = String::from_utf8_lossy(&head[..read]).into_owned();
+                let status = match head.lines().next().unwrap_or_default() {
+                    ping if ping.contains("/_ping") => "200 OK",
+                    create if create.starts_with("POST ") => "404 Not Found",
+                    _ => {
+                        silent.push(stream);
+                        continue;
+                    }
+                };
+                let answer =
+                    format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        let places = Places {
+            choice,
+            container_host: None,
+            docker_host: None,
+            runtime_dir: None,
+            root: false,
+            podman: None,
+            ssh: None,
+            home: None,
+            mark: None,
+        };
+        find(&places, Path::new("/nowhere")).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_does_not_say_whether_it_has_an_image_is_waited_for_as_for_any_request() {
+        let request = Duration::from_millis(200);
+        let spec = SandboxSpec {
+            images: vec!["x".into()],
+            command: vec![],
+            user: "1:1".into(),
+            memory_bytes: 1 << 30,
+            pids_max: 8,
+            cpu_millis: None,
+            open_files_max: 8,
+            folders: vec![],
+            labels: HashMap::new(),
+            request,
+        };
+        let Err(NotStarted { error, .. }) = engine().await.start(&spec).await else {
+            panic!("it has started")
+        };
+        assert!(matches!(error, EngineError::Timeout { after, .. } if after == request), "{error}");
     }
 }
