@@ -166,3 +166,7 @@ impl Messages for Answers {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "answers_tests.rs"]
+mod tests;
