@@ -150,7 +150,8 @@ impl<M: Messages, I: Incoming, O: Outgoing> LineTransport<M, I, O> {
                 Line::Endless => (None, Unreadable::Overlong(self.line_bytes_max)),
             };
             let (id, why) = unreadable;
-            tracing::debug!(?id, ?why, "a line from the peer cannot be read");
+            // The id may hold anything.
+            tracing::debug!(has_id = id.is_some(), ?why, "a line from the peer cannot be read");
             let id = id.and_then(|id| serde_json::from_str(&id).ok());
             match self.messages.unreadable(id, why.clone()) {
                 Instead::Nothing => {}

@@ -14,7 +14,7 @@ use url::Url;
 use super::chat::{self, Asked, Said, TokensKey};
 use super::error::ModelError;
 use super::retry;
-use crate::secret::Secret;
+use crate::secret::{Secret, replaced_in};
 use crate::text;
 use crate::web::{beginning_of, builder, followed, said};
 
@@ -190,7 +190,7 @@ impl Endpoint {
     }
 
     fn redacted(&self, text: String) -> String {
-        self.secrets.iter().fold(text, |text, secret| secret.replaced_in(text))
+        replaced_in(text, &self.secrets.iter().collect::<Vec<_>>())
     }
 }
 

@@ -45,7 +45,7 @@ pub struct Awaited {
 }
 
 impl Answers {
-    /// Those of a server that is trusted with something, which they are kept without.
+    /// Those of a server, whose messages lose its credentials as they are read.
     pub(super) fn of(redaction: Redaction) -> Self {
         Self { redaction, ..Self::default() }
     }
@@ -116,7 +116,15 @@ impl Messages for Answers {
         {
             return Ok(Some(message));
         }
-        jsonrpc::message(line).map(Some)
+        // Requests, notifications and errors hold text of the server as well.
+        let clean = std::str::from_utf8(line).ok().and_then(|line| self.redaction.json(line));
+        let Some(clean) = clean else { return jsonrpc::message(line).map(Some) };
+        let mut message = jsonrpc::message(clean.as_bytes())?;
+        // The id of its request goes back to the server alone.
+        if let (JsonRpcMessage::Request(request), Some(id)) = (&mut message, envelope.id) {
+            request.id = serde_json::from_str(id.get()).map_err(|error| error.to_string())?;
+        }
+        Ok(Some(message))
     }
 
     fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> Instead<RoleClient> {
@@ -158,3 +166,7 @@ impl Messages for Answers {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "answers_tests.rs"]
+mod tests;

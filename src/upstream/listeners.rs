@@ -47,7 +47,7 @@ pub struct Asked {
     pub server: ServerName,
     /// For what.
     pub asks: Asks,
-    /// The request's parameters: the server's words, within a bound.
+    /// The request's parameters: the server's words, within a bound and without its credentials.
     pub params: Value,
     /// Takes the client's result; closed when the server waits no more.
     pub reply: oneshot::Sender<Result<Value, NotAnswered>>,
@@ -69,7 +69,7 @@ pub struct Said {
     pub server: ServerName,
     /// How grave it is: a level of MCP, or `stderr` or `failed`.
     pub level: String,
-    /// The text; not redacted.
+    /// The text, without the server's credentials. Its other configured values are still in it.
     pub text: String,
 }
 

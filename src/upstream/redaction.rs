@@ -1,6 +1,7 @@
-//! Takes what one server is trusted with, its login among it, out of whatever it says.
+//! Replaces the secrets of one server, its login among them, in everything that the server sends.
 //!
-//! Texts of its own and about it lose every configured value; results only what is a credential, since settings belong there.
+//! Every message loses the server's credentials as it arrives, before anything else reads it. Texts that are errors, logs or
+//! last words lose all configured values besides; in other texts settings, such as the name of a folder, may appear.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::oauth::Access;
 use super::secrets::Secrets;
-use crate::secret::{Secret, replaced_in_json};
+use crate::secret::{Secret, replaced_in, replaced_in_json};
 
 /// The secrets of one server. A clone has the same ones, also those that are found later.
 #[derive(Clone, Default)]
@@ -25,7 +26,7 @@ impl Redaction {
 
     /// The text with every value written as its name.
     pub(super) fn text(&self, text: String) -> String {
-        self.all().iter().fold(text, |text, secret| secret.replaced_in(text))
+        replaced_in(text, &references(&self.all()))
     }
 
     /// As [`Self::text`], of the last of some bytes: what is left of a secret that was cut off before is left out.
@@ -44,27 +45,31 @@ impl Redaction {
         text[..text.len() - begun].to_owned()
     }
 
-    /// The result without credentials. One that holds none is only looked over.
+    /// The JSON text with the credentials replaced by their names; `None` when it holds none.
+    pub(super) fn json(&self, json: &str) -> Option<String> {
+        replaced_in_json(json, &references(&self.credentials()))
+    }
+
+    /// The same of a result.
     ///
     /// # Errors
-    /// It cannot be kept without them.
+    /// The text cannot be JSON any more.
     pub(super) fn result(&self, result: &RawValue) -> Result<Box<RawValue>, String> {
-        let json = result.get();
-        let mut secrets = self.secrets.credentials();
-        secrets.extend(self.login());
-        secrets.retain(|secret| secret.may_be_in_json(json.as_bytes()));
-        if secrets.is_empty() {
-            return Ok(result.to_owned());
+        match self.json(result.get()) {
+            Some(json) => RawValue::from_string(json).map_err(|error| error.to_string()),
+            None => Ok(result.to_owned()),
         }
-        let secrets: Vec<&Secret> = secrets.iter().map(|secret| &**secret).collect();
-        RawValue::from_string(replaced_in_json(json, &secrets)).map_err(|error| error.to_string())
     }
 
     /// The text without credentials.
     pub(super) fn credentials_out_of(&self, text: String) -> String {
-        let mut secrets = self.secrets.credentials();
-        secrets.extend(self.login());
-        secrets.iter().fold(text, |text, secret| secret.replaced_in(text))
+        replaced_in(text, &references(&self.credentials()))
+    }
+
+    fn credentials(&self) -> Vec<Arc<Secret>> {
+        let mut credentials = self.secrets.credentials();
+        credentials.extend(self.login());
+        credentials
     }
 
     fn all(&self) -> Vec<Arc<Secret>> {
@@ -76,6 +81,10 @@ impl Redaction {
     fn login(&self) -> Vec<Arc<Secret>> {
         self.access.as_ref().map(|access| access.secrets()).unwrap_or_default()
     }
+}
+
+fn references(secrets: &[Arc<Secret>]) -> Vec<&Secret> {
+    secrets.iter().map(|secret| &**secret).collect()
 }
 
 impl fmt::Debug for Redaction {

@@ -113,6 +113,7 @@ fn of_address(url: &Url) -> impl Iterator<Item = (String, String)> {
 mod tests {
     use super::*;
     use crate::names::ServerName;
+    use crate::secret::replaced_in;
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -135,7 +136,8 @@ mod tests {
     }
 
     fn redacted(secrets: &Secrets, text: &str) -> String {
-        secrets.all().iter().fold(text.to_owned(), |text, secret| secret.replaced_in(text))
+        let secrets = secrets.all();
+        replaced_in(text.to_owned(), &secrets.iter().map(|secret| &**secret).collect::<Vec<_>>())
     }
 
     #[test]

@@ -111,7 +111,7 @@ async fn a_credential_that_is_repeated_comes_back_as_its_name_from_whatever_is_a
     const SAID: &str =
         r#"[{"uri": "x:\/s3cret-token", "text": "s3cret\u002dtoken of s3cret-token", "n": 1.0}]"#;
     const KEPT: &str =
-        r#"[{"uri": "x:/[Authorization]", "text": "[Authorization] of [Authorization]", "n": 1.0}]"#;
+        r#"[{"uri": "x:\/[Authorization]", "text": "[Authorization] of [Authorization]", "n": 1.0}]"#;
     let fixture = HttpFixture::start(|request, stream| {
         let key = match request.body["method"].as_str() {
             Some("resources/read") => "contents",
@@ -157,6 +157,22 @@ async fn a_refusal_is_cut_off_only_after_its_secrets_have_been_taken_out() {
         let said = said.await;
         assert!(said.contains("HTTP 500") && !said.contains("s3c"), "{dots}: {said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn escapes_hide_no_credential_in_http_errors() {
+    for body in [
+        r#"{"error":{"message":"not s3cret\u002Dtoken"}}"#,
+        r#"{"error":{"message":"not s3cret\\u002Dtoken"}}"#,
+        r#"not {"key": "\u00733cret\u002dtoken"}"#,
+    ] {
+        let said = called(Limits::default(), move |_, stream| reply(stream, "500 No", &[], body)).await;
+        assert!(said.contains("HTTP 500") && said.contains("[Authorization]"), "{said}");
+    }
+    // Only its beginning is read, which ends within the credential.
+    let begun = format!("{}. s3cret\\u002dtoken", "x".repeat(8 * 1024 - 9));
+    let said = called(Limits::default(), move |_, stream| reply(stream, "500 No", &[], &begun)).await;
+    assert!(said.contains("HTTP 500") && !said.contains("s3c"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

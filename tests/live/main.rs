@@ -52,6 +52,7 @@ mod servers_ask;
 mod sessions;
 mod skills;
 mod skills_killed;
+mod spelled_secrets;
 mod state;
 mod tasks;
 mod ten_servers;

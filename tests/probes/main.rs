@@ -13,6 +13,7 @@ mod network;
 mod output;
 mod probe;
 mod resources;
+mod secrets;
 mod session;
 mod table;
 mod tools;
@@ -26,7 +27,7 @@ use session::{Session, Verdict};
 use support::Engine;
 use table::{Control, Findings};
 
-const KINDS: [&[Probe]; 7] = [
+const KINDS: [&[Probe]; 8] = [
     network::PROBES,
     kernel::PROBES,
     files::PROBES,
@@ -34,6 +35,7 @@ const KINDS: [&[Probe]; 7] = [
     output::PROBES,
     lifecycle::PROBES,
     tools::PROBES,
+    secrets::PROBES,
 ];
 
 on_every_engine!(
@@ -44,6 +46,7 @@ on_every_engine!(
     output_is_only_output,
     a_run_harms_no_later_one,
     calls_go_where_they_may,
+    escapes_hide_no_credential,
     a_job_is_refused_what_a_run_is,
 );
 
@@ -73,6 +76,10 @@ fn a_run_harms_no_later_one(engine: &Engine) {
 
 fn calls_go_where_they_may(engine: &Engine) {
     all_as_required(engine, tools::PROBES);
+}
+
+fn escapes_hide_no_credential(engine: &Engine) {
+    all_as_required(engine, secrets::PROBES);
 }
 
 fn a_job_is_refused_what_a_run_is(engine: &Engine) {

@@ -3,6 +3,7 @@
 //! It keeps a ledger of what it did in a file, so that tests see what really reached it. It uses no MCP library: a
 //! defect shared with the bridge would hide itself.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -47,6 +48,9 @@ const STATELESS: &str = "2026-07-28";
 
 /// Longest text that an attack puts everywhere; a longer one is a title, a description and a result only.
 const EVERYWHERE_BYTES_MAX: usize = 16 * 1024;
+
+/// With `--spells`, this stands for the value of the variable `API_TOKEN` in all that the server writes.
+const TOKEN: &str = "@token@";
 
 /// What a tool is made of that attacks by text: its name behind `attack_`, and what it says.
 struct Attack {
@@ -101,6 +105,8 @@ struct Flags {
     durable: bool,
     /// The tools are these instead.
     attacks: Vec<Attack>,
+    /// What [`TOKEN`] is written as.
+    token: Option<String>,
 }
 
 /// What the calls share.
@@ -190,6 +196,7 @@ fn flags() -> Result<Flags, String> {
             "--crash-at-start" => flags.crash_at_start = true,
             "--never-answer" => flags.never_answer = true,
             "--durable" => flags.durable = true,
+            "--spells" => flags.token = Some(arguments.next().and_then(|how| token(&how)).ok_or(argument)?),
             "--attacks" => {
                 flags.attacks = arguments.next().and_then(|file| attacks(&file)).ok_or(argument)?
             }
@@ -206,6 +213,26 @@ fn attacks(file: &str) -> Option<Vec<Attack>> {
         Some(Attack { name: entry["name"].as_str()?.to_owned(), text })
     };
     entries.iter().map(attack).collect()
+}
+
+/// The token as a writer of JSON may write it; `None` for an unknown way.
+fn token(how: &str) -> Option<String> {
+    let token = std::env::var("API_TOKEN").unwrap_or_default();
+    let numbers = |is_escaped: fn(&char) -> bool| -> String {
+        let spelled = token.chars().map(|character| match is_escaped(&character) {
+            true => format!("\\u{:04X}", u32::from(character)),
+            false => character.to_string(),
+        });
+        spelled.collect()
+    };
+    Some(match how {
+        "plainly" => token,
+        "as-dotnet" => numbers(|character| !character.is_ascii_alphanumeric()),
+        "by-numbers" => numbers(|_| true).to_lowercase(),
+        // As JSON in a string of JSON.
+        "nested" => numbers(|_| true).replace('\\', "\\\\"),
+        _ => return None,
+    })
 }
 
 fn open_state(flags: &Flags, name: &str) -> Option<File> {
@@ -344,7 +371,8 @@ impl Server {
 
     fn page(&self, cursor: Option<&str>) -> Value {
         let page: usize = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
-        let late = self.has_late_tool.load(Ordering::Acquire).then_some("late");
+        let late = if self.flags.token.is_some() { "late-@token@" } else { "late" };
+        let late = self.has_late_tool.load(Ordering::Acquire).then_some(late);
         let mut names: Vec<String> = if page == 0 {
             let own = [
                 "echo",
@@ -483,7 +511,8 @@ impl Server {
             }
             "steps" => {
                 let token = &params["_meta"]["progressToken"];
-                for (progress, message) in [(1, "one\u{1b}[2J"), (2, "two"), (1, "back")] {
+                let said = arguments["said"].as_str().unwrap_or("two");
+                for (progress, message) in [(1, "one\u{1b}[2J"), (2, said), (1, "back")] {
                     let params = json!({
                         "progressToken": token, "progress": progress, "total": 3, "message": message
                     });
@@ -494,7 +523,8 @@ impl Server {
                 self.answer_later(id, Some(Duration::from_millis(300)));
             }
             "die_with_words" => {
-                eprintln!("fixture_server: {}", arguments["text"].as_str().unwrap_or_default());
+                let text = self.with_token(arguments["text"].as_str().unwrap_or_default().as_bytes());
+                eprintln!("fixture_server: {}", String::from_utf8_lossy(&text));
                 nix::sys::signal::raise(Signal::SIGKILL).expect("a process may kill itself");
             }
             "peak" => {
@@ -545,26 +575,37 @@ impl Server {
             None if self.flags.speaks => json!("2025-11-25"),
             None => params["protocolVersion"].clone(),
         };
-        json!({
-            "protocolVersion": version,
-            "capabilities": can,
-            "serverInfo": {"name": "fixture", "version": "1"}
-        })
+        let about = json!({"name": "fixture", "version": "1"});
+        let mut said = json!({"protocolVersion": version, "capabilities": can, "serverInfo": about});
+        if self.flags.token.is_some() {
+            said["serverInfo"]["title"] = json!(TOKEN);
+            said["instructions"] = json!(TOKEN);
+        }
+        said
     }
 
     /// Whether the method is one of resources or prompts.
     fn answer_reading(&self, method: &str, id: &Value, params: &Value) -> bool {
         let uri = params["uri"].as_str().unwrap_or_default();
         let result = match method {
+            "resources/list" if self.flags.token.is_some() => json!({"resources": [
+                {"uri": "fixture://@token@", "name": TOKEN, "title": TOKEN, "description": TOKEN, "mimeType": TOKEN}
+            ]}),
             "resources/list" if params["cursor"].is_null() => {
                 json!({"resources": [{"uri": "fixture://text", "name": "text"}], "nextCursor": "2"})
             }
             "resources/list" => json!({"resources": [{"uri": "fixture://pixel", "name": "pixel"}]}),
+            "resources/templates/list" if self.flags.token.is_some() => json!({"resourceTemplates": [
+                {"uriTemplate": "fixture://@token@/{n}", "name": TOKEN, "title": TOKEN, "description": TOKEN}
+            ]}),
             "resources/templates/list" => {
                 json!({"resourceTemplates": [{"uriTemplate": "fixture://numbered/{n}", "name": "numbered"}]})
             }
             "resources/read" if uri == "fixture://pixel" => {
                 json!({"contents": [{"uri": uri, "mimeType": "image/png", "blob": PIXEL}]})
+            }
+            "resources/read" if uri.starts_with("fixture://@token@/blob") => {
+                json!({"contents": [{"uri": uri, "mimeType": TOKEN, "blob": PIXEL, "_meta": {TOKEN: TOKEN}}]})
             }
             "resources/read" if uri == "fixture://big" => {
                 json!({"contents": [{"uri": uri, "text": "x".repeat(20 << 20)}]})
@@ -577,6 +618,10 @@ impl Server {
                 self.note(&format!("{method} {params}"));
                 self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
                 return true;
+            }
+            "prompts/list" if self.flags.token.is_some() => {
+                json!({"prompts": [{"name": "greet", "title": TOKEN,
+                "description": TOKEN, "arguments": [{"name": "who", "description": TOKEN}]}]})
             }
             "prompts/list" => json!({"prompts": [{"name": "greet", "arguments": [{"name": "who"}]}]}),
             "prompts/get" => {
@@ -666,12 +711,20 @@ impl Server {
 
     /// Whether somebody reads it.
     fn write(&self, line: &[u8]) -> bool {
+        let line = &*self.with_token(line);
         let mut out = std::io::stdout().lock();
         let is_read = out.write_all(line).and_then(|()| out.flush()).is_ok();
         if !is_read {
             self.note("nobody reads");
         }
         is_read
+    }
+
+    fn with_token<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        match &self.flags.token {
+            Some(token) => String::from_utf8_lossy(text).replace(TOKEN, token).into_bytes().into(),
+            None => text.into(),
+        }
     }
 
     fn flood_stderr(&self) {
@@ -784,6 +837,7 @@ fn tool(name: &str) -> Value {
             (json!({"method": field("string"), "params": field("object")}), json!(["method", "params"]))
         }
         "say" => (json!({"messages": field("array")}), json!(["messages"])),
+        "steps" => (json!({"said": field("string")}), json!([])),
         "die_with_words" => (json!({"text": field("string")}), json!(["text"])),
         _ => (json!({}), json!([])),
     };

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::asking::Asking;
 use super::grant::{NotRenewed, renewed};
 use super::login_file::{Login, LoginFile, Stamp, Unusable};
-use crate::secret::Secret;
+use crate::secret::{Secret, replaced_in};
 
 /// Secrets that are kept out of texts: of this many logins, the last ones.
 const SECRETS_MAX: usize = 24;
@@ -170,7 +170,9 @@ impl Access {
         let next = match renewed(&self.asking, &login).await {
             Ok(next) => next,
             Err(NotRenewed::Failed(reason)) => {
-                let reason = self.secrets().iter().fold(reason, |reason, secret| secret.replaced_in(reason));
+                let secrets = self.secrets();
+                let secrets: Vec<&Secret> = secrets.iter().map(|secret| &**secret).collect();
+                let reason = replaced_in(reason, &secrets);
                 tracing::warn!(%reason, "the login of a server could not be renewed");
                 self.seen().failed = Some((reason, Instant::now() + PAUSE));
                 return None;

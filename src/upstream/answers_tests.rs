@@ -1,0 +1,189 @@
+//! Everything that a server can send, read as it arrives: no spelling brings a credential past it.
+
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+
+use super::*;
+use crate::secret::tests::spelled;
+use crate::upstream::redaction;
+
+/// Results by what they answer; `@` stands for the credential.
+const RESULTS: &[(&str, &str)] = &[
+    ("tools/call: text", r#"{"content":[{"type":"text","text":"a @ b"}],"_meta":{"@":["@"]}}"#),
+    ("tools/call: structured", r#"{"content":[],"structuredContent":{"@":{"@":["@"]}}}"#),
+    ("tools/call: error", r#"{"content":[{"type":"text","text":"@"}],"isError":true}"#),
+    ("tools/call: link", r#"{"content":[{"type":"resource_link","uri":"x://@","name":"@","title":"@"}]}"#),
+    ("tools/call: embedded", r#"{"content":[{"type":"resource","resource":{"uri":"x://@","blob":"AA=="}}]}"#),
+    (
+        "tools/call: question",
+        r#"{"resultType":"input_required","inputRequests":{"q":{"params":{"message":"@"}}}}"#,
+    ),
+    (
+        "tools/list",
+        r#"{"tools":[{"name":"@","title":"@","description":"@","annotations":{"title":"@"},"outputSchema":{"@":"@"},
+        "inputSchema":{"properties":{"@":{"title":"@","description":"@","enum":["@"],"default":"@","const":"@"}}}}]}"#,
+    ),
+    (
+        "resources/list",
+        r#"{"resources":[{"uri":"x://@","name":"@","title":"@","description":"@","mimeType":"@"}]}"#,
+    ),
+    ("resources/templates/list", r#"{"resourceTemplates":[{"uriTemplate":"x://@/{n}","name":"@"}]}"#),
+    ("resources/read", r#"{"contents":[{"uri":"x://@","mimeType":"@","text":"@","_meta":{"@":"@"}}]}"#),
+    ("resources/read: blob", r#"{"contents":[{"uri":"x://@","mimeType":"@","blob":"AA=="}]}"#),
+    (
+        "prompts/list",
+        r#"{"prompts":[{"name":"@","description":"@","arguments":[{"name":"@","description":"@"}]}]}"#,
+    ),
+    (
+        "prompts/get",
+        r#"{"description":"@","messages":[{"role":"user","content":{"type":"text","text":"@"}}]}"#,
+    ),
+    ("completion/complete", r#"{"completion":{"values":["@"]}}"#),
+    ("tasks/get", r#"{"task":{"taskId":"1","status":"failed","statusMessage":"@"}}"#),
+];
+
+/// Other messages, by what they are.
+const MESSAGES: &[(&str, &str)] = &[
+    (
+        "initialize",
+        r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{},
+        "serverInfo":{"name":"@","title":"@","version":"@"},"instructions":"@"}}"#,
+    ),
+    ("error", r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"@","data":{"@":["@"]}}}"#),
+    (
+        "elicitation/create",
+        r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"form","message":"@",
+        "requestedSchema":{"type":"object","properties":{"@":{"type":"string","title":"@","description":"@","default":"@"},
+        "choice":{"type":"string","enum":["@"],"enumNames":["@"]}}}}}"#,
+    ),
+    (
+        "elicitation/create: address",
+        r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","message":"@",
+        "url":"https://x.test/?k=@","elicitationId":"1"}}"#,
+    ),
+    (
+        "sampling/createMessage",
+        r#"{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"maxTokens":1,"systemPrompt":"@",
+        "messages":[{"role":"user","content":{"type":"text","text":"@"}}],"stopSequences":["@"],"metadata":{"@":"@"}}}"#,
+    ),
+    ("an unknown request", r#"{"jsonrpc":"2.0","id":"q","method":"x/@","params":{"@":"@"}}"#),
+    (
+        "notifications/progress",
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"message":"@"}}"#,
+    ),
+    (
+        "notifications/message",
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","logger":"@","data":{"@":"@"}}}"#,
+    ),
+    (
+        "notifications/cancelled",
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"@"}}"#,
+    ),
+    (
+        "notifications/tools/list_changed",
+        r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"@":"@"}}}"#,
+    ),
+    (
+        "notifications/resources/updated",
+        r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x://@"}}"#,
+    ),
+    (
+        "notifications/tasks/status",
+        r#"{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"1","status":"working","statusMessage":"@"}}"#,
+    ),
+];
+
+/// Whether the value stands in a text or key of it, also where that is read as JSON once more.
+fn holds(json: &Value, value: &str) -> bool {
+    let text_holds = |text: &str| {
+        let inner = serde_json::from_str::<String>(&format!("\"{text}\""));
+        text.contains(value) || inner.is_ok_and(|inner| inner.contains(value))
+    };
+    match json {
+        Value::String(text) => text_holds(text),
+        Value::Array(items) => items.iter().any(|item| holds(item, value)),
+        Value::Object(fields) => fields.iter().any(|(key, field)| text_holds(key) || holds(field, value)),
+        _ => false,
+    }
+}
+
+/// What the bridge goes on with after a line.
+fn read(answers: &mut Answers, line: &str) -> Value {
+    let line = line.replace('\n', "");
+    let envelope: Envelope<'_> = serde_json::from_str(&line).unwrap();
+    let message = answers.read(line.as_bytes(), &envelope).unwrap();
+    serde_json::to_value(message).unwrap()
+}
+
+/// The result that answers a request, read as it arrives.
+fn read_result(answers: &mut Answers, result: &str) -> Box<RawValue> {
+    let id = RequestId::Number(7);
+    answers.table().insert(id.clone(), None);
+    let awaited = answers.awaited(id);
+    read(answers, &format!(r#"{{"jsonrpc":"2.0","id":7,"result":{result}}}"#));
+    match awaited.take() {
+        Some(Answer::Result(result)) => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn check_all(value: &str, spelled: &str) {
+    let redaction = redaction::tests::of(&[("KEY", value)]);
+    let mut answers = Answers::of(redaction.clone());
+    for (what, result) in RESULTS {
+        let result = read_result(&mut answers, &result.replace('@', spelled));
+        let result: Value = serde_json::from_str(result.get()).unwrap();
+        assert!(!holds(&result, value) && result.to_string().contains("[KEY]"), "{what}: {result}");
+    }
+    for (what, message) in MESSAGES {
+        let message = read(&mut answers, &message.replace('@', spelled));
+        assert!(!holds(&message, value), "{what}: {message}");
+        // Keys that our types do not know are lost, and with them some of what was replaced.
+        let is_whole = !what.ends_with("/status") && !what.ends_with("list_changed");
+        assert!(!is_whole || message.to_string().contains("[KEY]"), "{what}: {message}");
+    }
+    for text in [format!("no {spelled}!"), format!(r#"{{"key":"{spelled}"}}"#)] {
+        for said in [
+            redaction.text(text.clone()),
+            redaction.tail(text.as_bytes()),
+            redaction.beginning(text.as_bytes()),
+        ] {
+            assert!(!holds(&Value::from(said.as_str()), value) && said.contains("[KEY]"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn escapes_hide_no_credential_on_any_path() {
+    check_all("abc+def/ghi", r"abc\u002Bdef/ghi");
+    check_all("abc+def/ghi", r"\u0061bc\u002bdef\/ghi");
+    check_all("abc+def/ghi", r"abc\\u002Bdef\\/ghi");
+    check_all("pass\"wörd🔑", r"pass\u0022w\u00F6rd\uD83D\uDD11");
+    check_all("plain-0123456789", "plain-0123456789");
+}
+
+#[test]
+fn settings_stay_in_questions_and_ids_stay_whole() {
+    let mut answers = Answers::of(redaction::tests::of(&[("KEY", "abc+def")]));
+    let line = r#"{"jsonrpc":"2.0","id":"abc+def","method":"elicitation/create","params":{"message":"abc\u002Bdef in /srv/data",
+        "requestedSchema":{"type":"object","properties":{}}}}"#;
+    let message = read(&mut answers, line);
+    assert_eq!(message["id"], "abc+def");
+    assert_eq!(message["params"]["message"], "[KEY] in /srv/data");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_spelling_hides_a_credential_on_any_path(
+        value in r#"[a-zA-Z0-9+=<>&'"/äß密🔑-]{6,16}"#,
+        choices in proptest::collection::vec(any::<u8>(), 1..40),
+        is_nested in any::<bool>(),
+    ) {
+        // A name of a key or the value of another secret would be replaced as well.
+        prop_assume!(!"structuredContent inputRequests requestedSchema /srv/data".contains(&value));
+        let once = spelled(&value, &choices);
+        check_all(&value, &if is_nested { spelled(&once, &choices[choices.len() / 2..]) } else { once });
+    }
+}
