@@ -1,10 +1,14 @@
 //! The reply as plain text: what was written, as it was written, and only those facts that the reader cannot guess.
 //!
+//! What the sandbox says is output, value, traceback, and lines that begin with `sandbox`; its other lines never begin like
+//! those of the bridge.
+//!
 //! It never decides what a fact means; status and state come from the report.
 
 use super::calls::{calls_made, calls_not_made, calls_with_unknown_outcome};
-use super::fitting::{fitted, hint};
+use super::fitting::{fitted, hint, hint_of_sandbox};
 use super::output::{Written, cuts};
+use super::own_lines::{in_one_line, quoted};
 use super::reply::Verdict;
 use super::structured::{exit_code, status, verdict};
 use crate::limits::Limits;
@@ -36,7 +40,7 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
     let mut below: Vec<String> = Vec::new();
     match &report.outcome {
         RunOutcome::Raised(raised) => below.push(raised_part(raised, &facts, limits)),
-        outcome => below.extend(error_line(outcome).map(|line| format!("error: {line}"))),
+        outcome => below.extend(error_line(outcome).map(|line| format!("error: {}", in_one_line(&line)))),
     }
     if let RunOutcome::NotStarted(fault) = &report.outcome
         && !fault.hint.is_empty()
@@ -45,7 +49,8 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
     }
     below.extend(facts);
     below.extend(report.saved.iter().map(|uri| format!("file: {uri}")));
-    below.extend(report.notes.iter().map(|note| format!("note: {note}")));
+    below.extend(report.notes.iter().map(|note| format!("note: {}", in_one_line(note))));
+    below.extend(report.sandbox_notes.iter().map(|note| format!("sandbox note: {}", in_one_line(note))));
     assembled(&above.join("\n"), report, &below.join("\n"), limits)
 }
 
@@ -124,9 +129,9 @@ fn body(report: &RunReport, chars_max: usize) -> String {
         if !has_stdout && !pieces.is_empty() {
             below.push("[value]".to_owned());
         }
-        below.push(inert(value).into_owned());
+        below.push(quoted(value));
     }
-    below.extend(report.bound.iter().map(|line| inert(line).into_owned()));
+    below.extend(report.bound.iter().map(|line| quoted(&in_one_line(line))));
     below.extend(cuts(&report.output));
     let below = fitted(&below.join("\n"), chars_max / 2);
     let room = chars_max.saturating_sub(below.chars().count() + 1);
@@ -151,7 +156,10 @@ fn assembled(above: &str, report: &RunReport, below: &str, limits: &Limits) -> S
 
 /// The traceback and the hint of an exception, within their bound together with the facts below them.
 fn raised_part(raised: &PythonError, facts: &[String], limits: &Limits) -> String {
-    let hint = if raised.hint.is_empty() { String::new() } else { format!("\nhint: {}", hint(&raised.hint)) };
+    let hint = match hint_of_sandbox(&raised.hint) {
+        hint if hint.is_empty() => String::new(),
+        hint => format!("\nsandbox hint: {hint}"),
+    };
     let traceback = match raised.traceback.trim_end() {
         "" => format!("{}: {}", raised.class, raised.message),
         traceback => traceback.to_owned(),
@@ -159,5 +167,5 @@ fn raised_part(raised: &PythonError, facts: &[String], limits: &Limits) -> Strin
     let taken: usize =
         facts.iter().map(|fact| fact.chars().count() + 1).sum::<usize>() + hint.chars().count();
     let room = limits.error_chars_max.saturating_sub(taken).max(TRACEBACK_CHARS_MIN);
-    fitted(&inert(&traceback), room) + &hint
+    fitted(&quoted(&traceback), room) + &hint
 }

@@ -23,6 +23,7 @@ fn report(outcome: RunOutcome) -> RunReport {
         state: StateNote::Kept,
         goes_back_to: None,
         notes: Vec::new(),
+        sandbox_notes: Vec::new(),
         servers: Vec::new(),
         calls: Calls::default(),
     }
