@@ -10,7 +10,7 @@ use super::fitting::{fitted, hint, hint_of_sandbox};
 use super::output::{Written, cuts};
 use super::own_lines::{in_one_line, quoted};
 use super::reply::Verdict;
-use super::structured::{exit_code, status, verdict};
+use super::structured::{exit_code, status, verdict, within_room};
 use crate::limits::Limits;
 use crate::run::{
     FreshReason, OutputStream, PythonError, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault,
@@ -48,9 +48,13 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
         below.push(format!("hint: {}", hint(&fault.hint)));
     }
     below.extend(facts);
-    below.extend(report.saved.iter().map(|uri| format!("file: {uri}")));
     below.extend(report.notes.iter().map(|note| format!("note: {}", in_one_line(note))));
-    below.extend(report.sandbox_notes.iter().map(|note| format!("sandbox note: {}", in_one_line(note))));
+    let files = report.saved.iter().map(|uri| format!("file: {uri}"));
+    let notes = report.sandbox_notes.iter().map(|note| format!("sandbox note: {}", in_one_line(note)));
+    // They have room of their own: the sandbox must not crowd out what the bridge says.
+    let of_sandbox = within_room(&files.chain(notes).collect::<Vec<_>>(), limits.reply_chars_max / 4);
+    let below = [fitted(&inert(&below.join("\n")), limits.reply_chars_max / 2), of_sandbox.join("\n")];
+    let below: Vec<&str> = below.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
     assembled(&above.join("\n"), report, &below.join("\n"), limits)
 }
 
@@ -142,14 +146,13 @@ fn body(report: &RunReport, chars_max: usize) -> String {
     body + &below
 }
 
-/// The parts within the bound. The facts below come before the output when there is no room for both.
+/// The parts within the bound; `below` is safe to show and leaves room for output.
 fn assembled(above: &str, report: &RunReport, below: &str, limits: &Limits) -> String {
     const JOINTS: usize = 2;
     let above = inert(above);
-    let below = fitted(&inert(below), limits.reply_chars_max / 2);
     let used = above.chars().count() + below.chars().count() + JOINTS;
     let body = body(report, limits.reply_chars_max.saturating_sub(used));
-    let parts = [above.as_ref(), body.trim_end_matches('\n'), below.as_str()];
+    let parts = [above.as_ref(), body.trim_end_matches('\n'), below];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.trim().is_empty()).collect();
     if parts.is_empty() { SILENT.to_owned() } else { parts.join("\n") }
 }

@@ -198,7 +198,7 @@ fn insert_lines(fields: &mut Map<String, Value>, key: &str, lines: Vec<String>) 
 }
 
 /// As many of them as there is room for, and how many more there are.
-fn within_room(lines: &[String], room: usize) -> Vec<String> {
+pub(super) fn within_room(lines: &[String], room: usize) -> Vec<String> {
     let mut left = room;
     let mut shown = Vec::new();
     for line in lines {
