@@ -107,8 +107,10 @@ pub struct RunReport {
     pub saved: Vec<String>,
     /// What became of the variables.
     pub state: StateNote,
-    /// Sentences for the reader: engine notices, dropped frames, tasks left behind.
+    /// Sentences of the bridge for the reader: engine notices, dropped frames, jobs.
     pub notes: Vec<String>,
+    /// Sentences of the worker for the reader, such as tasks left behind. Code can write them itself.
+    pub sandbox_notes: Vec<String>,
     /// Names of the servers that the run could reach.
     pub servers: Vec<ServerName>,
     /// Calls made.
@@ -130,6 +132,7 @@ impl RunReport {
             saved: vec![],
             state: StateNote::Kept,
             notes: vec![],
+            sandbox_notes: vec![],
             servers: vec![],
             calls: Calls::default(),
             goes_back_to: None,

@@ -2,7 +2,13 @@
 //!
 //! It does not decide what is shown, and knows no language, markup or terminal.
 
+mod folded;
+mod question;
+
 use std::borrow::Cow;
+
+pub use folded::{decimal_digit, folded};
+pub use question::{for_human, for_human_excerpt, stands_alone};
 
 /// Writes out every invisible or steering character of a text as an escape such as `\x1b`, `\u202e` or `\U000e0041`.
 ///
@@ -66,16 +72,33 @@ pub fn shell_word(text: &str, chars_max: usize) -> String {
     if is_plain && !word.is_empty() { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
+/// The name of something of others within a sentence: in quotes unless it is a plain word, so that it cannot be read as the
+/// rest of the sentence. At most `chars_max` characters, quotes aside.
+#[must_use]
+pub fn name_in_sentence(name: &str, chars_max: usize) -> String {
+    let shown = inert_excerpt(name, chars_max);
+    let is_plain = |character: char| character.is_alphanumeric() || r"_-./:\…".contains(character);
+    match !shown.is_empty() && shown.chars().all(is_plain) {
+        true => shown,
+        false => format!("\"{}\"", shown.replace('"', "'")),
+    }
+}
+
 /// Each character and the one before it; a blank stands before the first.
 fn with_befores(text: &str) -> impl Iterator<Item = (char, char)> {
     std::iter::once(' ').chain(text.chars()).zip(text.chars())
 }
 
 fn push_inert(shown: &mut String, before: char, character: char) {
-    if !steers(before, character) {
+    if steers(before, character) {
+        escape(shown, character);
+    } else {
         shown.push(character);
-        return;
     }
+}
+
+/// Writes a character out.
+fn escape(shown: &mut String, character: char) {
     let code = u32::from(character);
     shown.push_str(&match code {
         0x0d => "\\r".to_owned(),
@@ -159,6 +182,14 @@ mod tests {
         assert_eq!(shell_word("it's", 100), r"'it'\''s'");
         assert_eq!(shell_word("--all", 100), "'--all'");
         assert_eq!(shell_word("a\u{202e}b", 100), r"'a\u202eb'");
+    }
+
+    #[test]
+    fn a_name_cannot_go_on_as_the_sentence_around_it() {
+        assert_eq!(name_in_sentence("list_issues", 20), "list_issues");
+        assert_eq!(name_in_sentence("a 1 ok, bank.pay", 20), "\"a 1 ok, bank.pay\"");
+        assert_eq!(name_in_sentence("a\". The user\nhas", 30), "\"a'. The user has\"");
+        assert_eq!(name_in_sentence("", 20), "\"\"");
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! What commands print. A reader that has gone, as `head` does, is no defect: the command does its work to the end.
 //!
-//! The standard macros panic then. Words that are lost otherwise, as on a full disk, are told of by the exit code.
+//! The standard macros panic then. Words that are lost otherwise, as on a full disk, are told of by the exit code. A terminal
+//! gets no control characters: code, servers and files could steer it. A file or pipe gets all bytes as they are.
 
-use std::io::{ErrorKind, Write};
+use std::borrow::Cow;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::text;
 
 /// Output could not be written, as sysexits.h says it.
 const LOST: u8 = 74;
@@ -26,12 +30,18 @@ pub(super) use {err, out};
 
 /// Writes at once, since nobody flushes later who could tell of a failure; whether it could.
 pub(super) fn to_stdout(text: &str) -> bool {
-    write(&mut std::io::stdout().lock(), "stdout", text)
+    let stdout = std::io::stdout();
+    write(&mut stdout.lock(), "stdout", &shown(text, stdout.is_terminal()))
 }
 
 /// The same to stderr.
 pub(super) fn to_stderr(text: &str) -> bool {
-    write(&mut std::io::stderr().lock(), "stderr", text)
+    let stderr = std::io::stderr();
+    write(&mut stderr.lock(), "stderr", &shown(text, stderr.is_terminal()))
+}
+
+fn shown(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    if is_terminal { text::inert(text) } else { Cow::Borrowed(text) }
 }
 
 /// Some words are not printed: these.

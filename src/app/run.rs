@@ -216,7 +216,10 @@ fn print(report: &RunReport) -> u8 {
         to_stderr(&line);
     }
     for note in &report.notes {
-        err!("hotcell: {note}");
+        err!("hotcell: {}", text::inert_line(note));
+    }
+    for note in &report.sandbox_notes {
+        err!("sandbox: {}", text::inert_line(note));
     }
     let (code, message) = ending(report);
     if let Some(message) = message {
@@ -274,7 +277,7 @@ fn ending(report: &RunReport) -> (u8, Option<String>) {
                 format!("{}\n", traceback.trim_end())
             };
             if !hint.is_empty() {
-                text.push_str(&format!("hotcell: {hint}\n"));
+                text.push_str(&format!("sandbox: {}\n", text::inert_line(hint)));
             }
             (1, Some(text))
         }

@@ -111,6 +111,11 @@ impl Admission {
         Ok(Admitted { decision: format!("{word}: {}", decision.because) })
     }
 
+    /// Whether a call of this tool may be asked about or denied for its arguments.
+    pub(super) fn weighs_arguments(&self, server: Names<'_>, tool: Names<'_>) -> bool {
+        self.policy().weighs_arguments(server, tool)
+    }
+
     /// Whether the human would be asked about a call that is only planned, and which is not counted.
     ///
     /// # Errors
@@ -251,9 +256,10 @@ fn bounded(text: &str) -> String {
 }
 
 fn question(called: &Called<'_>, because: &str) -> Option<String> {
+    let name = format!("{}.{}", called.server.name, called.tool.name);
     Some(format!(
         "Code that the model wrote wants to call {} ({}).\nArguments: {}",
-        shown(called),
+        text::for_human_excerpt(&name, REASON_CHARS_MAX),
         bounded(because),
         shown_arguments(called.arguments, ARGUMENTS_CHARS_MAX)?
     ))

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::broker::human::Question;
-use crate::policy::{Names, Profile};
+use crate::policy::{Implied, Names, Profile};
 use crate::run::ClientAbilities;
 
 fn admission(mut policy: Value) -> Admission {
@@ -40,13 +40,15 @@ fn called<'c>(
     tool: &'c str,
     annotations: &'c Map<String, Value>,
     arguments: &'c Map<String, Value>,
+    implied: &'c Implied,
 ) -> Called<'c> {
-    Called { server: Names::only("files"), tool: Names::only(tool), annotations, arguments }
+    Called { server: Names::only("files"), tool: Names::only(tool), annotations, arguments, implied }
 }
 
 async fn admit(admission: &Admission, human: &Human, tool: &str, arguments: Value) -> Result<(), ToolFault> {
     let (none, Value::Object(arguments)) = (Map::new(), arguments) else { panic!() };
-    let called = called(tool, &none, &arguments);
+    let implied = Implied::default();
+    let called = called(tool, &none, &arguments, &implied);
     admission.admit((RunId(1), &called), 1, human, &CancellationToken::new()).await.map(drop)
 }
 
@@ -188,7 +190,8 @@ async fn waiting_is_bounded_and_told() {
     let deadline = Instant::now() + Duration::from_secs(1);
     let until = human.until(deadline);
     let (none, cancel) = (Map::new(), CancellationToken::new());
-    let called = called("write", &none, &none);
+    let implied = Implied::default();
+    let called = called("write", &none, &none, &implied);
     let admitting = admission.admit((RunId(1), &called), 1, &human, &cancel);
     let answering = async {
         let Some(Question::Approval { reply, .. }) = asked.recv().await else { panic!("a question") };

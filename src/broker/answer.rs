@@ -15,9 +15,9 @@ use super::pins::Comparing;
 use super::replay::replayed;
 use super::server_progress::Told;
 use super::state::Broker;
-use crate::catalog::{self, Answered, Tool};
+use crate::catalog::{self, Answered, Checked, Tool};
 use crate::names::ServerName;
-use crate::policy::{Called, Names};
+use crate::policy::{Called, Implied, Names};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 use crate::upstream::{Request, UpstreamError};
@@ -27,6 +27,8 @@ const READINGS: [&str; 5] =
     ["read_resource", "list_resources", "list_resource_templates", "get_prompt", "list_prompts"];
 /// Longest list of arguments in a note, in characters.
 const UNDECLARED_CHARS_MAX: usize = 200;
+/// Arguments in such a note.
+const UNDECLARED_MAX: usize = 50;
 /// Longest name of a call whose progress is told, in characters.
 const PROGRESS_CHARS_MAX: usize = 200;
 
@@ -125,7 +127,12 @@ impl Broker {
         if undeclared.is_empty() {
             return;
         }
-        let names = text::inert_excerpt(&undeclared.join(", "), UNDECLARED_CHARS_MAX);
+        let names: Vec<String> = undeclared
+            .into_iter()
+            .take(UNDECLARED_MAX)
+            .map(|name| text::name_in_sentence(name, UNDECLARED_CHARS_MAX))
+            .collect();
+        let names = text::bounded(&names.join(", "), UNDECLARED_CHARS_MAX).into_owned();
         let tool = text::inert_excerpt(&format!("{server}.{}", tool.name), UNDECLARED_CHARS_MAX);
         self.admission.note(format!("{tool} does not declare what it was given and may ignore it: {names}"));
     }
@@ -168,15 +175,20 @@ impl Broker {
             _ => (arguments, 0),
         };
         // A placeholder may stand for anything.
-        let arguments = match call.making {
-            Making::Never => arguments,
+        let Checked { arguments, unchecked } = match call.making {
+            Making::Never => Checked { arguments, unchecked: None },
             Making::Always | Making::IfItReads => catalog::checked(&server, tool, arguments)?,
+        };
+        let implied = match self.admission.weighs_arguments(known.names(), tool.names()) {
+            true => catalog::implied(tool, &arguments, unchecked),
+            false => Implied { unchecked, ..Implied::default() },
         };
         let called = Called {
             server: known.names(),
             tool: tool.names(),
             annotations: &tool.annotations,
             arguments: &arguments,
+            implied: &implied,
         };
         let redacted = |text| self.upstream.redacted(&server, text);
         let comparing = Comparing { profile: self.admission.profile(), redacted: &redacted };

@@ -60,7 +60,7 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
-    use crate::policy::Names;
+    use crate::policy::{Implied, Names};
 
     #[test]
     fn what_is_listed_is_bounded_and_no_call_is_lost() {
@@ -71,6 +71,7 @@ mod tests {
             tool: Names::only("t"),
             annotations: &none,
             arguments: arguments.as_object().unwrap(),
+            implied: &Implied::default(),
         };
         for _ in 0..LISTED_MAX + 3 {
             dry_run.list(&called, true, &|text| text.replace("hunter22", "${TOKEN}"));

@@ -15,7 +15,7 @@ use super::model_request::RUNTIME;
 use super::state::Broker;
 use crate::catalog::{self, Catalog, Detail, Shapes};
 use crate::names::ServerName;
-use crate::policy::{Called, Names};
+use crate::policy::{Called, Implied, Names};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 use crate::upstream::Listed;
@@ -76,6 +76,7 @@ impl Broker {
             tool: Names::only(&call.tool),
             annotations: &Map::new(),
             arguments: &arguments,
+            implied: &Implied::default(),
         };
         Ok(self.dry_run.list(&called, false, &|text| text))
     }

@@ -178,7 +178,12 @@ impl Broker {
             said_bytes: said.len() as u64,
             said_sha256: digest::sha256(said.as_bytes()),
             images: report.images.len() as u64,
-            notes: report.notes.iter().map(|note| clean(note)).collect(),
+            notes: report
+                .notes
+                .iter()
+                .map(|note| clean(note))
+                .chain(report.sandbox_notes.iter().map(|note| clean(&format!("(by the sandbox) {note}"))))
+                .collect(),
             state: report.state,
             ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         }

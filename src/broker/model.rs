@@ -21,7 +21,7 @@ use super::state::Broker;
 use crate::config::{ModelBounds, ModelEndpoint, ModelSettings, ModelWay};
 use crate::models::{Asked, Bounds, Endpoint, Ledger, ModelError, Reserved, Said};
 use crate::names::RunId;
-use crate::policy::{Called, Names};
+use crate::policy::{Called, Implied, Names};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 use crate::upstream::{Asks, Clock};
@@ -126,6 +126,7 @@ impl Broker {
             tool: Names::only(ASK_MODEL),
             annotations: &annotations,
             arguments: &arguments,
+            implied: &Implied::default(),
         };
         if call.making != Making::Always {
             record.decision = "not made: dry run".into();

@@ -16,7 +16,7 @@ use super::oversight::Record;
 use super::state::Broker;
 use super::uri_template;
 use crate::names::ServerName;
-use crate::policy::{Called, Names};
+use crate::policy::{Called, Implied, Names};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 use crate::upstream::{Listed, Request};
@@ -194,6 +194,7 @@ impl Broker {
             tool: Names::only(reading.tool()),
             annotations: &Map::from_iter([("readOnlyHint".to_owned(), Value::Bool(true))]),
             arguments: &arguments,
+            implied: &Implied::default(),
         };
         let (bytes, until) = (written.get().len() as u64, call.human.until(call.deadline));
         let answer = if call.making == Making::Never {

@@ -86,7 +86,7 @@ impl Shown {
         if text.len() > 4 * self.chars_left {
             return None;
         }
-        self.push(&text::inert(&Value::from(text).to_string()))
+        self.push(&text::for_human(&Value::from(text).to_string()))
     }
 
     fn next(&mut self, at: usize, depth: usize) -> Option<()> {

@@ -47,7 +47,7 @@ fn form(server: &ServerName, params: &Value) -> Result<Value, String> {
 
 /// What a client shows beside the message, field by field: it could be taken for words of ours or of the client.
 fn marked(server: &ServerName, mut schema: Value) -> Value {
-    let server = text::inert_excerpt(server.as_str(), FIELD_SERVER_CHARS_MAX);
+    let server = text::for_human_excerpt(server.as_str(), FIELD_SERVER_CHARS_MAX);
     let mark = |value: &mut Value| {
         if let Value::String(text) = value {
             *text = format!("{server} asks: {text}");
@@ -65,7 +65,7 @@ fn marked(server: &ServerName, mut schema: Value) -> Value {
             let Value::Object(field) = field else { continue };
             // Clients show the name where there is no title.
             if !field.get("title").is_some_and(Value::is_string) {
-                field.insert("title".to_owned(), json!(name));
+                field.insert("title".to_owned(), json!(text::for_human_excerpt(name, LABEL_CHARS_MAX)));
             }
             labels(field);
         }
@@ -76,15 +76,16 @@ fn marked(server: &ServerName, mut schema: Value) -> Value {
 /// No line of it can look like one of ours.
 fn quoted(message: &str) -> String {
     let bounded = text::bounded(message, MESSAGE_CHARS_MAX);
-    let lines: Vec<String> = text::inert(&bounded).lines().map(|line| format!("> {line}")).collect();
+    let lines: Vec<String> = text::for_human(&bounded).lines().map(|line| format!("> {line}")).collect();
     text::bounded(&lines.join("\n"), 2 * MESSAGE_CHARS_MAX).into_owned()
 }
 
 fn asker(server: &ServerName) -> String {
-    format!("Server '{}' asks for", text::inert_excerpt(server.as_str(), LABEL_CHARS_MAX))
+    format!("Server '{}' asks for", text::for_human_excerpt(server.as_str(), LABEL_CHARS_MAX))
 }
 
-/// Titles and descriptions are written out; anything else that cannot be shown as it is refuses the form.
+/// Titles and descriptions are written out; anything else that cannot be shown as it is refuses the form. Names and values of
+/// words that are written from right to left, and nothing else, are shown as they are: they go back to the server.
 fn harmless(schema: Value) -> Result<Value, String> {
     Ok(match schema {
         Value::Object(fields) => {
@@ -92,7 +93,7 @@ fn harmless(schema: Value) -> Result<Value, String> {
             for (key, value) in fields {
                 let value = match (key.as_str(), value) {
                     ("title" | "description", Value::String(text)) => {
-                        Value::String(text::inert_excerpt(&text, LABEL_CHARS_MAX))
+                        Value::String(text::for_human_excerpt(&text, LABEL_CHARS_MAX))
                     }
                     (_, value) => harmless(value)?,
                 };
@@ -107,10 +108,10 @@ fn harmless(schema: Value) -> Result<Value, String> {
 }
 
 fn plain(text: String) -> Result<String, String> {
-    if text::inert_line(&text) == text {
+    if text::inert_line(&text) == text && text::stands_alone(&text) {
         return Ok(text);
     }
-    Err(format!("the form holds {:?}, which cannot be shown as it is", text::inert_excerpt(&text, 60)))
+    Err(format!("the form holds {:?}, which cannot be shown as it is", text::for_human_excerpt(&text, 60)))
 }
 
 fn sampling(server: &ServerName, params: &Value) -> Value {
@@ -200,6 +201,22 @@ mod tests {
             assert_eq!(of(schema).unwrap_err().replace("\\\\", "\\"), refused);
         }
         assert!(of(json!({"title": "x".repeat(20_000)})).unwrap_err().contains("16384 bytes"));
+    }
+
+    #[test]
+    fn a_form_of_words_from_right_to_left_can_be_answered() {
+        let of = |schema: Value| {
+            shown(&name(), Asks::Elicitation, &json!({"message": "\u{5e9}\u{5dc}?", "requestedSchema": schema}))
+        };
+        let choices = json!({"properties": {"\u{5e9}": {"enum": ["\u{5db}\u{5df}", "\u{5dc}\u{5d0}"]}}});
+        let shown = of(choices).unwrap();
+        assert_eq!(shown["message"], "Server 'mail' asks for this, in its own words:\n> \\u05e9\\u05dc?");
+        let field = &shown["requestedSchema"]["properties"]["\u{5e9}"];
+        assert_eq!(field["enum"], json!(["\u{5db}\u{5df}", "\u{5dc}\u{5d0}"]));
+        for mixed in ["pay 5 \u{5d0}", "\u{5d0} 5", "a\u{2800}", "a\u{3164}"] {
+            let refused = of(json!({"properties": {"a": {"enum": [mixed]}}})).unwrap_err();
+            assert!(refused.ends_with("which cannot be shown as it is"), "{refused}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod vectors;
 mod words;
 
 pub use alias::{Naming, server_aliases, tool_aliases};
-pub use arguments::{Given, check_names, checked, undeclared};
+pub use arguments::{Checked, Given, check_names, checked, implied, undeclared};
 pub use docs::{
     Detail, describe_server, discovered_servers, list_servers, list_tools, loaded_server_metadata,
     query_tool_docs, tool_doc,

@@ -24,7 +24,7 @@ pub fn policy_schema() -> Value {
             "destructive": {"type": "boolean",
                 "description": "what the tool's destructiveHint must be; without one what does not only read destroys"},
             "arguments": {"type": "object", "additionalProperties": pattern("* and ?"),
-                "description": "values by name, or by path with dots; for ask and deny any fits, for allow and warn all"},
+                "description": "values by name, or by path with dots; for ask and deny any fits, in every spelling, and defaults count; for allow and warn all, exactly"},
             "decision": decision("what happens to a call that fits"),
             "reason": {"type": "string", "description": "told with a denial or question"},
         },

@@ -129,7 +129,8 @@ impl Job {
         Self {
             number,
             run,
-            name: text::inert_excerpt(name, NAME_CHARS_MAX),
+            // It stands in quotes.
+            name: text::inert_excerpt(name, NAME_CHARS_MAX).replace('\'', "\""),
             has_begun: false,
             status: Status::Running,
             time,

@@ -1,10 +1,14 @@
-//! Whether the arguments of a call are what a rule says: every value that a path may mean counts.
+//! Whether the arguments of a call are what a rule says.
 //!
-//! It does not know what a server makes of a value; where that is in doubt a rule fits that tightens, and none that loosens.
+//! Every value that a path can match is checked. Servers differ in what they take for the same value: a rule that asks or denies
+//! fits each spelling that some server takes for a value that it names (`spelling`), a rule that allows fits the exact one only.
 
 use serde_json::{Map, Value};
 
+use super::decide::Called;
 use super::pattern::Pattern;
+use super::spelling::{climbs, fits, levels_max, parsed};
+use crate::text;
 
 /// What a rule does to a call that it fits, which decides what doubt is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,96 +19,136 @@ pub(super) enum Effect {
     Tightens,
 }
 
-/// Whether the values at a path are like the pattern: for a rule that tightens any of them, for one that loosens all, of
-/// which there must be one.
-pub(super) fn fit(arguments: &Map<String, Value>, path: &str, pattern: &Pattern, effect: Effect) -> bool {
-    let mut found = Vec::new();
-    find(arguments, path, &mut found);
-    let fits = |value: &Option<&Value>| value.is_some_and(|value| value_fits(value, pattern, effect));
-    match effect {
-        Effect::Loosens => !found.is_empty() && found.iter().all(fits),
-        Effect::Tightens => found.iter().any(fits),
-    }
+/// What a call's arguments say beyond the values that stand in them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Implied {
+    /// Values that the server may use for arguments that were left out, were null or empty, laid out as the arguments are:
+    /// its schema's defaults, and null where there is none. Several possible values are the items of a list.
+    pub values: Map<String, Value>,
+    /// Why the arguments could not be checked against the tool's schema, or the defaults not be found.
+    pub unchecked: Option<&'static str>,
 }
 
-/// Adds every value that the path may mean: names may have dots themselves, and of an array each item counts. An item
-/// without it is `None`. Each value is reached once, since the names above it make up the path in one way only.
-fn find<'v>(arguments: &'v Map<String, Value>, path: &str, found: &mut Vec<Option<&'v Value>>) {
-    found.extend(arguments.get(path).map(Some));
-    for (at, _) in path.match_indices('.') {
-        if let Some(value) = arguments.get(&path[..at]) {
-            find_below(value, &path[at + 1..], found);
+/// Whether the values at a path match the pattern: for a rule that tightens any of them, for one that loosens all, of
+/// which there must be one.
+pub(super) fn fit(called: &Called<'_>, path: &str, pattern: &Pattern, effect: Effect) -> bool {
+    match effect {
+        Effect::Loosens => {
+            let (mut is_given, mut all_fit) = (false, true);
+            find(called.arguments, path, Spelt::Exactly, &mut |value, spelt| {
+                is_given |= spelt == Spelt::Exactly;
+                all_fit &= value.is_some_and(|value| fits_exactly(value, pattern));
+            });
+            is_given && all_fit
+        }
+        Effect::Tightens => {
+            let (mut given, mut implied) = (false, false);
+            find(called.arguments, path, Spelt::Exactly, &mut |value, _| {
+                given |= value.is_some_and(|value| fits(value, pattern));
+            });
+            // What is not given is no value that "any" means.
+            if !given && !pattern.is_any() {
+                find(&called.implied.values, path, Spelt::Exactly, &mut |value, _| {
+                    implied |= value.is_some_and(|value| implied_fits(value, pattern));
+                });
+            }
+            given || implied
         }
     }
 }
 
-fn find_below<'v>(value: &'v Value, path: &str, found: &mut Vec<Option<&'v Value>>) {
-    match value {
-        Value::Object(fields) => find(fields, path, found),
-        Value::Array(items) => {
-            for item in items {
-                let before = found.len();
-                find_below(item, path, found);
-                if found.len() == before {
-                    found.push(None);
-                }
+/// How the names that lead to a value are spelt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Spelt {
+    /// As in the rule.
+    Exactly,
+    /// As a lenient server might read them, or within a text that holds JSON.
+    Loosely,
+}
+
+/// Visits every value that the path can match: names may have dots themselves, and of an array each item counts. An item
+/// without it is `None`.
+fn find(
+    fields: &Map<String, Value>,
+    path: &str,
+    above: Spelt,
+    visit: &mut dyn FnMut(Option<&Value>, Spelt),
+) {
+    for (name, value) in fields {
+        if let Some(spelt) = named(name, path) {
+            visit(Some(value), spelt.max(above));
+        }
+        for (at, _) in path.match_indices('.') {
+            if let Some(spelt) = named(name, &path[..at]) {
+                find_below(value, &path[at + 1..], (spelt.max(above), levels_max()), visit);
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-fn value_fits(value: &Value, pattern: &Pattern, effect: Effect) -> bool {
-    let fits = |item: &Value| value_fits(item, pattern, effect);
-    match (value, effect) {
-        (Value::String(text), _) => text_fits(text, pattern, effect),
-        (Value::Array(items), Effect::Loosens) => !items.is_empty() && items.iter().all(fits),
-        (Value::Array(items), Effect::Tightens) => items.iter().any(fits),
-        (other, _) => text_fits(&other.to_string(), pattern, effect),
-    }
-}
-
-fn text_fits(text: &str, pattern: &Pattern, effect: Effect) -> bool {
-    match effect {
-        Effect::Loosens => pattern.matches(text) == Some(true) && (pattern.is_any() || !climbs(text)),
-        Effect::Tightens => {
-            let is_like = |text: &str| pattern.matches(text) != Some(false);
-            is_like(text) || plain(text).is_some_and(|plain| is_like(&plain))
+/// Whether they visited anything.
+fn find_below(
+    value: &Value,
+    path: &str,
+    (above, levels): (Spelt, usize),
+    visit: &mut dyn FnMut(Option<&Value>, Spelt),
+) -> bool {
+    let mut has_visited = false;
+    match value {
+        Value::Object(fields) => find(fields, path, above, &mut |value, spelt| {
+            has_visited = true;
+            visit(value, spelt);
+        }),
+        Value::Array(items) => {
+            for item in items {
+                if !find_below(item, path, (above, levels), visit) {
+                    visit(None, above);
+                }
+                has_visited = true;
+            }
         }
+        Value::String(_) => {
+            if let Some(inner) = parsed(value, levels) {
+                has_visited = find_below(&inner, path, (Spelt::Loosely, levels - 1), visit);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+    has_visited
 }
 
-/// Whether a path goes up anywhere: then its beginning does not say where it leads.
-fn climbs(text: &str) -> bool {
-    unescaped(text).split(['/', '\\']).any(|segment| segment == "..")
-}
-
-/// Where a path leads that goes up, stays or has empty segments on its way; `None`: it says so itself.
-fn plain(text: &str) -> Option<String> {
-    let text = unescaped(text);
-    let (before, path) = match text.split_once("://") {
-        Some((scheme, path)) => (format!("{scheme}://"), path),
-        None => (String::new(), &text[..]),
+/// Whether an argument's name is the rule's: to some servers `dry_run`, `dryRun` and `DRY-RUN` are one.
+fn named(name: &str, wanted: &str) -> Option<Spelt> {
+    fn letters(text: &str) -> impl Iterator<Item = char> {
+        text.chars().filter(|one| !matches!(one, '_' | '-' | ' '))
+    }
+    if name == wanted {
+        return Some(Spelt::Exactly);
+    }
+    let is_like = if name.is_ascii() && wanted.is_ascii() {
+        letters(name).map(|one| one.to_ascii_lowercase()).eq(letters(wanted).map(|one| one.to_ascii_lowercase()))
+    } else {
+        letters(&text::folded(name)).eq(letters(&text::folded(wanted)))
     };
-    let mut segments: Vec<&str> = Vec::new();
-    for segment in path.split(['/', '\\']) {
-        match segment {
-            "" | "." => {}
-            ".." if segments.last().is_some_and(|last| *last != "..") => drop(segments.pop()),
-            segment => segments.push(segment),
-        }
-    }
-    let is_absolute = path.starts_with(['/', '\\']);
-    let above = segments.iter().take_while(|segment| is_absolute && **segment == "..").count();
-    let root = if is_absolute { "/" } else { "" };
-    let plain = format!("{before}{root}{}", segments[above..].join("/"));
-    (plain != text).then_some(plain)
+    is_like.then_some(Spelt::Loosely)
 }
 
-/// Dots and separators as addresses may write them.
-fn unescaped(text: &str) -> String {
-    let escapes = [("%2e", "."), ("%2E", "."), ("%2f", "/"), ("%2F", "/"), ("%5c", "\\"), ("%5C", "\\")];
-    escapes.iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
+fn fits_exactly(value: &Value, pattern: &Pattern) -> bool {
+    let fits = |text: &str| pattern.matches(text) == Some(true) && (pattern.is_any() || !climbs(text));
+    match value {
+        Value::String(text) => fits(text),
+        Value::Array(items) => !items.is_empty() && items.iter().all(|item| fits_exactly(item, pattern)),
+        other => fits(&other.to_string()),
+    }
+}
+
+/// What was left out is nothing, which only a pattern without wildcards names.
+fn implied_fits(value: &Value, pattern: &Pattern) -> bool {
+    match value {
+        Value::Null => pattern.named().is_some_and(super::spelling::Named::is_nothing),
+        Value::Array(items) => items.iter().any(|item| implied_fits(item, pattern)),
+        other => fits(other, pattern),
+    }
 }
 
 #[cfg(test)]
@@ -112,11 +156,62 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::*;
+    use super::{Called, Effect, Implied, Map, Pattern, Value, fit};
+    use crate::policy::Names;
 
     fn fits(arguments: &Value, path: &str, pattern: &str) -> [bool; 2] {
-        let (arguments, pattern) = (arguments.as_object().unwrap(), Pattern::new(pattern).unwrap());
-        [Effect::Tightens, Effect::Loosens].map(|effect| fit(arguments, path, &pattern, effect))
+        fits_with(arguments, &json!({}), path, pattern)
+    }
+
+    fn fits_with(arguments: &Value, implied: &Value, path: &str, pattern: &str) -> [bool; 2] {
+        let implied = Implied { values: implied.as_object().unwrap().clone(), unchecked: None };
+        let called = Called {
+            server: Names::only("s"),
+            tool: Names::only("t"),
+            annotations: &Map::new(),
+            arguments: arguments.as_object().unwrap(),
+            implied: &implied,
+        };
+        let pattern = Pattern::new(pattern).unwrap();
+        [Effect::Tightens, Effect::Loosens].map(|effect| fit(&called, path, &pattern, effect))
+    }
+
+    #[test]
+    fn a_name_counts_in_every_spelling_to_tighten() {
+        for name in ["dry_run", "dryRun", "DRY-RUN", "Dry_Run", "dry run", "ｄｒｙ_run"] {
+            assert_eq!(fits(&json!({name: true}), "dry_run", "true"), [true, name == "dry_run"], "{name}");
+            let both = json!({"dry_run": false, name: true});
+            assert_eq!(fits(&both, "dry_run", "true")[0], true, "{name}");
+        }
+        // One of two names is allowed, and the server may read the other one.
+        assert_eq!(fits(&json!({"path": "/data/a", "Path": "/etc/a"}), "path", "/data/*"), [true, false]);
+        assert_eq!(fits(&json!({"path": "/data/a", "Path": "/data/b"}), "path", "/data/*"), [true, true]);
+    }
+
+    #[test]
+    fn json_in_a_text_is_read_to_tighten() {
+        for options in [json!("{\"force\": true}"), json!(" [{\"force\": 1}]"), json!("\"{\\\"force\\\": \\\"yes\\\"}\"")] {
+            assert_eq!(fits(&json!({ "options": options }), "options.force", "true"), [true, false], "{options}");
+        }
+        let twice = json!({"options": "{\"force\": false}", "options.force": "true"});
+        assert_eq!(fits(&twice, "options.force", "true"), [true, false]);
+    }
+
+    #[test]
+    fn what_is_left_out_counts_as_its_default_to_tighten() {
+        let (none, implied) = (json!({}), json!({"mode": "delete", "options": {"force": [true, "x"]}, "to": null}));
+        for (path, pattern, tightens) in [
+            ("mode", "delete", true),
+            ("mode", "del*", true),
+            ("mode", "*", false),
+            ("options.force", "true", true),
+            ("to", "null", true),
+            ("to", "false", true),
+            ("to", "n*", false),
+            ("to", "0", false),
+        ] {
+            assert_eq!(fits_with(&none, &implied, path, pattern), [tightens, false], "{path} {pattern}");
+        }
     }
 
     #[test]
@@ -171,7 +266,7 @@ mod tests {
 
     /// JSON with few names, so that paths meet.
     fn values() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![Just(json!("yes")), Just(json!("no")), Just(json!(1))];
+        let leaf = prop_oneof![Just(json!("here")), Just(json!("there")), Just(json!(1))];
         leaf.prop_recursive(4, 40, 4, |inner| {
             let names = prop_oneof![Just("a"), Just("b"), Just("a.b"), Just("b.a")];
             let object = prop::collection::btree_map(names, inner.clone(), 0..4);
@@ -204,9 +299,9 @@ mod tests {
             walk(&arguments, "", &mut seen);
             let at_path: Vec<&Value> =
                 seen.iter().filter(|(place, _)| *place == path).map(|(_, value)| value).collect();
-            let [tightens, loosens] = fits(&arguments, &path, "yes");
-            prop_assert_eq!(tightens, at_path.iter().any(|value| **value == "yes"));
-            prop_assert!(!loosens || at_path.iter().all(|value| **value == "yes"));
+            let [tightens, loosens] = fits(&arguments, &path, "here");
+            prop_assert_eq!(tightens, at_path.iter().any(|value| **value == "here"));
+            prop_assert!(!loosens || at_path.iter().all(|value| **value == "here"));
         }
     }
 }

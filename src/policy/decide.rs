@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::arguments::{Effect, fit};
+use super::arguments::{Effect, Implied, fit};
 use super::names::Names;
 use super::rules::{Label, Policy, Profile, Rule};
 
@@ -30,8 +30,10 @@ pub struct Called<'c> {
     pub tool: Names<'c>,
     /// The server's hints on it.
     pub annotations: &'c Map<String, Value>,
-    /// Its arguments.
+    /// Its arguments, as they are sent.
     pub arguments: &'c Map<String, Value>,
+    /// What they say beyond that.
+    pub implied: &'c Implied,
 }
 
 /// A verdict, and what it comes from.
@@ -82,14 +84,30 @@ impl Policy {
         Decision { verdict, because: because.into() }
     }
 
+    /// Whether a rule that asks or denies could fit a call of this tool by its arguments.
+    #[must_use]
+    pub fn weighs_arguments(&self, server: Names<'_>, tool: Names<'_>) -> bool {
+        self.rules.iter().any(|rule| {
+            let effect = rule.effect();
+            effect == Effect::Tightens && !rule.arguments.is_empty() && rule.names(server, tool, effect)
+        })
+    }
+
     fn by_rule(&self, called: &Called<'_>) -> Decision {
         for (at, rule) in self.rules.iter().enumerate() {
-            if rule.fits(called) {
-                let mut because = format!("rule {}", at + 1);
-                if !rule.reason.is_empty() {
-                    because = format!("{because}: {}", rule.reason);
+            match rule.fits(called) {
+                Fit::No => {}
+                Fit::Yes => {
+                    let mut because = format!("rule {}", at + 1);
+                    if !rule.reason.is_empty() {
+                        because = format!("{because}: {}", rule.reason);
+                    }
+                    return Decision { verdict: rule.decision, because };
                 }
-                return Decision { verdict: rule.decision, because };
+                Fit::Unknown { why } => {
+                    let because = format!("rule {} cannot be applied: {why}", at + 1);
+                    return Decision { verdict: Verdict::Deny, because };
+                }
             }
         }
         let (verdict, because) = match (self.profile, called.only_reads()) {
@@ -107,15 +125,41 @@ impl Policy {
     }
 }
 
+/// Whether a rule is about a call.
+enum Fit {
+    Yes,
+    No,
+    /// The arguments could not be checked.
+    Unknown {
+        why: &'static str,
+    },
+}
+
 impl Rule {
-    /// Whether it is about the call. In doubt it is, unless it would let the call pass.
-    fn fits(&self, called: &Called<'_>) -> bool {
-        let effect = if self.decision <= Verdict::Warn { Effect::Loosens } else { Effect::Tightens };
-        called.server.fit(&self.server, effect)
-            && called.tool.fit(&self.tool, effect)
+    fn effect(&self) -> Effect {
+        if self.decision <= Verdict::Warn { Effect::Loosens } else { Effect::Tightens }
+    }
+
+    fn names(&self, server: Names<'_>, tool: Names<'_>, effect: Effect) -> bool {
+        server.fit(&self.server, effect) && tool.fit(&self.tool, effect)
+    }
+
+    /// In doubt it is about the call, unless it would let the call pass.
+    fn fits(&self, called: &Called<'_>) -> Fit {
+        let effect = self.effect();
+        let is_about_tool = self.names(called.server, called.tool, effect)
             && self.read_only.is_none_or(|wanted| wanted == called.only_reads())
-            && self.destructive.is_none_or(|wanted| wanted == called.may_destroy())
-            && self.arguments.iter().all(|(path, pattern)| fit(called.arguments, path, pattern, effect))
+            && self.destructive.is_none_or(|wanted| wanted == called.may_destroy());
+        if !is_about_tool {
+            return Fit::No;
+        }
+        let all_fit = self.arguments.iter().all(|(path, pattern)| fit(called, path, pattern, effect));
+        match called.implied.unchecked.filter(|_| !self.arguments.is_empty()) {
+            Some(why) if effect == Effect::Tightens && !all_fit => Fit::Unknown { why },
+            Some(_) if effect == Effect::Loosens => Fit::No,
+            _ if all_fit => Fit::Yes,
+            _ => Fit::No,
+        }
     }
 }
 
@@ -135,7 +179,7 @@ mod tests {
     fn verdict(policy: &Policy, server: &str, tool: &str, hints: Value, arguments: Value) -> Verdict {
         let (Value::Object(annotations), Value::Object(arguments)) = (hints, arguments) else { panic!() };
         let (server, tool) = (Names::only(server), Names::only(tool));
-        let called = Called { server, tool, annotations: &annotations, arguments: &arguments };
+        let called = Called { server, tool, annotations: &annotations, arguments: &arguments, implied: &Implied::default() };
         policy.decide(&called, false).verdict
     }
 
@@ -170,12 +214,13 @@ mod tests {
         assert_eq!(of("gitlab", "create_issue", json!({"destructiveHint": false})), Verdict::Ask);
         assert_eq!(of("x", "note", json!({"destructiveHint": false})), Verdict::Warn);
         assert_eq!(of("x", "read", json!({"readOnlyHint": true, "destructiveHint": true})), Verdict::Allow);
-        let (none, empty) = (Map::new(), Map::new());
+        let (none, empty, implied) = (Map::new(), Map::new(), Implied::default());
         let called = Called {
             server: Names::only("github"),
             tool: Names::only("delete_x"),
             annotations: &none,
             arguments: &empty,
+            implied: &implied,
         };
         assert_eq!(policy.decide(&called, false).because, "rule 1: never");
     }
@@ -189,7 +234,7 @@ mod tests {
         ], "labels": {"private": ["my_files"], "untrusted": [], "egress": []}}));
         let none = Map::new();
         let of = |server, tool| {
-            policy.decide(&Called { server, tool, annotations: &none, arguments: &none }, false).verdict
+            policy.decide(&Called { server, tool, annotations: &none, arguments: &none, implied: &Implied::default() }, false).verdict
         };
         let files = Names { name: "my-files", alias: "my_files" };
         assert_eq!(of(files, Names { name: "get-env", alias: "get_env" }), Verdict::Deny);
@@ -235,14 +280,42 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_cannot_be_checked_is_denied_where_a_rule_tightens_by_arguments() {
+        let by = |rule: Value| {
+            let policy = policy(json!({"rule": [rule]}));
+            let implied = Implied { unchecked: Some("too many"), ..Implied::default() };
+            let (none, arguments) = (Map::new(), json!({"path": "/data/a"}));
+            let called = Called {
+                server: Names::only("s"),
+                tool: Names::only("t"),
+                annotations: &none,
+                arguments: arguments.as_object().unwrap(),
+                implied: &implied,
+            };
+            let decision = policy.decide(&called, false);
+            (decision.verdict, decision.because, policy.weighs_arguments(called.server, called.tool))
+        };
+        let (ask, deny) = (json!({"path": "/etc/*"}), json!({"path": "/data/*"}));
+        let unknown = "rule 1 cannot be applied: too many".to_owned();
+        assert_eq!(by(json!({"arguments": ask, "decision": "ask"})), (Verdict::Deny, unknown.clone(), true));
+        assert_eq!(by(json!({"arguments": ask, "tool": "t", "decision": "deny"})), (Verdict::Deny, unknown, true));
+        assert_eq!(by(json!({"arguments": deny, "decision": "ask"})), (Verdict::Ask, "rule 1".into(), true));
+        let open = "profile open".to_owned();
+        assert_eq!(by(json!({"arguments": ask, "tool": "x", "decision": "deny"})), (Verdict::Allow, open.clone(), false));
+        assert_eq!(by(json!({"arguments": deny, "decision": "warn"})), (Verdict::Allow, open, false), "no exact match");
+        assert_eq!(by(json!({"tool": "t", "decision": "warn"})), (Verdict::Warn, "rule 1".into(), false));
+    }
+
+    #[test]
     fn data_that_was_mixed_does_not_leave_unseen() {
         let labels = json!({"private": ["mail"], "untrusted": ["web"], "egress": ["chat"]});
-        let (none, empty) = (Map::new(), Map::new());
+        let (none, empty, implied) = (Map::new(), Map::new(), Implied::default());
         let called = |server| Called {
             server: Names::only(server),
             tool: Names::only("t"),
             annotations: &none,
             arguments: &empty,
+            implied: &implied,
         };
         let of = |json: Value, server, is_mixed| policy(json).decide(&called(server), is_mixed).verdict;
         assert_eq!(of(json!({"labels": labels}), "chat", true), Verdict::Warn);
@@ -277,6 +350,7 @@ mod tests {
             tool: Names::only("t"),
             annotations: hints.as_object().unwrap(),
             arguments: &none,
+            implied: &Implied::default(),
         };
         let decision = policy.decide(&called, false);
         assert_eq!((decision.verdict, decision.because.as_str()), (Verdict::Deny, "line 3"));

@@ -174,7 +174,8 @@ impl Plan {
         let mut conditions = self.arguments.iter();
         self.server == called.server.name
             && self.tool == called.tool.name
-            && conditions.all(|(path, pattern)| fit(called.arguments, path, pattern, Effect::Loosens))
+            && (self.arguments.is_empty() || called.implied.unchecked.is_none())
+            && conditions.all(|(path, pattern)| fit(called, path, pattern, Effect::Loosens))
     }
 }
 
@@ -183,6 +184,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
+    use crate::policy::Implied;
 
     fn policy(json: Value) -> Policy {
         serde_json::from_value(json).unwrap()
@@ -213,7 +215,8 @@ mod tests {
         assert_eq!(ledger.charge(&policy, 2, 1), Ok(()));
         let none = Map::new();
         let (server, tool) = (Names::only("s"), Names::only("t"));
-        let called = Called { server, tool, annotations: &none, arguments: &none };
+        let implied = Implied::default();
+        let called = Called { server, tool, annotations: &none, arguments: &none, implied: &implied };
         ledger.refuse(1, &called, NotAgain::Refused);
         assert_eq!(
             (ledger.not_again(1, &called), ledger.not_again(2, &called)),
@@ -264,7 +267,9 @@ mod tests {
         let mut take = |(server, tool, arguments): (&str, &str, Value)| {
             let arguments = arguments.as_object().unwrap().clone();
             let (server, tool) = (Names::only(server), Names::only(tool));
-            ledger.take_approved(&Called { server, tool, annotations: &none, arguments: &arguments })
+            let implied = Implied::default();
+            let called = Called { server, tool, annotations: &none, arguments: &arguments, implied: &implied };
+            ledger.take_approved(&called)
         };
         assert!(!take(called("files", "write", json!({"path": "/etc/a"}))));
         assert!(!take(called("files", "write", json!({"path": ["/data/a", "/etc/a"]}))));

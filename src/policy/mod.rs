@@ -8,9 +8,12 @@ mod choice;
 mod decide;
 mod ledger;
 mod names;
+mod number;
 mod pattern;
 mod rules;
+mod spelling;
 
+pub use arguments::Implied;
 pub use choice::ToolChoice;
 pub use decide::{Called, Decision, Verdict};
 pub use ledger::{Ledger, NotAgain, Plan};

@@ -5,16 +5,23 @@ use std::fmt;
 use serde::{Deserialize, Deserializer};
 use wildmatch::WildMatch;
 
+use super::spelling::Named;
+use crate::text;
+
 /// Longest pattern, in characters.
 const PATTERN_CHARS_MAX: usize = 200;
 /// Longest text that is compared, in bytes: the time of a comparison is the product of both lengths.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
 
-/// A pattern; it matches a whole text, and cases count.
+/// A pattern of whole texts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
     text: String,
     compiled: WildMatch,
+    /// As [`text::folded`] makes it.
+    folded: WildMatch,
+    /// Of a pattern without wildcards.
+    named: Option<Named>,
 }
 
 impl Pattern {
@@ -24,13 +31,22 @@ impl Pattern {
         if text.is_empty() || text.chars().count() > PATTERN_CHARS_MAX {
             return Err(format!("a pattern has 1 to {PATTERN_CHARS_MAX} characters"));
         }
-        Ok(Self { text: text.to_owned(), compiled: WildMatch::new(text) })
+        Ok(Self::compiled(text))
     }
 
-    /// The one that every text is like.
+    /// The pattern that matches every text.
     #[must_use]
     pub fn any() -> Self {
-        Self { text: "*".into(), compiled: WildMatch::new("*") }
+        Self::compiled("*")
+    }
+
+    fn compiled(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            compiled: WildMatch::new(text),
+            folded: WildMatch::new(&text::folded(text)),
+            named: (!text.contains(['*', '?'])).then(|| Named::of(text)),
+        }
     }
 
     /// Whether it is the one that every text is like.
@@ -39,13 +55,23 @@ impl Pattern {
         self.text == "*"
     }
 
-    /// Whether the text is like it; `None` where the text is too long to say.
+    /// Whether the text matches, in upper and lower case as written; `None` if the text is too long to compare.
     #[must_use]
     pub fn matches(&self, text: &str) -> Option<bool> {
         if self.is_any() {
             return Some(true);
         }
         (text.len() <= TEXT_BYTES_MAX).then(|| self.compiled.matches(text))
+    }
+
+    /// Whether the text matches as written or [folded](text::folded); `None` if it is too long to compare.
+    pub(super) fn matches_loosely(&self, text: &str) -> Option<bool> {
+        Some(self.matches(text)? || self.folded.matches(&text::folded(text)))
+    }
+
+    /// What it names if it has no wildcards.
+    pub(super) fn named(&self) -> Option<&Named> {
+        self.named.as_ref()
     }
 }
 

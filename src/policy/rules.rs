@@ -68,7 +68,9 @@ pub struct Rule {
     #[serde(default)]
     pub destructive: Option<bool>,
     /// Values of arguments, by name, or by path with dots: strings as they are, others as JSON. Of an array, also on the way,
-    /// any item counts, and for `allow` and `warn` every item. What goes up (`..`) is let pass by `*` alone.
+    /// any item counts, and for `allow` and `warn` every item. To ask or deny a value counts in every spelling that a server
+    /// may take for it, and a default as if it were given; to allow or warn only the exact text. What goes up (`..`) is let
+    /// pass by `*` alone.
     #[serde(default)]
     pub arguments: BTreeMap<String, Pattern>,
     /// What happens to the call.

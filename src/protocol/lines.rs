@@ -20,7 +20,7 @@ pub enum Dropped {
     NotJson { detail: String },
     #[error("a frame that is no JSON object")]
     NotObject,
-    #[error("a frame of type {kind:?} that cannot be read: {detail}")]
+    #[error("a frame of type {kind:?} that cannot be read: {detail:?}")]
     Type { kind: String, detail: String },
 }
 

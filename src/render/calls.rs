@@ -8,7 +8,7 @@ use super::fitting::grouped;
 use super::reply::Verdict;
 use super::structured::verdict;
 use crate::run::{CallCounts, RunReport, ToolCalls, ToolEffect};
-use crate::text::{bounded, inert_line};
+use crate::text::name_in_sentence;
 
 /// Tools that are named from the beginning of the run, and from its end.
 const SHOWN_AT_EACH_END: usize = 5;
@@ -115,7 +115,7 @@ fn may_have_written(tool: &ToolCalls) -> bool {
 }
 
 fn name(tool: &ToolCalls) -> String {
-    bounded(&inert_line(&format!("{}.{}", tool.server, tool.tool)), NAME_CHARS_MAX).into_owned()
+    name_in_sentence(&format!("{}.{}", tool.server, tool.tool), NAME_CHARS_MAX)
 }
 
 /// `2 ok 1 failed`, without what is none.

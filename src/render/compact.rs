@@ -1,12 +1,16 @@
 //! The reply as plain text: what was written, as it was written, and only those facts that the reader cannot guess.
 //!
+//! What the sandbox says is output, value, traceback, and lines that begin with `sandbox`; its other lines never begin like
+//! those of the bridge.
+//!
 //! It never decides what a fact means; status and state come from the report.
 
 use super::calls::{calls_made, calls_not_made, calls_with_unknown_outcome};
-use super::fitting::{fitted, hint};
+use super::fitting::{fitted, hint, hint_of_sandbox};
 use super::output::{Written, cuts};
+use super::own_lines::{in_one_line, quoted};
 use super::reply::Verdict;
-use super::structured::{exit_code, status, verdict};
+use super::structured::{exit_code, status, verdict, within_room};
 use crate::limits::Limits;
 use crate::run::{
     FreshReason, OutputStream, PythonError, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault,
@@ -36,7 +40,7 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
     let mut below: Vec<String> = Vec::new();
     match &report.outcome {
         RunOutcome::Raised(raised) => below.push(raised_part(raised, &facts, limits)),
-        outcome => below.extend(error_line(outcome).map(|line| format!("error: {line}"))),
+        outcome => below.extend(error_line(outcome).map(|line| format!("error: {}", in_one_line(&line)))),
     }
     if let RunOutcome::NotStarted(fault) = &report.outcome
         && !fault.hint.is_empty()
@@ -44,8 +48,13 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
         below.push(format!("hint: {}", hint(&fault.hint)));
     }
     below.extend(facts);
-    below.extend(report.saved.iter().map(|uri| format!("file: {uri}")));
-    below.extend(report.notes.iter().map(|note| format!("note: {note}")));
+    below.extend(report.notes.iter().map(|note| format!("note: {}", in_one_line(note))));
+    let files = report.saved.iter().map(|uri| format!("file: {uri}"));
+    let notes = report.sandbox_notes.iter().map(|note| format!("sandbox note: {}", in_one_line(note)));
+    // They have room of their own: the sandbox must not crowd out what the bridge says.
+    let of_sandbox = within_room(&files.chain(notes).collect::<Vec<_>>(), limits.reply_chars_max / 4);
+    let below = [fitted(&inert(&below.join("\n")), limits.reply_chars_max / 2), of_sandbox.join("\n")];
+    let below: Vec<&str> = below.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
     assembled(&above.join("\n"), report, &below.join("\n"), limits)
 }
 
@@ -124,9 +133,9 @@ fn body(report: &RunReport, chars_max: usize) -> String {
         if !has_stdout && !pieces.is_empty() {
             below.push("[value]".to_owned());
         }
-        below.push(inert(value).into_owned());
+        below.push(quoted(value));
     }
-    below.extend(report.bound.iter().map(|line| inert(line).into_owned()));
+    below.extend(report.bound.iter().map(|line| quoted(&in_one_line(line))));
     below.extend(cuts(&report.output));
     let below = fitted(&below.join("\n"), chars_max / 2);
     let room = chars_max.saturating_sub(below.chars().count() + 1);
@@ -137,21 +146,23 @@ fn body(report: &RunReport, chars_max: usize) -> String {
     body + &below
 }
 
-/// The parts within the bound. The facts below come before the output when there is no room for both.
+/// The parts within the bound; `below` is safe to show and leaves room for output.
 fn assembled(above: &str, report: &RunReport, below: &str, limits: &Limits) -> String {
     const JOINTS: usize = 2;
     let above = inert(above);
-    let below = fitted(&inert(below), limits.reply_chars_max / 2);
     let used = above.chars().count() + below.chars().count() + JOINTS;
     let body = body(report, limits.reply_chars_max.saturating_sub(used));
-    let parts = [above.as_ref(), body.trim_end_matches('\n'), below.as_str()];
+    let parts = [above.as_ref(), body.trim_end_matches('\n'), below];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.trim().is_empty()).collect();
     if parts.is_empty() { SILENT.to_owned() } else { parts.join("\n") }
 }
 
 /// The traceback and the hint of an exception, within their bound together with the facts below them.
 fn raised_part(raised: &PythonError, facts: &[String], limits: &Limits) -> String {
-    let hint = if raised.hint.is_empty() { String::new() } else { format!("\nhint: {}", hint(&raised.hint)) };
+    let hint = match hint_of_sandbox(&raised.hint) {
+        hint if hint.is_empty() => String::new(),
+        hint => format!("\nsandbox hint: {hint}"),
+    };
     let traceback = match raised.traceback.trim_end() {
         "" => format!("{}: {}", raised.class, raised.message),
         traceback => traceback.to_owned(),
@@ -159,5 +170,5 @@ fn raised_part(raised: &PythonError, facts: &[String], limits: &Limits) -> Strin
     let taken: usize =
         facts.iter().map(|fact| fact.chars().count() + 1).sum::<usize>() + hint.chars().count();
     let room = limits.error_chars_max.saturating_sub(taken).max(TRACEBACK_CHARS_MIN);
-    fitted(&inert(&traceback), room) + &hint
+    fitted(&quoted(&traceback), room) + &hint
 }

@@ -2,6 +2,7 @@
 //!
 //! It cuts at characters, preferably at line ends, and knows nothing of what the text means.
 
+use super::own_lines::in_one_line;
 use crate::text::{bounded, inert};
 
 /// Longest hint, in characters.
@@ -10,6 +11,11 @@ const HINT_CHARS_MAX: usize = 600;
 /// What to do about an error, safe to show; what a sandbox says may be of any length.
 pub(super) fn hint(hint: &str) -> String {
     bounded(&inert(hint), HINT_CHARS_MAX).into_owned()
+}
+
+/// The same in one line, of a sandbox.
+pub(super) fn hint_of_sandbox(hint: &str) -> String {
+    bounded(&in_one_line(hint), HINT_CHARS_MAX).into_owned()
 }
 
 /// The whole text, or its head and tail around `… 1,234 characters left out …`. The result has at most `chars_max`
@@ -32,10 +38,12 @@ pub(super) fn fitted(text: &str, chars_max: usize) -> String {
         Some(feed) if feed * 2 < tail.len() => &tail[feed + 1..],
         _ => tail,
     };
+    // What is behind a cut within a line is not the beginning of one.
+    let cut = if text[..text.len() - tail.len()].ends_with('\n') { "" } else { "…" };
     let head = &text[..head_end];
     let left_out = chars - head.chars().count() - tail.chars().count();
     format!(
-        "{head}\n… {} characters left out here to keep the reply short …\n{tail}",
+        "{head}\n… {} characters left out here to keep the reply short …\n{cut}{tail}",
         grouped(left_out as u64)
     )
 }

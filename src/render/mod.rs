@@ -4,6 +4,7 @@ mod calls;
 mod compact;
 mod fitting;
 mod output;
+mod own_lines;
 mod reply;
 mod structured;
 

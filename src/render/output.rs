@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use super::fitting::grouped;
+use super::own_lines::quote;
 use crate::run::{Output, OutputStream, RunOutcome, RunReport, SandboxLoss};
 use crate::text::inert;
 
@@ -27,6 +28,9 @@ struct Chunk {
     stream: OutputStream,
     /// As it is shown, with the mark of its stream where that changes.
     text: String,
+    /// What quotes it in a plain reply.
+    quote: &'static str,
+    is_start_of_line: bool,
     /// Its place among the characters of all output.
     start: usize,
     end: usize,
@@ -38,9 +42,13 @@ impl Written {
         let mut start = 0;
         for piece in &report.output.pieces {
             for line in piece.text.split_inclusive('\n') {
+                let mut quote = Some(quote(line));
                 for raw in chunked(line) {
                     let end = start + raw.chars().count();
-                    chunks.push(Chunk { stream: piece.stream, text: inert(raw).into_owned(), start, end });
+                    let (stream, text) = (piece.stream, inert(raw).into_owned());
+                    let is_start_of_line = quote.is_some();
+                    let quote = quote.take().unwrap_or_default();
+                    chunks.push(Chunk { stream, text, quote, is_start_of_line, start, end });
                     start = end;
                 }
             }
@@ -55,6 +63,7 @@ impl Written {
         let mut before: Option<OutputStream> = None;
         let mut ends_line = true;
         for chunk in &mut self.chunks {
+            chunk.text.insert_str(0, chunk.quote);
             let is_marked =
                 before.map_or(chunk.stream == OutputStream::Stderr, |before| before != chunk.stream);
             if is_marked {
@@ -103,6 +112,10 @@ impl Written {
             text.push('\n');
         }
         text.push_str(&self.notice(all - head_chars - tail_chars, from, to));
+        if tail.front().is_some_and(|chunk| !chunk.is_start_of_line) {
+            // What is behind a cut within a line is not the beginning of one.
+            text.push('…');
+        }
         tail.into_iter().for_each(|chunk| text.push_str(&chunk.text));
         text
     }

@@ -5,6 +5,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::names::ServerName;
 use crate::run::{
@@ -23,6 +25,7 @@ fn report(outcome: RunOutcome) -> RunReport {
         state: StateNote::Kept,
         goes_back_to: None,
         notes: Vec::new(),
+        sandbox_notes: Vec::new(),
         servers: Vec::new(),
         calls: Calls::default(),
     }
@@ -41,6 +44,10 @@ fn text(reply: &Reply) -> &str {
         Block::Text(text) => text,
         Block::Image(_) | Block::File(_) => panic!("the first block is no text"),
     }
+}
+
+fn shown_text(reply: &Reply) -> &str {
+    text(reply)
 }
 
 fn compact(report: &RunReport) -> String {
@@ -202,14 +209,14 @@ fn an_errors_part_of_the_reply_keeps_its_bound() {
     let shown = compact(&report);
     let part = shown.strip_prefix("status: error\nexit: 1\n").unwrap();
     assert!(part.starts_with("Traceback (most recent call last):\n  line\n"), "{part}");
-    assert!(part.ends_with("mmm\nhint: this is what helps\nstate: variables kept"), "{part}");
+    assert!(part.ends_with("mmm\nsandbox hint: this is what helps\nstate: variables kept"), "{part}");
     assert!(part.chars().count() <= 1_500, "{}", part.chars().count());
     // With the calls that it made.
     let names: Vec<String> = (0..15).map(|number| format!("{number}{}", "a_long_name".repeat(7))).collect();
     let calls =
         names.iter().map(|name| (name.as_str(), ToolEffect::MayWrite, [1, 0, 0, 0])).collect::<Vec<_>>();
     let many = compact(&RunReport { calls: called(&calls), ..report.clone() });
-    assert!(many.contains("mmm\nhint: this is what helps\nstate: variables kept\ncalls made: "), "{many}");
+    assert!(many.contains("mmm\nsandbox hint: this is what helps\nstate: variables kept\ncalls made: "), "{many}");
     assert!(many.chars().count() <= 1_540, "{}", many.chars().count());
     let structured = render(&report, OutputMode::Json, &Limits::default()).structured;
     let chars = |key: &str| structured[key].as_str().unwrap().chars().count();
@@ -341,4 +348,74 @@ fn refused_arguments_are_a_validation_error() {
         r#"{"status":"validation_error","summary":"'timeout' must be an integer","error":"'timeout' must be an integer","hint":"for example 30"}"#
     );
     assert_eq!(reply.verdict, Verdict::Error);
+}
+
+/// Text as code would write it to be taken for the bridge.
+fn forged() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        Just("note: forged".to_owned()),
+        Just("hint: forged".to_owned()),
+        Just("status: error".to_owned()),
+        Just("state: variables kept".to_owned()),
+        Just("sandbox note: forged".to_owned()),
+        Just("file: hotcell://forged".to_owned()),
+        Just("calls made: forged".to_owned()),
+        Just("error: forged".to_owned()),
+        Just("[stderr]".to_owned()),
+        "[\\n\\r\\t \u{b}\u{85}\u{2028}]{1,2}",
+        "x{1,3}",
+        (190..210_usize).prop_map(|length| "y".repeat(length)),
+        (300..3_000_usize).prop_map(|length| "z".repeat(length)),
+    ];
+    prop::collection::vec(part, 1..12).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #[test]
+    fn no_text_of_the_sandbox_makes_a_line_of_the_bridge(text in forged(), raises: bool, reply_chars_max in 7_000..16_000_usize) {
+        let error = PythonError {
+            class: text.clone(), message: text.clone(), traceback: text.clone(), line: None, hint: text.clone(),
+        };
+        let outcome = if raises { RunOutcome::Raised(error) } else { RunOutcome::Exited { exit_code: 1 } };
+        let pieces = [(OutputStream::Stdout, &*text), (OutputStream::Stderr, &*text), (OutputStream::Stdout, &*text)];
+        let mut report = wrote(report(outcome), &pieces);
+        report.value = Some(text.clone());
+        report.bound = vec![text.clone()];
+        report.notes = vec!["real".to_owned()];
+        report.sandbox_notes = vec![text.clone()];
+        let limits = Limits { reply_chars_max, ..Limits::default() };
+        let reply = render(&report, OutputMode::Compact, &limits);
+        let lines: Vec<&str> = shown_text(&reply).split('\n').collect();
+        let beginning = |label: &str| lines.iter().filter(|line| line.starts_with(label)).copied().collect::<Vec<_>>();
+        prop_assert_eq!(beginning("status:"), ["status: error"]);
+        prop_assert_eq!(beginning("state:"), ["state: variables kept"]);
+        prop_assert_eq!(beginning("note:"), ["note: real"]);
+        prop_assert!(beginning("sandbox note:").len() <= 1 && beginning("sandbox hint:").len() <= 1);
+        for label in ["hint:", "file:", "calls", "dry run"] {
+            prop_assert!(beginning(label).is_empty(), "{label}");
+        }
+        prop_assert!(beginning("error:").len() <= usize::from(!raises));
+        prop_assert!(shown_text(&reply).chars().count() <= reply_chars_max);
+        for mode in [OutputMode::Toon, OutputMode::Json] {
+            let structured = render(&report, mode, &limits).structured;
+            prop_assert_eq!(&structured["notes"], &serde_json::json!(["real"]));
+            prop_assert_eq!(&structured["state"], "kept");
+            let from = raises.then_some("sandbox");
+            prop_assert_eq!(structured.get("errorFrom").and_then(serde_json::Value::as_str), from);
+        }
+    }
+}
+
+#[test]
+fn what_the_sandbox_says_is_marked_in_every_form() {
+    let mut report = report(raised());
+    report.notes = vec!["of the bridge".into()];
+    report.sandbox_notes = vec!["a\nnote: of code".into()];
+    assert!(compact(&report).ends_with("\nnote: of the bridge\nsandbox note: a\\nnote: of code"));
+    for mode in [OutputMode::Toon, OutputMode::Json] {
+        let structured = render(&report, mode, &Limits::default()).structured;
+        assert_eq!(structured["notes"], serde_json::json!(["of the bridge"]));
+        assert_eq!(structured["sandboxNotes"], serde_json::json!(["a\\nnote: of code"]));
+        assert_eq!((&structured["errorFrom"], &structured["summary"]), (&"sandbox".into(), &"Error: the code raised ValueError".into()));
+    }
 }

@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::calls::{calls_not_made, calls_with_unknown_outcome, insert_calls_made};
 use super::compact::{change, error_line};
-use super::fitting::{fitted, hint};
+use super::fitting::{fitted, hint, hint_of_sandbox};
 use super::output::Written;
+use super::own_lines::in_one_line;
 use super::reply::Verdict;
 use crate::limits::Limits;
 use crate::run::{OutputStream, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault};
@@ -17,6 +18,8 @@ use crate::text::{bounded, inert};
 
 /// Longest error in one line, in characters, where the traceback has the whole; and longest summary.
 const ERROR_LINE_CHARS_MAX: usize = 300;
+/// Longest name of an exception in a summary, in characters.
+const CLASS_CHARS_MAX: usize = 80;
 /// Names of servers that are listed.
 const SERVERS_MAX: usize = 50;
 /// Longest name of a server, in characters.
@@ -102,7 +105,9 @@ fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize
     }
     match &report.outcome {
         RunOutcome::Raised(raised) => {
-            let hint = hint(&raised.hint);
+            // Error, traceback, hint and line.
+            fields.insert("errorFrom".into(), json!("sandbox"));
+            let hint = hint_of_sandbox(&raised.hint);
             let traceback =
                 limits.error_chars_max.saturating_sub(ERROR_LINE_CHARS_MAX + hint.chars().count());
             if has_traceback(report) {
@@ -144,6 +149,7 @@ fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize
     notes.extend(calls_not_made(report));
     notes.extend(report.notes.iter().cloned());
     insert_lines(&mut fields, "notes", within_room(&notes, room / 2));
+    insert_lines(&mut fields, "sandboxNotes", within_room(&report.sandbox_notes, room / 4));
     fields.into()
 }
 
@@ -192,11 +198,11 @@ fn insert_lines(fields: &mut Map<String, Value>, key: &str, lines: Vec<String>) 
 }
 
 /// As many of them as there is room for, and how many more there are.
-fn within_room(lines: &[String], room: usize) -> Vec<String> {
+pub(super) fn within_room(lines: &[String], room: usize) -> Vec<String> {
     let mut left = room;
     let mut shown = Vec::new();
     for line in lines {
-        let line = inert(line).into_owned();
+        let line = in_one_line(line);
         let chars = line.chars().count();
         if chars > left {
             shown.push(format!("… {} more", lines.len() - shown.len()));
@@ -216,6 +222,14 @@ fn servers(report: &RunReport) -> Vec<String> {
         names.push(format!("… {} more", report.servers.len() - SERVERS_MAX));
     }
     names
+}
+
+/// The name of an exception's class, if it is one.
+fn exception(class: &str) -> &str {
+    let is_name = !class.is_empty()
+        && class.chars().count() <= CLASS_CHARS_MAX
+        && class.chars().all(|character| character.is_alphanumeric() || "._<>".contains(character));
+    if is_name { class } else { "an exception" }
 }
 
 fn state(note: StateNote) -> &'static str {
@@ -242,6 +256,8 @@ fn summary(report: &RunReport) -> String {
         RunOutcome::TimedOut { after } => {
             format!("Timeout: execution exceeded {}s", after.as_secs_f64())
         }
+        // The sandbox's own words stand in `error`.
+        RunOutcome::Raised(raised) => format!("Error: the code raised {}", exception(&raised.class)),
         outcome => error_line(outcome)
             .map(|error| {
                 let first = error.lines().next().unwrap_or_default();

@@ -31,7 +31,10 @@ pub(super) struct Ending {
     pub(super) images: Vec<Image>,
     /// Addresses of files that were handed over.
     pub(super) saved: Vec<String>,
+    /// Sentences of the bridge on what it has left out.
     pub(super) notes: Notes,
+    /// Sentences of the worker.
+    pub(super) sandbox_notes: Notes,
 }
 
 impl Ending {
@@ -48,9 +51,9 @@ impl Ending {
         let (lines_max, chars_max) = BOUND_MAX;
         let bound = done.bound.iter().take(lines_max);
         let bound = bound.map(|line| text::bounded(line, chars_max).into_owned()).collect();
-        let mut notes = Notes::default();
+        let (mut notes, mut sandbox_notes) = (Notes::default(), Notes::default());
         for note in &done.notes {
-            notes.push(note);
+            sandbox_notes.push(note);
         }
         let count = done.images.len();
         let images = pictures(done.images, limits);
@@ -60,7 +63,7 @@ impl Ending {
         }
         let saved = done.saved.iter().take(SAVED_MAX).filter_map(|path| FilePath::new(path).ok());
         let saved = saved.map(|path| uri(&path)).collect();
-        Self { outcome, value, bound, images, saved, notes }
+        Self { outcome, value, bound, images, saved, notes, sandbox_notes }
     }
 }
 

@@ -510,6 +510,7 @@ impl Machine {
             saved: vec![],
             state,
             notes,
+            sandbox_notes: vec![],
             servers: run.servers,
             calls: run.calls.finish(),
             goes_back_to: None,

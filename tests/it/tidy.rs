@@ -46,7 +46,7 @@ const WITHIN_A_FLOOR: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules with owners: nobody else names them.
-const OWNED: [(&str, &[&str]); 25] = [
+const OWNED: [(&str, &[&str]); 27] = [
     ("bollard", &["engine"]),
     ("candle_core", &["encoder"]),
     ("candle_nn", &["encoder"]),
@@ -70,7 +70,9 @@ const OWNED: [(&str, &[&str]); 25] = [
     ("tar", &["recipe"]),
     ("toml_edit", &["clients", "config"]),
     ("mime_guess", &["workspace"]),
-    ("percent_encoding", &["workspace"]),
+    ("percent_encoding", &["policy", "workspace"]),
+    ("icu_normalizer", &["text"]),
+    ("icu_properties", &["text"]),
     ("std::env", &["config"]),
 ];
 

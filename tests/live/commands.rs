@@ -1,5 +1,6 @@
 //! The commands for people, with an engine: `run` and `doctor`.
 
+use std::io::Read;
 use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
@@ -21,6 +22,7 @@ on_every_engine!(
     run_that_the_user_interrupts_tells_what_it_has_printed_and_called_and_leaves_nothing,
     run_tells_what_becomes_of_jobs_and_saved_files,
     run_leaves_nothing,
+    run_steers_no_terminal_and_leaves_files_as_they_are,
     doctor_tells_engine_image_and_limits,
     doctor_warns_of_a_runtime_that_is_known_to_let_code_out,
 );
@@ -51,6 +53,43 @@ fn run_prints_what_the_code_prints_and_exits_as_it_does(engine: &Engine) {
     assert!(raised.stderr.ends_with("\nZeroDivisionError: division by zero\n"), "{}", raised.stderr);
     let died = run(&home, &["run", "-c", "import os; os._exit(9)"], "");
     assert_eq!(died, left(9, "", "hotcell: the interpreter ended itself with 9\n"));
+}
+
+/// What a run whose stdout and stderr are one terminal shows there.
+fn on_terminal(home: &Home, code: &str) -> String {
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut command = home.command(&["run", "-c", code]);
+    command.stdin(Stdio::null()).stdout(terminal.slave.try_clone().unwrap()).stderr(terminal.slave);
+    let mut child = command.spawn().unwrap();
+    // It holds the other ends of the terminal.
+    drop(command);
+    let (mut shown, mut master) = (Vec::new(), std::fs::File::from(terminal.master));
+    // Linux says that the last writer has gone by an error.
+    drop(master.read_to_end(&mut shown));
+    child.wait().unwrap();
+    String::from_utf8(shown).unwrap().replace("\r\n", "\n")
+}
+
+fn run_steers_no_terminal_and_leaves_files_as_they_are(engine: &Engine) {
+    let home = Home::on(engine);
+    let code = r"import sys
+text = '\x1b]0;owned\x07\x1b[2J\u202e\x9b5n'
+print(text)
+print(text, file=sys.stderr)
+class Odd(Exception): pass
+class Shown:
+    def __repr__(self): return text
+Shown()";
+    let raw = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}\u{9b}5n\n";
+    assert_eq!(run(&home, &["run", "-c", code], ""), left(0, &raw.repeat(2), raw));
+    let raises = format!("{code}\nraise Odd(text)");
+    for (code, times) in [(code, 3), (&raises, 3)] {
+        let shown = on_terminal(&home, code);
+        let escaped = r"\x1b]0;owned\x07\x1b[2J\u202e\x9b5n";
+        assert_eq!(shown.matches(escaped).count(), times, "{shown:?}");
+        let steers = |one: char| (one.is_control() && one != '\n') || one == '\u{202e}';
+        assert!(!shown.contains(steers), "{shown:?}");
+    }
 }
 
 fn run_prints_all_of_it_however_much_it_is(engine: &Engine) {

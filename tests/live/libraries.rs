@@ -15,7 +15,7 @@ fn values(engine: &Engine, cases: &[(&str, &str)]) {
     for (code, value) in cases {
         let text = bridge.ok(code);
         // Pools of threads stay, which is said.
-        let (found, _) = text.split_once("\nnote: threads still running").unwrap_or((&text, ""));
+        let (found, _) = text.split_once("\nsandbox note: threads still running").unwrap_or((&text, ""));
         assert_eq!(found, *value, "{code}");
     }
 }

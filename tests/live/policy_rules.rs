@@ -8,6 +8,11 @@ use crate::support::{Bridge, Engine, Fixture, Home};
 on_every_engine!(
     a_tool_that_may_destroy_is_not_called_where_a_rule_denies_that,
     no_shape_of_arguments_gets_around_a_rule,
+    no_spelling_of_a_value_gets_around_a_rule,
+    a_default_of_the_schema_does_not_get_around_a_rule,
+    what_cannot_be_checked_does_not_get_around_a_rule,
+    a_repeated_key_reaches_the_server_once,
+    a_question_holds_nothing_that_reorders_or_hides,
     a_python_name_is_enough_to_deny,
     a_rule_that_asks_lets_pass_what_the_human_accepts_and_nothing_else,
     budgets_of_a_session_s_calls_and_a_run_s_bytes_end_calls,
@@ -112,6 +117,124 @@ fn no_shape_of_arguments_gets_around_a_rule(engine: &Engine) {
     assert_eq!(fixture.ledger(), [""; 0]);
     assert_eq!(tried(&mut bridge, &[&call(json!({"text": "/data/a"}))]), ["/data/a"]);
     assert_eq!(fixture.ledger(), [echoed("/data/a")]);
+}
+
+/// Calls `echo` with each of these arguments besides its text, given as Python.
+fn echoes(bridge: &mut Bridge, arguments: &[&str]) -> Vec<String> {
+    let call = |arguments: &&str| format!("runtime.call_tool_sync('fixture', 'echo', {{'text': 'x', **{arguments}}})");
+    let calls: Vec<String> = arguments.iter().map(call).collect();
+    tried(bridge, &calls.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let policy = r#"
+        [[rule]]
+        arguments = { id = "42" }
+        decision = "deny"
+        [[rule]]
+        arguments = { "options.force" = "true" }
+        decision = "deny"
+        [[rule]]
+        arguments = { mode = "delete" }
+        decision = "deny"
+        [[rule]]
+        arguments = { path = "/etc/*" }
+        decision = "deny"
+        [[rule]]
+        arguments = { big = "9007199254740993" }
+        decision = "deny"
+    "#;
+    let mut bridge = bridge(engine, &fixture, policy);
+    let of_rules: [(usize, &[&str]); 5] = [
+        (1, &["{'id': 42}", "{'id': 42.0}", "{'id': '4.2e1'}", "{'id': ' +42 '}", "{'id': '0x2A'}", "{'id': [42]}",
+            "{'id': '[42]'}", "{'id': '\u{664}\u{662}'}", "{'ID': 42}"]),
+        (2, &["{'options': {'force': 1}}", "{'options': {'force': 'Yes'}}", "{'options': {'FORCE': [True]}}",
+            "{'options': '{\"force\": true}'}", "{'options.force': 'on'}"]),
+        (3, &["{'mode': 'DELETE'}", "{'mode': ' delete\\n'}", "{'mode': 'd%65lete'}", "{'Mode': ['de\\u200blete']}",
+            "{'mode': '\u{ff44}\u{ff45}\u{ff4c}\u{ff45}\u{ff54}\u{ff45}'}"]),
+        (4, &["{'path': '/%65tc/passwd'}", "{'path': '/tmp/%252e%252e/etc/x'}", "{'path': '/Etc/x'}"]),
+        (5, &["{'big': 9007199254740993}", "{'big': '9007199254740993.0'}", "{'big': 9007199254740992}"]),
+    ];
+    for (rule, arguments) in of_rules {
+        let denied = format!("denied fixture.echo was not called: rule {rule}");
+        assert_eq!(echoes(&mut bridge, arguments), vec![denied; arguments.len()]);
+    }
+    assert_eq!(fixture.ledger(), [""; 0]);
+    let others = ["{'id': 43}", "{'options': {'force': 0}}", "{'mode': 'deleted'}", "{'path': '/tmp/etc'}", "{'big': 9007199254740990}"];
+    assert_eq!(echoes(&mut bridge, &others), ["x"; 5]);
+    assert_eq!(fixture.ledger().len(), 5);
+}
+
+fn a_default_of_the_schema_does_not_get_around_a_rule(engine: &Engine) {
+    let fixture = Fixture::new(&["--typed"]);
+    let policy = "[[rule]]\narguments = { state = \"open\" }\ndecision = \"deny\"\n";
+    let mut bridge = bridge(engine, &fixture, policy);
+    let call = |state: &str| format!("mcp_fixture.create_issue.sync(owner='o', repo='r'{state})");
+    let denied = "denied fixture.create_issue was not called: rule 1";
+    assert_eq!(tried(&mut bridge, &[&call(""), &call(", state='open'")]), [denied; 2]);
+    assert_eq!(fixture.ledger(), [""; 0]);
+    tried(&mut bridge, &[&call(", state='closed'")]);
+    assert_eq!(fixture.ledger(), [r#"call create_issue {"owner":"o","repo":"r","state":"closed"}"#]);
+}
+
+fn what_cannot_be_checked_does_not_get_around_a_rule(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let policy = "[[rule]]\narguments = { text = \"secret*\" }\ndecision = \"ask\"\n";
+    let mut bridge = bridge(engine, &fixture, policy);
+    // One name more than the check takes; the text is of another type than the schema says.
+    let many = "{'text': {'s': 1}, **dict.fromkeys(map(str, range(100_001)), 0)}";
+    let raised = echoes(&mut bridge, &[many]);
+    let why = "rule 1 cannot be applied: the arguments are too many to be checked against the tool's schema";
+    assert_eq!(raised, [format!("denied fixture.echo was not called: {why}")]);
+    assert_eq!(fixture.ledger(), [""; 0]);
+}
+
+fn a_repeated_key_reaches_the_server_once(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let policy = "[[rule]]\narguments = { id = \"42\" }\ndecision = \"deny\"\n";
+    let mut bridge = bridge(engine, &fixture, policy);
+    // Python's encoder repeats no key, so the frames are written by hand.
+    let code = r#"
+import os, socket, sys, time
+run = sys._getframe().f_code.co_filename.removeprefix('<run ').removesuffix('>')
+for fd in map(int, os.listdir('/proc/self/fd')):
+    try:
+        with socket.socket(fileno=os.dup(fd)) as copy:
+            peer = copy.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    except OSError:
+        continue
+    if int.from_bytes(peer[:4], sys.byteorder) != 1:
+        continue
+    for call, values in enumerate(('"id":1,"id":42', '"id":42,"id":1')):
+        frame = '{"type":"call","run":%s,"call":%d,"server":"fixture","tool":"echo","arguments":{"text":"x",%s}}\n'
+        os.write(fd, (frame % (run, 777000 + call, values)).encode())
+time.sleep(1)
+"#;
+    bridge.ok(code);
+    assert_eq!(fixture.ledger(), [r#"call echo {"text":"x","id":1}"#]);
+}
+
+fn a_question_holds_nothing_that_reorders_or_hides(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let home = home.file(POLICY, "[[rule]]\ntool = \"echo\"\ndecision = \"ask\"\n");
+    let mut bridge = Bridge::start_with(&home, json!({"elicitation": {}})).warm();
+    let text = "pay \u{5d0}\u{661} 1\u{2800}\u{202e}\u{3164}\u{a0}\u{e0041}e\u{301}";
+    let code = format!("runtime.call_tool_sync('fixture', 'echo', {{'text': '{text}', '\u{5e9}': 1}})");
+    let run = bridge.send_run(json!({ "code": code }));
+    let (id, params) = bridge.asked("elicitation/create");
+    let shown = r#"Code that the model wrote wants to call fixture.echo (rule 1).
+Arguments: {
+  "text": "pay \u05d0\u0661 1\u2800\u202e\u3164\xa0\U000e0041é",
+  "\u05e9": 1
+}"#;
+    assert_eq!(params["message"], shown.replace('\u{e9}', "e\u{301}"));
+    bridge.answer_to(&id, json!({"action": "accept", "content": {"decision": "allow this call"}}));
+    // What the human has let pass is what was asked for, and the model reads it as it is.
+    let reply = bridge.reply(run);
+    assert!(reply.text.contains("pay \u{5d0}\u{661} 1\u{2800}"), "{}", reply.text);
+    assert_eq!(fixture.ledger(), [format!("call echo {}", json!({"text": text, "\u{5e9}": 1}))]);
 }
 
 fn a_python_name_is_enough_to_deny(engine: &Engine) {

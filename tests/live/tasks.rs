@@ -92,7 +92,7 @@ impl Task {
                 if reply.is_error {
                     return Err(format!("{}, part {at}.{run}, failed:\n{}", self.name, reply.text));
                 }
-                let notes = ["note: ", "state: ", "(no output)"];
+                let notes = ["note: ", "sandbox note: ", "state: ", "(no output)"];
                 let lines =
                     reply.text.lines().filter(|line| !notes.iter().any(|note| line.starts_with(note)));
                 done.printed = lines.map(str::to_owned).collect();

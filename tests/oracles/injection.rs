@@ -155,6 +155,7 @@ fn said(text: &str, outcome: RunOutcome) -> RunReport {
         saved: vec![],
         state: StateNote::Kept,
         notes: vec![text.to_owned()],
+        sandbox_notes: vec![text.to_owned()],
         servers: vec![],
         calls: Calls::default(),
     }

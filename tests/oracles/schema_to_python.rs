@@ -137,7 +137,7 @@ fn check_refusals(server: &ServerName, tool: &Tool) {
         let arguments: Map<String, Value> =
             said.iter().map(|name| ((*name).to_owned(), value.clone())).collect();
         match checked(server, tool, arguments.clone()) {
-            Ok(sent) => assert_eq!(sent, arguments),
+            Ok(sent) => assert_eq!(sent.arguments, arguments),
             Err(fault) => check_refusal(&fault),
         }
     }

@@ -24,6 +24,18 @@ const GROWTH_KIB_MAX: u64 = 64 * 1024;
 /// A result of a tool is in the bridge as a whole.
 const GROWTH_WITH_RESULTS_KIB_MAX: u64 = 256 * 1024;
 
+/// What the user denies: no call of an honest probe is like it.
+const POLICY: &str = r#"
+[[rule]]
+server = "fixture"
+arguments = { id = "42" }
+decision = "deny"
+[[rule]]
+server = "fixture"
+arguments = { mode = "delete*" }
+decision = "deny"
+"#;
+
 /// A session, another one beside it on the same engine, and their servers.
 pub struct Session<'a> {
     engine: &'a Engine,
@@ -52,7 +64,8 @@ pub enum Verdict {
 impl<'a> Session<'a> {
     pub fn start(engine: &'a Engine) -> Self {
         let (fixture, other) = (Fixture::new(&[]), Fixture::new(&[]));
-        let mut home = Home::on(engine).env("MCP_BRIDGE_STRUCTURED", "1");
+        let home = Home::on(engine).file(".config/hotcell/policy.toml", POLICY);
+        let mut home = home.env("MCP_BRIDGE_STRUCTURED", "1");
         for (name, server) in [("fixture", &fixture), ("other", &other)] {
             let mut entry = server.entry();
             entry["env"] = json!({"TOKEN": CANARY});

@@ -214,4 +214,35 @@ mcp.runtime.call_tool_sync('other', 'echo', {'text': 'hi'})
 ",
     )
     .without_defence(Calls(OTHER_GIVEN)),
+    Probe::attempt(
+        "tools.rule-respelt",
+        "spell values that a rule of the user denies in other ways",
+        &["MCPError"],
+        r"
+import mcp.runtime
+values = [('id', v) for v in (42, 42.0, ' 42', '4.2e1', '0x2a', [42], '[42]', '4_2')]
+values += [('mode', v) for v in ('DELETE', ' delete', 'd%65lete', 'de\u200blete', ['delete'])]
+values += [('ID', 42), ('Mode', 'delete')]
+refused = 0
+for name, value in values:
+    try:
+        mcp.runtime.call_tool_sync('fixture', 'echo', {'text': 'hi', name: value})
+    except mcp.runtime.MCPError as error:
+        refused += error.code == 'denied'
+if refused == len(values):
+    raise mcp.runtime.MCPError('all refused', code='denied')
+",
+    )
+    .without_defence(Calls("runtime.call_tool_sync('fixture', 'echo', {'text': 'hi', 'id': 43})")),
+    Probe::attempt(
+        "tools.rule-unchecked",
+        "send more arguments than are checked, so that a rule of the user cannot be applied",
+        &["MCPError"],
+        r"
+import mcp.runtime
+many = dict.fromkeys(map(str, range(100_001)), 0)
+mcp.runtime.call_tool_sync('fixture', 'echo', {'text': 'hi', 'id': {'value': 42}, **many})
+",
+    )
+    .without_defence(Calls("runtime.call_tool_sync('fixture', 'echo', {'text': 'hi', 'id': {'value': 42}})")),
 ];

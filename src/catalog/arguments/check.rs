@@ -9,10 +9,12 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 use super::super::tool::Tool;
+use super::defaults::defaults;
 use super::names::Names;
 use super::wording::Wording;
 use super::work::is_bounded;
 use crate::names::ServerName;
+use crate::policy::Implied;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
@@ -21,6 +23,9 @@ const PROBLEMS_MAX: usize = 5;
 /// Errors of the validator that are looked at.
 const ERRORS_MAX: usize = 200;
 const TOOL_CHARS_MAX: usize = 120;
+/// Why arguments were not checked.
+const TOO_MANY: &str = "the arguments are too many to be checked against the tool's schema";
+const SCHEMA_UNUSABLE: &str = "the tool's schema is too large or broken, so that no arguments can be checked";
 /// How much of the signature stands in a refusal, which has room for little.
 const SIGNATURE_CHARS_MAX: usize = 600;
 
@@ -35,6 +40,15 @@ pub enum Given<'g> {
     ByPlace,
 }
 
+/// Arguments with which nothing is known to be wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checked {
+    /// As they came.
+    pub arguments: Map<String, Value>,
+    /// Why they were not checked against the schema, if so.
+    pub unchecked: Option<&'static str>,
+}
+
 /// The arguments of a call, if nothing is known to be wrong with them.
 ///
 /// # Errors
@@ -43,15 +57,30 @@ pub fn checked(
     server: &ServerName,
     tool: &Tool,
     arguments: Map<String, Value>,
-) -> Result<Map<String, Value>, ToolFault> {
-    let Some(validator) = tool.checker.validator(&tool.input_schema) else { return Ok(arguments) };
+) -> Result<Checked, ToolFault> {
+    let Some(validator) = tool.checker.validator(&tool.input_schema) else {
+        return Ok(Checked { arguments, unchecked: Some(SCHEMA_UNUSABLE) });
+    };
     let arguments = Value::Object(arguments);
     // A defect of the validator costs a check and no call.
-    let problems =
-        catch_unwind(AssertUnwindSafe(|| problems(tool, validator, &arguments))).unwrap_or_default();
+    let found = catch_unwind(AssertUnwindSafe(|| problems(tool, validator, &arguments)));
+    let (problems, unchecked) = match found {
+        Ok(Some(problems)) => (problems, None),
+        Ok(None) => (vec![], Some(TOO_MANY)),
+        Err(_) => (vec![], Some(SCHEMA_UNUSABLE)),
+    };
     match arguments {
-        Value::Object(arguments) if problems.is_empty() => Ok(arguments),
+        Value::Object(arguments) if problems.is_empty() => Ok(Checked { arguments, unchecked }),
         _ => Err(refusal("nothing was sent to ", server, tool, problems)),
+    }
+}
+
+/// What the policy has to know of a call's arguments besides: `unchecked` is the check's.
+#[must_use]
+pub fn implied(tool: &Tool, arguments: &Map<String, Value>, unchecked: Option<&'static str>) -> Implied {
+    match defaults(&tool.input_schema, arguments) {
+        Some(values) => Implied { values, unchecked },
+        None => Implied { values: Map::new(), unchecked: Some(unchecked.unwrap_or(TOO_MANY)) },
     }
 }
 
@@ -81,12 +110,13 @@ pub fn check_names(server: &ServerName, tool: &Tool, given: Given<'_>) -> Result
     if problems.is_empty() { Ok(()) } else { Err(refusal("", server, tool, problems)) }
 }
 
-fn problems(tool: &Tool, validator: &Validator, arguments: &Value) -> Vec<String> {
+/// What is wrong with them; `None` where it would take too long to find out.
+fn problems(tool: &Tool, validator: &Validator, arguments: &Value) -> Option<Vec<String>> {
     let wording = Wording { schema: &tool.input_schema, arguments };
     let names: Vec<&str> =
         arguments.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
     if !is_bounded(&tool.input_schema, arguments) {
-        return vec![];
+        return None;
     }
     let mut problems = of_names(&wording, &names);
     if !validator.is_valid(arguments) {
@@ -94,7 +124,7 @@ fn problems(tool: &Tool, validator: &Validator, arguments: &Value) -> Vec<String
             wording.add(&error, &mut problems);
         }
     }
-    problems
+    Some(problems)
 }
 
 fn of_names(wording: &Wording<'_>, given: &[&str]) -> Vec<String> {

@@ -24,7 +24,7 @@ fn told(schema: &Value, arguments: &Value) -> String {
 fn check(schema: &Value, arguments: &Value) -> Result<Map<String, Value>, ToolFault> {
     let known = catalog(&[("own", json!([{"name": "t", "inputSchema": schema}]))]);
     let tool = known.server("own").unwrap().resolve("t").unwrap();
-    checked(&name("own"), tool, arguments.as_object().unwrap().clone())
+    checked(&name("own"), tool, arguments.as_object().unwrap().clone()).map(|checked| checked.arguments)
 }
 
 /// The same for one parameter `p` with this schema and value.

@@ -1,13 +1,14 @@
 //! Whether the arguments of a call fit what its server says of the tool, and what to say when they do not.
 //!
-//! It changes no argument and converts none. What it cannot judge may go out: a schema that is broken, points elsewhere, or
-//! would take long.
+//! It changes no argument and converts none. What it cannot judge may go out, unless a rule of the user's policy
+//! depends on it: a schema that is broken, points elsewhere, or would take long.
 
 mod check;
 mod checkable;
+mod defaults;
 mod names;
 mod wording;
 mod work;
 
-pub use check::{Given, check_names, checked, undeclared};
+pub use check::{Checked, Given, check_names, checked, implied, undeclared};
 pub(super) use checkable::Checker;

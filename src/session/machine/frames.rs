@@ -107,7 +107,8 @@ impl Machine {
         let has_changed_files = done.files_changed;
         // One that was interrupted meanwhile goes nowhere.
         let goes_back_to = done.restore.clone().filter(|_| cause.is_none());
-        let Ending { outcome, value, bound, images, saved, mut notes } = Ending::of(done, &self.limits);
+        let Ending { outcome, value, bound, images, saved, mut notes, sandbox_notes } =
+            Ending::of(done, &self.limits);
         if let (Some(Cause::TimedOut), RunOutcome::Raised(PythonError { line: Some(line), .. })) =
             (cause, &outcome)
         {
@@ -121,6 +122,7 @@ impl Machine {
         let state = run.fresh.map_or(StateNote::Kept, StateNote::Fresh);
         let mut report = self.report(*run, outcome, state);
         report.notes.extend(notes.into_vec());
+        report.sandbox_notes = sandbox_notes.into_vec();
         (report.value, report.bound, report.images) = (value, bound, images);
         report.saved = saved;
         let mut report = Box::new(report);

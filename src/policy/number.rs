@@ -1,0 +1,173 @@
+//! Decimal numbers of any size, compared by their value.
+//!
+//! It computes nothing: a number is its digits and where its decimal point stands.
+
+use crate::text;
+
+/// Digits of the longest number that is written out in full.
+const PLAIN_DIGITS_MAX: i64 = 400;
+/// Digits of the longest exponent, leading zeros aside.
+const EXPONENT_DIGITS_MAX: usize = 9;
+
+/// `digits` × 10^`exponent`, without zeros at either end of the digits; zero has none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decimal {
+    is_negative: bool,
+    digits: String,
+    exponent: i64,
+}
+
+impl Decimal {
+    /// Reads what some server reads as a number: JSON's numbers, and Python's and JavaScript's, such as `+042`, `4_2`, `.5`,
+    /// `0x2a` and digits of other scripts. `None` where it is no number, or one with an absurd exponent.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let text = text::folded(text);
+        let (is_negative, text) = match text.strip_prefix(['-', '−']) {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(&text)),
+        };
+        for (prefix, radix) in [("0x", 16), ("0o", 8), ("0b", 2)] {
+            if let Some(digits) = text.strip_prefix(prefix) {
+                let number = u128::from_str_radix(&digits.replace('_', ""), radix).ok()?;
+                return Self::of(is_negative, &number.to_string(), 0);
+            }
+        }
+        let (mantissa, exponent) = match text.split_once('e') {
+            Some((mantissa, exponent)) => (mantissa, read_exponent(exponent)?),
+            // JavaScript's big integers end in n.
+            None => (text.strip_suffix('n').unwrap_or(text), 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let whole = digits(whole)?;
+        let fraction = digits(fraction)?;
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let places = i64::try_from(fraction.len()).ok()?;
+        Self::of(is_negative, &(whole + &fraction), exponent - places)
+    }
+
+    fn of(is_negative: bool, digits: &str, exponent: i64) -> Option<Self> {
+        let significant = digits.trim_end_matches('0');
+        let zeros = i64::try_from(digits.len() - significant.len()).ok()?;
+        let significant = significant.trim_start_matches('0');
+        let is_zero = significant.is_empty();
+        Some(Self {
+            is_negative: is_negative && !is_zero,
+            digits: significant.to_owned(),
+            exponent: if is_zero { 0 } else { exponent + zeros },
+        })
+    }
+
+    pub(super) fn is_zero(&self) -> bool {
+        self.digits.is_empty()
+    }
+
+    /// Whether some server takes both for one number: they are equal, or as doubles, which many servers read.
+    pub(super) fn may_equal(&self, other: &Self) -> bool {
+        self == other || self.double().is_some_and(|double| other.double() == Some(double))
+    }
+
+    /// Written out without an exponent; `None` where that is too long.
+    pub(super) fn plain(&self) -> Option<String> {
+        let count = i64::try_from(self.digits.len()).ok()?;
+        if count + self.exponent.abs() > PLAIN_DIGITS_MAX {
+            return None;
+        }
+        let sign = if self.is_negative { "-" } else { "" };
+        let point = count + self.exponent;
+        Some(if self.is_zero() {
+            "0".to_owned()
+        } else if self.exponent >= 0 {
+            let zeros = usize::try_from(self.exponent).ok()?;
+            format!("{sign}{}{}", self.digits, "0".repeat(zeros))
+        } else if point > 0 {
+            let (whole, fraction) = self.digits.split_at(usize::try_from(point).ok()?);
+            format!("{sign}{whole}.{fraction}")
+        } else {
+            format!("{sign}0.{}{}", "0".repeat(usize::try_from(-point).ok()?), self.digits)
+        })
+    }
+
+    fn double(&self) -> Option<f64> {
+        let sign = if self.is_negative { "-" } else { "" };
+        let digits = if self.is_zero() { "0" } else { &self.digits };
+        let double: f64 = format!("{sign}{digits}e{}", self.exponent).parse().ok()?;
+        double.is_finite().then_some(double)
+    }
+}
+
+/// Decimal digits as ASCII; Python takes underscores between them.
+fn digits(text: &str) -> Option<String> {
+    let shown = text.chars().filter(|character| *character != '_');
+    shown.map(|character| text::decimal_digit(character).map(|digit| char::from(b'0' + digit))).collect()
+}
+
+fn read_exponent(text: &str) -> Option<i64> {
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let digits = digits(text)?;
+    let significant = digits.trim_start_matches('0');
+    if digits.is_empty() || significant.len() > EXPONENT_DIGITS_MAX {
+        return None;
+    }
+    Some(sign * significant.parse().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Decimal {
+        Decimal::read(text).unwrap_or_else(|| panic!("{text} is a number"))
+    }
+
+    #[test]
+    fn equal_numbers_are_equal_in_every_spelling() {
+        for (number, spellings) in [
+            (
+                "42",
+                &[
+                    "42.0", "4.2e1", "420E-1", "+42", "042", " 42\n", "4_2", "42.", "0x2a", "0b101010", "٤٢",
+                    "４２", "42n", "0.0042e0004",
+                ][..],
+            ),
+            ("0", &["-0", "0.000", "0e99", "-0e-9", "00", ".0"]),
+            ("9007199254740993", &["9007199254740993.0", "9.007199254740993e15", "9007199254740993000e-3"]),
+            ("-0.1", &["-.1", "-1e-1", "-0.10", "−0.1"]),
+        ] {
+            for spelling in spellings {
+                assert_eq!(read(spelling), read(number), "{spelling}");
+            }
+        }
+        assert_ne!(read("42"), read("-42"));
+        assert_ne!(read("9007199254740993"), read("9007199254740992"));
+        assert_ne!(read("0.1"), read("0.1000000000000000000000000001"));
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_read_as_one() {
+        for text in ["", "x", "4 2", "1.2.3", "e5", "1e", "1e9999999999", "0x", "0xg", "--1", "nan", "inf", "."] {
+            assert_eq!(Decimal::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_one_double_may_be_equal() {
+        assert!(read("9007199254740993").may_equal(&read("9007199254740992")));
+        assert!(!read("9007199254740993").may_equal(&read("9007199254740990")));
+        assert!(!read("1e400").may_equal(&read("1e401")), "both are infinite");
+        assert!(read("1e400").may_equal(&read("10e399")));
+    }
+
+    #[test]
+    fn a_number_is_written_out_unless_that_is_too_long() {
+        for (text, plain) in [("4.2e1", "42"), ("42e3", "42000"), ("-5e-3", "-0.005"), ("12.50", "12.5"), ("-0", "0")] {
+            assert_eq!(read(text).plain().as_deref(), Some(plain), "{text}");
+        }
+        assert_eq!(read("1e999999999").plain(), None);
+        assert_eq!(read("1e-999999999").plain(), None);
+    }
+}

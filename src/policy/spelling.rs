@@ -1,0 +1,279 @@
+//! Whether some server takes a value for one that a pattern names: servers convert, trim, decode and ignore case.
+//!
+//! For rules that ask or deny only. What a particular server does is not known.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::number::Decimal;
+use super::pattern::Pattern;
+use crate::text;
+
+/// JSON within a text within JSON: so many levels are read.
+const NESTED_MAX: usize = 3;
+/// Percent-encodings within each other that are decoded.
+const DECODED_MAX: usize = 3;
+/// Longest text that is read as JSON, in bytes.
+const JSON_BYTES_MAX: usize = 64 * 1024;
+
+const TRUE: [&str; 5] = ["true", "t", "yes", "y", "on"];
+const FALSE: [&str; 5] = ["false", "f", "no", "n", "off"];
+const NOTHING: [&str; 4] = ["null", "none", "nil", "undefined"];
+
+/// What a pattern without wildcards names besides its text.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Named {
+    number: Option<Decimal>,
+    truth: Option<bool>,
+    is_nothing: bool,
+}
+
+impl Named {
+    /// What the text names, as a server could convert it.
+    pub(super) fn of(text: &str) -> Self {
+        let (word, number) = (text::folded(text), Decimal::read(text));
+        let is = |words: &[&str]| words.contains(&&*word);
+        let is_nothing = is(&NOTHING);
+        let truth = match &number {
+            Some(number) if number.is_zero() => Some(false),
+            Some(number) if number.plain().as_deref() == Some("1") => Some(true),
+            _ if is(&TRUE) => Some(true),
+            _ if is(&FALSE) => Some(false),
+            _ => None,
+        };
+        Self { number, truth, is_nothing }
+    }
+
+    /// Whether leaving the argument out may mean this.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.is_nothing || (self.truth == Some(false) && self.number.is_none())
+    }
+
+    fn names(&self, value: &Value) -> bool {
+        let is_empty = value.is_null() || value == "";
+        let text = value.as_str().map(text::folded);
+        let is = |words: &[&str]| text.as_ref().is_some_and(|text| words.contains(&&**text));
+        if self.is_nothing && (is_empty || is(&NOTHING)) {
+            return true;
+        }
+        let number = number(value);
+        if let (Some(named), Some(number)) = (&self.number, &number) {
+            return named.may_equal(number);
+        }
+        let truth = match (value, &number) {
+            (Value::Bool(truth), _) => Some(*truth),
+            (_, Some(number)) => Some(!number.is_zero()),
+            _ if is(&TRUE) => Some(true),
+            _ if is_empty || is(&FALSE) || is(&NOTHING) => Some(false),
+            _ => None,
+        };
+        self.truth.is_some() && self.truth == truth
+    }
+}
+
+/// Whether the value fits in some spelling; of an array any item counts.
+pub(super) fn fits(value: &Value, pattern: &Pattern) -> bool {
+    fits_within(value, pattern, NESTED_MAX)
+}
+
+fn fits_within(value: &Value, pattern: &Pattern, levels: usize) -> bool {
+    if let Value::Array(items) = value {
+        return items.iter().any(|item| fits_within(item, pattern, levels));
+    }
+    if pattern.named().is_some_and(|named| named.names(value)) {
+        return true;
+    }
+    let text = match value {
+        Value::String(text) => Cow::Borrowed(text.as_str()),
+        other => Cow::Owned(other.to_string()),
+    };
+    text_fits(&text, pattern)
+        || number(value)
+            .and_then(|number| number.plain())
+            .is_some_and(|plain| pattern.matches(&plain) == Some(true))
+        || parsed(value, levels).is_some_and(|inner| fits_within(&inner, pattern, levels - 1))
+}
+
+/// What a server that reads JSON in texts finds in this one.
+pub(super) fn parsed(value: &Value, levels: usize) -> Option<Value> {
+    let text = value.as_str().filter(|text| levels > 0 && text.len() <= JSON_BYTES_MAX)?;
+    let text = text.trim();
+    text.starts_with(['{', '[', '"']).then(|| serde_json::from_str(text).ok()).flatten()
+}
+
+/// Texts that are read as JSON below one path.
+pub(super) fn levels_max() -> usize {
+    NESTED_MAX
+}
+
+fn number(value: &Value) -> Option<Decimal> {
+    match value {
+        Value::Number(number) => Decimal::read(&number.to_string()),
+        Value::String(text) => Decimal::read(text),
+        _ => None,
+    }
+}
+
+/// In doubt, which is when the text is too long to be compared, it fits.
+fn text_fits(text: &str, pattern: &Pattern) -> bool {
+    let is_like = |text: &str| pattern.matches_loosely(text) != Some(false);
+    let leads_to = |text: &str| is_like(text) || plain_path(text).is_some_and(|path| is_like(&path));
+    leads_to(text) || decodings(text).iter().any(|decoded| leads_to(decoded))
+}
+
+/// Whether a path goes up anywhere, in any encoding: then its beginning does not say where it leads.
+pub(super) fn climbs(text: &str) -> bool {
+    let goes_up = |text: &str| text::folded(text).split(['/', '\\']).any(|segment| segment.trim() == "..");
+    goes_up(text) || decodings(text).iter().any(|decoded| goes_up(decoded))
+}
+
+/// What percent-decoding makes of a text, once and again.
+fn decodings(text: &str) -> Vec<String> {
+    let mut decodings: Vec<String> = Vec::new();
+    for _ in 0..DECODED_MAX {
+        let last = decodings.last().map_or(text, String::as_str);
+        if !last.contains('%') {
+            break;
+        }
+        let decoded = percent_encoding::percent_decode_str(last).decode_utf8_lossy().into_owned();
+        if decoded == last {
+            break;
+        }
+        decodings.push(decoded);
+    }
+    decodings
+}
+
+/// Where a path or URI leads that goes up, stays, or has empty segments on its way; `None`: it says so itself.
+fn plain_path(text: &str) -> Option<String> {
+    let folded = text::folded(text);
+    let (before, path) = match folded.strip_prefix("file:") {
+        Some(path) => ("file://".to_owned(), path.strip_prefix("//localhost").unwrap_or(path)),
+        None => match folded.split_once("://") {
+            Some((scheme, path)) => (format!("{scheme}://"), path),
+            None => (String::new(), &folded[..]),
+        },
+    };
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split(['/', '\\']) {
+        match segment {
+            "" | "." => {}
+            ".." if segments.last().is_some_and(|last| *last != "..") => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    let is_absolute = path.starts_with(['/', '\\']);
+    let above = segments.iter().take_while(|segment| is_absolute && **segment == "..").count();
+    let root = if is_absolute { "/" } else { "" };
+    let plain = format!("{before}{root}{}", segments[above..].join("/"));
+    (plain != folded).then_some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Number, json};
+
+    use super::*;
+
+    fn of(pattern: &str, value: &Value) -> bool {
+        fits(value, &Pattern::new(pattern).unwrap())
+    }
+
+    #[test]
+    fn a_number_fits_in_every_spelling_of_its_value() {
+        for value in [
+            json!(42), json!(42.0), json!(4.2e1), json!("42"), json!("42.0"), json!(" +42 "), json!("4.2e1"),
+            json!("0x2A"), json!("٤٢"), json!(["42.00"]), json!("[42.0]"), json!("\"42\""),
+        ] {
+            assert!(of("42", &value) && of("42.0", &value) && of("4?", &value), "{value}");
+        }
+        for value in [json!(43), json!(-42), json!(4.2), json!("42 or 43"), json!(null), json!(true)] {
+            assert!(!of("42", &value), "{value}");
+        }
+        assert!(of("0", &json!(-0.0)) && of("0", &json!("-0")));
+        let large = "18446744073709551617";
+        assert!(of(large, &json!(large)) && of(large, &json!("18446744073709551617.0")));
+        assert!(of(large, &serde_json::from_str(large).unwrap()), "read as a double");
+        assert!(!of(large, &json!("18446744073709559999")));
+    }
+
+    #[test]
+    fn truth_fits_in_every_spelling() {
+        for value in [json!(true), json!(1), json!(1.0), json!("1"), json!("True"), json!("YES"), json!(" on ")] {
+            assert!(of("true", &value) && of("1", &value), "{value}");
+            assert!(!of("false", &value), "{value}");
+        }
+        for value in [json!(false), json!(0), json!(-0.0), json!("0"), json!("No"), json!("off"), json!("")] {
+            assert!(of("false", &value), "{value}");
+            assert!(!of("true", &value), "{value}");
+        }
+        assert!(of("true", &json!(2)) && !of("1", &json!(2)));
+        assert!(!of("true", &json!("truest")) && !of("true", &json!({})));
+        assert!(of("null", &json!(null)) && of("null", &json!("None")) && of("None", &json!("")));
+        assert!(!of("null", &json!(0)) && !of("null", &json!("x")));
+    }
+
+    #[test]
+    fn text_fits_in_every_spelling() {
+        for text in ["delete", " delete\n", "DELETE", "ｄｅｌｅｔｅ", "de\u{ad}lete", "d%65lete", "%64%2565lete", "[\"delete\"]"] {
+            assert!(of("delete", &json!(text)), "{text}");
+            assert!(of("del*", &json!(text)), "{text}");
+        }
+        for text in ["/etc/passwd", "/ETC/passwd", "/%65tc/passwd", "/%2565tc/x", "/tmp/%2e%2e/etc/x", "／etc／passwd"] {
+            assert!(of("/etc/*", &json!(text)), "{text}");
+        }
+        for uri in ["file:///etc/x", "FILE:///etc/x", "file:/etc/x", "file://localhost/etc/x", "file:///tmp/%2E./etc/x"] {
+            assert!(of("file:///etc/*", &json!(uri)), "{uri}");
+        }
+        assert!(!of("delete", &json!("deleted")) && !of("/etc/*", &json!("/tmp/etc/x")));
+    }
+
+    /// A whole number of up to 40 digits times a power of ten, as JSON numbers and texts spell it.
+    fn spellings() -> impl Strategy<Value = (String, Vec<String>)> {
+        let number = ("-?[1-9][0-9]{0,39}", 0..5_usize, 1..30_i64, "0{0,3}", "[ \\t\\n]{0,2}");
+        number.prop_map(|(number, zeros, shift, leading, blank)| {
+            let (sign, digits) = number.split_at(usize::from(number.starts_with('-')));
+            let fraction = "0".repeat(zeros);
+            let spellings = vec![
+                number.clone(),
+                format!("{number}.0{fraction}"),
+                format!("{number}e0"),
+                format!("{number}{}e-{shift}", "0".repeat(usize::try_from(shift).unwrap())),
+                format!("{sign}{leading}{digits}"),
+                format!("{sign}0.{digits}E+{}", digits.len()),
+                format!("{blank}{number}{blank}"),
+                format!("{sign}{}", digits.chars().map(|one| format!("_{one}")).collect::<String>().trim_start_matches('_')),
+            ];
+            (number, spellings)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn equal_numbers_fit_whoever_spells_them((number, spellings) in spellings()) {
+            for pattern in &spellings {
+                let Ok(pattern) = Pattern::new(pattern) else { continue };
+                for spelling in &spellings {
+                    prop_assert!(fits(&json!(spelling), &pattern), "{pattern} {spelling}");
+                    // What serde_json reads of it is what is sent.
+                    if let Ok(value) = serde_json::from_str::<Number>(spelling.trim())
+                        && number.len() <= 15
+                    {
+                        prop_assert!(fits(&Value::Number(value.clone()), &pattern), "{pattern} {value}");
+                    }
+                }
+                let others = ["7", "x"].map(|more| json!(format!("{number}{more}")));
+                prop_assert!(!others.iter().any(|other| fits(other, &pattern)));
+            }
+        }
+
+        #[test]
+        fn different_numbers_do_not_fit(one in -9_000_000_000_000_i64..9_000_000_000_000, other in -9_000_000_000_000_i64..9_000_000_000_000) {
+            let pattern = Pattern::new(&one.to_string()).unwrap();
+            prop_assert_eq!(fits(&json!(other), &pattern), one == other);
+            prop_assert_eq!(fits(&json!(other.to_string()), &pattern), one == other);
+        }
+    }
+}
