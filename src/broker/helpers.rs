@@ -77,7 +77,7 @@ impl Broker {
             annotations: &Map::new(),
             arguments: &arguments,
         };
-        Ok(self.dry_run.list(&called, false, &|text| text))
+        Ok(self.planned(call, &called, false, &|text| text))
     }
 
     fn discovered_servers(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
