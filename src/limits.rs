@@ -25,6 +25,15 @@ pub struct Limits {
     pub code_bytes_max: usize,
     /// Longest JSON of one call's arguments, in bytes.
     pub arguments_bytes_max: usize,
+    /// Bytes of large arguments of one run's calls that are worked on at once. As many more are held in memory, and further
+    /// calls are refused; the sandbox keeps calls back that exceed it.
+    pub arguments_in_flight_bytes_max: usize,
+    /// The same of one job's calls.
+    pub arguments_in_flight_per_job_bytes_max: usize,
+    /// Bytes of large arguments that all runs and jobs of all sessions of a process hold; further calls are refused.
+    pub arguments_in_flight_of_all_bytes_max: usize,
+    /// Arguments with at most so many bytes are not large, and count for none of these bounds.
+    pub small_arguments_bytes_max: usize,
     /// Runs that may wait behind the running one; one more is refused.
     pub runs_queued_max: usize,
     /// Calls of one run that may be under way at once; more wait in the sandbox.
@@ -207,6 +216,10 @@ impl Default for Limits {
             sandbox_open_files_max: 1024,
             code_bytes_max: 4 * MIB,
             arguments_bytes_max: 8 * MIB,
+            arguments_in_flight_bytes_max: 32 * MIB,
+            arguments_in_flight_per_job_bytes_max: 8 * MIB,
+            arguments_in_flight_of_all_bytes_max: 256 * MIB,
+            small_arguments_bytes_max: 64 * KIB,
             runs_queued_max: 16,
             calls_in_flight_max: 64,
             calls_in_flight_per_server_max: 32,

@@ -15,6 +15,7 @@ from .arguments import Standing, blob_place, encode_arguments
 from .channel import Channel
 from .frames import Frame, encode
 from .interrupts import Interrupts
+from .origin import RUN
 from .placeholder import Placeholder
 from .results import InvalidCallError, MCPError, answer
 
@@ -31,6 +32,10 @@ _NAMES_MAX = 5
 _TOOLS_KNOWN_MAX = 1_000
 # Under way at once.
 CALLS_OF_JOB_MAX = 16
+# Bytes of large frames of a job under way at once.
+ARGUMENTS_OF_JOB_BYTES_MAX = 8 << 20
+# A smaller frame of a call does not wait for others to end.
+_SMALL_FRAME_BYTES = 1 << 16
 # What the bridge does that reaches beyond itself, as a call of a tool does.
 _LISTED_HELPERS = {"ask_llm", "save_tool", "remove_skill", "read_resource", "get_prompt"}
 
@@ -63,13 +68,15 @@ class Server(tuple[str, str, str, bool]):
 class _Waiter:
     """Who waits for a call: a thread (`lock`) or a future of an event loop."""
 
-    __slots__ = ("frame", "future", "leads", "lock", "loop", "needs_thread", "sent")
+    __slots__ = ("bytes", "frame", "future", "leads", "lock", "loop", "needs_thread", "sent")
 
     def __init__(self, loop: AbstractEventLoop | None) -> None:
         self.loop = loop
         self.future: Future[Frame] | None = loop.create_future() if loop is not None else None
         self.lock = allocate_lock()
         self.frame: Frame = {}
+        # Of its frame, as long as they count as under way.
+        self.bytes = 0
         self.sent = self.leads = self.needs_thread = False
         if loop is None:
             self.lock.acquire()
@@ -77,19 +84,27 @@ class _Waiter:
 
 class Calls:
     def __init__(
-        self, channel: Channel, interrupts: Interrupts, flush: Callable[[], None], in_flight_max: int, worker: int
+        self,
+        channel: Channel,
+        interrupts: Interrupts,
+        flush: Callable[[], None],
+        in_flight_max: tuple[int, int],
+        worker: int,
     ) -> None:
+        """`in_flight_max`: calls that may be under way at once, and bytes of the large frames among them."""
         self.servers: Mapping[str, Server] = {}
         self.is_of_job = False
         self._channel = channel
         self._interrupts = interrupts
         self._flush_output = flush
-        self._in_flight_max = max(1, in_flight_max)
+        self._in_flight_max, self._bytes_max = max(1, in_flight_max[0]), in_flight_max[1]
         self._run: int | None = None
         self.begin_worker(worker)
-        self._in_flight = 0
+        self._in_flight = self._bytes = 0
         self._pending: dict[int, _Waiter] = {}
         self._queue: deque[tuple[int, bytes]] = deque()
+        # Large frames that wait for others to end; smaller ones overtake them.
+        self._large: deque[tuple[int, bytes]] = deque()
         # What lists the calls that are made now, if anything does.
         self.plan: Plan | None = None
         # How often a tool was called in this run without `await`, so far: such a call is never sent.
@@ -113,8 +128,9 @@ class Calls:
         self.unsent = {}
         self._pending.clear()
         self._queue.clear()
+        self._large.clear()
         self._batches.clear()
-        self._in_flight = 0
+        self._in_flight = self._bytes = 0
         self._leading = self._loop_reads = False
 
     def begin_worker(self, worker: int) -> None:
@@ -129,8 +145,9 @@ class Calls:
         self._lock = allocate_lock()
         self.in_child, self.is_of_job = False, True
         self._in_flight_max = min(self._in_flight_max, CALLS_OF_JOB_MAX)
-        self._in_flight = 0
-        for waiting in (self._pending, self._queue, self._batches, self.unsent):
+        self._bytes_max = min(self._bytes_max, ARGUMENTS_OF_JOB_BYTES_MAX)
+        self._in_flight = self._bytes = 0
+        for waiting in (self._pending, self._queue, self._large, self._batches, self.unsent):
             waiting.clear()
         self._leading = self._loop_reads = False
         self.main_loop = None
@@ -145,6 +162,7 @@ class Calls:
         return self._channel.own_threads
 
     def begin_run(self, run: int, servers: Mapping[str, Server]) -> None:
+        RUN.set(run)
         with self._interrupts, self._lock:
             self._run = run
             self.servers = servers
@@ -159,8 +177,9 @@ class Calls:
                 waiters = list(self._pending.items())
                 self._pending.clear()
                 self._queue.clear()
+                self._large.clear()
                 self._batches.clear()
-                self._in_flight = 0
+                self._in_flight = self._bytes = 0
             cancels = [{"type": "cancel", "run": run, "call": call} for call, waiter in waiters if waiter.sent]
             if cancels:
                 self._channel.send(b"".join(map(encode, cancels)))
@@ -242,7 +261,7 @@ class Calls:
 
     def _listed(self, server: str | None, tool: str, arguments: object) -> PlannedCall | None:
         plan = self.plan
-        if plan is None or (server is None and tool not in _LISTED_HELPERS):
+        if plan is None or RUN.get() != self._run or (server is None and tool not in _LISTED_HELPERS):
             return None
         return plan.begin("runtime" if server is None else server, tool, arguments)
 
@@ -312,24 +331,26 @@ class Calls:
             with self._lock:
                 if self._run is None:
                     raise MCPError("no run is active: the run that started this code has ended", code="not_running")
+                if RUN.get() != self._run:
+                    raise _of_another_run(RUN.get())
                 self._last = call = self._last + 1
                 line = b'{"type":"call","run":%d,"call":%d,%b,"arguments":%b}\n' % (self._run, call, names_json, body)
                 self._pending[call] = waiter
                 self._arrange_reading(waiter)
-                if self._in_flight >= self._in_flight_max:
-                    self._queue.append((call, line))
+                if not self._has_room(line):
+                    (self._large if len(line) > _SMALL_FRAME_BYTES else self._queue).append((call, line))
                     return call
                 loop = waiter.loop
                 # The only one, maybe, where nothing else is under way: it does not wait for others of its iteration.
                 if loop is not None and self._in_flight:
-                    self._in_flight += 1
+                    self._count(waiter, line)
                     batch = self._batches.get(loop)
                     if batch is None:
                         self._batches[loop] = batch = []
                         loop.call_soon(self._send_batch, loop)
                     batch.append((call, line))
                     return call
-                self._in_flight += 1
+                self._count(waiter, line)
                 waiter.sent = True
             self._channel.send(line)
         return call
@@ -356,14 +377,31 @@ class Calls:
                 lines.append(line)
         return lines
 
+    def _has_room(self, line: bytes) -> bool:
+        """Whether a frame may go out now, as the only large one or beside others; with the lock held."""
+        if self._in_flight >= self._in_flight_max:
+            return False
+        size = len(line)
+        return size <= _SMALL_FRAME_BYTES or self._bytes == 0 or self._bytes + size <= self._bytes_max
+
+    def _count(self, waiter: _Waiter, line: bytes) -> None:
+        self._in_flight += 1
+        waiter.bytes = len(line) if len(line) > _SMALL_FRAME_BYTES else 0
+        self._bytes += waiter.bytes
+
+    def _discount(self, waiter: _Waiter) -> None:
+        self._in_flight -= 1
+        self._bytes -= waiter.bytes
+
     def _refill(self) -> list[bytes]:
         """The lines that may go out now; with the lock held."""
         ready = []
-        while self._queue and self._in_flight < self._in_flight_max:
-            call, line = self._queue.popleft()
-            if call in self._pending:
-                self._in_flight += 1
-                ready.append((call, line))
+        for queue in (self._large, self._queue):
+            while queue and (queue[0][0] not in self._pending or self._has_room(queue[0][1])):
+                call, line = queue.popleft()
+                if call in self._pending:
+                    self._count(self._pending[call], line)
+                    ready.append((call, line))
         return self._mark_sent(ready)
 
     def _abandon(self, call: int) -> None:
@@ -376,7 +414,7 @@ class Calls:
                 if waiter.sent:
                     lines.append(encode({"type": "cancel", "run": self._run, "call": call}))
                 if waiter.sent or any(call == batched for batch in self._batches.values() for batched, _ in batch):
-                    self._in_flight -= 1
+                    self._discount(waiter)
                     lines += self._refill()
             if lines:
                 self._channel.send(b"".join(lines))
@@ -390,7 +428,7 @@ class Calls:
                     waiter = self._pending.get(call) if type(call) is int else None
                     if waiter is not None and waiter.sent:
                         del self._pending[call]  # type: ignore[arg-type]
-                        self._in_flight -= 1
+                        self._discount(waiter)
                         answered.append((waiter, frame))
                 lines = self._refill()
             if lines:
@@ -426,6 +464,18 @@ def _set_results(futures: list[tuple[Future[Frame], Frame]]) -> None:
     for future, frame in futures:
         if not future.done():
             future.set_result(frame)
+
+
+def _of_another_run(run: int | None) -> MCPError:
+    if run is None:
+        return MCPError(
+            "this call cannot be made: no run has started the thread or context that makes it", code="not_running"
+        )
+    return MCPError(
+        f"this call cannot be made: it comes from a thread or task that run {run} started, and that run has ended",
+        code="not_running",
+        hint="start the thread or task in the run that needs it; runtime.spawn(f) is for work that outlives its run",
+    )
 
 
 def _never_awaited(unsent: dict[str, int]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 class Limits:
     __slots__ = (
         "allow_unfiltered",
+        "arguments_in_flight_bytes",
         "calls_in_flight",
         "checkpoint_bytes",
         "checkpoints",
@@ -42,6 +43,7 @@ class Limits:
         self.checkpoint_bytes = of("checkpoint_bytes", 0)
         self.frame_depth = of("frame_depth", 128)
         self.calls_in_flight = of("calls_in_flight", 64)
+        self.arguments_in_flight_bytes = of("arguments_in_flight_bytes", 32 << 20)
         self.memory_bytes = of("memory_bytes", 0)
         self.open_files = of("open_files", 1024)
         self.processes = of("processes", 0)

@@ -64,16 +64,19 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     from .frozen_copy import FrozenCopy
     from .interpreter import Interpreter
     from .interrupts import Interrupts
+    from .origin import install as attribute_threads
     from .saved_files import SAVED
     from .workspace import Watch
 
     fork_by_default()
+    attribute_threads()
     interrupts = Interrupts()
     interrupts.arm()
     channel = Channel(ends.frames, limits, interrupts)
     streams = Streams(channel.ask_for_reading)
     streams.restore()
-    calls = Calls(channel, interrupts, streams.flush_python, limits.calls_in_flight, number)
+    in_flight_max = (limits.calls_in_flight, limits.arguments_in_flight_bytes)
+    calls = Calls(channel, interrupts, streams.flush_python, in_flight_max, number)
     interpreter = Interpreter(streams, interrupts, calls, ends.record)
 
     def in_child() -> None:

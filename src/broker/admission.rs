@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::call::Origin;
 use super::human::{Approval, Human};
 use super::shown_arguments::shown as shown_arguments;
 use crate::config::{PolicyFile, report};
@@ -66,7 +67,7 @@ impl Admission {
             report(&problems);
             // They were given under another one.
             ledger.forget_approvals();
-            self.note("the user has changed the policy".into());
+            self.note(None, "the user has changed the policy".into());
         }
     }
 
@@ -81,7 +82,7 @@ impl Admission {
     /// `denied` says which rule or setting is the reason; `cancelled`.
     pub(super) async fn admit(
         &self,
-        (run, called): (RunId, &Called<'_>),
+        (Origin { run, job }, called): (Origin, &Called<'_>),
         bytes: u64,
         human: &Human,
         cancel: &CancellationToken,
@@ -96,7 +97,7 @@ impl Admission {
         match decision.verdict {
             Verdict::Allow => {}
             Verdict::Warn => {
-                self.note(format!("{} was called: {}", shown(called), bounded(&decision.because)));
+                self.note(job, format!("{} was called: {}", shown(called), bounded(&decision.because)));
             }
             Verdict::Deny => return Err(denied_by_policy(called, &decision)),
             Verdict::Ask => self.ask((run, called), &decision.because, human, cancel).await?,
@@ -216,8 +217,13 @@ impl Admission {
         tokio::time::timeout(time, human.ask(question)).await.unwrap_or(unable)
     }
 
-    /// A sentence for the reader of the reply.
-    pub(super) fn note(&self, note: String) {
+    /// A sentence for the reader of the next reply. What a job does may stand in the reply of another run than its own, and
+    /// says whose it is.
+    pub(super) fn note(&self, job: Option<u64>, note: String) {
+        let note = match job {
+            Some(job) => format!("job {job}: {note}"),
+            None => note,
+        };
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.len() < NOTES_MAX && !notes.contains(&note) {
             notes.push(note);

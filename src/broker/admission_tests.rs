@@ -11,6 +11,8 @@ use crate::broker::human::Question;
 use crate::policy::{Implied, Names, Profile};
 use crate::run::ClientAbilities;
 
+const OF_RUN: Origin = Origin { run: RunId(1), job: None };
+
 fn admission(mut policy: Value) -> Admission {
     let is_careful = policy.as_object_mut().unwrap().remove("profile").is_some();
     let profile = if is_careful { Profile::Careful } else { Profile::Open };
@@ -49,7 +51,7 @@ async fn admit(admission: &Admission, human: &Human, tool: &str, arguments: Valu
     let (none, Value::Object(arguments)) = (Map::new(), arguments) else { panic!() };
     let implied = Implied::default();
     let called = called(tool, &none, &arguments, &implied);
-    admission.admit((RunId(1), &called), 1, human, &CancellationToken::new()).await.map(drop)
+    admission.admit((OF_RUN, &called), 1, human, &CancellationToken::new()).await.map(drop)
 }
 
 #[tokio::test]
@@ -192,7 +194,7 @@ async fn waiting_is_bounded_and_told() {
     let (none, cancel) = (Map::new(), CancellationToken::new());
     let implied = Implied::default();
     let called = called("write", &none, &none, &implied);
-    let admitting = admission.admit((RunId(1), &called), 1, &human, &cancel);
+    let admitting = admission.admit((OF_RUN, &called), 1, &human, &cancel);
     let answering = async {
         let Some(Question::Approval { reply, .. }) = asked.recv().await else { panic!("a question") };
         assert!(waits.borrow().is_waiting());
@@ -209,11 +211,11 @@ async fn waiting_is_bounded_and_told() {
 
     // Nobody answers.
     let (_keeps_it_open, fault) =
-        tokio::join!(async { asked.recv().await }, admission.admit((RunId(1), &called), 1, &human, &cancel));
+        tokio::join!(async { asked.recv().await }, admission.admit((OF_RUN, &called), 1, &human, &cancel));
     let message = fault.unwrap_err().message;
     assert!(message.ends_with("and the user has not answered"), "{message}");
     cancel.cancel();
-    let fault = admission.admit((RunId(1), &called), 1, &human, &cancel).await.unwrap_err();
+    let fault = admission.admit((OF_RUN, &called), 1, &human, &cancel).await.unwrap_err();
     assert_eq!(fault.code, FaultCode::Cancelled);
 }
 
@@ -235,4 +237,20 @@ async fn a_budget_that_is_used_up_is_named_before_anybody_is_asked() {
     assert!(fault.message.contains("budgets.calls_per_run: 1 calls"), "{}", fault.message);
     drop(human);
     assert_eq!(asked.await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_note_of_a_job_says_which_job_it_is_of() {
+    let admission = admission(json!({"rule": [{"tool": "move", "decision": "warn"}]}));
+    let (human, _) = human(vec![]);
+    let none = Map::new();
+    let called = called("move", &none, &none);
+    for job in [None, Some(3), Some(3)] {
+        let origin = Origin { job, ..OF_RUN };
+        admission.admit((origin, &called), 1, &human, &CancellationToken::new()).await.unwrap();
+    }
+    let notes = admission.take_notes();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0].starts_with("files.move was called: "), "{notes:?}");
+    assert_eq!(notes[1], format!("job 3: {}", notes[0]));
 }

@@ -122,7 +122,12 @@ impl Broker {
     }
 
     /// Most servers ignore what they have not declared, and say nothing.
-    fn note_undeclared(&self, server: &ServerName, tool: &Tool, arguments: &Map<String, Value>) {
+    fn note_undeclared(
+        &self,
+        call: &Call<'_>,
+        (server, tool): (&ServerName, &Tool),
+        arguments: &Map<String, Value>,
+    ) {
         let undeclared = catalog::undeclared(tool, arguments);
         if undeclared.is_empty() {
             return;
@@ -134,7 +139,8 @@ impl Broker {
             .collect();
         let names = text::bounded(&names.join(", "), UNDECLARED_CHARS_MAX).into_owned();
         let tool = text::inert_excerpt(&format!("{server}.{}", tool.name), UNDECLARED_CHARS_MAX);
-        self.admission.note(format!("{tool} does not declare what it was given and may ignore it: {names}"));
+        let said = format!("{tool} does not declare what it was given and may ignore it: {names}");
+        self.admission.note(call.job, said);
     }
 
     async fn forward(
@@ -201,12 +207,12 @@ impl Broker {
         if !is_made {
             record.decision = "not made: dry run".into();
             let asks = self.admission.would_ask(&called)?;
-            return Ok(self.dry_run.list(&called, asks, &redacted));
+            return Ok(self.planned(call, &called, asks, &redacted));
         }
         let bytes = call.arguments.get().len() as u64 + from_results;
-        let admitted = self.admission.admit((call.run, &called), bytes, call.human, cancel).await?;
+        let admitted = self.admission.admit((call.origin(), &called), bytes, call.human, cancel).await?;
         record.decision = admitted.decision;
-        self.note_undeclared(&server, tool, &arguments);
+        self.note_undeclared(call, (&server, tool), &arguments);
         if let Some(noted) = noted {
             self.note_begun(noted);
         }

@@ -39,6 +39,22 @@ pub struct Call<'a> {
     pub sending: &'a Sending,
 }
 
+/// Who makes a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// The run, whose budgets count.
+    pub(super) run: RunId,
+    /// The job of that run, which may outlive it.
+    pub(super) job: Option<u64>,
+}
+
+impl Call<'_> {
+    /// Who makes it.
+    pub(super) fn origin(&self) -> Origin {
+        Origin { run: self.run, job: self.job }
+    }
+}
+
 /// What of a call is a handle, or becomes one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HandlesOf {

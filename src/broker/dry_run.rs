@@ -2,12 +2,14 @@
 //!
 //! It lets nothing pass and asks nobody; it only remembers, for whoever reads the run's report.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use super::call::Answer;
+use super::call::{Answer, Call};
 use super::failures::redact;
+use super::state::Broker;
+use crate::names::RunId;
 use crate::policy::Called;
 use crate::run::{Planned, PlannedCall};
 use crate::text;
@@ -16,24 +18,39 @@ use crate::text;
 const LISTED_MAX: usize = 1000;
 /// Longest arguments that are listed, in characters.
 const ARGUMENTS_CHARS_MAX: usize = 2_000;
+/// Longest name of a call in a note, in characters.
+const NAME_CHARS_MAX: usize = 200;
 
-/// What the run under way has listed.
+/// What the run under way and its jobs have listed.
 #[derive(Default)]
-pub(super) struct DryRun(Mutex<Planned>);
+pub(super) struct DryRun(Mutex<OfRun>);
+
+#[derive(Default)]
+struct OfRun {
+    /// The run under way; nothing between two runs.
+    run: Option<RunId>,
+    planned: Planned,
+}
 
 impl DryRun {
-    pub(super) fn begin_run(&self) {
-        drop(self.take());
+    pub(super) fn begin_run(&self, run: RunId) {
+        *self.of_run() = OfRun { run: Some(run), planned: Planned::default() };
     }
 
-    /// Remembers the call; what is answered to it.
+    /// Remembers the call. False: it is one of a job whose run has ended, and no run lists it.
+    #[must_use]
     pub(super) fn list(
         &self,
+        run: RunId,
         called: &Called<'_>,
         asks: bool,
         redacted: &dyn Fn(String) -> String,
-    ) -> Answer {
-        let mut planned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    ) -> bool {
+        let mut of_run = self.of_run();
+        if of_run.run != Some(run) {
+            return false;
+        }
+        let planned = &mut of_run.planned;
         if planned.calls.len() < LISTED_MAX {
             let mut arguments = Value::Object(called.arguments.clone());
             redact(&mut arguments, redacted);
@@ -46,12 +63,34 @@ impl DryRun {
         } else {
             planned.further += 1;
         }
-        Answer::Planned { server: called.server.name.to_owned(), tool: called.tool.name.to_owned() }
+        true
     }
 
-    /// What has been listed since the run began.
+    /// What has been listed since the run began, which ends now.
     pub(super) fn take(&self) -> Planned {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.of_run()).planned
+    }
+
+    fn of_run(&self) -> MutexGuard<'_, OfRun> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Broker {
+    /// Lists a call instead of making it. One of a job whose run has ended is told of in the next reply, as that job's.
+    pub(super) fn planned(
+        &self,
+        call: &Call<'_>,
+        called: &Called<'_>,
+        asks: bool,
+        redacted: &dyn Fn(String) -> String,
+    ) -> Answer {
+        let (server, tool) = (called.server.name.to_owned(), called.tool.name.to_owned());
+        if !self.dry_run.list(call.run, called, asks, redacted) {
+            let name = text::inert_excerpt(&format!("{server}.{tool}"), NAME_CHARS_MAX);
+            self.admission.note(call.job, format!("{name} was planned and not called: its run was a dry run"));
+        }
+        Answer::Planned { server, tool }
     }
 }
 
@@ -73,17 +112,37 @@ mod tests {
             arguments: arguments.as_object().unwrap(),
             implied: &Implied::default(),
         };
+        dry_run.begin_run(RunId(1));
         for _ in 0..LISTED_MAX + 3 {
-            dry_run.list(&called, true, &|text| text.replace("hunter22", "${TOKEN}"));
+            assert!(dry_run.list(RunId(1), &called, true, &|text| text.replace("hunter22", "${TOKEN}")));
         }
         let planned = dry_run.take();
         assert_eq!((planned.calls.len(), planned.further), (LISTED_MAX, 3));
         assert!(planned.calls[0].asks && planned.calls[0].arguments.chars().count() <= ARGUMENTS_CHARS_MAX);
         assert_eq!(dry_run.take(), Planned::default());
         let short = json!({"token": "hunter22"});
-        dry_run.list(&Called { arguments: short.as_object().unwrap(), ..called }, false, &|text| {
-            text.replace("hunter22", "${TOKEN}")
-        });
+        let called = Called { arguments: short.as_object().unwrap(), ..called };
+        dry_run.begin_run(RunId(2));
+        assert!(dry_run.list(RunId(2), &called, false, &|text| text.replace("hunter22", "${TOKEN}")));
         assert_eq!(dry_run.take().calls[0].arguments, r#"{"token":"${TOKEN}"}"#);
+    }
+
+    #[test]
+    fn a_job_of_an_earlier_run_plans_nothing_in_a_later_one() {
+        let (dry_run, none) = (DryRun::default(), Map::new());
+        let called = Called {
+            server: Names::only("s"),
+            tool: Names::only("t"),
+            annotations: &none,
+            arguments: &none,
+        };
+        let list = |run| dry_run.list(RunId(run), &called, false, &|text| text);
+        dry_run.begin_run(RunId(1));
+        assert!(list(1));
+        assert_eq!(dry_run.take().calls.len(), 1);
+        assert!(!list(1), "between two runs");
+        dry_run.begin_run(RunId(2));
+        assert!(!list(1));
+        assert_eq!(dry_run.take(), Planned::default());
     }
 }

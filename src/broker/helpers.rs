@@ -78,7 +78,7 @@ impl Broker {
             arguments: &arguments,
             implied: &Implied::default(),
         };
-        Ok(self.dry_run.list(&called, false, &|text| text))
+        Ok(self.planned(call, &called, false, &|text| text))
     }
 
     fn discovered_servers(&self, call: &Call<'_>) -> Result<Value, ToolFault> {

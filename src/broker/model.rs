@@ -131,11 +131,11 @@ impl Broker {
         if call.making != Making::Always {
             record.decision = "not made: dry run".into();
             let asks = self.admission.would_ask(&called)?;
-            return Ok(self.dry_run.list(&called, asks, &|text| text));
+            return Ok(self.planned(call, &called, asks, &|text| text));
         }
         let asked = asked(&arguments, &self.limits)?;
         let bytes = call.arguments.get().len() as u64;
-        let admitted = self.admission.admit((call.run, &called), bytes, call.human, cancel).await?;
+        let admitted = self.admission.admit((call.origin(), &called), bytes, call.human, cancel).await?;
         record.decision = admitted.decision;
         let until = call.human.until(call.deadline);
         let turn = self.turn(&until, cancel).await?;

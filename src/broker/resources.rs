@@ -183,7 +183,10 @@ impl Broker {
         let arguments = reading.arguments();
         let written = to_raw_value(&arguments)
             .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
-        self.readings.fetch_add(1, Ordering::Relaxed);
+        // As with calls of tools: a job's are in the log, and count for no run.
+        if call.job.is_none() {
+            self.readings.fetch_add(1, Ordering::Relaxed);
+        }
         let mut record = Record::begin(call, server.as_str());
         record.tool = reading.tool().to_owned();
         let catalog = self.catalog();
@@ -201,9 +204,9 @@ impl Broker {
             record.decision = "not made: dry run".into();
             let redacted = |text| self.upstream.redacted(server, text);
             let asks = self.admission.would_ask(&called);
-            asks.map(|asks| self.dry_run.list(&called, asks, &redacted))
+            asks.map(|asks| self.planned(call, &called, asks, &redacted))
         } else {
-            match self.admission.admit((call.run, &called), bytes, call.human, cancel).await {
+            match self.admission.admit((call.origin(), &called), bytes, call.human, cancel).await {
                 Ok(admitted) => {
                     record.decision = admitted.decision;
                     let asked = self.asked((server, names), reading, (call, &until), cancel).await;

@@ -182,7 +182,7 @@ impl Broker {
     pub fn begin_run(&self, run: RunId, abilities: ClientAbilities) -> Option<String> {
         let goes_on = |earlier| self.jobs.has_of(earlier);
         self.admission.begin_run(run, &goes_on);
-        self.dry_run.begin_run();
+        self.dry_run.begin_run(run);
         self.readings.store(0, Ordering::Relaxed);
         self.upstream.offer(abilities);
         // What has said that its tools are others is asked now, beside the run.
@@ -362,7 +362,7 @@ impl Broker {
             redacted: &|text| self.upstream.redacted(server, text),
         };
         for said in self.pins.listed(known, comparing) {
-            self.admission.note(said);
+            self.admission.note(None, said);
         }
     }
 }

@@ -52,6 +52,7 @@ fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
                 frame_depth: limit("frame_depth") as usize,
                 frozen_copy_bytes: limit("frozen_copy_bytes"),
                 calls_in_flight: limit("calls_in_flight") as usize,
+                arguments_in_flight_bytes: limit("arguments_in_flight_bytes") as usize,
                 checkpoints: limit("checkpoints"),
                 checkpoint_bytes: limit("checkpoint_bytes"),
                 memory_bytes: limit("memory_bytes"),

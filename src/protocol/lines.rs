@@ -24,6 +24,8 @@ pub enum Dropped {
     Type { kind: String, detail: String },
 }
 
+/// Capacity of a buffer that is kept when nothing is in it.
+const KEPT_BYTES: usize = 1 << 20;
 /// Longest quotation of a dropped frame, in characters: it may be as long as a frame.
 const QUOTED_CHARS_MAX: usize = 200;
 
@@ -80,6 +82,10 @@ impl Decoder {
             self.buffer.drain(..self.start);
             self.searched -= self.start;
             self.start = 0;
+            if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BYTES {
+                // What came before needed more than what is to come.
+                self.buffer.shrink_to(KEPT_BYTES);
+            }
         }
         self.buffer.extend_from_slice(bytes);
     }

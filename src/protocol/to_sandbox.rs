@@ -99,6 +99,8 @@ pub struct SandboxLimits {
     pub frame_depth: usize,
     /// Calls of one run under way at once.
     pub calls_in_flight: usize,
+    /// Bytes of large frames of one run's calls under way at once.
+    pub arguments_in_flight_bytes: usize,
     /// Largest worker, in bytes of memory of its own, of which a frozen copy is kept; 0 for none.
     pub frozen_copy_bytes: u64,
     /// Checkpoints that are kept at once.
@@ -147,6 +149,7 @@ impl SandboxLimits {
             frame_to_bridge_bytes: limits.frame_to_bridge_bytes_max,
             frame_depth: limits.json_depth_max,
             calls_in_flight: limits.calls_in_flight_max,
+            arguments_in_flight_bytes: limits.arguments_in_flight_bytes_max,
             // Worker and copy share what neither changes; when all of it changes there is room for a third part more.
             frozen_copy_bytes: if bounds.frozen_copies { bounds.memory_bytes / 3 } else { 0 },
             checkpoints: bounds.checkpoints,

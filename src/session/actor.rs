@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::events::{answered, cancelled, exceeded, joined, next_frame, sleep_until, to_cancel, waiting};
 use self::jobs::OfJob;
+use super::argument_room::ArgumentRoom;
 use super::asked::{Ask, RunAsked};
 use super::attention::{Attention, Awaited};
 use super::calls::Counted;
@@ -81,6 +82,8 @@ pub(super) struct Actor {
     /// What was answered at once, until there is room for it on the way to the sandbox.
     answers: JoinSet<()>,
     in_flight: InFlight,
+    /// Of the calls of runs; an earlier run's may still be ending.
+    arguments: ArgumentRoom,
     /// Calls of the run that ended last which were never sent.
     never_sent: Vec<Counted>,
     current: Option<Current>,
@@ -121,6 +124,7 @@ impl Actor {
         checkpoints: Arc<Checkpoints>,
     ) -> Self {
         Self {
+            arguments: ArgumentRoom::new(limits.arguments_in_flight_bytes_max, &limits),
             machine: Machine::new(Arc::clone(&limits), Arc::clone(&checkpoints)),
             checkpoints,
             broker,

@@ -5,14 +5,30 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
 
-use crate::broker::Answer;
+use super::argument_room::HeldArguments;
+use crate::broker::{Answer, Broker, Call};
 use crate::names::CallId;
 use crate::protocol::{CallResult, ToWorker};
 use crate::run::{CallOutcome, FaultCode, ToolFault};
 
+/// The answer to a call, once there is room for its arguments; the room is free again when it is there.
+pub(super) async fn answer_within(
+    held: Option<HeldArguments>,
+    broker: &Broker,
+    call: Call<'_>,
+    cancel: &CancellationToken,
+) -> Result<Answer, ToolFault> {
+    let _room = match &held {
+        Some(held) => Some(held.begin(call.deadline, cancel).await?),
+        None => None,
+    };
+    whole(broker.answer(call, cancel)).await
+}
+
 /// The answer, also when a defect of ours keeps it from being one: whoever called waits for it.
-pub(super) async fn whole(
+async fn whole(
     answer: impl Future<Output = Result<Answer, ToolFault>>,
 ) -> Result<Answer, ToolFault> {
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {

@@ -5,6 +5,7 @@
 mod actor;
 mod again;
 mod answered;
+mod argument_room;
 mod asked;
 mod attention;
 mod calls;

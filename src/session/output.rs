@@ -5,43 +5,46 @@ use std::collections::VecDeque;
 use crate::limits::Limits;
 use crate::run::{Output, OutputPiece, OutputStream};
 
+/// Pieces that are kept in the order of both streams. Beyond that, what comes joins the last piece of its stream, so that
+/// streams that alternate byte by byte cost no more than others.
+const PIECES_MAX: usize = 4096;
+/// Bytes up to which a piece of the tail grows; the tail gives way by whole pieces.
+const TAIL_PIECE_BYTES: usize = 8192;
+
 /// A bounded record of a run's output.
 #[derive(Debug)]
 pub(super) struct OutputBuffer {
-    head: Vec<Kept>,
-    /// What came after the head was full; its oldest bytes give way.
-    tail: VecDeque<Kept>,
     /// The stretch of one stream that is being written.
     stretch: (u64, Option<OutputStream>),
-    stdout: Counts,
-    stderr: Counts,
+    stdout: Stream,
+    stderr: Stream,
     head_bytes_max: usize,
     tail_bytes_max: usize,
 }
 
-#[derive(Debug)]
-struct Kept {
-    stream: OutputStream,
-    /// Tells in which order the pieces of both streams came, whichever of them were kept as head or as tail.
-    stretch: u64,
-    bytes: Vec<u8>,
-}
-
 #[derive(Debug, Default)]
-struct Counts {
+struct Stream {
+    head: Vec<Kept>,
+    /// What came after the head was full; its oldest bytes give way.
+    tail: VecDeque<Kept>,
     head_bytes: usize,
     tail_bytes: usize,
     cut_bytes: u64,
 }
 
+#[derive(Debug)]
+struct Kept {
+    /// Tells in which order the pieces of both streams came, whichever of them were kept as head or as tail.
+    stretch: u64,
+    bytes: Vec<u8>,
+}
+
 impl OutputBuffer {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
-            head: Vec::new(),
-            tail: VecDeque::new(),
             stretch: (0, None),
-            stdout: Counts::default(),
-            stderr: Counts::default(),
+            stdout: Stream::default(),
+            stderr: Stream::default(),
             head_bytes_max: limits.output_head_bytes_max,
             tail_bytes_max: limits.output_tail_bytes_max,
         }
@@ -53,44 +56,54 @@ impl OutputBuffer {
             self.stretch = (self.stretch.0 + 1, Some(stream));
         }
         let stretch = self.stretch.0;
-        let head_bytes_max = self.head_bytes_max;
-        let counts = self.counts(stream);
-        let room = if counts.tail_bytes > 0 || counts.cut_bytes > 0 {
+        let is_crowded = self.stdout.pieces() + self.stderr.pieces() >= PIECES_MAX;
+        let (head_bytes_max, tail_bytes_max) = (self.head_bytes_max, self.tail_bytes_max);
+        let stream = match stream {
+            OutputStream::Stdout => &mut self.stdout,
+            OutputStream::Stderr => &mut self.stderr,
+        };
+        let room = if stream.tail_bytes > 0 || stream.cut_bytes > 0 {
             0
         } else {
-            (head_bytes_max - counts.head_bytes).min(bytes.len())
+            (head_bytes_max - stream.head_bytes).min(bytes.len())
         };
         // A character is not torn between head and tail.
         let room = if room < bytes.len() { character_boundary(bytes, room) } else { room };
         let (head, rest) = bytes.split_at(room);
-        counts.head_bytes += head.len();
-        counts.tail_bytes += rest.len();
+        stream.head_bytes += head.len();
+        stream.tail_bytes += rest.len();
         if !head.is_empty() {
-            match self.head.last_mut() {
-                Some(last) if last.stretch == stretch => last.bytes.extend_from_slice(head),
-                _ => self.head.push(Kept { stream, stretch, bytes: head.to_vec() }),
+            match stream.head.last_mut() {
+                Some(last) if last.stretch == stretch || is_crowded => last.bytes.extend_from_slice(head),
+                _ => stream.head.push(Kept { stretch, bytes: head.to_vec() }),
             }
         }
         if !rest.is_empty() {
-            match self.tail.back_mut() {
-                Some(last) if last.stretch == stretch && last.bytes.len() < 8192 => {
+            match stream.tail.back_mut() {
+                Some(last)
+                    if (last.stretch == stretch || is_crowded) && last.bytes.len() < TAIL_PIECE_BYTES =>
+                {
                     last.bytes.extend_from_slice(rest);
                 }
-                _ => self.tail.push_back(Kept { stream, stretch, bytes: rest.to_vec() }),
+                _ => stream.tail.push_back(Kept { stretch, bytes: rest.to_vec() }),
             }
-            self.shed(stream);
+            stream.shed(tail_bytes_max);
         }
     }
 
     /// The record as text.
     pub(super) fn finish(mut self) -> Output {
-        for stream in [OutputStream::Stdout, OutputStream::Stderr] {
-            self.trim_exactly(stream);
+        let mut all: Vec<(u64, OutputStream, Vec<u8>)> = Vec::new();
+        for (name, stream) in
+            [(OutputStream::Stdout, &mut self.stdout), (OutputStream::Stderr, &mut self.stderr)]
+        {
+            stream.trim_exactly(self.tail_bytes_max);
+            let kept = stream.head.drain(..).chain(stream.tail.drain(..));
+            all.extend(kept.map(|Kept { stretch, bytes }| (stretch, name, bytes)));
         }
-        let mut all: Vec<Kept> = self.head.into_iter().chain(self.tail).collect();
-        all.sort_by_key(|kept| kept.stretch);
+        all.sort_by_key(|(stretch, ..)| *stretch);
         let mut pieces: Vec<(OutputStream, Vec<u8>)> = Vec::new();
-        for Kept { stream, bytes, .. } in all {
+        for (_, stream, bytes) in all {
             match pieces.last_mut() {
                 Some((last, kept)) if *last == stream => kept.extend_from_slice(&bytes),
                 _ => pieces.push((stream, bytes)),
@@ -105,35 +118,29 @@ impl OutputBuffer {
             stderr_cut_bytes: self.stderr.cut_bytes,
         }
     }
+}
 
-    fn counts(&mut self, stream: OutputStream) -> &mut Counts {
-        match stream {
-            OutputStream::Stdout => &mut self.stdout,
-            OutputStream::Stderr => &mut self.stderr,
-        }
+impl Stream {
+    fn pieces(&self) -> usize {
+        self.head.len() + self.tail.len()
     }
 
-    /// Lets whole chunks go while the tail holds more than it must.
-    fn shed(&mut self, stream: OutputStream) {
-        let tail_bytes_max = self.tail_bytes_max;
-        while self.counts(stream).tail_bytes > tail_bytes_max {
-            let Some(at) = self.tail.iter().position(|kept| kept.stream == stream) else { return };
-            let oldest = self.tail[at].bytes.len();
-            if self.counts(stream).tail_bytes - oldest < tail_bytes_max {
+    /// Lets whole pieces go while the tail holds more than it must.
+    fn shed(&mut self, tail_bytes_max: usize) {
+        while self.tail_bytes > tail_bytes_max {
+            let Some(oldest) = self.tail.front().map(|kept| kept.bytes.len()) else { return };
+            if self.tail_bytes - oldest < tail_bytes_max {
                 return;
             }
-            self.tail.remove(at);
-            let counts = self.counts(stream);
-            counts.tail_bytes -= oldest;
-            counts.cut_bytes += oldest as u64;
+            self.tail.pop_front();
+            self.tail_bytes -= oldest;
+            self.cut_bytes += oldest as u64;
         }
     }
 
-    fn trim_exactly(&mut self, stream: OutputStream) {
-        let excess = self.counts(stream).tail_bytes.saturating_sub(self.tail_bytes_max);
-        let Some(Kept { bytes: oldest, .. }) = self.tail.iter_mut().find(|kept| kept.stream == stream) else {
-            return;
-        };
+    fn trim_exactly(&mut self, tail_bytes_max: usize) {
+        let excess = self.tail_bytes.saturating_sub(tail_bytes_max);
+        let Some(Kept { bytes: oldest, .. }) = self.tail.front_mut() else { return };
         if excess == 0 {
             return;
         }
@@ -142,9 +149,8 @@ impl OutputBuffer {
             .unwrap_or(excess)
             .min(oldest.len());
         oldest.drain(..cut);
-        let counts = self.counts(stream);
-        counts.tail_bytes -= cut;
-        counts.cut_bytes += cut as u64;
+        self.tail_bytes -= cut;
+        self.cut_bytes += cut as u64;
     }
 }
 
@@ -225,6 +231,23 @@ mod tests {
         let output = buffer.finish();
         assert_eq!(pieces(&output), [(Stdout, "0123789"), (Stderr, "late"), (Stdout, "!")]);
         assert_eq!(output.stdout_cut_bytes, 3);
+    }
+
+    #[test]
+    fn alternating_bytes_make_a_bounded_number_of_pieces() {
+        let mut buffer = buffer(64 << 10, 64 << 10);
+        for number in 0..200_000_u32 {
+            let digit = [b'0' + (number / 2 % 10) as u8];
+            buffer.push(if number % 2 == 0 { Stdout } else { Stderr }, &digit);
+        }
+        let output = buffer.finish();
+        assert!(output.pieces.len() <= PIECES_MAX + 64, "{}", output.pieces.len());
+        let digits: String = (0..100_000).map(|number: u32| char::from(b'0' + (number % 10) as u8)).collect();
+        for stream in [Stdout, Stderr] {
+            let kept: String =
+                output.pieces.iter().filter(|piece| piece.stream == stream).map(|piece| piece.text.as_str()).collect();
+            assert_eq!((kept.len(), &digits[..kept.len()]), (100_000, kept.as_str()), "nothing is cut here");
+        }
     }
 
     proptest! {

@@ -26,6 +26,7 @@ LIMITS = {
     "frame_to_bridge_bytes": 16 << 20,
     "frame_depth": 128,
     "calls_in_flight": 64,
+    "arguments_in_flight_bytes": 32 << 20,
     "memory_bytes": 0,
     "open_files": 1024,
     "processes": 0,

@@ -471,6 +471,91 @@ def test_thread_that_outlives_its_run_cannot_call(sandbox: Sandbox) -> None:
     sandbox.wait_output("no run is active: the run that started this code has ended")
 
 
+LEFT_BEHIND = {
+    "thread": "threading.Thread(target=work).start()",
+    "thread of a thread": "def begin():\n    go.wait()\n    threading.Thread(target=work).start()\n"
+    "threading.Thread(target=begin).start()",
+    "raw thread": "import _thread\n_thread.start_new_thread(work, ())",
+    "timer": "class Late(threading.Timer):\n    def run(self):\n        go.wait()\n        self.function()\n"
+    "Late(0, work).start()",
+    "pool": "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor(1).submit(work)",
+    "asyncio task": "async def late():\n    while not go.is_set():\n        await asyncio.sleep(0.001)\n    work()\n"
+    "task = asyncio.ensure_future(late())\nawait asyncio.sleep(0)",
+    "callback of the event loop": "def late():\n    work() if go.is_set() else loop.call_later(0.001, late)\n"
+    "loop = asyncio.get_running_loop()\nlate()\nawait asyncio.sleep(0)",
+    "helper": "from mcp import runtime\ncall = runtime.list_servers_sync\nthreading.Thread(target=work).start()",
+}
+
+
+@pytest.mark.parametrize("left", LEFT_BEHIND.values(), ids=LEFT_BEHIND)
+def test_what_an_earlier_run_left_behind_cannot_call(sandbox: Sandbox, left: str) -> None:
+    begin = (
+        "import asyncio, threading\ngo, ended, said = threading.Event(), threading.Event(), []\n"
+        "call = lambda: mcp_b.t.sync()\ndef work():\n    go.wait()\n    try: said.append(call())\n"
+        "    except Exception as error: said.append((error.code, str(error)))\n    ended.set()\n"
+    )
+    sandbox.run(begin + left, ("a",))
+    calls: list[Frame] = []
+
+    def on_call(call: Frame) -> Frame:
+        calls.append(call)
+        return echo(call)
+
+    go_on = "go.set()\nfor _ in range(10_000):\n    if ended.is_set(): break\n    await asyncio.sleep(0.001)\nsaid"
+    done = sandbox.run(go_on, ("a", "b"), on_call)
+    said = "this call cannot be made: it comes from a thread or task that run 1 started, and that run has ended"
+    assert "'not_running'" in done["value"] and said in done["value"], done
+    assert calls == []
+    assert sandbox.run("mcp_b.t.sync(i=1)['i']", ("b",), echo)["value"] == "1"
+
+
+def test_work_given_to_an_earlier_runs_pool_is_of_the_run_that_gives_it(sandbox: Sandbox) -> None:
+    sandbox.run(
+        "import asyncio\nfrom concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\n"
+        "pool.submit(int).result()\nawait asyncio.to_thread(int)\n"
+        "await asyncio.get_running_loop().run_in_executor(None, int)"
+    )
+    code = (
+        "import asyncio\nf = lambda: mcp_a.t.sync(i=1)['i']\n"
+        "[pool.submit(f).result(), await asyncio.to_thread(f), "
+        "await asyncio.get_running_loop().run_in_executor(None, f), *pool.map(lambda _: f(), range(2))]"
+    )
+    assert sandbox.run(code, ("a",), echo)["value"] == "[1, 1, 1, 1, 1]"
+
+
+def test_large_calls_wait_in_the_sandbox_for_each_other_and_small_ones_do_not() -> None:
+    with Sandbox(arguments_in_flight_bytes=1_000_000) as sandbox:
+        code = (
+            "import asyncio\nlarge = [asyncio.ensure_future(mcp_a.large(text='x' * 300_000)) for _ in range(10)]\n"
+            "huge = asyncio.ensure_future(mcp_a.large(text='x' * 2_000_000))\nawait asyncio.sleep(0)\n"
+            "small = await mcp_a.small()\nawait huge\nlen(await asyncio.gather(*large))"
+        )
+        run = sandbox.start(code, ("a",))
+        first = [sandbox.wait("call") for _ in range(4)]
+        assert sorted(call["tool"] for call in first) == ["large"] * 3 + ["small"]
+        for call in first:
+            sandbox.answer(call, text("ended"))
+        further = []
+
+        def on_call(call: Frame) -> Frame:
+            further.append(len(call["arguments"]["text"]))
+            return text("ended")
+
+        assert sandbox.finish(run, on_call)["value"] == "10"
+        assert sorted(further) == [300_000] * 7 + [2_000_000]
+
+
+def test_large_calls_that_are_given_up_make_room_for_others() -> None:
+    with Sandbox(arguments_in_flight_bytes=100_000) as sandbox:
+        code = (
+            "import asyncio\ncalls = [asyncio.wait_for(mcp_a.t(text='x' * 90_000), 0.02) for _ in range(5)]\n"
+            "ends = await asyncio.gather(*calls, return_exceptions=True)\n"
+            "{type(end).__name__ for end in ends}, (await mcp_a.t(i=1, text='x' * 90_000))['i']"
+        )
+        done = sandbox.run(code, ("a",), lambda call: echo(call) if "i" in call["arguments"] else ...)
+        assert done["value"] == "({'TimeoutError'}, 1)"
+
+
 def test_interrupted_call_is_cancelled_and_the_next_call_works(sandbox: Sandbox) -> None:
     for code in ("mcp_a.t.sync()", "await mcp_a.t()"):
         run = sandbox.start(code, ("a",))

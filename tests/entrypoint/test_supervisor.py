@@ -438,6 +438,38 @@ def cpu_ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
+def test_alternating_streams_make_no_frame_for_each_write(sandbox: Sandbox) -> None:
+    # Each waits until the supervisor has read what the other stream holds.
+    code = "import sys\nfor i in range(10_000):\n    print(i % 10, end='', flush=True)\n"
+    code += "    print(i % 7, end='', file=sys.stderr, flush=True)"
+    began = time.monotonic()
+    sandbox.start(code)
+    written, frames = {"stdout": "", "stderr": ""}, 0
+    while (frame := sandbox.next())["type"] != "done":
+        if frame["type"] == "output":
+            written[frame["stream"]] += frame["text"]
+            frames += 1
+    assert written["stdout"] == "".join(str(i % 10) for i in range(10_000))
+    assert written["stderr"] == "".join(str(i % 7) for i in range(10_000))
+    # Of each second the first thousand changes, and two frames of each piece that was held back.
+    assert frames < 1100 * (time.monotonic() - began + 2), frames
+
+
+def test_streams_that_alternate_print_by_print_stay_in_order(sandbox: Sandbox) -> None:
+    code = "import sys\nfor i in range(400):\n    print(i)\n    print(-i, file=sys.stderr)"
+    assert sandbox.run(code)["both"] == "".join(f"{i}\n{-i}\n" for i in range(400))
+
+
+def test_bytes_that_alternate_with_text_stay_in_order_within_their_stream(sandbox: Sandbox) -> None:
+    code = (
+        "import os, sys\nfor i in range(3_000):\n    sys.stdout.write('a'); sys.stdout.flush()\n"
+        "    sys.stderr.write('b'); sys.stderr.flush()\n"
+        "    os.write(1, b'\\xff')"
+    )
+    done = sandbox.run(code)
+    assert done["stdout"] == "a\ufffd" * 3_000 and done["stderr"] == "b" * 3_000
+
+
 def test_control_frames_pass_while_the_worker_does_not_read(sandbox: Sandbox) -> None:
     sandbox.start("import time\nprint('ready')\nwhile True:\n    try: time.sleep(99)\n    except BaseException: pass")
     sandbox.wait_output("ready")

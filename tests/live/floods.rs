@@ -1,6 +1,6 @@
 //! More than anybody can use, of everything: what it costs the bridge, and what is kept of it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -15,9 +15,32 @@ on_every_engine!(
     a_line_of_fifty_megabytes_arrives_and_its_room_is_given_back,
     arguments_of_many_values_wait_for_each_other,
     results_that_nobody_reads_cost_the_run_only,
+    forged_calls_with_large_arguments_are_bounded,
+    many_calls_with_large_arguments_are_all_answered,
+    pings_are_answered_while_streams_alternate,
 );
 
 const MIB: usize = 1 << 20;
+
+/// Writes call frames past the runtime, as code may that has found the worker's socket.
+const FORGE: &str = "\
+import os, socket, sys, time
+def frames():
+    for fd in map(int, os.listdir('/proc/self/fd')):
+        try:
+            if os.readlink(f'/proc/self/fd/{fd}').startswith('socket:'):
+                with socket.socket(fileno=os.dup(fd)) as copy:
+                    peer = copy.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+                if int.from_bytes(peer[:4], sys.byteorder) == 1:
+                    return fd
+        except OSError: pass
+run = int(sys._getframe().f_code.co_filename.removeprefix('<run ').removesuffix('>'))
+def forge(tool, number, size):
+    head = b'{\"type\":\"call\",\"run\":%d,\"call\":%d,\"server\":\"fixture\",\"tool\":\"%b\",\"arguments\":{\"text\":\"'
+    data = memoryview(head % (run, number, tool.encode()) + b'x' * size + b'\"}}\\n')
+    while data: data = data[os.write(socket_fd, data):]
+socket_fd = frames()
+";
 
 #[test]
 #[ignore = "takes minutes; `make probes` runs it"]
@@ -143,4 +166,71 @@ fn results_that_nobody_reads_cost_the_run_only(engine: &Engine) {
     bridge.notify("notifications/cancelled", json!({"requestId": id}));
     assert_eq!(bridge.ok("(kept, await mcp_fixture.echo(text='next'))"), "(1, 'next')");
     assert_eq!(engine.containers_of(&home.owners()), containers);
+}
+
+fn forged_calls_with_large_arguments_are_bounded(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    bridge.ok("await mcp_fixture.pid()");
+    let before = bridge.resident_kib();
+    let code = format!(
+        "{FORGE}for number in range(64): forge('hang', (9 << 40) + number, 7 << 20)\n\
+         print(await mcp_fixture.echo(text='meanwhile'))\ntime.sleep(1)\n1 / 0"
+    );
+    let id = bridge.send_run(json!({"code": code, "timeout": 120}));
+    let reply = bridge.late_reply(id, Duration::from_secs(130));
+    assert!(reply.text.starts_with("meanwhile\n"), "{}", reply.text);
+    let grown = bridge.peak_kib().saturating_sub(before);
+    eprintln!("{}: 64 forged calls of 7 MiB: the bridge grew by {grown} KiB", engine.name);
+    assert!(grown < 256 * 1024, "the bridge grew by {grown} KiB");
+    eventually("their memory is given back", PATIENCE, || {
+        bridge.ok("None");
+        bridge.resident_kib().saturating_sub(before) < 32 * 1024
+    });
+    assert_eq!(bridge.ok("await mcp_fixture.echo(text='next')"), "'next'");
+}
+
+fn many_calls_with_large_arguments_are_all_answered(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    let code = "import asyncio\ntext = 'x' * ((8 << 20) - 100)\n\
+                async def one(): return len(await mcp_fixture.echo(text=text)) == len(text)\n\
+                all(await asyncio.gather(*(one() for _ in range(16))))";
+    let id = bridge.send_run(json!({"code": code, "timeout": 240}));
+    assert_eq!(bridge.late_reply(id, Duration::from_secs(250)).text, "True");
+    // A few at once of a server that takes its time, and a small call that does not wait for them.
+    let code = "calls = [asyncio.ensure_future(asyncio.wait_for(mcp_fixture.hang(text=text), 3)) for _ in range(6)]\n\
+                await asyncio.sleep(0)\nprint(await mcp_fixture.echo(text='small'))\n\
+                ends = await asyncio.gather(*calls, return_exceptions=True)\n\
+                print({type(end).__name__ for end in ends}, await one())";
+    let id = bridge.send_run(json!({"code": code, "timeout": 120}));
+    let reply = bridge.late_reply(id, Duration::from_secs(130)).text;
+    assert!(reply.starts_with("small\n{'TimeoutError'} True"), "{reply}");
+}
+
+fn pings_are_answered_while_streams_alternate(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    // The longest that any of those took that are sent for so long, which covers the run's end.
+    let longest = |bridge: &mut Bridge, code: &str| {
+        let id = bridge.send_run(json!({"code": code, "timeout": 60}));
+        let began = Instant::now();
+        let mut longest = Duration::ZERO;
+        while began.elapsed() < Duration::from_secs(7) {
+            let sent = Instant::now();
+            bridge.request("ping", json!({})).unwrap();
+            longest = longest.max(sent.elapsed());
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        assert!(!bridge.late_reply(id, PATIENCE).is_error);
+        longest
+    };
+    let until = "import sys, time\nend = time.monotonic() + 4\nwhile time.monotonic() < end:\n";
+    let floor = longest(&mut bridge, &format!("{until}  sum(range(1000))"));
+    let flooded = longest(
+        &mut bridge,
+        &format!("{until}  print('o', end='', flush=True)\n  print('e', end='', file=sys.stderr, flush=True)"),
+    );
+    eprintln!("{}: the longest ping took {floor:?}, and {flooded:?} in a flood", engine.name);
+    let bound = 10 * floor + Duration::from_millis(500);
+    assert!(flooded < bound, "{flooded:?}, without a flood {floor:?}");
 }

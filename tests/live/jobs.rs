@@ -17,6 +17,8 @@ on_every_engine!(
     there_are_no_more_jobs_than_may_be_and_none_takes_longer_than_it_may,
     an_idle_stop_waits_for_jobs,
     calls_of_a_job_keep_to_the_servers_and_budgets_of_its_run,
+    a_job_gets_no_server_that_is_configured_after_its_run,
+    what_a_job_plans_reads_and_is_warned_of_is_its_own,
     what_the_human_has_to_be_asked_is_refused_once_the_run_has_ended,
     calls_of_a_job_end_with_it,
     a_call_of_a_job_that_is_being_ended_is_refused_at_once,
@@ -293,4 +295,36 @@ fn a_bridge_that_is_killed_leaves_no_job(engine: &Engine) {
     bridge.wait(PATIENCE);
     eventually("the container goes with its jobs", PATIENCE, || engine.containers_of(&owners).is_empty());
     eventually("its own processes go", PATIENCE, || marked("HOTCELL_TEST", &name).is_empty());
+}
+
+fn a_job_gets_no_server_that_is_configured_after_its_run(engine: &Engine) {
+    let (fixture, later) = (Fixture::new(&[]), Fixture::new(&[]));
+    let home = Home::on(engine).server("fixture", fixture.entry());
+    let mut bridge = Bridge::start(&home).warm();
+    bridge.ok("import os, time\ndef f():\n  while not os.path.exists('go'): time.sleep(0.01)\n  said = []\n  \
+         for server in ['later', 'fixture']:\n    \
+         try: said.append(runtime.call_tool_sync(server, 'echo', {'text': 'job'}))\n    \
+         except runtime.MCPError as e: said.append(e.code)\n  return said\njob = runtime.spawn(f)");
+    let _home = home.file("MCPs/more.json", &json!({"mcpServers": {"later": later.entry()}}).to_string());
+    let reply = bridge.ok("open('go', 'w').close()\nprint(await job, await mcp_later.echo(text='run'))");
+    assert!(reply.starts_with("['server_unavailable', 'job'] run"), "{reply}");
+    assert_eq!(later.ledger(), [r#"call echo {"text":"run"}"#]);
+}
+
+fn what_a_job_plans_reads_and_is_warned_of_is_its_own(engine: &Engine) {
+    let fixture = Fixture::new(&["--resources"]);
+    let policy = "[[rule]]\ntool = \"echo\"\ndecision = \"warn\"\n";
+    let home =
+        Home::on(engine).server("fixture", fixture.entry()).file(".config/hotcell/policy.toml", policy);
+    let mut bridge = Bridge::start(&home).warm();
+    let work = "import os, time\ndef f():\n  while not os.path.exists('go'): time.sleep(0.01)\n  \
+                mcp_fixture.echo.sync(text='job')\n";
+    bridge.ok(&format!("{work}job = runtime.spawn(f)"));
+    let reply = bridge.ok("open('go', 'w').close()\njob.wait()\nos.remove('go')");
+    assert!(reply.contains("note: job 1: fixture.echo was called: "), "{reply}");
+    // Of a plan that has ended by the time that the job goes on.
+    bridge.ok("with runtime.plan():\n  job = runtime.spawn(f)");
+    let reply = bridge.ok("open('go', 'w').close()\njob.wait()");
+    assert!(reply.contains("note: job 2: fixture.echo was planned and not called"), "{reply}");
+    assert!(!reply.contains("calls that were not made"), "{reply}");
 }

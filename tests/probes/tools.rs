@@ -104,6 +104,48 @@ if os.read(reader, 100) == b'MCPError':
 ",
     )
     .without_defence(Calls(A_GOOD_CALL)),
+    Probe::says(
+        "tools.thread-of-earlier-run",
+        "call from a thread that an earlier run has left behind",
+        &["left behind"],
+        r"
+go, refused = threading.Event(), []
+def late():
+    go.wait(60)
+    try:
+        mcp_fixture.echo.sync(text='from an earlier run')
+    except mcp.runtime.MCPError as error:
+        refused.append(error.code)
+import mcp.runtime
+left = threading.Thread(target=late)
+left.start()
+print('left behind')
+",
+    )
+    .then("go.set(); left.join(); assert refused == ['not_running'], refused")
+    .without_defence(Calls(
+        "left = threading.Thread(target=lambda: mcp_fixture.echo.sync(text='good'))\nleft.start()\nleft.join()",
+    )),
+    Probe::says(
+        "tools.task-of-earlier-run",
+        "call from an asyncio task that an earlier run has left behind",
+        &["left behind"],
+        r"
+go_on, refused = asyncio.Event(), []
+async def late():
+    await go_on.wait()
+    try:
+        await mcp_fixture.echo(text='from an earlier run')
+    except mcp.runtime.MCPError as error:
+        refused.append(error.code)
+import mcp.runtime
+left = asyncio.ensure_future(late())
+await asyncio.sleep(0)
+print('left behind')
+",
+    )
+    .then("go_on.set(); await left; assert refused == ['not_running'], refused")
+    .without_defence(Calls("await asyncio.ensure_future(mcp_fixture.echo(text='good'))")),
     Probe::attempt(
         "tools.circular",
         "send what contains itself",

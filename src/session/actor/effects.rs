@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::answered::{outcome, result_line, whole};
+use super::super::answered::{answer_within, outcome, result_line};
 use super::super::calls::{self, Counted};
 use super::super::machine::Effect;
 use super::super::outgoing::queue;
@@ -108,6 +108,13 @@ impl Actor {
             self.machine.call_ended(current.id, counted, CallOutcome::Refused);
             return self.answer(call, Err(fault));
         }
+        let held = match self.arguments.hold(&frame) {
+            Ok(held) => held,
+            Err(fault) => {
+                self.machine.call_ended(current.id, counted, CallOutcome::Refused);
+                return self.answer(call, Err(fault));
+            }
+        };
         let tool = frame.server.as_ref().map(|server| {
             let tool = format!("{server}.{}", frame.tool);
             text::bounded(&text::inert_line(&tool), PROGRESS_CHARS_MAX).into_owned()
@@ -145,7 +152,7 @@ impl Actor {
                 progress,
                 sending,
             };
-            let answer = whole(broker.answer(call_of_broker, &cancel)).await;
+            let answer = answer_within(held, &broker, call_of_broker, &cancel).await;
             let outcome = outcome(&answer);
             let line = result_line((None, call), answer, line_bytes_max);
             // Nobody waits for the result of a call that was cancelled, or whose run has ended.

@@ -7,7 +7,8 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::answered::{result_line, whole};
+use super::super::answered::{answer_within, result_line};
+use super::super::argument_room::ArgumentRoom;
 use super::super::calls::Counted;
 use super::super::ending::bounded;
 use super::super::in_flight::InFlight;
@@ -29,6 +30,7 @@ pub(super) struct OfJob {
     /// Ends all its calls.
     calls: CancellationToken,
     in_flight: InFlight,
+    arguments: ArgumentRoom,
     /// Bytes that may be sent before it has taken earlier ones.
     room: Arc<Semaphore>,
     taken: u64,
@@ -48,13 +50,16 @@ impl Actor {
             return vec![];
         };
         self.broker.journal_job(&told);
+        let arguments_max = self.limits.arguments_in_flight_per_job_bytes_max;
         let of_job = OfJob {
             run: current.id,
-            scope: current.scope.clone(),
+            // By name: a server that is configured later is none of this run's.
+            scope: ServerScope::Only(self.broker.server_names(&current.scope)),
             human: current.human.of_job(),
             dry_run: current.dry_run,
             calls: CancellationToken::new(),
             in_flight: InFlight::default(),
+            arguments: ArgumentRoom::new(arguments_max, &self.limits),
             room: Arc::new(Semaphore::new(self.limits.unread_in_job_bytes_max)),
             taken: 0,
             until: Instant::now() + time,
@@ -200,13 +205,17 @@ impl Actor {
 
     fn call_of_job(&mut self, job: u64, frame: CallFrame) {
         let (Some(sandbox), Some(of_job)) = (&self.sandbox, self.jobs.get_mut(&job)) else { return };
-        let CallFrame { call, server, tool, arguments, dry_run, placeholders, handle, handles, .. } = frame;
+        let call = frame.call;
         let (data, broker) = (sandbox.data_of_jobs(), Arc::clone(&self.broker));
         let bytes_max = self.limits.frame_to_job_bytes_max;
         let in_flight_max = self.limits.calls_in_flight_per_job_max;
-        if of_job.is_ending || of_job.in_flight.len() >= in_flight_max || of_job.in_flight.contains(call) {
-            let fault =
-                ToolFault::new(FaultCode::Busy, "the job is being ended, or has too many calls under way");
+        let is_full =
+            of_job.is_ending || of_job.in_flight.len() >= in_flight_max || of_job.in_flight.contains(call);
+        let held = match is_full {
+            true => Err(ToolFault::new(FaultCode::Busy, "the job is being ended, or has too many calls under way")),
+            false => of_job.arguments.hold(&frame),
+        };
+        let refuse = |fault: ToolFault, of_job: &OfJob| {
             let line = result_line((Some(job), call), Err(fault), bytes_max);
             // As much as there is room for: one that keeps to its window of calls does not need more.
             if let Ok(room) = Arc::clone(&of_job.room).try_acquire_many_owned(line.len() as u32) {
@@ -214,8 +223,12 @@ impl Actor {
                 let cancel = CancellationToken::new();
                 drop(data.try_send(ResultLine { line, cancel, room: Some(room) }));
             }
-            return;
-        }
+        };
+        let held = match held {
+            Ok(held) => held,
+            Err(fault) => return refuse(fault, of_job),
+        };
+        let CallFrame { server, tool, arguments, dry_run, placeholders, handle, handles, .. } = frame;
         if server.is_some() {
             self.broker.jobs().count_call(job);
         }
@@ -243,7 +256,7 @@ impl Actor {
                 progress,
                 sending,
             };
-            let answer = whole(broker.answer(call_of_broker, &cancel)).await;
+            let answer = answer_within(held, &broker, call_of_broker, &cancel).await;
             let line = result_line((Some(job), call), answer, bytes_max);
             queue(line, cancel, Some(room), data).await;
             let _ = sending.end();

@@ -1,0 +1,71 @@
+"""Records which run started the code that makes a call: the run's own code, its asyncio tasks and its threads.
+
+A context variable holds the run's number. Tasks copy it when they are created, threads when they are started, and work
+that is submitted to a thread pool when it is submitted. It attributes honest code and is no boundary: code shares this
+interpreter and can set the variable.
+"""
+
+from __future__ import annotations
+
+import _thread
+import sys
+import threading
+from _contextvars import ContextVar
+from functools import partial
+
+from .after_import import AfterImport
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+_POOL = "concurrent.futures.thread"
+# `_start_joinable_thread` from Python 3.13 on.
+_STARTERS = ("_start_new_thread", "_start_joinable_thread")
+
+RUN: ContextVar[int | None] = ContextVar("run", default=None)
+
+
+def install() -> None:
+    """Before any user code: threads that are started and work that is submitted from now on carry the run's number."""
+    _thread.start_new_thread = _carrying(_thread.start_new_thread)
+    for name in _STARTERS:
+        if hasattr(threading, name):
+            setattr(threading, name, _carrying(getattr(threading, name)))
+    if _POOL in sys.modules:
+        _carry_submitted(sys.modules[_POOL])
+    else:
+        sys.meta_path.insert(0, AfterImport(_POOL, _carry_submitted))
+
+
+def _carrying(start: Callable[..., Any]) -> Callable[..., Any]:
+    def start_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return start(partial(_in_thread, RUN.get(), function) if callable(function) else function, *args, **kwargs)
+
+    return start_thread
+
+
+def _in_thread(run: int | None, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+    RUN.set(run)
+    function(*args, **kwargs)
+
+
+def _carry_submitted(module: ModuleType) -> None:
+    """The threads of a pool outlive the run that started them; what a later run submits to them is the later run's."""
+    item = module._WorkItem
+    initialize, run_item = item.__init__, item.run
+
+    def initialize_with_run(self: Any, *args: Any, **kwargs: Any) -> None:
+        initialize(self, *args, **kwargs)
+        self.submitted_in = RUN.get()
+
+    def run_as_submitted(self: Any, *args: Any, **kwargs: Any) -> None:
+        token = RUN.set(self.submitted_in)
+        try:
+            run_item(self, *args, **kwargs)
+        finally:
+            RUN.reset(token)
+
+    item.__init__, item.run = initialize_with_run, run_as_submitted

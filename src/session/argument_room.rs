@@ -1,0 +1,195 @@
+//! Bounds the bytes of arguments that calls keep in memory: those of one run or job, and of the whole process.
+//!
+//! Code may write call frames into the worker's socket itself, so the bound of the sandbox's own runtime does not count here.
+//! A call with small arguments needs no room: the number of calls under way bounds those.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::Limits;
+use crate::protocol::CallFrame;
+use crate::run::{FaultCode, ToolFault};
+
+/// How many times the bytes that are worked on may be held, those included. Calls that the code has given up are still
+/// being ended when their successors come.
+const HELD_TIMES: usize = 2;
+const HINT: &str = "make fewer large calls at once, or hand the data over in parts";
+
+/// Bytes of large arguments that all sessions of this process hold.
+static OF_PROCESS: AtomicUsize = AtomicUsize::new(0);
+
+/// Room for the large arguments of one run's calls, or one job's.
+#[derive(Debug, Clone)]
+pub(super) struct ArgumentRoom {
+    held: Arc<Semaphore>,
+    worked_on: Arc<Semaphore>,
+    bytes_max: usize,
+    of_process_bytes_max: usize,
+    small_bytes_max: usize,
+}
+
+/// The room that one call's arguments take. Dropping it gives the room back.
+#[derive(Debug)]
+pub(super) struct HeldArguments {
+    bytes: u32,
+    worked_on: Arc<Semaphore>,
+    _held: OwnedSemaphorePermit,
+    _of_process: OfProcess,
+}
+
+#[derive(Debug)]
+struct OfProcess(usize);
+
+impl ArgumentRoom {
+    /// Room of which `bytes_max` may be worked on at once.
+    pub(super) fn new(bytes_max: usize, limits: &Limits) -> Self {
+        Self {
+            held: Arc::new(Semaphore::new(HELD_TIMES * bytes_max)),
+            worked_on: Arc::new(Semaphore::new(bytes_max)),
+            bytes_max,
+            of_process_bytes_max: limits.arguments_in_flight_of_all_bytes_max,
+            small_bytes_max: limits.small_arguments_bytes_max,
+        }
+    }
+
+    /// Takes room for a call's arguments; nothing where they are small.
+    ///
+    /// # Errors
+    /// `busy` when too many bytes of other calls are held.
+    pub(super) fn hold(&self, frame: &CallFrame) -> Result<Option<HeldArguments>, ToolFault> {
+        let names = frame.tool.len() + frame.server.as_ref().map_or(0, String::len);
+        let bytes = frame.arguments.get().len() + names;
+        if bytes <= self.small_bytes_max {
+            return Ok(None);
+        }
+        let busy = |whose: &str, bytes_max: usize| {
+            let mib = bytes_max >> 20;
+            let said = format!(
+                "the call was not made: with its {bytes} bytes the arguments of {whose} would be more than {mib} MiB"
+            );
+            ToolFault::new(FaultCode::Busy, said).hint(HINT)
+        };
+        let wanted = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let held = Arc::clone(&self.held).try_acquire_many_owned(wanted);
+        let held = held.map_err(|_| busy("the calls under way", HELD_TIMES * self.bytes_max))?;
+        let of_process = OfProcess::take(bytes, self.of_process_bytes_max);
+        let of_process = of_process.ok_or_else(|| busy("all calls of all sessions", self.of_process_bytes_max))?;
+        // A call with more than all the room is alone in it.
+        let bytes = wanted.min(u32::try_from(self.bytes_max).unwrap_or(u32::MAX));
+        let worked_on = Arc::clone(&self.worked_on);
+        Ok(Some(HeldArguments { bytes, worked_on, _held: held, _of_process: of_process }))
+    }
+}
+
+impl HeldArguments {
+    /// Waits until the arguments may be worked on: read, checked and sent, each of which takes a copy of them.
+    ///
+    /// # Errors
+    /// `busy` when there was no room up to the deadline, `cancelled`.
+    pub(super) async fn begin(
+        &self,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<OwnedSemaphorePermit, ToolFault> {
+        let room = Arc::clone(&self.worked_on).acquire_many_owned(self.bytes);
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                Err(ToolFault::new(FaultCode::Cancelled, "the call was given up before it was made"))
+            }
+            room = room => room.map_err(|_| ToolFault::new(FaultCode::Internal, "the room for arguments is closed")),
+            () = tokio::time::sleep_until(deadline) => {
+                let said = "the call was not made: other calls with large arguments took all the time there was";
+                Err(ToolFault::new(FaultCode::Busy, said).hint(HINT))
+            }
+        }
+    }
+}
+
+impl OfProcess {
+    fn take(bytes: usize, bytes_max: usize) -> Option<Self> {
+        let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= bytes_max);
+        OF_PROCESS.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok().then(|| Self(bytes))
+    }
+}
+
+impl Drop for OfProcess {
+    fn drop(&mut self) {
+        OF_PROCESS.fetch_sub(self.0, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::value::RawValue;
+
+    use super::*;
+    use crate::names::{CallId, RunId};
+
+    fn frame(bytes: usize) -> CallFrame {
+        CallFrame {
+            run: RunId(1),
+            call: CallId(1),
+            server: None,
+            tool: String::new(),
+            arguments: RawValue::from_string(format!("\"{}\"", "x".repeat(bytes - 2))).unwrap(),
+            dry_run: false,
+            placeholders: false,
+            handle: false,
+            handles: false,
+        }
+    }
+
+    fn room(of_process: usize) -> ArgumentRoom {
+        let limits = Limits {
+            small_arguments_bytes_max: 10,
+            arguments_in_flight_of_all_bytes_max: of_process,
+            ..Limits::default()
+        };
+        ArgumentRoom::new(100, &limits)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_arguments_take_turns_and_too_many_are_refused() {
+        let room = room(usize::MAX);
+        let cancel = CancellationToken::new();
+        let soon = || Instant::now() + Duration::from_secs(1);
+        let [first, second] = [60, 60].map(|bytes| room.hold(&frame(bytes)).unwrap().unwrap());
+        let working = first.begin(soon(), &cancel).await.unwrap();
+        assert_eq!(second.begin(soon(), &cancel).await.unwrap_err().code, FaultCode::Busy);
+        let refused = room.hold(&frame(90)).unwrap_err();
+        let said = "the call was not made: with its 90 bytes the arguments of the calls under way would be more than 0 MiB";
+        assert_eq!((refused.code, refused.message.as_str()), (FaultCode::Busy, said));
+        assert!(room.hold(&frame(10)).unwrap().is_none(), "small ones need no room");
+        drop((first, working));
+        drop(second.begin(soon(), &cancel).await.unwrap());
+        cancel.cancel();
+        assert_eq!(second.begin(soon(), &cancel).await.unwrap_err().code, FaultCode::Cancelled);
+        assert!(room.hold(&frame(90)).unwrap().is_some(), "the first one's room is free again");
+    }
+
+    #[tokio::test]
+    async fn a_call_larger_than_the_room_is_made_alone() {
+        let room = room(usize::MAX);
+        let held = room.hold(&frame(150)).unwrap().unwrap();
+        let soon = Instant::now() + Duration::from_secs(60);
+        assert!(held.begin(soon, &CancellationToken::new()).await.is_ok());
+    }
+
+    #[test]
+    fn the_bound_of_the_process_holds_over_sessions() {
+        // No other test of this process holds as much as the first of these.
+        let large = 1 << 30;
+        let limits = Limits { arguments_in_flight_of_all_bytes_max: large + (large >> 1), ..Limits::default() };
+        let taken = OfProcess::take(large, limits.arguments_in_flight_of_all_bytes_max).unwrap();
+        assert!(OfProcess::take(large, limits.arguments_in_flight_of_all_bytes_max).is_none());
+        drop(taken);
+        assert!(OfProcess::take(large, limits.arguments_in_flight_of_all_bytes_max).is_some());
+    }
+}
