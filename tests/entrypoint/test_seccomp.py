@@ -44,7 +44,7 @@ Arguments = tuple[int, ...]
 ARGUMENTS: dict[str, tuple[list[Arguments], list[Arguments]]] = {
     "socketpair": (
         [(1, kind | flags, 0) for kind in (1, 5) for flags in (0, O_NONBLOCK, O_CLOEXEC, O_NONBLOCK | O_CLOEXEC)],
-        [(1, kind, 0) for kind in (0, 2, 3, 2 | O_CLOEXEC)] + [(family, 1, 0) for family in range(50) if family != 1],
+        [(1, 0, 0), (1, 2, 0), (1, 3, 0), (1, 2 | O_CLOEXEC, 0), *((family, 1, 0) for family in (0, *range(2, 50)))],
     ),
     "sendto": (
         [(3, 4096, 1, 0x4040, 0, 0)],
@@ -283,6 +283,57 @@ def test_the_kernel_refuses_what_the_program_refuses(sandbox: Sandbox) -> None:
     ):
         assert sandbox.run(action)["error"]["type"] == "PermissionError", action
     assert sandbox.run("import os; os.sched_setaffinity(0, os.sched_getaffinity(0)); os.nice(1)")["value"] == "1"
+
+
+@pytest.mark.skipif(os.uname().machine not in ARCHITECTURES, reason="there is no table for this machine")
+def test_refused_calls_are_counted_in_the_diagnostic_mode() -> None:
+    asked = Filter(os.uname().machine)
+    code = (
+        "import os, socket, subprocess, threading\n"
+        "def refused(action, *arguments):\n"
+        "    try: action(*arguments)\n"
+        "    except OSError as error: return error.errno\n"
+        "t = threading.Thread(target=lambda: refused(os.sync)); t.start(); t.join()\n"
+        "child = subprocess.run(['sync', '--help'], capture_output=True).returncode\n"
+        "[refused(socket.socket), refused(os.memfd_create, 'x'), refused(os.pidfd_open, 1), child]"
+    )
+    with Sandbox(trace_denied=1, frozen_copy_bytes=1 << 30) as sandbox:
+        worker = next(frame for frame in sandbox.seen if frame["type"] == "worker_started")
+        # The listener is not the worker's.
+        assert worker["posture"]["fds"] == ["null", "pipe", "pipe", "socket", "socket", "socket"]
+        for times in (1, 2):
+            assert sandbox.run(code)["value"] == f"[{EPERM}, {EPERM}, {ENOSYS}, 0]"
+            denied = [frame for frame in sandbox.seen if frame["type"] == "denied"][-1]
+            assert (denied["machine"], denied["further"]) == (asked.machine, 0)
+            counts = {call["number"]: call["count"] for call in denied["calls"]}
+            for name in ("socket", "memfd_create", "pidfd_open"):
+                assert counts[asked.numbers[name]] == times
+            assert {call["process"][:6] for call in denied["calls"]} == {"python"}
+        # So are those of a copy of the worker, and of a fresh one.
+        sandbox.start("import os; os._exit(1)")
+        sandbox.wait("worker_exited")
+        sandbox.wait("worker_started", worker=2)
+        assert sandbox.run("import os\ntry: os.memfd_create('x')\nexcept OSError as e: r = e.errno\nr")["value"] == "1"
+        sandbox.supervise({"type": "replace", "worker": 2, "restore": False})
+        sandbox.wait("worker_started", worker=3)
+        assert sandbox.run(code)["value"] == f"[{EPERM}, {EPERM}, {ENOSYS}, 0]"
+        denied = [frame for frame in sandbox.seen if frame["type"] == "denied"][-1]
+        counts = {call["number"]: call["count"] for call in denied["calls"]}
+        assert (counts[asked.numbers["memfd_create"]], counts[asked.numbers["socket"]]) == (4, 3)
+
+
+@pytest.mark.skipif(os.uname().machine not in ARCHITECTURES, reason="there is no table for this machine")
+def test_calls_that_the_user_adds_are_allowed_in_every_worker() -> None:
+    number = Filter(os.uname().machine).numbers["memfd_create"]
+    with Sandbox(greet=False) as sandbox:
+        extra = {"x86_64": [number], "aarch64": [number]}
+        sandbox.supervise({"type": "hello", "version": 1, "limits": sandbox.limits, "extra_system_calls": extra})
+        sandbox.wait("worker_started")
+        for worker in (1, 2):
+            sandbox.worker = worker
+            assert sandbox.run("import os; os.close(os.memfd_create('x'))")["outcome"] == "finished"
+            sandbox.supervise({"type": "replace", "worker": worker, "restore": False})
+            sandbox.wait("worker_started")
 
 
 def test_children_of_the_worker_have_its_filter(sandbox: Sandbox) -> None:
