@@ -46,7 +46,7 @@ class Denials:
         self._listeners: list[int] = []
         self._counts: dict[tuple[int, str], int] = {}
         self._further = 0
-        self._is_told = True
+        self._is_told = False
 
     def receive(self, frame_socket: int, bytes_max: int) -> bytes:
         """What a worker says of its filter; a listener that comes with it is kept."""

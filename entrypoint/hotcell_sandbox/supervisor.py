@@ -400,9 +400,7 @@ class Supervisor:
             )
         try:
             extra = frame.get("extra_system_calls")
-            self.limits = Limits(
-                limits, str(frame.get("workspace") or ""), extra if isinstance(extra, dict) else None
-            )
+            self.limits = Limits(limits, str(frame.get("workspace") or ""), extra if isinstance(extra, dict) else None)
         except ValueError as error:
             self.to_host.last_words(str(error))
         python = ".".join(map(str, sys.version_info[:3]))

@@ -173,6 +173,14 @@ def test_numbers_are_the_kernels_own(asked: Filter) -> None:
     assert len(ours) <= COUNT_MAX
 
 
+def test_the_table_of_all_calls_has_the_kernels_numbers(asked: Filter) -> None:
+    table = Path(__file__).parents[2] / "src/protocol/system_calls.txt"
+    rows = dict((name, numbers[asked.column]) for name, *numbers in map(str.split, table.read_text().splitlines()))
+    # These headers may be older than the table.
+    assert {name: str(number) for name, number in asked.numbers.items()}.items() <= rows.items()
+    assert {name for name in seccomp.ALLOWED} <= rows.keys()
+
+
 def test_every_listed_call_is_allowed(asked: Filter) -> None:
     plain = [name for name in asked.allowed if name not in ARGUMENTS]
     for arguments in ((), (1, 1, 1, 1, 1, 1), (2**64 - 1,) * 6):

@@ -53,5 +53,6 @@ mod sessions;
 mod skills;
 mod skills_killed;
 mod state;
+mod system_calls;
 mod tasks;
 mod ten_servers;
