@@ -209,6 +209,9 @@ pub struct Run {
     /// Make only calls whose tool says that it only reads; list the others with their arguments.
     #[arg(long)]
     pub dry_run: bool,
+    /// Say on stderr which system calls the sandbox's filter has refused, how often and to which process.
+    #[arg(long)]
+    pub trace_denied: bool,
     /// Go on from this session: its runs are made once more first, with calls answered from its journal. With :N behind it,
     /// up to its run N.
     #[arg(long, value_name = "ID")]

@@ -31,7 +31,7 @@ TO_BRIDGE = {
     SUPERVISOR: frozenset(
         (
             *("hello", "worker_started", "worker_exited", "pong", "output", "file", "file_gone", "kept", "taken"),
-            *("fault", *_OF_CHECKPOINTS, *_OF_JOBS),
+            *("fault", "denied", *_OF_CHECKPOINTS, *_OF_JOBS),
         )
     ),
     WORKER: frozenset(("call", "cancel", "done")),

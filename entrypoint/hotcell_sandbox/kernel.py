@@ -12,6 +12,9 @@ from _struct import pack
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
 _SECCOMP_MODE_FILTER = 2
+# The system call of its own, which alone gives a listener.
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER = 1, 8
 _INSTRUCTION_BYTES = 8
 
 
@@ -34,6 +37,7 @@ class _Function(_ctypes.CFuncPtr):
 
 _libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type] # None: this program itself
 _prctl = _Function(_ctypes.dlsym(_libc, "prctl"))
+_syscall = _Function(_ctypes.dlsym(_libc, "syscall"))
 _fflush = _Function(_ctypes.dlsym(_libc, "fflush"))
 
 
@@ -51,14 +55,26 @@ def die_with_parent() -> None:
     _control(_PR_SET_PDEATHSIG, 9)
 
 
-def filter_system_calls(instructions: bytes) -> None:
-    """Puts a seccomp filter on this process, and on all that descend from it; for good."""
+def filter_system_calls(instructions: bytes, listen: bool = False) -> int | None:
+    """Puts a seccomp filter on this process, and on all that descend from it; for good.
+
+    With `listen`, returns the descriptor at which the program's NOTIFY verdicts arrive.
+    """
     # Otherwise only root may.
     _control(_PR_SET_NO_NEW_PRIVS, 1)
     program = _copy(instructions)
     # sock_fprog, by hand: from Python 3.14 on a Structure imports all of ctypes.
     described = _copy(pack("@HP", len(instructions) // _INSTRUCTION_BYTES, _ctypes.addressof(program)))
-    _control(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _ctypes.addressof(described))
+    if not listen:
+        _control(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _ctypes.addressof(described))
+        return None
+    number = _SECCOMP[os.uname().machine]
+    arguments = (number, _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER, _ctypes.addressof(described))
+    listener: int = _syscall(*map(_UnsignedLong, arguments))
+    if listener < 0:
+        error = _ctypes.get_errno()
+        raise OSError(error, f"no listener for refused system calls: {os.strerror(error)}")
+    return listener
 
 
 def flush_c_streams() -> None:

@@ -13,6 +13,7 @@ class Limits:
         "calls_in_flight",
         "checkpoint_bytes",
         "checkpoints",
+        "extra_system_calls",
         "frame_depth",
         "frame_to_bridge_bytes",
         "frame_to_sandbox_bytes",
@@ -22,13 +23,19 @@ class Limits:
         "memory_bytes",
         "open_files",
         "processes",
+        "trace_denied",
         "workspace",
         "workspace_bytes",
         "workspace_files",
     )
 
-    def __init__(self, given: dict[str, object], workspace: str = "") -> None:
-        """`workspace`: the folder whose files are kept; empty: none is."""
+    def __init__(
+        self, given: dict[str, object], workspace: str = "", extra_system_calls: dict[str, list[int]] | None = None
+    ) -> None:
+        """`workspace`: the folder whose files are kept; empty: none is.
+
+        `extra_system_calls`: for each machine, the numbers of calls that the filter allows as well.
+        """
 
         def of(name: str, default: int) -> int:
             value = given.get(name, default)
@@ -52,4 +59,6 @@ class Limits:
         self.allow_unfiltered = of("allow_unfiltered", 0)
         self.workspace_files = of("workspace_files", 0)
         self.workspace_bytes = of("workspace_bytes", 0)
+        self.trace_denied = of("trace_denied", 0)
         self.workspace = workspace
+        self.extra_system_calls = extra_system_calls or {}

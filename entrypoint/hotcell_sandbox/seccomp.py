@@ -1,4 +1,4 @@
-"""The worker's own system call filter, as a classic BPF program: what Python programs need stays, ways out do not.
+"""The worker's own system call filter, as a classic BPF program: what programs need is allowed, all else refused.
 
 It does not install itself (`kernel` does), and relies on no filter of the engine: those differ.
 """
@@ -9,20 +9,22 @@ from _struct import pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
 # code, jump if true, jump if false, constant
 Instruction = tuple[int, int, int, int]
+Block = tuple[Instruction, ...]
 
 EPERM, ENOSYS = 1, 38
-ALLOW, ERRNO, KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
+ALLOW, NOTIFY, ERRNO, KILL_PROCESS = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _JUMP, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x05, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_FAR = 255
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-# Later ones are not there, for what nobody has looked at; nor are those of x32, whose numbers are above 1 << 30.
-NEWEST = 462
+# The numbers of x32, and the one that is no system call at all.
+_X32, _NONE = 1 << 30, (1 << 32) - 1
 
 
 def _table(text: str) -> dict[str, tuple[int, int]]:
@@ -31,79 +33,179 @@ def _table(text: str) -> dict[str, tuple[int, int]]:
     return {name: (int(x86_64), int(aarch64)) for name, x86_64, aarch64 in rows}
 
 
-# Name, number on x86-64 and on aarch64; -1 where there is none. These are never needed.
-DENIED = _table(
-    # Sockets: without a network there is nobody to speak to, and AF_VSOCK, AF_ALG and netlink reach past it.
-    "socket 41 198;"
-    # Namespaces and mounts.
-    "unshare 272 97;setns 308 268;mount 165 40;umount2 166 39;pivot_root 155 41;chroot 161 51;"
-    "open_tree 428 428;move_mount 429 429;fsopen 430 430;fsconfig 431 431;fsmount 432 432;fspick 433 433;"
-    "mount_setattr 442 442;"
-    # Other processes' memory and descriptors.
-    "ptrace 101 117;process_vm_readv 310 270;process_vm_writev 311 271;process_madvise 440 440;"
-    "process_mrelease 448 448;pidfd_getfd 438 438;kcmp 312 272;"
-    # Large parts of the kernel with a long record of defects.
-    "add_key 248 217;request_key 249 218;keyctl 250 219;bpf 321 280;io_uring_setup 425 425;"
-    "io_uring_enter 426 426;io_uring_register 427 427;perf_event_open 298 241;userfaultfd 323 282;"
-    "splice 275 76;tee 276 77;vmsplice 278 75;modify_ldt 154 -1;"
-    # Files that no mount option covers, and programs that are no files.
-    "memfd_create 319 279;memfd_secret 447 447;execveat 322 281;open_by_handle_at 304 265;"
-    "name_to_handle_at 303 264;fanotify_init 300 262;fanotify_mark 301 263;"
-    # System V IPC and POSIX message queues: memory that no process's end gives back.
-    "shmget 29 194;shmat 30 196;shmctl 31 195;shmdt 67 197;semget 64 190;semop 65 193;semctl 66 191;"
-    "semtimedop 220 192;msgget 68 186;msgsnd 69 189;msgrcv 70 188;msgctl 71 187;mq_open 240 180;"
-    "mq_unlink 241 181;mq_timedsend 242 182;mq_timedreceive 243 183;mq_notify 244 184;mq_getsetattr 245 185;"
-    # The machine's.
-    "swapon 167 224;swapoff 168 225;reboot 169 142;kexec_load 246 104;kexec_file_load 320 294;"
-    "init_module 175 105;finit_module 313 273;delete_module 176 106;quotactl 179 60;quotactl_fd 443 443;"
-    "acct 163 89;settimeofday 164 170;clock_settime 227 112;adjtimex 159 171;clock_adjtime 305 266;"
-    "sethostname 170 161;setdomainname 171 162;syslog 103 116;vhangup 153 58;nfsservctl 180 42;"
-    "lookup_dcookie 212 18;iopl 172 -1;ioperm 173 -1;uselib 134 -1;_sysctl 156 -1;create_module 174 -1;"
+# Name, number on x86-64 and on aarch64; -1 where there is none. `checks` bounds the arguments of some.
+ALLOWED = _table(
+    # Bytes of open files.
+    "read 0 63;write 1 64;readv 19 65;writev 20 66;pread64 17 67;pwrite64 18 68;preadv 295 69;pwritev 296 70;"
+    "lseek 8 62;close 3 57;close_range 436 436;dup 32 23;dup2 33 -1;dup3 292 24;fcntl 72 25;ioctl 16 29;pipe 22 -1;"
+    "pipe2 293 59;sendfile 40 71;copy_file_range 326 285;fsync 74 82;fdatasync 75 83;ftruncate 77 46;fallocate 285 47;"
+    "fadvise64 221 223;flock 73 32;"
+    # Waiting.
+    "poll 7 -1;ppoll 271 73;select 23 -1;pselect6 270 72;epoll_create1 291 20;epoll_ctl 233 21;epoll_wait 232 -1;"
+    "epoll_pwait 281 22;eventfd2 290 19;timerfd_create 283 85;timerfd_settime 286 86;nanosleep 35 101;"
+    "clock_nanosleep 230 115;pause 34 -1;"
+    # Names of files.
+    "open 2 -1;openat 257 56;creat 85 -1;access 21 -1;faccessat 269 48;faccessat2 439 439;stat 4 -1;fstat 5 80;"
+    "lstat 6 -1;newfstatat 262 79;statx 332 291;readlink 89 -1;readlinkat 267 78;getdents64 217 61;getcwd 79 17;"
+    "chdir 80 49;fchdir 81 50;mkdir 83 -1;mkdirat 258 34;rmdir 84 -1;rename 82 -1;renameat 264 38;renameat2 316 276;"
+    "unlink 87 -1;unlinkat 263 35;link 86 -1;linkat 265 37;symlink 88 -1;symlinkat 266 36;mknod 133 -1;mknodat 259 33;"
+    "truncate 76 45;chmod 90 -1;fchmod 91 52;fchmodat 268 53;umask 95 166;utimensat 280 88;statfs 137 43;"
+    "fstatfs 138 44;getxattr 191 8;lgetxattr 192 9;fgetxattr 193 10;listxattr 194 11;llistxattr 195 12;"
+    "flistxattr 196 13;"
+    # Memory.
+    "mmap 9 222;munmap 11 215;mprotect 10 226;mremap 25 216;brk 12 214;madvise 28 233;msync 26 227;membarrier 324 283;"
+    # Processes and threads.
+    "fork 57 -1;vfork 58 -1;clone 56 220;execve 59 221;exit 60 93;exit_group 231 94;wait4 61 260;waitid 247 95;"
+    "kill 62 129;tkill 200 130;tgkill 234 131;getpid 39 172;getppid 110 173;gettid 186 178;getpgid 121 155;"
+    "setpgid 109 154;getpgrp 111 -1;getsid 124 156;setsid 112 157;futex 202 98;set_robust_list 273 99;rseq 334 293;"
+    "set_tid_address 218 96;arch_prctl 158 -1;prctl 157 167;"
+    # Signals and timers.
+    "rt_sigaction 13 134;rt_sigprocmask 14 135;rt_sigreturn 15 139;rt_sigsuspend 130 133;rt_sigpending 127 136;"
+    "rt_sigtimedwait 128 137;sigaltstack 131 132;restart_syscall 219 128;alarm 37 -1;getitimer 36 102;"
+    "setitimer 38 103;timer_create 222 107;timer_settime 223 110;timer_delete 226 111;"
+    # What a process is, and may have.
+    "getuid 102 174;geteuid 107 175;getgid 104 176;getegid 108 177;getgroups 115 158;getresuid 118 148;"
+    "getresgid 120 150;capget 125 90;getrlimit 97 163;prlimit64 302 261;getrusage 98 165;times 100 153;"
+    "sched_yield 24 124;sched_getaffinity 204 123;sched_setaffinity 203 122;sched_getparam 143 121;"
+    "sched_getscheduler 145 120;sched_get_priority_max 146 125;sched_get_priority_min 147 126;getpriority 140 141;"
+    "setpriority 141 140;getcpu 309 168;"
+    # The machine.
+    "clock_gettime 228 113;clock_getres 229 114;gettimeofday 96 169;sysinfo 99 179;uname 63 160;getrandom 318 278;"
+    # Socket pairs.
+    "socketpair 53 199;sendto 44 206;sendmsg 46 211;recvfrom 45 207;recvmsg 47 212;shutdown 48 210;getsockopt 55 209;"
+    "setsockopt 54 208;getsockname 51 204;getpeername 52 205;"
 )
 
-# Its arguments cannot be seen from here, so that the C library must fall back to clone.
-ABSENT = {"clone3": (435, 435)}
-
-# With these arguments alone: argument and value.
-ONLY_WITH = {
-    # AF_UNIX: event loops wake themselves up through it.
-    "socketpair": ((53, 199), ((0, 1),)),
-    # Of the calling process: the supervisor has the same user.
-    "prlimit64": ((302, 261), ((0, 0),)),
-    "setpriority": ((141, 140), ((0, 0), (1, 0))),
-    "ioprio_set": ((251, 30), ((0, 1), (1, 0))),
-    # To read it.
-    "personality": ((135, 92), ((0, 0xFFFFFFFF),)),
-}
-
-# Of any process but the supervisor, which is the first argument: libraries pin their own threads.
-NEVER_OF_THE_SUPERVISOR = {
-    "sched_setparam": (142, 118),
-    "sched_setscheduler": (144, 119),
-    "sched_setaffinity": (203, 122),
-    "sched_setattr": (314, 274),
-}
-
-CLONE = (56, 220)
-# NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; that of time is clone3's alone.
-CLONE_NEW = 0x7E020000
+# Everything else is refused with EPERM, but for these, which do not exist: libraries have another way for each.
+_ABSENT_SINCE = {"x86_64": 335, "aarch64": 295}
+_ABSENT_BEFORE = {"x86_64": (327, 331), "aarch64": (286, 290)}  # preadv2, pwritev2, and protection keys
+# Of the later ones those that are known to be dangerous, so that a program says why it fails: io_uring and the mount
+# calls, pidfd_getfd, process_madvise, mount_setattr and quotactl_fd, memfd_secret and process_mrelease.
+_REFUSED_SINCE = ((425, 433), (438, 438), (440, 440), (442, 443), (447, 448))
 
 
-def program(machine: str, supervisor: int) -> list[Instruction]:
-    """For a worker whose supervisor has this process number; `machine` as uname says it."""
+def _load(position: int) -> Instruction:
+    # Its lower half: all that are checked are ints, of which the kernel looks at no more.
+    return (_LOAD, 0, 0, _ARGUMENTS + 8 * position)
+
+
+_DENY = (_RETURN, 0, 0, ERRNO | EPERM)
+
+
+# A check refuses, or goes on with what follows it.
+def _one_of(position: int, values: Iterable[int]) -> Block:
+    wanted = tuple(values)
+    tests = ((_EQUAL, len(wanted) - at, 0, value) for at, value in enumerate(wanted))
+    return (_load(position), *tests, _DENY)
+
+
+def _none_of(position: int, *values: int) -> Block:
+    block: Block = (_load(position),)
+    for value in values:
+        block += ((_EQUAL, 0, 1, value), _DENY)
+    return block
+
+
+def _no_bit(position: int, mask: int) -> Block:
+    return (_load(position), (_ANY_BIT, 0, 1, mask), _DENY)
+
+
+def _no_pointer(position: int) -> Block:
+    upper = (_LOAD, 0, 0, _ARGUMENTS + 8 * position + 4)
+    return (*_one_of(position, (0,)), upper, (_EQUAL, 1, 0, 0), _DENY)
+
+
+def _where(position: int, value: int, check: Block) -> Block:
+    return (_load(position), (_EQUAL, 0, len(check), value), *check)
+
+
+_AF_UNIX, _SOL_SOCKET, _MSG_OOB, _DEVICE_OR_SOCKET = 1, 1, 1, 0x6000
+# Never SOCK_DGRAM, by which a pair reaches sockets that have a name.
+_SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_NONBLOCK, _SOCK_CLOEXEC = 1, 5, 0x800, 0x80000
+_PAIRS = [
+    kind | wait | close
+    for kind in (_SOCK_STREAM, _SOCK_SEQPACKET)
+    for wait in (0, _SOCK_NONBLOCK)
+    for close in (0, _SOCK_CLOEXEC)
+]
+# SO_REUSEADDR, SO_SNDBUF, SO_RCVBUF, SO_KEEPALIVE, SO_LINGER, SO_RCVLOWAT, and SO_RCVTIMEO and SO_SNDTIMEO,
+# both old and new.
+_SOCKET_OPTIONS = (2, 7, 8, 9, 13, 18, 20, 21, 66, 67)
+# NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; PIDFD, PTRACE, PARENT, IO. NEWTIME is clone3's alone.
+_CLONE_FLAGS = 0x7E020000 | 0x80000000 | 0x1000 | 0x2000 | 0x8000
+_PR_SET_DUMPABLE = 4
+# The parent's death signal; dumpable; KEEPCAPS, read; names; SECCOMP, CAPBSET, SECUREBITS, read; timer slack; orphans;
+# no_new_privs; the address of the thread's number; huge pages; speculation, vectors, tagged addresses, read; names of
+# memory; the auxiliary vector. Not SET_SECCOMP, SET_MM, SET_PTRACER, SET_SYSCALL_USER_DISPATCH, SCHED_CORE.
+_PROCESS_CONTROLS = (
+    *(1, 2, 3, _PR_SET_DUMPABLE, 7, 15, 16, 21, 23, 27, 29, 30, 36, 37, 38, 39, 40, 41, 42, 51, 52, 56),
+    *(0x53564D41, 0x41555856),
+)
+# Terminals: attributes, old and new, break, flow, queues, controlling terminal, group, session, size, and the other end
+# of a pseudo-terminal. Files: what can be read, blocking, asynchronous, close on exec. Not TIOCSTI, nor TIOCLINUX.
+_DEVICE_CONTROLS = (
+    *(0x5401, 0x5402, 0x5403, 0x5404, 0x802C542A, 0x402C542B, 0x402C542C, 0x402C542D, 0x5409, 0x540A, 0x540B),
+    *(0x540E, 0x540F, 0x5410, 0x5411, 0x5413, 0x5414, 0x5422, 0x5425, 0x5429, 0x80045430, 0x40045431, 0x5441),
+    *(0x541B, 0x5421, 0x5450, 0x5451, 0x5452),
+)
+# FS and GS, features of the processor that are asked for before they are used, control flow enforcement, read.
+_ARCHITECTURE_CONTROLS = (0x1001, 0x1002, 0x1003, 0x1004, 0x1021, 0x1022, 0x1023, 0x3001, 0x5005)
+_F_SETLEASE, _F_NOTIFY, _MADV_MERGEABLE = 1024, 1026, 12
+
+
+def checks(supervisor: int) -> dict[str, Block]:
+    """What is asked of the arguments of some calls before they are allowed."""
+    return {
+        # Event loops wake themselves up through it.
+        "socketpair": (*_one_of(0, (_AF_UNIX,)), *_one_of(1, _PAIRS)),
+        "sendto": (*_no_bit(3, _MSG_OOB), *_no_pointer(4)),
+        "sendmsg": _no_bit(2, _MSG_OOB),
+        "recvfrom": _no_bit(3, _MSG_OOB),
+        "recvmsg": _no_bit(2, _MSG_OOB),
+        "setsockopt": (*_one_of(1, (_SOL_SOCKET,)), *_one_of(2, _SOCKET_OPTIONS)),
+        # Of the calling process alone: the supervisor has the same user.
+        "prlimit64": _one_of(0, (0,)),
+        "setpriority": (*_one_of(0, (0,)), *_one_of(1, (0,))),
+        # Of any process but the supervisor: libraries pin their own threads.
+        "sched_setaffinity": _none_of(0, supervisor),
+        "clone": _no_bit(0, _CLONE_FLAGS),
+        "prctl": (*_one_of(0, _PROCESS_CONTROLS), *_where(0, _PR_SET_DUMPABLE, _one_of(1, (0,)))),
+        "ioctl": _one_of(1, _DEVICE_CONTROLS),
+        "arch_prctl": _one_of(0, _ARCHITECTURE_CONTROLS),
+        # A lease holds up whoever opens the file, also on the host.
+        "fcntl": _none_of(1, _F_SETLEASE, _F_NOTIFY),
+        # Pages that are shared with others' tell what those hold.
+        "madvise": _none_of(2, _MADV_MERGEABLE),
+        "mknod": _no_bit(1, _DEVICE_OR_SOCKET),
+        "mknodat": _no_bit(2, _DEVICE_OR_SOCKET),
+    }
+
+
+def program(machine: str, supervisor: int, extra: Iterable[int] = (), notify: bool = False) -> list[Instruction]:
+    """For a worker whose supervisor has this process number; `machine` as uname says it.
+
+    `extra`: numbers that are allowed as well. `notify`: whoever listens is asked for the error number of each refusal.
+    """
     if machine not in _AUDIT:
         raise OSError(f"there is no table of system calls for {machine}")
-    column = list(_AUDIT).index(machine)
-    return [
+    found = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, _AUDIT[machine]),
         (_RETURN, 0, 0, KILL_PROCESS),
         (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, 0, 1, NEWEST + 1),
-        (_RETURN, 0, 0, ERRNO | ENOSYS),
-        *_rules(column, supervisor),
-        (_RETURN, 0, 0, ALLOW),
+        *_tree(_ranges(machine, supervisor, extra)),
     ]
+    return [_asking(instruction) for instruction in found] if notify else found
+
+
+def error_number(machine: str, number: int) -> int:
+    """With which the program refuses this system call."""
+    block: Block = ()
+    for first, verdict in _ranges(machine, 0, ()):
+        if first > number:
+            break
+        block = verdict
+    return ENOSYS if block == _returning(ERRNO | ENOSYS) else EPERM
 
 
 def packed(instructions: list[Instruction]) -> bytes:
@@ -111,30 +213,47 @@ def packed(instructions: list[Instruction]) -> bytes:
     return b"".join(pack("=HBBI", *instruction) for instruction in instructions)
 
 
-def _rules(column: int, supervisor: int) -> Iterator[Instruction]:
-    denied = (_RETURN, 0, 0, ERRNO | EPERM)
-    allowed = (_RETURN, 0, 0, ALLOW)
-    for numbers in DENIED.values():
-        if numbers[column] >= 0:
-            yield from _of(numbers[column], [denied])
-    for numbers in ABSENT.values():
-        yield from _of(numbers[column], [(_RETURN, 0, 0, ERRNO | ENOSYS)])
-    for numbers, arguments in ONLY_WITH.values():
-        tests: list[Instruction] = []
-        for position, value in arguments:
-            tests += [_argument(position), (_EQUAL, 1, 0, value), denied]
-        yield from _of(numbers[column], [*tests, allowed])
-    for numbers in NEVER_OF_THE_SUPERVISOR.values():
-        yield from _of(numbers[column], [_argument(0), (_EQUAL, 0, 1, supervisor), denied, allowed])
-    yield from _of(CLONE[column], [_argument(0), (_ANY_BIT, 0, 1, CLONE_NEW), denied, allowed])
+def _asking(instruction: Instruction) -> Instruction:
+    refuses = instruction[0] == _RETURN and instruction[3] & ~0xFFFF == ERRNO
+    return (_RETURN, 0, 0, NOTIFY) if refuses else instruction
 
 
-def _of(number: int, verdict: list[Instruction]) -> Iterator[Instruction]:
-    """The verdict on this system call; what follows is for the others."""
-    yield (_EQUAL, 0, len(verdict), number)
-    yield from verdict
+def _returning(action: int) -> Block:
+    return ((_RETURN, 0, 0, action),)
 
 
-def _argument(position: int) -> Instruction:
-    # Its lower half: all of these are ints, of which the kernel looks at no more.
-    return (_LOAD, 0, 0, _ARGUMENTS + 8 * position)
+def _ranges(machine: str, supervisor: int, extra: Iterable[int]) -> list[tuple[int, Block]]:
+    """The first number of each range, in order, and the verdict on all from there up to the next range."""
+    column = list(_AUDIT).index(machine)
+    allowed, refused, absent = (_returning(action) for action in (ALLOW, ERRNO | EPERM, ERRNO | ENOSYS))
+    checked = checks(supervisor)
+    listed = dict.fromkeys(extra, allowed)
+    for name, numbers in ALLOWED.items():
+        listed[numbers[column]] = (*checked[name], *allowed) if name in checked else allowed
+    listed.pop(-1, None)
+    # Where what counts for those that are not listed begins and ends.
+    others = {0: refused, _ABSENT_SINCE[machine]: absent}
+    for (first, last), verdict in ((_ABSENT_BEFORE[machine], absent), *((each, refused) for each in _REFUSED_SINCE)):
+        before = refused if verdict is absent else absent
+        others[first], others[last + 1] = verdict, before
+    if machine == "x86_64":
+        others[_X32], others[_NONE] = _returning(KILL_PROCESS), absent
+    found: list[tuple[int, Block]] = []
+    other = refused
+    for number in sorted({*others, *listed, *(number + 1 for number in listed)}):
+        other = others.get(number, other)
+        verdict = listed.get(number, other)
+        if not found or found[-1][1] != verdict:
+            found.append((number, verdict))
+    return found
+
+
+def _tree(ranges: list[tuple[int, Block]]) -> Block:
+    """A binary search: about eight comparisons for each system call."""
+    if len(ranges) == 1:
+        return ranges[0][1]
+    middle = len(ranges) // 2
+    below, above = _tree(ranges[:middle]), _tree(ranges[middle:])
+    if len(below) <= _FAR:
+        return ((_AT_LEAST, len(below), 0, ranges[middle][0]), *below, *above)
+    return ((_AT_LEAST, 0, 1, ranges[middle][0]), (_JUMP, 0, 0, len(below)), *below, *above)

@@ -31,6 +31,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from .denials import Denials
+
 VERSION = 1
 HOST_BACKLOG_MAX = 1 << 20
 WORKER_BACKLOG_MAX = 96 << 20
@@ -93,6 +95,8 @@ class Supervisor:
         self.workspace: Workspace | None = None
         # What is being told of the files, as fast as the bridge reads.
         self.telling: Iterator[Frame] | None = None
+        # In the diagnostic mode alone.
+        self.denials: Denials | None = None
         self.greeted = False
         self.preloaded = False
         self.worker: Worker | None = None
@@ -192,7 +196,9 @@ class Supervisor:
                 self.relay(worker)
         elif worker is not None and fd == worker.handover:
             self.take_over(worker)
-        elif self.jobs.ready(fd, self.to_host.size <= HOST_BACKLOG_MAX):
+        elif (self.denials is not None and self.denials.ready(fd)) or self.jobs.ready(
+            fd, self.to_host.size <= HOST_BACKLOG_MAX
+        ):
             pass
         elif worker is not None:
             for output in worker.outputs:
@@ -216,6 +222,7 @@ class Supervisor:
             inbox > 0,
             inbox > WORKER_BACKLOG_MAX,
             self.jobs.state(),
+            self.denials is not None and self.denials.state(),
         )
         if state == self.watched_state:
             return
@@ -235,6 +242,8 @@ class Supervisor:
             if room and not self.collecting:
                 wanted.update((output.fd, POLLIN) for output in worker.outputs if not output.ended)
         self.jobs.watched(wanted, outbox <= HOST_BACKLOG_MAX)
+        if self.denials is not None:
+            self.denials.watched(wanted)
         for fd in self.watched.keys() - wanted.keys():
             self.poller.unregister(fd)
         for fd, events in wanted.items():
@@ -390,7 +399,8 @@ class Supervisor:
                 f"the bridge speaks version {frame.get('version')!r}, the sandbox version {VERSION}"
             )
         try:
-            self.limits = Limits(limits, str(frame.get("workspace") or ""))
+            extra = frame.get("extra_system_calls")
+            self.limits = Limits(limits, str(frame.get("workspace") or ""), extra if isinstance(extra, dict) else None)
         except ValueError as error:
             self.to_host.last_words(str(error))
         python = ".".join(map(str, sys.version_info[:3]))
@@ -404,6 +414,10 @@ class Supervisor:
             self.workspace = Workspace(
                 self.limits.workspace, (self.limits.workspace_files, self.limits.workspace_bytes)
             )
+        if self.limits.trace_denied:
+            from .denials import Denials
+
+            self.denials = Denials(self.to_host)
         self.greeted = True
 
     def replace(self, worker: Worker, restore: bool, checkpoint: object) -> None:
@@ -453,6 +467,8 @@ class Supervisor:
         if lines:
             for output in worker.outputs:
                 self.to_host.release_held(output)
+            if self.denials is not None:
+                self.denials.tell()
             self.to_host.push(b"W" + b"\nW".join(lines) + b"\n")
         return True
 
@@ -504,7 +520,12 @@ class Supervisor:
         """What it looks like after it has confined itself, and before it reads or runs anything."""
         waiter = poll()
         waiter.register(worker.socket, POLLIN)
-        said = os.read(worker.socket, _WORDS_BYTES_MAX) if waiter.poll(CONFINE_MS_MAX) else b""
+        if not waiter.poll(CONFINE_MS_MAX):
+            said = b""
+        elif self.denials is not None:
+            said = self.denials.receive(worker.socket, _WORDS_BYTES_MAX)
+        else:
+            said = os.read(worker.socket, _WORDS_BYTES_MAX)
         if said != b"\n":
             defect = said.decode(errors="replace").strip() or "the interpreter ended while it confined itself"
             if not said or not self.limits.allow_unfiltered:
@@ -562,6 +583,8 @@ class Supervisor:
             self.to_host.last_words("processes of the worker would not die")
         while self.relay(worker):
             pass
+        if self.denials is not None:
+            self.denials.tell()
         for output in worker.outputs:
             self.drain(output)
             self.to_host.release_held(output)

@@ -46,7 +46,7 @@ _ENVIRONMENT = {
 
 def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     _confine(limits)
-    _show(ends.frames, _filter())
+    _show(ends.frames, *_filter(limits))
     _settle()
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -167,19 +167,26 @@ def _confine(limits: Limits) -> None:
         _lower(resource.RLIMIT_DATA, limits.memory_bytes - limits.memory_bytes // _OTHERS_SHARE)
 
 
-def _filter() -> str:
-    """Why system calls are not filtered; empty when they are."""
+def _filter(limits: Limits) -> tuple[str, int | None]:
+    """Why system calls are not filtered, empty when they are; and the listener for refusals where they are traced."""
+    machine = os.uname().machine
+    traced = bool(limits.trace_denied)
     try:
-        program = seccomp.program(os.uname().machine, os.getppid())
-        kernel.filter_system_calls(seccomp.packed(program))
+        program = seccomp.program(machine, os.getppid(), limits.extra_system_calls.get(machine, ()), traced)
+        return "", kernel.filter_system_calls(seccomp.packed(program), traced)
     except OSError as error:
-        return str(error)
-    return ""
+        return str(error), None
 
 
-def _show(frame_socket: int, defect: str) -> None:
-    """Waits while the supervisor looks at this process as user code will have it."""
-    os.write(frame_socket, defect.encode() + b"\n")
+def _show(frame_socket: int, defect: str, listener: int | None) -> None:
+    """Waits while the supervisor looks at this process as user code will have it; a listener is the supervisor's."""
+    words = defect.encode() + b"\n"
+    if listener is None:
+        os.write(frame_socket, words)
+    else:
+        from .denials import hand_over
+
+        hand_over(frame_socket, words, listener)
     if os.read(frame_socket, 1) != b"\n":
         os._exit(70)
 

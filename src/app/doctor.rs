@@ -88,6 +88,10 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     for notice in &report.notices {
         line("notice", notice);
     }
+    if !report.extra_system_calls.is_empty() {
+        let calls: Vec<String> = report.extra_system_calls.iter().map(ToString::to_string).collect();
+        line("WEAKER", &format!("system calls allowed by sandbox.extra_syscalls: {}", calls.join(", ")));
+    }
     for weakness in &report.allowed {
         line("WEAKER", &format!("{weakness} (allowed by MCP_BRIDGE_ALLOW_WEAK)"));
     }

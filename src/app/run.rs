@@ -49,6 +49,7 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
     report(&config.problems);
     config.limits.output_head_bytes_max = PRINTED_BYTES_MAX;
     config.limits.output_tail_bytes_max = 0;
+    config.trace_denied = arguments.trace_denied;
     let files = std::mem::take(&mut arguments.files);
     let files: Vec<(FilePath, File)> = match files.iter().map(|path| given(path)).collect() {
         Ok(files) => files,

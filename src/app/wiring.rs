@@ -170,6 +170,8 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         pids_max: config.pids.into(),
         cpu_millis: config.cpu_millis.map(u64::from),
         allow_weak: config.allow_weak.clone(),
+        extra_system_calls: config.extra_syscalls.clone(),
+        trace_denied: config.trace_denied,
         workspace: Place { root: workspaces(config), name: config.workspace.clone() },
         folders: config.mounts.iter().map(folder).collect(),
         idle_stop: config.idle_stop,

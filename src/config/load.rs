@@ -31,7 +31,7 @@ use super::values as read;
 use crate::limits::Limits;
 use crate::names::{ServerName, WorkspaceName};
 use crate::policy::Policy;
-use crate::protocol::PostureField;
+use crate::protocol::{ExtraSystemCall, PostureField};
 use crate::run::OutputMode;
 use crate::text;
 
@@ -58,6 +58,10 @@ pub struct Config {
     pub container_user: ContainerUser,
     /// In what a sandbox may be weaker than asked for.
     pub allow_weak: Vec<PostureField>,
+    /// System calls that code can make besides those that the sandbox's filter allows.
+    pub extra_syscalls: Vec<ExtraSystemCall>,
+    /// Whether refused system calls are counted: of one command, no setting.
+    pub trace_denied: bool,
     /// Folders of the user that code may read or write.
     pub mounts: Vec<MountedFolder>,
     /// Idle time after which a sandbox is stopped; `None`: never.
@@ -263,6 +267,10 @@ impl ReadSettings {
             cpu_millis: settings.optional("MCP_BRIDGE_CPUS", read::cpu_millis),
             container_user: settings.required("MCP_BRIDGE_CONTAINER_USER", read::container_user),
             allow_weak: settings.optional("MCP_BRIDGE_ALLOW_WEAK", read::posture_fields).unwrap_or_default(),
+            extra_syscalls: settings
+                .optional("MCP_BRIDGE_EXTRA_SYSCALLS", read::extra_system_calls)
+                .unwrap_or_default(),
+            trace_denied: false,
             mounts: Vec::new(),
             idle_stop: Some(idle).filter(|idle| !idle.is_zero()),
             lock_dir: environment.lock_dir(),

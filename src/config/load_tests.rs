@@ -115,6 +115,7 @@ fn every_variable_is_read() {
         .variable("MCP_BRIDGE_CPUS", "0.5")
         .variable("MCP_BRIDGE_CONTAINER_USER", "1000:1000")
         .variable("MCP_BRIDGE_ALLOW_WEAK", "memory,mounts")
+        .variable("MCP_BRIDGE_EXTRA_SYSCALLS", "mincore, inotify_init1")
         .variable("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", "0")
         .variable("MCP_BRIDGE_STATE_DIR", "~/state")
         .variable("MCP_BRIDGE_OUTPUT_MODE", "TOON")
@@ -130,6 +131,8 @@ fn every_variable_is_read() {
     assert_eq!((config.memory_bytes, config.pids, config.cpu_millis), (1 << 30, 64, Some(500)));
     assert_eq!(config.container_user, ContainerUser { uid: 1000, gid: 1000 });
     assert_eq!(config.allow_weak, [PostureField::Memory, PostureField::Mounts]);
+    let extra: Vec<String> = config.extra_syscalls.iter().map(ToString::to_string).collect();
+    assert_eq!(extra, ["mincore", "inotify_init1"]);
     assert_eq!((config.idle_stop, config.state_dir.ends_with("state")), (None, true));
     assert_eq!(config.sessions_dir, Some(config.state_dir.join("sessions")));
     assert_eq!(config.cache_dir, Some(config.state_dir.join("cache")));

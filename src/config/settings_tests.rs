@@ -185,6 +185,18 @@ fn a_trusted_project_counts_in_full_until_its_file_changes() {
 }
 
 #[test]
+fn system_calls_are_added_by_the_user_only() {
+    let calls = "[sandbox]\nextra_syscalls = [\"mincore\"]\n";
+    assert_eq!(Home::new().user(calls).load().extra_syscalls, ["mincore".parse().unwrap()]);
+    let home = Home::new().project(calls).trusted();
+    assert_eq!(home.load().extra_syscalls, []);
+    assert!(home.seen().contains("only the user's own config.toml and the environment set it"), "{}", home.seen());
+    let config = Home::new().user(&calls.replace("mincore", "mincore\", \"ptrace")).load();
+    let problem = config.sandbox_problem.unwrap().to_string();
+    assert!(problem.contains("has \"ptrace\", which cannot be added: it reaches into other processes"), "{problem}");
+}
+
+#[test]
 fn everything_that_is_wrong_is_said_at_once_with_the_nearest_key() {
     let home = Home::new().user(
         "timeout = 3\n[sandbx]\npids = 1\n[sandbox]\nmemroy = \"64m\"\npids = \"64\"\ncpus = 1e9\ntimeout = 1\n\

@@ -9,7 +9,7 @@ use tracing::level_filters::LevelFilter;
 use super::choices::{Audit, ContainerUser, EngineChoice, Journal, ModelVia, Sampling, Semantic};
 use crate::names::WorkspaceName;
 use crate::policy::Profile;
-use crate::protocol::PostureField;
+use crate::protocol::{ExtraSystemCall, PostureField};
 use crate::run::OutputMode;
 use crate::text;
 
@@ -196,6 +196,10 @@ pub(super) fn posture_fields(value: &str) -> Result<Vec<PostureField>, String> {
             })
         })
         .collect()
+}
+
+pub(super) fn extra_system_calls(value: &str) -> Result<Vec<ExtraSystemCall>, String> {
+    list(value).iter().map(|name| name.parse()).collect()
 }
 
 pub(super) fn output_mode(value: &str) -> Result<OutputMode, String> {

@@ -61,10 +61,17 @@ fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
                 jobs: limit("jobs") as usize,
                 heartbeat_ms: limit("heartbeat_ms"),
                 allow_unfiltered: limit("allow_unfiltered"),
+                trace_denied: limit("trace_denied"),
                 workspace_files: limit("workspace_files") as usize,
                 workspace_bytes: limit("workspace_bytes"),
             };
-            ToSupervisor::Hello { version: number("version"), limits, workspace: "/workspace" }.to_line()
+            let numbers = |machine: &str| {
+                let numbers = frame["extra_system_calls"][machine].as_array().unwrap().iter();
+                numbers.map(|number| number.as_u64().unwrap() as u32).collect()
+            };
+            let extra_system_calls = ExtraNumbers { x86_64: numbers("x86_64"), aarch64: numbers("aarch64") };
+            let (version, workspace) = (number("version"), "/workspace");
+            ToSupervisor::Hello { version, limits, workspace, extra_system_calls }.to_line()
         }
         "interrupt" => ToSupervisor::Interrupt.to_line(),
         "replace" => {

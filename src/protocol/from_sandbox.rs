@@ -156,6 +156,15 @@ pub enum FromSupervisor {
         /// Bytes since the start, lines whole.
         bytes: u64,
     },
+    /// System calls that the filter has refused since the sandbox's start; only while they are traced.
+    Denied {
+        /// The machine whose numbers these are, as `uname` calls it.
+        machine: String,
+        /// Each call, by the name of the process that made it.
+        calls: Vec<DeniedCall>,
+        /// Calls that are not listed, since there were too many different ones.
+        further: u64,
+    },
     /// A line was dropped, or the sandbox could not go on.
     Fault {
         /// Which and why.
@@ -164,6 +173,17 @@ pub enum FromSupervisor {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         field: Option<String>,
     },
+}
+
+/// A system call that the filter has refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeniedCall {
+    /// Its number.
+    pub number: i64,
+    /// The name of the process, which the process chooses itself; empty when it was gone.
+    pub process: String,
+    /// How often.
+    pub count: u64,
 }
 
 impl FromSupervisor {

@@ -8,14 +8,16 @@ mod depth;
 mod from_sandbox;
 mod lines;
 mod posture;
+mod system_calls;
 mod to_sandbox;
 
 pub use depth::depth_exceeds;
 pub use from_sandbox::{
-    CallFrame, DoneFrame, DoneOutcome, FromJob, FromSandbox, FromSupervisor, FromWorker, JobDone,
+    CallFrame, DeniedCall, DoneFrame, DoneOutcome, FromJob, FromSandbox, FromSupervisor, FromWorker, JobDone,
 };
 pub use lines::{Decoder, Dropped};
 pub use posture::{Mount, Posture, PostureField, ProcessPosture, Rlimits, WorkerPosture};
+pub use system_calls::{ExtraNumbers, ExtraSystemCall, system_call_name};
 pub use to_sandbox::{
     FilePiece, Result as CallResult, RunServer, SandboxBounds, SandboxLimits, ToSupervisor, ToWorker,
     VERSION, bundle_line,

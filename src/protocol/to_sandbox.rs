@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::system_calls::ExtraNumbers;
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
 use crate::run::ToolFault;
@@ -24,6 +25,8 @@ pub enum ToSupervisor {
         limits: SandboxLimits,
         /// The folder whose files are kept.
         workspace: &'static str,
+        /// System calls that the filter allows besides its own.
+        extra_system_calls: ExtraNumbers,
     },
     /// SIGINT to the worker.
     Interrupt,
@@ -119,6 +122,8 @@ pub struct SandboxLimits {
     pub heartbeat_ms: u64,
     /// 1: a worker whose system calls cannot be filtered starts all the same.
     pub allow_unfiltered: u64,
+    /// 1: the sandbox counts the system calls that its filter refuses.
+    pub trace_denied: u64,
     /// Files and folders of the workspace that are kept.
     pub workspace_files: usize,
     /// Bytes of them in all.
@@ -134,6 +139,8 @@ pub struct SandboxBounds {
     pub pids_max: u64,
     /// Whether a worker without a filter of its own is accepted.
     pub allow_unfiltered: bool,
+    /// Whether refused system calls are counted.
+    pub trace_denied: bool,
     /// Whether a run that had to be killed may be rolled back.
     pub frozen_copies: bool,
     /// Checkpoints that may be kept.
@@ -162,6 +169,7 @@ impl SandboxLimits {
             jobs: 2 * limits.jobs_max,
             heartbeat_ms: u64::try_from(limits.heartbeat.as_millis()).unwrap_or(u64::MAX),
             allow_unfiltered: bounds.allow_unfiltered.into(),
+            trace_denied: bounds.trace_denied.into(),
             workspace_files: limits.workspace_files_max,
             workspace_bytes: limits.workspace_bytes_max,
         }

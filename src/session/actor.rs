@@ -257,6 +257,11 @@ impl Actor {
                     notices
                         .push(format!("weaker than asked for, allowed by MCP_BRIDGE_ALLOW_WEAK: {allowed}"));
                 }
+                if !sandbox.report.extra_system_calls.is_empty() {
+                    let calls: Vec<String> =
+                        sandbox.report.extra_system_calls.iter().map(ToString::to_string).collect();
+                    notices.push(format!("system calls allowed by sandbox.extra_syscalls: {}", calls.join(", ")));
+                }
                 notices.extend(sandbox.files.said());
                 let (worker, report) = (sandbox.worker, &sandbox.report);
                 self.broker.journal_sandbox(&report.address, &report.image, &report.python);

@@ -68,6 +68,8 @@ pub(super) struct Machine {
     /// For the next report.
     notes: Notes,
     stray_bytes: u64,
+    /// What the last frame on refused system calls said, while they are traced.
+    denied: Vec<String>,
     /// The worker that reads frames now.
     worker: u64,
     /// The last run that came to its end in the present namespace, 0 for none.
@@ -95,6 +97,7 @@ impl Machine {
             fresh: Some(FreshReason::First),
             notes: Notes::default(),
             stray_bytes: 0,
+            denied: vec![],
             worker: 0,
             last_done: 0,
             waits_since: None,
@@ -484,6 +487,7 @@ impl Machine {
         } else {
             notes = std::mem::take(&mut self.notes).into_vec();
             notes.extend(run.notes.into_vec());
+            notes.append(&mut self.denied);
             let stray = std::mem::take(&mut self.stray_bytes);
             if stray > 0 {
                 notes.push(format!(

@@ -33,6 +33,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/checkpoints.py",
         "hotcell_sandbox/child.py",
         "hotcell_sandbox/chunks.py",
+        "hotcell_sandbox/denials.py",
         "hotcell_sandbox/diagnostics.py",
         "hotcell_sandbox/effects.py",
         "hotcell_sandbox/event_loop.py",

@@ -16,7 +16,7 @@ use super::posture::{self, Asked, Weakness};
 use super::watchdog::Watchdog;
 use crate::engine::{Container, ContainerOutput, EngineError};
 use crate::protocol::{
-    Decoder, Dropped, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor, ToWorker,
+    Decoder, Dropped, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor, ToWorker,
     WorkerPosture,
 };
 
@@ -37,6 +37,8 @@ pub struct SandboxReport {
     pub reaped: usize,
     /// In what it is weaker than asked for, by the operator's leave; said in the first reply of every sandbox.
     pub allowed: Vec<String>,
+    /// System calls that the user has added; said in the first reply of every sandbox.
+    pub extra_system_calls: Vec<ExtraSystemCall>,
     /// The limits that hotcell watches itself, since the engine does not enforce them.
     pub watched: Vec<PostureField>,
 }

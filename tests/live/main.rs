@@ -54,5 +54,6 @@ mod skills;
 mod skills_killed;
 mod spelled_secrets;
 mod state;
+mod system_calls;
 mod tasks;
 mod ten_servers;

@@ -407,4 +407,152 @@ if (status['NoNewPrivs'], status['Seccomp']) == ('1', '2'):
         &["EPERM", "EACCES"],
         "in_child(lambda: os.nice(-5))",
     ),
+    Probe::attempt(
+        "kernel.asynchronous-io",
+        "take events of asynchronous input and output, of which the machine has few",
+        DENIED,
+        "system_call('io_setup', 1, ctypes.create_string_buffer(8))",
+    )
+    .absent(&["ENOSYS"]),
+    Probe::attempt(
+        "kernel.watches",
+        "take instances of inotify, of which the machine's user has few",
+        DENIED,
+        "os.close(system_call('inotify_init1', 0))",
+    ),
+    Probe::attempt("kernel.sync", "write out every file system of the machine", DENIED, "system_call('sync')"),
+    Probe::attempt(
+        "kernel.sync-file-system",
+        "write out the file system below a file",
+        DENIED,
+        "with open('/tmp/synced', 'w') as file:\n    c('syncfs', file.fileno())",
+    ),
+    Probe::attempt(
+        "kernel.seccomp-listener",
+        "answer system calls of other processes by a listener",
+        DENIED,
+        "program, kept = filter_program(0x7fff0000)\nin_child(lambda: system_call('seccomp', 1, 8, program))",
+    ),
+    Probe::attempt(
+        "kernel.audit-log",
+        "flood the machine's audit log by a filter that logs each call",
+        DENIED,
+        r"
+program, kept = filter_program(0x7ffc0000)
+c('prctl', 38, 1, 0, 0, 0)
+in_child(lambda: c('prctl', 22, 2, program, 0, 0))
+",
+    ),
+    Probe::attempt(
+        "kernel.terminal-input",
+        "type into a terminal as if its user did",
+        DENIED,
+        r"
+import fcntl
+controller, terminal = os.openpty()
+try:
+    fcntl.ioctl(terminal, 0x5412, b'x')
+finally:
+    os.close(controller)
+    os.close(terminal)
+",
+    )
+    .absent(&["EIO"]),
+    Probe::attempt(
+        "kernel.memory-layout",
+        "change what the kernel says of a process's memory",
+        DENIED,
+        "c('prctl', 35, 15, ctypes.create_string_buffer(8), 0, 0)",
+    )
+    .absent(&["EINVAL"]),
+    Probe::attempt(
+        "kernel.choose-tracer",
+        "let another process trace this one",
+        DENIED,
+        "in_child(lambda: c('prctl', 0x59616d61, ctypes.c_long(-1), 0, 0, 0))",
+    )
+    .absent(&["EINVAL"]),
+    Probe::attempt(
+        "kernel.dumpable",
+        "let other processes of the user trace a process that was protected",
+        DENIED,
+        "in_child(lambda: (c('prctl', 4, 0, 0, 0, 0), c('prctl', 4, 1, 0, 0, 0)))",
+    ),
+    Probe::attempt(
+        "kernel.dispatch",
+        "have system calls answered in the process itself",
+        DENIED,
+        "c('prctl', 59, 0, 0, 0, 0)",
+    )
+    .absent(&["EINVAL"]),
+    Probe::attempt(
+        "kernel.process-descriptor",
+        "hold a descriptor of PID 1",
+        DENIED,
+        "os.close(os.pidfd_open(1))",
+    ),
+    Probe::attempt(
+        "kernel.robust-list",
+        "learn an address in the memory of PID 1",
+        DENIED,
+        "system_call('get_robust_list', 1, ctypes.create_string_buffer(8), ctypes.create_string_buffer(8))",
+    ),
+    Probe::attempt(
+        "kernel.clone-parent",
+        "make a process that is a child of PID 1",
+        DENIED,
+        r"
+child = system_call('clone', 0x8000 | 17, 0, 0, 0, 0)
+if child == 0:
+    os._exit(0)
+",
+    ),
+    Probe::attempt(
+        "kernel.lease",
+        "hold up whoever opens a file",
+        DENIED,
+        "import fcntl\nwith open('/tmp/leased', 'w') as file:\n    fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)",
+    ),
+    Probe::attempt(
+        "kernel.lock-memory",
+        "keep memory from being swapped out",
+        DENIED,
+        "c('mlock', ctypes.create_string_buffer(4096), ctypes.c_size_t(4096))",
+    ),
+    Probe::attempt(
+        "kernel.merge-memory",
+        "learn by merged pages what other processes of the machine hold",
+        DENIED,
+        "import mmap\nmmap.mmap(-1, 8192).madvise(12)",
+    )
+    .absent(&["EINVAL"]),
+    Probe::attempt(
+        "kernel.page-cache",
+        "learn which files of the machine were read",
+        DENIED,
+        r"
+import mmap
+with open(os.__file__, 'rb') as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as mapped:
+    held = ctypes.c_char.from_buffer(mapped)
+    address_of_it = ctypes.addressof(held)
+    del held
+    c('mincore', ctypes.c_void_p(address_of_it), ctypes.c_size_t(4096), ctypes.create_string_buffer(8))
+",
+    ),
+    Probe::attempt(
+        "kernel.whiteout",
+        "make a device file that hides another file",
+        DENIED,
+        "os.mknod('/dev/shm/whiteout', 0o20600, 0)\nos.remove('/dev/shm/whiteout')",
+    ),
+    Probe::attempt(
+        "kernel.open-how",
+        "open a file by the call whose flags no filter can read",
+        DENIED,
+        r"
+path, how = ctypes.create_string_buffer(b'/proc/self/status'), (ctypes.c_uint64 * 3)()
+os.close(system_call('openat2', -100, path, how, 24))
+",
+    )
+    .absent(&["ENOSYS"]),
 ];

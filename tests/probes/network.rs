@@ -100,6 +100,61 @@ if not opened:
 ",
     ),
     Probe::attempt(
+        "network.datagram-pair",
+        "send to the name of a socket by a pair of datagram sockets",
+        &["EPERM"],
+        r"
+a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+a.bind('/tmp/datagrams-of-probe')
+b.sendto(b'x', '/tmp/datagrams-of-probe')
+os.remove('/tmp/datagrams-of-probe')
+a.recv(1)
+",
+    ),
+    Probe::attempt(
+        "network.bind",
+        "give an end of a socket pair a name that others can connect to",
+        &["EPERM"],
+        "a, b = socket.socketpair()\na.bind('/tmp/name-of-probe')\nos.remove('/tmp/name-of-probe')",
+    ),
+    Probe::attempt(
+        "network.connect",
+        "connect an end of a socket pair to an engine's socket",
+        &["EPERM"],
+        "a, b = socket.socketpair()\nreaches_the_kernel(lambda: a.connect('/run/docker.sock'))",
+    ),
+    Probe::attempt(
+        "network.listen",
+        "listen at an end of a socket pair",
+        &["EPERM"],
+        "a, b = socket.socketpair()\nreaches_the_kernel(a.listen)",
+    ),
+    Probe::attempt(
+        "network.accept",
+        "take a connection from an end of a socket pair",
+        &["EPERM"],
+        "a, b = socket.socketpair()\nreaches_the_kernel(a.accept)",
+    ),
+    Probe::attempt(
+        "network.send-to-name",
+        "send to the name of a socket from an end of a socket pair",
+        &["EPERM"],
+        "a, b = socket.socketpair()\nreaches_the_kernel(lambda: a.sendto(b'x', '/run/docker.sock'))",
+    ),
+    Probe::attempt(
+        "network.attach-filter",
+        "load a packet filter into the kernel",
+        &["EPERM"],
+        "a, b = socket.socketpair()\nprogram, kept = filter_program(0xffff)\na.setsockopt(socket.SOL_SOCKET, 26, program.raw[:16])",
+    ),
+    Probe::attempt(
+        "network.urgent-data",
+        "send urgent data, which little else uses, over a socket pair (CVE-2025-38236)",
+        &["EPERM"],
+        "a, b = socket.socketpair()\na.send(b'x', socket.MSG_OOB)",
+    )
+    .absent(&["EOPNOTSUPP"]),
+    Probe::attempt(
         "network.interfaces",
         "find an interface that leads out",
         &["EACCES"],

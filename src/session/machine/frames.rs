@@ -1,10 +1,14 @@
 //! What the machine does with a frame of the sandbox, which may claim anything.
 
+use std::collections::BTreeMap;
+
 use tokio::time::Instant;
 
 use super::{Effect, GONE_BACK, Machine, Then, describe};
 use crate::names::ServerName;
-use crate::protocol::{CallFrame, DoneFrame, FromSandbox, FromSupervisor, FromWorker};
+use crate::protocol::{
+    CallFrame, DeniedCall, DoneFrame, FromSandbox, FromSupervisor, FromWorker, system_call_name,
+};
 use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, SandboxLoss, StateNote, ToolFault};
 use crate::session::calls::Counted;
 use crate::session::ending::Ending;
@@ -13,6 +17,31 @@ use crate::text;
 
 /// Longest name of a tool in a report, in characters.
 const TOOL_CHARS_MAX: usize = 200;
+/// Longest name of a process in a report, in characters: what the kernel keeps of it.
+const PROCESS_CHARS_MAX: usize = 16;
+
+/// A sentence for each process that had system calls refused, and one for those that are not listed.
+fn denied_notes(machine: &str, calls: &[DeniedCall], further: u64) -> Vec<String> {
+    let mut by_process: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for DeniedCall { number, process, count } in calls {
+        let name = system_call_name(machine, *number).map_or_else(|| format!("number {number}"), str::to_owned);
+        by_process.entry(process).or_default().push(format!("{name} ({count})"));
+    }
+    let mut notes: Vec<String> = by_process
+        .into_iter()
+        .map(|(process, calls)| {
+            let process = text::inert_excerpt(process, PROCESS_CHARS_MAX);
+            format!("refused system calls of {process}: {}", calls.join(", "))
+        })
+        .collect();
+    if notes.is_empty() {
+        notes.push("no system call was refused".into());
+    }
+    if further > 0 {
+        notes.push(format!("{further} further system calls were refused"));
+    }
+    notes
+}
 
 impl Machine {
     /// A frame from the sandbox.
@@ -41,6 +70,10 @@ impl Machine {
             }
             FromSandbox::Supervisor(FromSupervisor::Fault { message, .. }) => {
                 self.note(message);
+                vec![]
+            }
+            FromSandbox::Supervisor(FromSupervisor::Denied { machine, calls, further }) => {
+                self.denied = denied_notes(&machine, &calls, further);
                 vec![]
             }
             FromSandbox::Supervisor(

@@ -19,7 +19,7 @@ use crate::engine::{
 use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
 use crate::protocol::{
-    self, Decoder, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds, SandboxLimits,
+    self, Decoder, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds, SandboxLimits,
     ToSupervisor,
 };
 use crate::run::ToolFault;
@@ -48,6 +48,10 @@ pub struct SandboxSettings {
     pub checkpoints: u64,
     /// In what a sandbox may be weaker than asked for.
     pub allow_weak: Vec<PostureField>,
+    /// System calls that code can make besides those that the filter allows.
+    pub extra_system_calls: Vec<ExtraSystemCall>,
+    /// Whether refused system calls are counted.
+    pub trace_denied: bool,
     /// A setting of the sandbox that cannot be read: then there is no sandbox.
     pub unreadable: Option<String>,
     /// Folders of the machine that code may read or write.
@@ -174,6 +178,7 @@ impl Maker {
                 notices,
                 reaped: std::mem::take(&mut self.reaped),
                 allowed: vec![],
+                extra_system_calls: self.settings.extra_system_calls.clone(),
                 watched: vec![],
             },
             worker: 0,
@@ -289,12 +294,14 @@ impl Maker {
             memory_bytes: self.settings.memory_bytes,
             pids_max: self.settings.pids_max,
             allow_unfiltered: self.settings.allow_weak.contains(&PostureField::Seccomp),
+            trace_denied: self.settings.trace_denied,
             frozen_copies: self.settings.rollback,
             checkpoints: self.settings.checkpoints,
         };
         let limits = SandboxLimits::new(&self.limits, bounds);
         let version = protocol::VERSION;
-        sandbox.send(&ToSupervisor::Hello { version, limits, workspace: WORKSPACE });
+        let extra_system_calls = self.settings.extra_system_calls.as_slice().into();
+        sandbox.send(&ToSupervisor::Hello { version, limits, workspace: WORKSPACE, extra_system_calls });
         let mut watched = Ok(());
         loop {
             let Some(frame) = sandbox.next().await else {
