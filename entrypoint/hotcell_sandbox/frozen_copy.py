@@ -145,8 +145,8 @@ class FrozenCopy:
         if pid:
             return pid
         try:
-            # Code may have switched it off: the supervisor could not look at the copy then.
-            kernel.set_dumpable(True)
+            # Whatever code has made of its own process.
+            kernel.forbid_tracing()
             self._pid = 0
             self._unreaped.clear()
             # Where it stays open here, nobody hears that the worker has ended.

@@ -24,10 +24,11 @@ class Limits:
         "workspace",
         "workspace_bytes",
         "workspace_files",
+        "writable",
     )
 
-    def __init__(self, given: dict[str, object], workspace: str = "") -> None:
-        """`workspace`: the folder whose files are kept; empty: none is."""
+    def __init__(self, given: dict[str, object], workspace: str = "", writable: object = ()) -> None:
+        """`workspace`: the folder whose files are kept; empty: none is. `writable`: folders that code can write to."""
 
         def of(name: str, default: int) -> int:
             value = given.get(name, default)
@@ -51,3 +52,4 @@ class Limits:
         self.workspace_files = of("workspace_files", 0)
         self.workspace_bytes = of("workspace_bytes", 0)
         self.workspace = workspace
+        self.writable = [str(path) for path in writable] if isinstance(writable, list | tuple) else []

@@ -24,6 +24,8 @@ pub enum ToSupervisor {
         limits: SandboxLimits,
         /// The folder whose files are kept.
         workspace: &'static str,
+        /// The folders below which code may change files.
+        writable: Vec<String>,
     },
     /// SIGINT to the worker.
     Interrupt,

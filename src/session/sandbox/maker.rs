@@ -20,7 +20,7 @@ use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
 use crate::protocol::{
     self, Decoder, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds, SandboxLimits,
-    ToSupervisor,
+    ToSupervisor, WorkerPosture,
 };
 use crate::run::ToolFault;
 use crate::workspace::Place;
@@ -171,6 +171,7 @@ impl Maker {
                 image: container.image.clone(),
                 python: String::new(),
                 posture: Posture::default(),
+                worker: WorkerPosture::default(),
                 notices,
                 reaped: std::mem::take(&mut self.reaped),
                 allowed: vec![],
@@ -294,7 +295,8 @@ impl Maker {
         };
         let limits = SandboxLimits::new(&self.limits, bounds);
         let version = protocol::VERSION;
-        sandbox.send(&ToSupervisor::Hello { version, limits, workspace: WORKSPACE });
+        let writable = sandbox.asked.writable();
+        sandbox.send(&ToSupervisor::Hello { version, limits, workspace: WORKSPACE, writable });
         let mut watched = Ok(());
         loop {
             let Some(frame) = sandbox.next().await else {
@@ -318,6 +320,7 @@ impl Maker {
                     }
                     let allowed = sandbox.judge_worker(&posture, false).map_err(Failure::weak)?;
                     sandbox.report.allowed.extend(allowed);
+                    sandbox.report.worker = *posture;
                     // Only now: one that ends meanwhile cannot be watched either, and says itself why it ends.
                     return watched;
                 }
