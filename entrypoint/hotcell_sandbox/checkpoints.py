@@ -74,7 +74,7 @@ class Checkpoints:
         try:
             size = private_bytes(int(pid))
             # All that there is now, and as much again as the worker may change from here on.
-            taken = size + _taken_now([worker.pid, int(pid), *(checkpoint.pid for checkpoint in others)])
+            taken = size + _taken_now([worker.pid, *(checkpoint.pid for checkpoint in others)])
         except OSError:
             return "refused: its process is gone"
         if limits.checkpoint_bytes and taken > limits.checkpoint_bytes:
@@ -146,7 +146,8 @@ def is_name(name: str) -> bool:
 
 
 def _taken_now(pids: list[int]) -> int:
-    """Without a cgroup that counts, what they share counts for each of them: nobody can look into their memory."""
+    """By the sandbox's processes together; this new copy shares all of its memory with the worker. Without a cgroup that
+    counts, what these processes share counts for each of them, since nobody can look into their memory."""
     taken = bytes_of_processes()
     return sum(map(private_bytes, pids)) if taken is None else taken
 

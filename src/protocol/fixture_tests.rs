@@ -63,7 +63,9 @@ fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
                 workspace_files: limit("workspace_files") as usize,
                 workspace_bytes: limit("workspace_bytes"),
             };
-            ToSupervisor::Hello { version: number("version"), limits, workspace: "/workspace" }.to_line()
+            let writable = frame["writable"].as_array().unwrap().iter().map(text).collect();
+            let version = number("version");
+            ToSupervisor::Hello { version, limits, workspace: "/workspace", writable }.to_line()
         }
         "interrupt" => ToSupervisor::Interrupt.to_line(),
         "replace" => {
