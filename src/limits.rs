@@ -217,7 +217,7 @@ impl Default for Limits {
             images_bytes_max: 2 * MIB,
             grace: Duration::from_secs(2),
             sandbox_start: Duration::from_secs(30),
-            replace: Duration::from_secs(8),
+            replace: Duration::from_secs(10),
             engine_request: Duration::from_secs(10),
             watch_running: Duration::from_millis(25),
             watch_idle: Duration::from_secs(1),

@@ -35,14 +35,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-KILL_SECONDS_MAX = 5.0
+KILL_SECONDS_MAX = 8.0
 # Of /proc/<pid>/stat: the numbers behind the state, and a flag of the kernel's.
 _STAT_PARENT, _STAT_SESSION, _STAT_FLAGS, _STAT_THREADS = 0, 2, 5, 16
 _PF_EXITING = 0x4
 # How often processes that were not there before are found, and how long those that were killed may take to end,
 # before those that were to be spared are killed with them.
 SPARING_ROUNDS_MAX = 50
-SPARING_SECONDS_MAX = 3.0
+SPARING_SECONDS_MAX = 6.0
 WAKE_MS_MAX = 2_000
 # Behind everybody else.
 _LOWEST_PRIORITY = 19

@@ -119,7 +119,9 @@ while len(spinning) < 100:
 print('left')
 ",
     )
-    .then("import signal\nfor child in spinning:\n    os.kill(child, signal.SIGKILL)\n    os.waitpid(child, 0)")
+    .then(
+        "import signal\nfor child in spinning:\n    os.kill(child, signal.SIGKILL)\n    os.waitpid(child, 0)",
+    )
     .timeout(60.0)
     .slow()
     .without_defence(Itself),
