@@ -146,8 +146,10 @@ def is_name(name: str) -> bool:
 
 
 def _taken_now(pids: list[int]) -> int:
-    """By the sandbox's processes together; this new copy shares all of its memory with the worker. Without a cgroup that
-    counts, what these processes share counts for each of them, since nobody can look into their memory."""
+    """The memory of the sandbox's processes. A copy that was just made shares all of its memory with the worker.
+
+    Without a cgroup that counts it, memory that these processes share counts once for each: nobody can look into them.
+    """
     taken = bytes_of_processes()
     return sum(map(private_bytes, pids)) if taken is None else taken
 

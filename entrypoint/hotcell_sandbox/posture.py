@@ -103,13 +103,11 @@ def bytes_of_processes() -> int | None:
 
 
 def _is_memory_closed(pid: int) -> bool:
-    """Whether another process of its user, as this one is, cannot open its memory."""
+    """Whether another process of its user, as this one is, cannot open its memory. One that has ended has none."""
     try:
         os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
-    except PermissionError:
+    except (PermissionError, ProcessLookupError, FileNotFoundError):
         return True
-    except OSError:  # it has ended
-        pass
     return False
 
 
