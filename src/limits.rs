@@ -52,7 +52,8 @@ pub struct Limits {
     pub grace: Duration,
     /// How long a sandbox that was started may take to its handshake. What the engine is asked before has bounds of its own.
     pub sandbox_start: Duration,
-    /// How long the interpreter may take to be replaced before the container is given up.
+    /// How long the interpreter may take to be replaced before the container is given up: longer than the supervisor needs
+    /// to kill everything that is left of the old one on a busy machine and to wake its frozen copy.
     pub replace: Duration,
     /// How long one request to the engine may take, of those that a sandbox needs.
     pub engine_request: Duration,
@@ -229,7 +230,7 @@ impl Default for Limits {
             images_bytes_max: 2 * MIB,
             grace: Duration::from_secs(2),
             sandbox_start: Duration::from_secs(30),
-            replace: Duration::from_secs(2),
+            replace: Duration::from_secs(10),
             engine_request: Duration::from_secs(10),
             watch_running: Duration::from_millis(25),
             watch_idle: Duration::from_secs(1),

@@ -13,6 +13,7 @@ from select import POLLHUP, poll
 from . import handover
 from .frozen_copy import KEPT, private_bytes
 from .limits import Limits
+from .posture import bytes_of_processes
 from .processes import Worker, answer_of, is_child, kill, outputs_of_worker, pair
 from .to_host import ToHost
 
@@ -73,7 +74,7 @@ class Checkpoints:
         try:
             size = private_bytes(int(pid))
             # All that there is now, and as much again as the worker may change from here on.
-            taken = size + sum(map(_share, [worker.pid, int(pid), *(checkpoint.pid for checkpoint in others)]))
+            taken = size + _taken_now([worker.pid, *(checkpoint.pid for checkpoint in others)])
         except OSError:
             return "refused: its process is gone"
         if limits.checkpoint_bytes and taken > limits.checkpoint_bytes:
@@ -144,13 +145,13 @@ def is_name(name: str) -> bool:
     return 0 < len(name) <= NAME_CHARACTERS_MAX and name.isprintable() and name == name.strip()
 
 
-def _share(pid: int) -> int:
-    """Its part of the memory that it shares with others: the parts of all are what there is in all."""
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-            return sum(int(line.split()[1]) for line in file if line.startswith(b"Pss:")) << 10
-    except PermissionError:  # code has made its process one that may not be looked at: all of it, then
-        return private_bytes(pid)
+def _taken_now(pids: list[int]) -> int:
+    """The memory of the sandbox's processes. A copy that was just made shares all of its memory with the worker.
+
+    Without a cgroup that counts it, memory that these processes share counts once for each: nobody can look into them.
+    """
+    taken = bytes_of_processes()
+    return sum(map(private_bytes, pids)) if taken is None else taken
 
 
 def _pid(answer: bytes) -> int:

@@ -145,6 +145,8 @@ class FrozenCopy:
         if pid:
             return pid
         try:
+            # Whatever code has made of its own process.
+            kernel.forbid_tracing()
             self._pid = 0
             self._unreaped.clear()
             # Where it stays open here, nobody hears that the worker has ended.

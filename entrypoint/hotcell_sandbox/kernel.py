@@ -16,6 +16,10 @@ _SECCOMP_MODE_FILTER = 2
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER = 1, 8
 _INSTRUCTION_BYTES = 8
+# Of all architectures.
+_LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
+_LANDLOCK_VERSION = 1
+_LANDLOCK_PATH_BENEATH = 1
 
 
 class _Int(_ctypes._SimpleCData):  # type: ignore[type-arg] # generic for type checkers only
@@ -24,6 +28,10 @@ class _Int(_ctypes._SimpleCData):  # type: ignore[type-arg] # generic for type c
 
 class _UnsignedLong(_ctypes._SimpleCData):  # type: ignore[type-arg] # generic for type checkers only
     _type_ = "L"
+
+
+class _Long(_ctypes._SimpleCData):  # type: ignore[type-arg] # generic for type checkers only
+    _type_ = "l"
 
 
 class _Byte(_ctypes._SimpleCData):  # type: ignore[type-arg] # generic for type checkers only
@@ -35,15 +43,23 @@ class _Function(_ctypes.CFuncPtr):
     _restype_ = _Int
 
 
+class _LongFunction(_ctypes.CFuncPtr):
+    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
+    _restype_ = _Long
+
+
 _libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type] # None: this program itself
 _prctl = _Function(_ctypes.dlsym(_libc, "prctl"))
-_syscall = _Function(_ctypes.dlsym(_libc, "syscall"))
 _fflush = _Function(_ctypes.dlsym(_libc, "fflush"))
+_syscall = _LongFunction(_ctypes.dlsym(_libc, "syscall"))
 
 
-def set_dumpable(dumpable: bool) -> None:
-    """A process that is not dumpable cannot be traced, nor its /proc entries be opened, by others of its user."""
-    _control(_PR_SET_DUMPABLE, int(dumpable))
+def forbid_tracing(forbidden: bool = True) -> None:
+    """Others of its user can then neither trace this process nor open its memory, environment and descriptors in /proc.
+
+    Processes that it forks inherit this; a program that it executes does not.
+    """
+    _control(_PR_SET_DUMPABLE, int(not forbidden))
 
 
 def adopt_orphans() -> None:
@@ -55,13 +71,16 @@ def die_with_parent() -> None:
     _control(_PR_SET_PDEATHSIG, 9)
 
 
+def gain_no_privileges() -> None:
+    """Nor do those that descend from this process. Without it only root may restrict itself as below."""
+    _control(_PR_SET_NO_NEW_PRIVS, 1)
+
+
 def filter_system_calls(instructions: bytes, listen: bool = False) -> int | None:
     """Puts a seccomp filter on this process, and on all that descend from it; for good.
 
     With `listen`, returns the descriptor at which the program's NOTIFY verdicts arrive.
     """
-    # Otherwise only root may.
-    _control(_PR_SET_NO_NEW_PRIVS, 1)
     program = _copy(instructions)
     # sock_fprog, by hand: from Python 3.14 on a Structure imports all of ctypes.
     described = _copy(pack("@HP", len(instructions) // _INSTRUCTION_BYTES, _ctypes.addressof(program)))
@@ -70,11 +89,29 @@ def filter_system_calls(instructions: bytes, listen: bool = False) -> int | None
         return None
     number = _SECCOMP[os.uname().machine]
     arguments = (number, _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER, _ctypes.addressof(described))
-    listener: int = _syscall(*map(_UnsignedLong, arguments))
-    if listener < 0:
-        error = _ctypes.get_errno()
-        raise OSError(error, f"no listener for refused system calls: {os.strerror(error)}")
-    return listener
+    return _call(*arguments)
+
+
+def landlock_version() -> int:
+    """Raises an OSError where the kernel has no Landlock, or a filter keeps it from this process."""
+    return _call(_LANDLOCK_CREATE_RULESET, 0, 0, _LANDLOCK_VERSION)
+
+
+def landlock_ruleset(files: int, network: int, scopes: int) -> int:
+    """A descriptor of rules that deny these rights everywhere until `landlock_allow` grants some."""
+    attributes = _copy(pack("=QQQ", files, network, scopes))
+    return _call(_LANDLOCK_CREATE_RULESET, _ctypes.addressof(attributes), len(attributes), 0)
+
+
+def landlock_allow(ruleset: int, place: int, rights: int) -> None:
+    """Grants the rights to the file of the descriptor `place`, or to all below that folder."""
+    rule = _copy(pack("=Qi", rights, place))
+    _call(_LANDLOCK_ADD_RULE, ruleset, _LANDLOCK_PATH_BENEATH, _ctypes.addressof(rule), 0)
+
+
+def landlock_enter(ruleset: int, flags: int) -> None:
+    """Restricts this process, and all that descend from it; for good."""
+    _call(_LANDLOCK_RESTRICT_SELF, ruleset, flags)
 
 
 def flush_c_streams() -> None:
@@ -85,6 +122,14 @@ def flush_c_streams() -> None:
 def _copy(data: bytes) -> _ctypes.Array[_Byte]:
     """Where C can read it."""
     return (_Byte * len(data)).from_buffer_copy(data)
+
+
+def _call(number: int, *arguments: int) -> int:
+    answer: int = _syscall(_UnsignedLong(number), *map(_UnsignedLong, arguments))
+    if answer == -1:
+        error = _ctypes.get_errno()
+        raise OSError(error, f"system call {number}: {os.strerror(error)}")
+    return answer
 
 
 def _control(option: int, value: int, more: int = 0) -> None:

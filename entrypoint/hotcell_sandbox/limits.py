@@ -27,12 +27,17 @@ class Limits:
         "workspace",
         "workspace_bytes",
         "workspace_files",
+        "writable",
     )
 
     def __init__(
-        self, given: dict[str, object], workspace: str = "", extra_system_calls: dict[str, list[int]] | None = None
+        self,
+        given: dict[str, object],
+        workspace: str = "",
+        writable: object = (),
+        extra_system_calls: dict[str, list[int]] | None = None,
     ) -> None:
-        """`workspace`: the folder whose files are kept; empty: none is.
+        """`workspace`: the folder whose files are kept; empty: none is. `writable`: folders that code can write to.
 
         `extra_system_calls`: for each machine, the numbers of calls that the filter allows as well.
         """
@@ -61,4 +66,5 @@ class Limits:
         self.workspace_bytes = of("workspace_bytes", 0)
         self.trace_denied = of("trace_denied", 0)
         self.workspace = workspace
+        self.writable = [str(path) for path in writable] if isinstance(writable, list | tuple) else []
         self.extra_system_calls = extra_system_calls or {}

@@ -6,8 +6,11 @@ It does not judge: the bridge compares it with what it asked the engine for.
 from __future__ import annotations
 
 import os
+from errno import EPERM
 from fcntl import F_GETFD, FD_CLOEXEC, fcntl
 from stat import S_ISDIR, S_ISREG
+
+from . import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,11 +40,13 @@ def posture(inherited: list[str]) -> dict[str, object]:
         "memory_max_bytes": _limit("memory", "memory.max", "memory.limit_in_bytes"),
         "pids_max": _limit("pids", "pids.max", "pids.max"),
         "cpu_max_millis": _cpu(),
+        **_landlock(),
     }
 
 
-def worker_posture(pid: int, fds: list[str]) -> dict[str, object]:
-    return {**_process(str(pid)), "fds": fds}
+def worker_posture(pid: int, fds: list[str], landlock: int) -> dict[str, object]:
+    """`landlock`: the version by which it has restricted itself, as it said before it ran any code."""
+    return {**_process(str(pid)), "fds": fds, "landlock": landlock, "memory_closed": _is_memory_closed(pid)}
 
 
 def closed_by_exec() -> frozenset[int]:
@@ -85,6 +90,35 @@ def oom_kills() -> int:
     return 0
 
 
+def bytes_of_processes() -> int | None:
+    """The memory of all processes of this sandbox that is no file's; nothing where no cgroup counts it."""
+    if _limit("memory", "memory.max", "memory.limit_in_bytes") is None:
+        return None
+    for controller, key in (("", "anon"), ("memory", "total_rss")):
+        for line in _cgroup(controller, "memory.stat").splitlines():
+            name, _, count = line.partition(" ")
+            if name == key and count.isdigit():
+                return int(count)
+    return None
+
+
+def _is_memory_closed(pid: int) -> bool:
+    """Whether another process of its user, as this one is, cannot open its memory. One that has ended has none."""
+    try:
+        os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
+    except (PermissionError, ProcessLookupError, FileNotFoundError):
+        return True
+    return False
+
+
+def _landlock() -> dict[str, object]:
+    """The version that processes of this sandbox can use, 0 for none, and whether it is the engine that forbids it."""
+    try:
+        return {"landlock": kernel.landlock_version(), "landlock_forbidden": False}
+    except OSError as error:
+        return {"landlock": 0, "landlock_forbidden": error.errno == EPERM}
+
+
 def _process(process: str) -> dict[str, object]:
     status = dict(line.split(":", 1) for line in _read(f"/proc/{process}/status").splitlines() if ":" in line)
     filters = status.get("Seccomp_filters", "").strip()
@@ -98,6 +132,7 @@ def _process(process: str) -> dict[str, object]:
         # Since Linux 5.9.
         "seccomp_filters": int(filters) if filters else None,
         "rlimits": _rlimits(process),
+        "oom_score_adj": _oom_score_adj(process),
     }
 
 
@@ -108,6 +143,13 @@ def _rlimits(process: str) -> dict[str, int | None]:
         hard = next((line[len(title) :].split()[1] for line in lines if line.startswith(title)), "")
         found[name] = int(hard) if hard.isdigit() else None
     return found
+
+
+def _oom_score_adj(process: str) -> int | None:
+    try:
+        return int(_read(f"/proc/{process}/oom_score_adj"))
+    except ValueError:
+        return None
 
 
 def _mounts() -> list[dict[str, object]]:

@@ -35,12 +35,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-KILL_SECONDS_MAX = 5.0
+KILL_SECONDS_MAX = 8.0
 # Of /proc/<pid>/stat: the numbers behind the state, and a flag of the kernel's.
-_STAT_PARENT, _STAT_SESSION, _STAT_FLAGS = 0, 2, 5
+_STAT_PARENT, _STAT_SESSION, _STAT_FLAGS, _STAT_THREADS = 0, 2, 5, 16
 _PF_EXITING = 0x4
+# How often processes that were not there before are found, and how long those that were killed may take to end,
+# before those that were to be spared are killed with them.
 SPARING_ROUNDS_MAX = 50
-WAKE_MS_MAX = 500
+SPARING_SECONDS_MAX = 6.0
+WAKE_MS_MAX = 2_000
+# Behind everybody else.
+_LOWEST_PRIORITY = 19
 
 
 class Output:
@@ -160,7 +165,8 @@ def start_worker(number: int, limits: Limits, record: OutputRecord, of_libraries
                 os.close(fd)
             except OSError:  # the one that listed the directory
                 pass
-    kernel.set_dumpable(True)
+    # Until the supervisor has looked at its descriptors.
+    kernel.forbid_tracing(False)
     kernel.die_with_parent()
     if os.getppid() != supervisor:
         os._exit(70)
@@ -223,15 +229,20 @@ def kill_descendants(
     if spare or held or roots:
         for pid in held.intersection(_ours(_parents()) if held else ()):
             kill(pid, SIGSTOP)
-        for _ in range(SPARING_ROUNDS_MAX):
+        killed: set[int] = set()
+        rounds, sparing_ends = 0, monotonic() + SPARING_SECONDS_MAX
+        while rounds < SPARING_ROUNDS_MAX and monotonic() < sparing_ends:
             parents = _parents()
             kept = {spare, *held, *_below(roots, parents)}
-            others = [pid for pid in _ours(parents) if pid not in kept]
+            others = {pid for pid in _ours(parents) if pid not in kept}
             if not others:
                 return True
             for pid in others:
                 kill(pid, SIGKILL)
             reap_all(reaped)
+            # One that is dying needs the processor for that, as long as it may take to get it.
+            rounds += not others <= killed
+            killed |= others
             pause.poll(1)
         # They fork faster than they are found.
     while True:
@@ -277,6 +288,20 @@ def kill_session(session: int) -> None:
         killed |= found
 
 
+def lower_crowd(spared: Iterable[int], running_max: int) -> None:
+    """Where more processes and threads than this run at once, all but the spared ones get the lowest priority.
+
+    The worker and this process then do not have to wait for them.
+    """
+    crowd = _running().difference(spared)
+    if len(crowd) > running_max:
+        for thread in crowd:
+            try:
+                os.setpriority(os.PRIO_PROCESS, thread, _LOWEST_PRIORITY)
+            except OSError:  # it has ended
+                pass
+
+
 def leads_session(pid: int) -> bool:
     """Whether it is one of ours, and leads a session of its own."""
     fields = _stat(pid)
@@ -311,11 +336,34 @@ def reap_all(reaped: Callable[[int, int], None] | None = None) -> bool:
 
 def _stat(pid: int) -> list[int] | None:
     """The numbers behind the program's name and its state; nothing of a process that is gone."""
+    fields = _fields(f"/proc/{pid}/stat")
+    return [int(number) for number in fields[1 : _STAT_FLAGS + 2]] if fields else None
+
+
+def _fields(path: str) -> list[bytes]:
+    """The state of a process or thread and the numbers behind it; nothing of one that is gone."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return [int(number) for number in file.read().rpartition(b")")[2].split()[1 : _STAT_FLAGS + 2]]
-    except (OSError, ValueError):
-        return None
+        with open(path, "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def _running() -> set[int]:
+    """The threads of all processes that are ours, those that run or wait for a processor."""
+    stats = {int(name): _fields(f"/proc/{name}/stat") for name in os.listdir("/proc") if name.isdigit()}
+    ours = _ours({pid: int(fields[_STAT_PARENT + 1]) for pid, fields in stats.items() if fields})
+    found: set[int] = set()
+    for pid in ours:
+        threads = {pid: stats[pid]}
+        if stats[pid][_STAT_THREADS + 1] != b"1":
+            folder = f"/proc/{pid}/task"
+            try:
+                threads = {int(name): _fields(f"{folder}/{name}/stat") for name in os.listdir(folder)}
+            except OSError:  # it has ended
+                pass
+        found.update(thread for thread, fields in threads.items() if fields[:1] == [b"R"])
+    return found
 
 
 def _stats() -> Iterator[tuple[int, list[int]]]:

@@ -69,6 +69,8 @@ ALLOWED = _table(
     "sched_yield 24 124;sched_getaffinity 204 123;sched_setaffinity 203 122;sched_getparam 143 121;"
     "sched_getscheduler 145 120;sched_get_priority_max 146 125;sched_get_priority_min 147 126;getpriority 140 141;"
     "setpriority 141 140;getcpu 309 168;"
+    # Landlock, by which a process can only restrict itself: jobs do, beyond what their interpreter has.
+    "landlock_create_ruleset 444 444;landlock_add_rule 445 445;landlock_restrict_self 446 446;"
     # The machine.
     "clock_gettime 228 113;clock_getres 229 114;gettimeofday 96 169;sysinfo 99 179;uname 63 160;getrandom 318 278;"
     # Socket pairs.

@@ -16,7 +16,7 @@ from select import poll
 from threading import current_thread, main_thread
 from types import CoroutineType
 
-from . import handover, job_handles, kernel
+from . import handover, job_handles, kernel, landlock
 from .frames import encode
 from .interrupts import OURS
 from .job_handles import Job
@@ -210,6 +210,7 @@ def _begin(
         kernel.die_with_parent()
         # What it starts stays below it, and ends with it.
         kernel.adopt_orphans()
+        landlock.separate()
         os.write(theirs, b"%d" % os.getpid())
         if os.read(theirs, 1) != b"\n":
             os._exit(0)

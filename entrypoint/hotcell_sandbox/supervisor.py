@@ -22,7 +22,18 @@ from .jobs import Jobs
 from .limits import Limits
 from .output_record import OutputRecord
 from .posture import closed_by_exec, descriptors, oom_kills, posture, worker_posture
-from .processes import Ends, Output, Worker, is_child, is_exiting, kill, kill_descendants, start_worker, wake_copy
+from .processes import (
+    Ends,
+    Output,
+    Worker,
+    is_child,
+    is_exiting,
+    kill,
+    kill_descendants,
+    lower_crowd,
+    start_worker,
+    wake_copy,
+)
 from .reading import Buffer
 from .to_host import Ended, ToHost
 from .workspace import Workspace
@@ -48,6 +59,10 @@ OUTPUT_HOLD_MS = 1
 COLLECT_MS = 10
 _WORDS_BYTES_MAX = 1 << 12
 _PRIVATE_FD_MIN = 40
+_OOM_SCORE_STEP = 100
+_NO_LOGIN = b"4294967295"
+# Processes that run at once for each processor that the sandbox has, before they are a crowd.
+_CROWD_OF_PROCESSOR = 8
 _FIONREAD = 0x541B
 _NOTHING = bytes(4)
 
@@ -61,7 +76,9 @@ def main(rest: bytes, take_compiled: Callable[[], None]) -> None:
     for fd in (0, 1):
         os.dup2(null, fd)
     os.close(null)
-    kernel.set_dumpable(False)
+    _be_killed_last()
+    _log_in()
+    kernel.forbid_tracing()
     kernel.adopt_orphans()
     # Python's own SIGINT handler would let the worker end PID 1 by one kill(1, SIGINT); PID 1 ignores the default.
     signal(SIGINT, SIG_DFL)
@@ -82,6 +99,31 @@ def main(rest: bytes, take_compiled: Callable[[], None]) -> None:
     worker_main(ends, number, limits)
 
 
+def _be_killed_last() -> None:
+    """When memory runs out: as far as the engine has left it to this process, workers come long before it."""
+    try:
+        with open("/proc/self/oom_score_adj", "r+b", 0) as file:
+            for score in range(0, int(file.read()), _OOM_SCORE_STEP):
+                try:
+                    file.write(b"%d" % score)
+                    return
+                except PermissionError:
+                    pass
+    except OSError:  # the engine has closed it
+        pass
+
+
+def _log_in() -> None:
+    """A process without a login may claim one, which writes to the host's audit log: from here on none can."""
+    try:
+        with open("/proc/self/loginuid", "r+b", 0) as file:
+            if file.read().strip() == _NO_LOGIN:
+                file.seek(0)
+                file.write(b"%d" % os.getuid())
+    except OSError:  # a kernel without an audit log, or this user has no number outside
+        pass
+
+
 class Supervisor:
     def __init__(
         self, private: list[int], inherited: list[str], of_libraries: frozenset[int], take_compiled: Callable[[], None]
@@ -92,6 +134,10 @@ class Supervisor:
         self.inherited = inherited
         self.of_libraries = of_libraries
         self.limits = Limits({})
+        # Processes and threads that may run at once without being lowered.
+        self.running_max = _CROWD_OF_PROCESSOR
+        # By which version of Landlock workers are restricted.
+        self.landlock = 0
         self.workspace: Workspace | None = None
         # What is being told of the files, as fast as the bridge reads.
         self.telling: Iterator[Frame] | None = None
@@ -169,6 +215,7 @@ class Supervisor:
             self.to_host.send_output()
         elif self.collecting:
             self.collecting = False
+            self.lower_crowd()
         elif not self.preloaded:
             # What a worker imports: the first worker does not wait for it, its successors have it.
             self.preloaded = True
@@ -366,9 +413,11 @@ class Supervisor:
                 self.hello(frame)
             case {"type": "ping", "seq": seq}:
                 self.to_host.send({"type": "pong", "seq": seq})
+                self.lower_crowd()
             case {"type": "interrupt"}:
                 if worker is not None:
                     kill(worker.pid, SIGINT)
+                    self.lower_crowd()
             case {"type": "replace", "worker": int(number), "restore": bool(restore)}:
                 # Another one has taken its place already when it died by itself.
                 if worker is not None and worker.number == number:
@@ -400,12 +449,21 @@ class Supervisor:
             )
         try:
             extra = frame.get("extra_system_calls")
-            self.limits = Limits(limits, str(frame.get("workspace") or ""), extra if isinstance(extra, dict) else None)
+            self.limits = Limits(
+                limits,
+                str(frame.get("workspace") or ""),
+                frame.get("writable"),
+                extra if isinstance(extra, dict) else None,
+            )
         except ValueError as error:
             self.to_host.last_words(str(error))
         python = ".".join(map(str, sys.version_info[:3]))
         seen = posture(self.inherited)
-        pids_max = seen["pids_max"]
+        pids_max, cpu_max = seen["pids_max"], seen["cpu_max_millis"]
+        processors = len(os.sched_getaffinity(0))
+        if isinstance(cpu_max, int):
+            processors = min(processors, max(1, cpu_max // 1000))
+        self.running_max = _CROWD_OF_PROCESSOR * processors
         if seen["user_namespace"] is False or (isinstance(pids_max, int) and pids_max <= self.limits.processes):
             # The cgroup counts processes; or else the user's number is that of others on the machine too.
             self.limits.processes = 0
@@ -419,6 +477,11 @@ class Supervisor:
 
             self.denials = Denials(self.to_host)
         self.greeted = True
+
+    def lower_crowd(self) -> None:
+        """Has the worker, the jobs and this process come before whatever else they have started, where that is much."""
+        if self.worker is not None:
+            lower_crowd({self.worker.pid, *self.jobs.pids}, self.running_max)
 
     def replace(self, worker: Worker, restore: bool, checkpoint: object) -> None:
         if isinstance(checkpoint, str):
@@ -518,25 +581,32 @@ class Supervisor:
 
     def inspect(self, worker: Worker) -> dict[str, object]:
         """What it looks like after it has confined itself, and before it reads or runs anything."""
-        waiter = poll()
-        waiter.register(worker.socket, POLLIN)
-        if not waiter.poll(CONFINE_MS_MAX):
-            said = b""
-        elif self.denials is not None:
-            said = self.denials.receive(worker.socket, _WORDS_BYTES_MAX)
-        else:
-            said = os.read(worker.socket, _WORDS_BYTES_MAX)
-        if said != b"\n":
-            defect = said.decode(errors="replace").strip() or "the interpreter ended while it confined itself"
-            if not said or not self.limits.allow_unfiltered:
-                kill(worker.pid, SIGKILL)
-                self.to_host.last_words(f"no filter for system calls could be installed: {defect}", "seccomp")
+        version, _, defect = self.said_of_itself(worker).decode(errors="replace").strip().partition(" ")
+        if not version.isdecimal():
+            kill(worker.pid, SIGKILL)
+            self.to_host.last_words("the interpreter ended while it confined itself")
+        if defect and not self.limits.allow_unfiltered:
+            kill(worker.pid, SIGKILL)
+            self.to_host.last_words(f"no filter for system calls could be installed: {defect}", "seccomp")
         try:
-            seen = worker_posture(worker.pid, descriptors(str(worker.pid), self.of_libraries))
+            fds = descriptors(str(worker.pid), self.of_libraries)
             os.write(worker.socket, b"\n")
         except OSError as error:
             self.to_host.last_words(f"the interpreter ended while it confined itself: {error}")
-        return seen
+        # From here on nobody can look into it.
+        if self.said_of_itself(worker) != b"\n":
+            self.to_host.last_words("the interpreter ended while it confined itself")
+        self.landlock = int(version)
+        return worker_posture(worker.pid, fds, self.landlock)
+
+    def said_of_itself(self, worker: Worker) -> bytes:
+        waiter = poll()
+        waiter.register(worker.socket, POLLIN)
+        if not waiter.poll(CONFINE_MS_MAX):
+            return b""
+        if self.denials is not None:
+            return self.denials.receive(worker.socket, _WORDS_BYTES_MAX)
+        return os.read(worker.socket, _WORDS_BYTES_MAX)
 
     def worker_started(
         self, worker: Worker, seen: dict[str, object], restored: int | None = None, checkpoint: str | None = None
@@ -605,7 +675,7 @@ class Supervisor:
         woken = wake_copy(worker, copy, worker.number + 1, self.limits) if copy and restored is None else None
         if woken is not None:
             # What it has open is user code's.
-            self.worker_started(woken, worker_posture(woken.pid, []), run)
+            self.worker_started(woken, worker_posture(woken.pid, [], self.landlock), run)
             return
         if restored is not None:
             if is_child(copy):
@@ -614,4 +684,4 @@ class Supervisor:
             self.to_host.last_words("processes of the worker would not die")
         worker.close()
         if restored is not None:
-            self.worker_started(restored, worker_posture(restored.pid, []), checkpoint=name)
+            self.worker_started(restored, worker_posture(restored.pid, [], self.landlock), checkpoint=name)

@@ -11,7 +11,7 @@ import resource
 import sys
 from os import sched_yield
 
-from . import kernel, seccomp
+from . import kernel, landlock, seccomp
 from .frames import encode
 from .limits import Limits
 from .streams import Streams
@@ -46,7 +46,7 @@ _ENVIRONMENT = {
 
 def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     _confine(limits)
-    _show(ends.frames, *_filter(limits))
+    _show(ends.frames, landlock.restrict(limits.writable), *_filter(limits))
     _settle()
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -157,6 +157,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
 def _confine(limits: Limits) -> None:
     with open("/proc/self/oom_score_adj", "wb") as file:
         file.write(_OOM_SCORE_ADJ)
+    kernel.gain_no_privileges()
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
     if limits.processes:
@@ -178,9 +179,12 @@ def _filter(limits: Limits) -> tuple[str, int | None]:
         return str(error), None
 
 
-def _show(frame_socket: int, defect: str, listener: int | None) -> None:
-    """Waits while the supervisor looks at this process as user code will have it; a listener is the supervisor's."""
-    words = defect.encode() + b"\n"
+def _show(frame_socket: int, landlock_version: int, defect: str, listener: int | None) -> None:
+    """Waits while the supervisor looks at the descriptors of this process, which nobody can do any more afterwards.
+
+    A listener becomes the supervisor's.
+    """
+    words = b"%d %s\n" % (landlock_version, defect.encode())
     if listener is None:
         os.write(frame_socket, words)
     else:
@@ -189,6 +193,8 @@ def _show(frame_socket: int, defect: str, listener: int | None) -> None:
         hand_over(frame_socket, words, listener)
     if os.read(frame_socket, 1) != b"\n":
         os._exit(70)
+    kernel.forbid_tracing()
+    os.write(frame_socket, b"\n")
 
 
 def _settle() -> None:

@@ -81,6 +81,11 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
         None => line("cpus", "no limit asked for"),
     }
     line("network", "none");
+    line("landlock", &landlock(&report.posture));
+    let scores = [&report.posture.process, &report.worker.process].map(|process| process.oom_score_adj);
+    if let [Some(supervisor), Some(interpreter)] = scores {
+        line("oom", &format!("score {interpreter} of the interpreter, {supervisor} of its supervisor"));
+    }
     line("sandbox", "starts and answers");
     if report.reaped > 0 {
         line("removed", &format!("{} stale containers of bridges that are gone", report.reaped));
@@ -216,6 +221,19 @@ fn remarks(config: &Config, server: &ServerName) {
 fn problems(config: &Config) {
     for problem in &config.problems {
         line("config", &format!("{}: {problem}", problem.severity));
+    }
+}
+
+/// What the kernel's Landlock adds to the sandbox, or why it adds nothing.
+fn landlock(posture: &Posture) -> String {
+    let without = "code can lower its oom_score_adj to the supervisor's, make FIFOs, and write to those of mounted folders";
+    match posture.landlock {
+        0 if posture.landlock_forbidden => {
+            format!("NOT IN USE: the engine's seccomp profile forbids it; {without}; update the engine")
+        }
+        0 => format!("NOT IN USE: the kernel has none, or not switched on; {without}"),
+        1 => format!("NOT IN USE: the kernel's version 1 is too old; {without}"),
+        version => format!("in use, version {version}"),
     }
 }
 

@@ -70,8 +70,9 @@ fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
                 numbers.map(|number| number.as_u64().unwrap() as u32).collect()
             };
             let extra_system_calls = ExtraNumbers { x86_64: numbers("x86_64"), aarch64: numbers("aarch64") };
+            let writable = frame["writable"].as_array().unwrap().iter().map(text).collect();
             let (version, workspace) = (number("version"), "/workspace");
-            ToSupervisor::Hello { version, limits, workspace, extra_system_calls }.to_line()
+            ToSupervisor::Hello { version, limits, workspace, writable, extra_system_calls }.to_line()
         }
         "interrupt" => ToSupervisor::Interrupt.to_line(),
         "replace" => {

@@ -33,6 +33,10 @@ pub struct Posture {
     pub pids_max: Option<u64>,
     /// Thousandths of a CPU that the cgroup enforces.
     pub cpu_max_millis: Option<u64>,
+    /// The version of Landlock that processes of the sandbox can use; 0 for none.
+    pub landlock: u64,
+    /// Whether the kernel has Landlock and a filter of the engine's forbids it.
+    pub landlock_forbidden: bool,
 }
 
 /// What the supervisor sees of a worker that has confined itself and has read nothing yet.
@@ -44,6 +48,10 @@ pub struct WorkerPosture {
     pub process: ProcessPosture,
     /// Its descriptors, by number.
     pub fds: Vec<String>,
+    /// The version of Landlock by which it has restricted itself, as it said before it ran any code; 0 for none.
+    pub landlock: u64,
+    /// Whether the supervisor, which has the same user, cannot open its memory.
+    pub memory_closed: bool,
 }
 
 /// What the kernel says of a process.
@@ -74,6 +82,8 @@ pub struct ProcessPosture {
     pub seccomp_filters: Option<u64>,
     /// Hard limits; nothing for none.
     pub rlimits: Rlimits,
+    /// How early the kernel ends it when memory runs out: from -1000, never, to 1000, first.
+    pub oom_score_adj: Option<i64>,
 }
 
 /// Hard resource limits of a process; nothing for none.
@@ -147,6 +157,8 @@ fields! {
     Memory "memory" "The memory limit.",
     Pids "pids" "The limit of processes.",
     Cpus "cpus" "The limit of CPU time.",
+    Tracing "tracing" "Whether other processes of the sandbox can open the interpreter's memory.",
+    Landlock "landlock" "The interpreter's restriction by Landlock, where the kernel has it.",
 }
 
 impl fmt::Display for PostureField {

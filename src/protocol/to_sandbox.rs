@@ -25,6 +25,8 @@ pub enum ToSupervisor {
         limits: SandboxLimits,
         /// The folder whose files are kept.
         workspace: &'static str,
+        /// The folders below which code may change files.
+        writable: Vec<String>,
         /// System calls that the filter allows besides its own.
         extra_system_calls: ExtraNumbers,
     },

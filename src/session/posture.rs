@@ -22,6 +22,15 @@ pub(super) struct Asked {
     pub(super) folders: Vec<Folder>,
 }
 
+impl Asked {
+    /// The folders below which code may change files.
+    pub(super) fn writable(&self) -> Vec<String> {
+        let places = self.tmpfs.iter().map(|(path, _)| (*path).to_owned());
+        let folders = self.folders.iter().filter(|folder| folder.writable).map(|folder| folder.guest.clone());
+        places.chain(folders).collect()
+    }
+}
+
 /// One way in which a sandbox is weaker than asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Weakness {
@@ -63,6 +72,8 @@ const ENGINES_MOUNTS: [&str; 21] = [
 ];
 /// The largest tmpfs that an engine may add where code can write.
 const ENGINES_TMPFS_BYTES_MAX: u64 = 64 << 20;
+/// The first version that lets files move between folders; an older one is not used.
+pub(super) const LANDLOCK_VERSION_MIN: u64 = 2;
 const SHUT: [&str; 3] = ["noexec", "nosuid", "nodev"];
 
 /// The numbers that the kernel gives to the machine's own namespaces. Before Linux 6.17 those of `mnt` and `net` differ;
@@ -126,6 +137,14 @@ pub(super) fn worker_weaknesses(
     });
     let fds = ["null", "pipe", "pipe", "socket", "socket", "socket"];
     found.need(restored || worker.fds == fds, PostureField::Fds, || (worker.fds.join(", "), fds.join(", ")));
+    found.need(worker.memory_closed, PostureField::Tracing, || {
+        ("other processes can open the interpreter's memory".into(), "none can".into())
+    });
+    let has = posture.landlock;
+    let is_restricted = has < LANDLOCK_VERSION_MIN || worker.landlock >= has;
+    found.need(is_restricted, PostureField::Landlock, || {
+        (format!("version {}", worker.landlock), format!("version {has}, which the kernel has"))
+    });
     // PID 1's own are not judged: it runs no code, and rootless Podman 4 gives it none of those that are asked for.
     found.rlimit("core", process.rlimits.core, 0);
     found.rlimit("nofile", process.rlimits.nofile, asked.open_files_max);

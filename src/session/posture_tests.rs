@@ -35,6 +35,7 @@ fn process() -> ProcessPosture {
         seccomp: 2,
         seccomp_filters: Some(1),
         rlimits: Rlimits { core: Some(0), data: None, nofile: Some(1024), nproc: Some(4096) },
+        oom_score_adj: Some(500),
     }
 }
 
@@ -74,13 +75,16 @@ fn good() -> Posture {
         memory_max_bytes: Some(512 << 20),
         pids_max: Some(128),
         cpu_max_millis: Some(500),
+        landlock: 7,
+        landlock_forbidden: false,
     }
 }
 
 fn good_worker() -> WorkerPosture {
     let rlimits = Rlimits { data: Some(512 << 20), ..process().rlimits };
     let fds = ["null", "pipe", "pipe", "socket", "socket", "socket"].map(str::to_owned).to_vec();
-    WorkerPosture { process: ProcessPosture { seccomp_filters: Some(2), rlimits, ..process() }, fds }
+    let process = ProcessPosture { seccomp_filters: Some(2), rlimits, ..process() };
+    WorkerPosture { process, fds, landlock: 7, memory_closed: true }
 }
 
 fn said(found: &[Weakness]) -> Vec<String> {
@@ -225,6 +229,34 @@ fn a_worker_without_its_own_lock_is_named() {
             "fds: null, pipe, pipe, socket, socket, socket, file /etc, asked was null, pipe, pipe, socket, socket, socket"
         ]
     );
+}
+
+#[test]
+fn worker_with_open_memory_is_named() {
+    let open = ["tracing: other processes can open the interpreter's memory, asked was none can"];
+    assert_eq!(with_worker(|w| w.memory_closed = false), open);
+}
+
+#[test]
+fn worker_without_landlock_is_named_if_it_exists() {
+    let missing = |has, used| {
+        let (posture, worker) =
+            (Posture { landlock: has, ..good() }, WorkerPosture { landlock: used, ..good_worker() });
+        said(&worker_weaknesses(&worker, &posture, &asked(), false))
+    };
+    assert_eq!(missing(7, 0), ["landlock: version 0, asked was version 7, which the kernel has"]);
+    assert_eq!(missing(2, 0), ["landlock: version 0, asked was version 2, which the kernel has"]);
+    assert_eq!(missing(2, 2), [""; 0]);
+    // The first version would forbid moving files between folders.
+    assert_eq!(missing(1, 0), [""; 0]);
+    assert_eq!(missing(0, 0), [""; 0]);
+}
+
+#[test]
+fn writable_places_are_those_asked_for() {
+    let folder = |guest: &str, writable| Folder { host: "/srv".into(), guest: guest.into(), writable };
+    let folders = vec![folder("/mnt/in", false), folder("/mnt/out", true)];
+    assert_eq!(Asked { folders, ..asked() }.writable(), ["/tmp", "/dev/shm", "/mnt/out"]);
 }
 
 #[test]

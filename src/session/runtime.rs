@@ -54,6 +54,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/json_reader.py",
         "hotcell_sandbox/kept_skills.py",
         "hotcell_sandbox/kernel.py",
+        "hotcell_sandbox/landlock.py",
         "hotcell_sandbox/languages.py",
         "hotcell_sandbox/limits.py",
         "hotcell_sandbox/literal_calls.py",

@@ -31,6 +31,8 @@ pub struct SandboxReport {
     pub python: String,
     /// What the supervisor sees.
     pub posture: Posture,
+    /// What it sees of the first worker.
+    pub worker: WorkerPosture,
     /// What the reader of the first reply must know: limits not enforced, a rootful engine.
     pub notices: Vec<String>,
     /// Stale containers that were removed before the start.

@@ -36,6 +36,9 @@ LIMITS = {
     "workspace_bytes": 2_000_000,
 }
 
+# Where a sandbox has places of its own.
+WRITABLE = ("/tmp", "/workspace", "/run", "/var/tmp", "/dev/shm")
+
 Frame = dict[str, Any]
 
 
@@ -104,10 +107,14 @@ class Sandbox:
             pipe.close()
 
     def greet(self) -> Frame:
-        self.supervise({"type": "hello", "version": 1, "limits": self.limits, "workspace": self.workspace})
+        self.say_hello()
         hello = self.wait("hello")
         self.wait("worker_started")
         return hello
+
+    def say_hello(self) -> None:
+        hello = {"type": "hello", "version": 1, "limits": self.limits, "workspace": self.workspace}
+        self.supervise({**hello, "writable": list(WRITABLE)})
 
     def write(self, data: bytes) -> None:
         self._unsent += data

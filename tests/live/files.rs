@@ -210,11 +210,9 @@ fn a_bridge_that_is_killed_while_it_keeps_files_leaves_each_whole(engine: &Engin
 fn what_cannot_be_kept_is_said_and_leads_nowhere(engine: &Engine) {
     let home = Home::on(engine);
     let mut bridge = Bridge::start(&home).warm();
-    let reply = bridge.ok(
-        "import os\nos.symlink('/etc/passwd', 'link')\nos.mkfifo('pipe')\nos.symlink('/etc', 'folder')\n\
-         open(b'\\xff', 'w').close()\nopen('..a', 'w').write('x')",
-    );
-    for says in ["not kept: ", "link: a link", "pipe: no plain file", "folder: a link", "\\udcff"] {
+    let reply = bridge.ok("import os\nos.symlink('/etc/passwd', 'link')\nos.symlink('/etc', 'folder')\n\
+         open(b'\\xff', 'w').close()\nopen('..a', 'w').write('x')");
+    for says in ["not kept: ", "link: a link", "folder: a link", "\\udcff"] {
         assert!(reply.contains(says), "{says}: {reply}");
     }
     assert!(!bridge.ok("open('b', 'w').close()").contains("not kept"), "it is said once");

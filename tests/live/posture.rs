@@ -12,6 +12,7 @@ on_every_engine!(
     what_the_operator_allows_by_name_runs_and_is_said_for_every_sandbox,
     a_field_that_nobody_knows_allows_nothing_and_is_said,
     a_worker_whose_calls_cannot_be_filtered_is_refused,
+    worker_without_landlock_is_refused,
     a_later_interpreter_that_is_weaker_takes_its_container_with_it,
     a_limit_that_the_engine_does_not_enforce_is_enforced_by_the_bridge,
 );
@@ -163,6 +164,26 @@ fn a_worker_whose_calls_cannot_be_filtered_is_refused(engine: &Engine) {
         text.contains("ALLOW_WEAK: seccomp: no filter of the interpreter's own, asked was one"),
         "{text}"
     );
+}
+
+fn worker_without_landlock_is_refused(engine: &Engine) {
+    // No folder can be opened for its rules then.
+    let change = |body: &mut Value| {
+        let bootstrap = body["Entrypoint"][4].as_str().unwrap();
+        body["Entrypoint"][4] = json!(format!("import os\nos.O_PATH = -1\n{bootstrap}"));
+    };
+    let proxy = EngineProxy::changing(engine, change);
+    let home = Home::on(engine).env("MCP_BRIDGE_RUNTIME", &proxy.address());
+    let reply = Bridge::start(&home).run("1");
+    let doctor = Home::on(engine).run(&["doctor"]).stdout;
+    if doctor.contains("\nlandlock   NOT IN USE: ") {
+        assert!(!reply.is_error, "{}", reply.text);
+        return;
+    }
+    assert!(doctor.contains("\nlandlock   in use, version "), "{doctor}");
+    is_refused(&reply.text, "landlock", "version 0, asked was version ");
+    let text = Bridge::start(&home.env("MCP_BRIDGE_ALLOW_WEAK", "landlock")).ok("1");
+    assert!(text.contains("ALLOW_WEAK: landlock: version 0, asked was version "), "{text}");
 }
 
 fn a_later_interpreter_that_is_weaker_takes_its_container_with_it(engine: &Engine) {

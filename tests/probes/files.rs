@@ -213,16 +213,13 @@ for name in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline'
         look(name, open(name, 'rb').read())
     except OSError:
         pass
-memory = open('/proc/self/mem', 'rb', 0)
 for line in open('/proc/self/maps').read().splitlines():
     span, rights = line.split()[:2]
     start, end = (int(part, 16) for part in span.split('-'))
     if rights.startswith('rw') and end - start < 1 << 28:
-        try:
-            memory.seek(start)
-            look(line, memory.read(end - start))
-        except (OSError, ValueError):
-            pass
+        # Not by /proc/self/mem: the process itself cannot open it.
+        for at in range(start, end, 1 << 20):
+            look(line, ctypes.string_at(at, min(1 << 20, end - at)))
 if not found:
     refuse('none')
 ",
@@ -232,7 +229,8 @@ if not found:
         "find a folder of the host that is mounted",
         &["EACCES"],
         r"
-own = {'/etc/hosts', '/etc/hostname', '/etc/resolv.conf', '/run/.containerenv', '/run/secrets'}
+# The last one is mounted by these probes.
+own = {'/mnt/pipes', '/etc/hosts', '/etc/hostname', '/etc/resolv.conf', '/run/.containerenv', '/run/secrets'}
 kinds = {'proc', 'sysfs', 'tmpfs', 'devtmpfs', 'devpts', 'mqueue', 'cgroup', 'cgroup2', 'overlay'}
 found = []
 for line in open('/proc/self/mountinfo'):
@@ -271,6 +269,41 @@ if not [name for name in os.listdir('/dev') if stat.S_ISBLK(os.lstat('/dev/' + n
         CLOSED,
         "import stat\nos.mknod('/tmp/device-of-probe', stat.S_IFCHR | 0o600, os.makedev(1, 3))\nos.remove('/tmp/device-of-probe')",
     ),
+    Probe::attempt(
+        "files.fifo",
+        "make a FIFO",
+        &["EACCES"],
+        "os.mkfifo('/tmp/fifo-of-probe')\nos.remove('/tmp/fifo-of-probe')",
+    )
+    .by_landlock(),
+    Probe::attempt(
+        "files.socket",
+        "make a socket in the file system without asking for a socket",
+        &["EACCES"],
+        "import stat\nos.mknod('/tmp/socket-of-probe', stat.S_IFSOCK | 0o600)\nos.remove('/tmp/socket-of-probe')",
+    )
+    .by_landlock(),
+    Probe::attempt(
+        "files.fifo-of-the-host",
+        "write to a FIFO of the host in a folder that is mounted read-only",
+        &["EACCES"],
+        "fd = os.open('/mnt/pipes/pipe', os.O_RDWR | os.O_NONBLOCK)\nos.write(fd, b'x')\nos.close(fd)",
+    )
+    .by_landlock(),
+    Probe::attempt(
+        "files.queue",
+        "make a message queue by its file system",
+        &["EACCES", "ENOENT"],
+        "os.close(os.open('/dev/mqueue/of-probe', os.O_CREAT | os.O_RDWR))\nos.remove('/dev/mqueue/of-probe')",
+    )
+    .by_landlock(),
+    Probe::attempt(
+        "files.terminal",
+        "open a terminal, whose driver has a long record of defects",
+        &["EACCES"],
+        "for fd in os.openpty():\n    os.close(fd)",
+    )
+    .by_landlock(),
     Probe::attempt(
         "files.other-processes",
         "see processes besides one's own",

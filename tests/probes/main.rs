@@ -12,6 +12,7 @@ mod lifecycle;
 mod network;
 mod output;
 mod probe;
+mod processes;
 mod resources;
 mod secrets;
 mod session;
@@ -31,6 +32,7 @@ const KINDS: [&[Probe]; 8] = [
     network::PROBES,
     kernel::PROBES,
     files::PROBES,
+    processes::PROBES,
     resources::PROBES,
     output::PROBES,
     lifecycle::PROBES,
@@ -42,6 +44,7 @@ on_every_engine!(
     sockets_reach_nothing,
     the_kernel_grants_nothing,
     nothing_of_the_host_can_be_had,
+    processes_stay_apart,
     bombs_meet_their_bounds,
     output_is_only_output,
     a_run_harms_no_later_one,
@@ -60,6 +63,10 @@ fn the_kernel_grants_nothing(engine: &Engine) {
 
 fn nothing_of_the_host_can_be_had(engine: &Engine) {
     all_as_required(engine, files::PROBES);
+}
+
+fn processes_stay_apart(engine: &Engine) {
+    all_as_required(engine, processes::PROBES);
 }
 
 fn bombs_meet_their_bounds(engine: &Engine) {
@@ -84,7 +91,7 @@ fn escapes_hide_no_credential(engine: &Engine) {
 
 fn a_job_is_refused_what_a_run_is(engine: &Engine) {
     let mut session = Session::start(engine);
-    let probes = [network::PROBES, kernel::PROBES, files::PROBES].into_iter().flatten();
+    let probes = [network::PROBES, kernel::PROBES, files::PROBES, processes::PROBES].into_iter().flatten();
     // A job sees the interpreter that it is forked from: both are of the same code.
     let is_tried = |probe: &&Probe| probe.pace == Pace::Quick && probe.name != "files.other-processes";
     let quick: Vec<&Probe> = probes.filter(is_tried).collect();

@@ -54,6 +54,8 @@ pub enum Exception {
     /// The bridge itself may end the run, where the session's first reply has said that the engine does not enforce this
     /// limit.
     Unenforced(&'static str),
+    /// It may succeed where processes of the sandbox cannot use Landlock, as `hotcell doctor` says.
+    WithoutLandlock,
     /// It may succeed on this engine; SECURITY.md says so, and it is counted and shown in the table.
     KnownOn(&'static str),
 }
@@ -170,6 +172,10 @@ impl Probe {
 
     pub const fn or_ended_where_unenforced(self, limit: &'static str) -> Self {
         Self { exception: Exception::Unenforced(limit), ..self }
+    }
+
+    pub const fn by_landlock(self) -> Self {
+        Self { exception: Exception::WithoutLandlock, ..self }
     }
 
     pub const fn known_on(self, engine: &'static str) -> Self {

@@ -1,9 +1,13 @@
 //! One session in which probes are tried, and what is to be so after each: one answer in time, the output kept, the truth
 //! about the variables, a next run that works, and nobody else affected.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::probe::{Exception, PRELUDE, Probe, Required, SUCCEEDED, Variables, WithoutDefence};
 use crate::support::bridge::Reply;
@@ -36,6 +40,23 @@ arguments = { mode = "delete*" }
 decision = "deny"
 "#;
 
+/// Where a folder of the host is mounted, read-only, that has a FIFO which everybody may write to: `pipe`.
+pub const PIPES: &str = "/mnt/pipes";
+
+/// The folder to mount there.
+pub fn pipes() -> TempDir {
+    let mode = |mode| Permissions::from_mode(mode);
+    let folder = tempfile::Builder::new().permissions(mode(0o755)).tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    std::fs::set_permissions(&pipe, mode(0o666)).expect("a FIFO for everybody");
+    folder
+}
+
+fn mount_of(folder: &Path) -> String {
+    format!("[[mount]]\nhost = \"{}\"\nguest = \"{PIPES}\"\n", folder.display())
+}
+
 /// A session, another one beside it on the same engine, and their servers.
 pub struct Session<'a> {
     engine: &'a Engine,
@@ -48,7 +69,11 @@ pub struct Session<'a> {
     containers: Vec<String>,
     /// What the first reply said about the engine.
     notices: String,
+    has_landlock: bool,
     idle_kib: u64,
+    /// What is mounted at [`PIPES`].
+    #[expect(dead_code, reason = "it is removed with this")]
+    pipes: TempDir,
     tried: usize,
 }
 
@@ -71,6 +96,11 @@ impl<'a> Session<'a> {
             entry["env"] = json!({"TOKEN": CANARY});
             home = home.server(name, entry);
         }
+        let pipes = pipes();
+        home = home.file(".config/hotcell/config.toml", &mount_of(pipes.path()));
+        let doctor = home.run(&["doctor"]).stdout;
+        let has_landlock = doctor.contains("\nlandlock   in use");
+        assert!(has_landlock || doctor.contains("\nlandlock   NOT IN USE"), "{doctor}");
         let mut bridge = Bridge::start(&home);
         let notices = bridge.ok("None");
         let mut witness = Bridge::start(&home).warm();
@@ -78,7 +108,21 @@ impl<'a> Session<'a> {
         let mut containers = engine.containers_of(&home.owners());
         containers.sort();
         let idle_kib = bridge.resident_kib();
-        Self { engine, home, fixture, other, bridge, witness, containers, notices, idle_kib, tried: 0 }
+        let tried = 0;
+        Self {
+            engine,
+            home,
+            fixture,
+            other,
+            bridge,
+            witness,
+            containers,
+            notices,
+            has_landlock,
+            idle_kib,
+            pipes,
+            tried,
+        }
     }
 
     pub fn try_probe(&mut self, probe: &Probe) -> Verdict {
@@ -95,6 +139,7 @@ impl<'a> Session<'a> {
         let (may_succeed, may_be_ended) = match probe.exception {
             Exception::Nowhere => (false, false),
             Exception::Unenforced(limit) => (false, self.notices.contains(&format!("the {limit} limit of"))),
+            Exception::WithoutLandlock => (!self.has_landlock, false),
             Exception::KnownOn(engine) => (self.engine.name == engine, false),
         };
         let excepted = may_succeed && reply.text.contains(SUCCEEDED);
@@ -134,7 +179,11 @@ impl<'a> Session<'a> {
         );
         let reply = self.run(json!({"code": code, "timeout": probe.timeout_s}));
         let refusal = reply.text.lines().find_map(|line| line.strip_prefix("refused: "));
-        let is_known = matches!(probe.exception, Exception::KnownOn(engine) if engine == self.engine.name);
+        let is_known = match probe.exception {
+            Exception::KnownOn(engine) => engine == self.engine.name,
+            Exception::WithoutLandlock => !self.has_landlock,
+            Exception::Nowhere | Exception::Unenforced(_) => false,
+        };
         let is_as_required = refusal.is_some_and(|refusal| refusals.contains(&refusal));
         (!is_as_required && !is_known).then(|| start_of(&reply.text))
     }

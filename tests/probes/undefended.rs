@@ -3,13 +3,14 @@
 //! A probe that fails here too would show nothing by being refused in the sandbox.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::probe::{PRELUDE, Probe, SUCCEEDED, WithoutDefence};
-use crate::session::CANARY;
+use crate::session::{CANARY, PIPES, pipes};
 use crate::support::Engine;
 
 /// How a probe ended without defences.
@@ -60,7 +61,8 @@ pub fn in_container(engine: &Engine, probes: &[&Probe]) -> BTreeMap<&'static str
         .iter()
         .map(|probe| json!({"name": probe.name, "script": probe.script(), "effect": effect(probe)}))
         .collect();
-    let output = engine.run_container(&configuration(engine, &json!(scripts).to_string()));
+    let pipes = pipes();
+    let output = engine.run_container(&configuration(engine, &json!(scripts).to_string(), pipes.path()));
     let mut ended: BTreeMap<String, Ended> = BTreeMap::new();
     for line in output.lines() {
         let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {output}"));
@@ -95,7 +97,7 @@ pub fn on_host(probes: &[&Probe]) -> BTreeMap<&'static str, Shown> {
         .collect()
 }
 
-fn configuration(engine: &Engine, scripts: &str) -> Value {
+fn configuration(engine: &Engine, scripts: &str, pipes: &Path) -> Value {
     let unlimited = |name: &str, value: u64| json!({"Name": name, "Soft": value, "Hard": value});
     let mut security = vec!["seccomp=unconfined", "apparmor=unconfined", "label=disable"];
     if engine.name != "docker" {
@@ -109,7 +111,7 @@ fn configuration(engine: &Engine, scripts: &str) -> Value {
         "Env": [format!("TOKEN={CANARY}")],
         "HostConfig": {
             "NetworkMode": "none",
-            "Binds": ["/usr/share:/of-the-host:ro"],
+            "Binds": ["/usr/share:/of-the-host:ro", format!("{}:{PIPES}:ro", pipes.display())],
             "CapAdd": CAPABILITIES,
             "SecurityOpt": security,
             "MaskedPaths": [],

@@ -20,7 +20,7 @@ use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
 use crate::protocol::{
     self, Decoder, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds, SandboxLimits,
-    ToSupervisor,
+    ToSupervisor, WorkerPosture,
 };
 use crate::run::ToolFault;
 use crate::workspace::Place;
@@ -175,6 +175,7 @@ impl Maker {
                 image: container.image.clone(),
                 python: String::new(),
                 posture: Posture::default(),
+                worker: WorkerPosture::default(),
                 notices,
                 reaped: std::mem::take(&mut self.reaped),
                 allowed: vec![],
@@ -301,7 +302,8 @@ impl Maker {
         let limits = SandboxLimits::new(&self.limits, bounds);
         let version = protocol::VERSION;
         let extra_system_calls = self.settings.extra_system_calls.as_slice().into();
-        sandbox.send(&ToSupervisor::Hello { version, limits, workspace: WORKSPACE, extra_system_calls });
+        let writable = sandbox.asked.writable();
+        sandbox.send(&ToSupervisor::Hello { version, limits, workspace: WORKSPACE, writable, extra_system_calls });
         let mut watched = Ok(());
         loop {
             let Some(frame) = sandbox.next().await else {
@@ -325,6 +327,7 @@ impl Maker {
                     }
                     let allowed = sandbox.judge_worker(&posture, false).map_err(Failure::weak)?;
                     sandbox.report.allowed.extend(allowed);
+                    sandbox.report.worker = *posture;
                     // Only now: one that ends meanwhile cannot be watched either, and says itself why it ends.
                     return watched;
                 }
