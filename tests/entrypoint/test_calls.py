@@ -461,13 +461,14 @@ def test_call_left_behind_that_was_never_sent_is_told_so() -> None:
         assert sandbox.run("[e.exception().code for e in t]")["value"] == "['cancelled', 'not_running']"
 
 
-def test_thread_that_outlives_its_run_cannot_call(sandbox: Sandbox) -> None:
+def test_thread_that_outlives_its_run_cannot_call(sandbox: Sandbox, tmp_path: Path) -> None:
+    go = tmp_path / "go"
     code = (
-        "import threading\ngo = threading.Event()\ndef work():\n    go.wait()\n    try: mcp_a.t.sync()\n"
-        "    except Exception as e: print(e)\nthreading.Thread(target=work).start()\n"
-        "import os, signal\nthreading.Timer(0.05, go.set).start()"
+        f"import os, threading, time\ndef work():\n    while not os.path.exists({str(go)!r}): time.sleep(0.001)\n"
+        "    try: mcp_a.t.sync()\n    except Exception as e: print(e)\nthreading.Thread(target=work).start()\n"
     )
     sandbox.run(code, ("a",))
+    go.touch()
     sandbox.wait_output("no run is active: the run that started this code has ended")
 
 
