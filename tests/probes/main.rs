@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod facts;
 mod files;
 mod kernel;
 mod lifecycle;
@@ -14,6 +15,7 @@ mod output;
 mod probe;
 mod resources;
 mod session;
+mod shared_folder;
 mod table;
 mod tools;
 mod undefended;
@@ -26,9 +28,10 @@ use session::{Session, Verdict};
 use support::Engine;
 use table::{Control, Findings};
 
-const KINDS: [&[Probe]; 7] = [
+const KINDS: [&[Probe]; 8] = [
     network::PROBES,
     kernel::PROBES,
+    facts::PROBES,
     files::PROBES,
     resources::PROBES,
     output::PROBES,
@@ -40,6 +43,7 @@ on_every_engine!(
     sockets_reach_nothing,
     the_kernel_grants_nothing,
     nothing_of_the_host_can_be_had,
+    the_machine_shows_no_facts_and_no_counters,
     bombs_meet_their_bounds,
     output_is_only_output,
     a_run_harms_no_later_one,
@@ -57,6 +61,10 @@ fn the_kernel_grants_nothing(engine: &Engine) {
 
 fn nothing_of_the_host_can_be_had(engine: &Engine) {
     all_as_required(engine, files::PROBES);
+}
+
+fn the_machine_shows_no_facts_and_no_counters(engine: &Engine) {
+    all_as_required(engine, facts::PROBES);
 }
 
 fn bombs_meet_their_bounds(engine: &Engine) {
@@ -77,7 +85,7 @@ fn calls_go_where_they_may(engine: &Engine) {
 
 fn a_job_is_refused_what_a_run_is(engine: &Engine) {
     let mut session = Session::start(engine);
-    let probes = [network::PROBES, kernel::PROBES, files::PROBES].into_iter().flatten();
+    let probes = [network::PROBES, kernel::PROBES, facts::PROBES, files::PROBES].into_iter().flatten();
     // A job sees the interpreter that it is forked from: both are of the same code.
     let is_tried = |probe: &&Probe| probe.pace == Pace::Quick && probe.name != "files.other-processes";
     let quick: Vec<&Probe> = probes.filter(is_tried).collect();

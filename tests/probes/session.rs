@@ -9,6 +9,7 @@ use crate::probe::{Exception, PRELUDE, Probe, Required, SUCCEEDED, Variables, Wi
 use crate::support::bridge::Reply;
 use crate::support::processes::is_alive;
 use crate::support::{Bridge, Engine, Fixture, Home, eventually};
+use crate::shared_folder::SharedFolder;
 use crate::undefended::Shown;
 
 /// In the environment of the servers; nothing of it may be seen inside.
@@ -31,6 +32,8 @@ pub struct Session<'a> {
     fixture: Fixture,
     /// Configured, and never given to a probe.
     other: Fixture,
+    /// Asked for as a mount.
+    _shared: SharedFolder,
     bridge: Bridge,
     witness: Bridge,
     containers: Vec<String>,
@@ -52,7 +55,11 @@ pub enum Verdict {
 impl<'a> Session<'a> {
     pub fn start(engine: &'a Engine) -> Self {
         let (fixture, other) = (Fixture::new(&[]), Fixture::new(&[]));
-        let mut home = Home::on(engine).env("MCP_BRIDGE_STRUCTURED", "1");
+        let shared = SharedFolder::new();
+        let mount =
+            format!("[[mount]]\nhost = \"{}\"\nguest = \"{}\"\n", shared.path().display(), SharedFolder::GUEST);
+        let mut home =
+            Home::on(engine).env("MCP_BRIDGE_STRUCTURED", "1").file(".config/hotcell/config.toml", &mount);
         for (name, server) in [("fixture", &fixture), ("other", &other)] {
             let mut entry = server.entry();
             entry["env"] = json!({"TOKEN": CANARY});
@@ -65,7 +72,7 @@ impl<'a> Session<'a> {
         let mut containers = engine.containers_of(&home.owners());
         containers.sort();
         let idle_kib = bridge.resident_kib();
-        Self { engine, home, fixture, other, bridge, witness, containers, notices, idle_kib, tried: 0 }
+        Self { engine, home, fixture, other, bridge, witness, containers, notices, idle_kib, tried: 0, _shared: shared }
     }
 
     pub fn try_probe(&mut self, probe: &Probe) -> Verdict {

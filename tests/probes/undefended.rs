@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::probe::{PRELUDE, Probe, SUCCEEDED, WithoutDefence};
 use crate::session::CANARY;
+use crate::shared_folder::SharedFolder;
 use crate::support::Engine;
 
 /// How a probe ended without defences.
@@ -60,7 +61,8 @@ pub fn in_container(engine: &Engine, probes: &[&Probe]) -> BTreeMap<&'static str
         .iter()
         .map(|probe| json!({"name": probe.name, "script": probe.script(), "effect": effect(probe)}))
         .collect();
-    let output = engine.run_container(&configuration(engine, &json!(scripts).to_string()));
+    let shared = SharedFolder::new();
+    let output = engine.run_container(&configuration(engine, &json!(scripts).to_string(), &shared));
     let mut ended: BTreeMap<String, Ended> = BTreeMap::new();
     for line in output.lines() {
         let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {output}"));
@@ -95,12 +97,13 @@ pub fn on_host(probes: &[&Probe]) -> BTreeMap<&'static str, Shown> {
         .collect()
 }
 
-fn configuration(engine: &Engine, scripts: &str) -> Value {
+fn configuration(engine: &Engine, scripts: &str, shared: &SharedFolder) -> Value {
     let unlimited = |name: &str, value: u64| json!({"Name": name, "Soft": value, "Hard": value});
     let mut security = vec!["seccomp=unconfined", "apparmor=unconfined", "label=disable"];
     if engine.name != "docker" {
         security.push("unmask=ALL");
     }
+    let shared = format!("{}:{}:ro", shared.path().display(), SharedFolder::GUEST);
     json!({
         "Image": "localhost/hotcell-sandbox:latest",
         "Entrypoint": ["python3", "-I", "-c", include_str!("undefended.py"), PRELUDE, scripts],
@@ -109,7 +112,7 @@ fn configuration(engine: &Engine, scripts: &str) -> Value {
         "Env": [format!("TOKEN={CANARY}")],
         "HostConfig": {
             "NetworkMode": "none",
-            "Binds": ["/usr/share:/of-the-host:ro"],
+            "Binds": ["/usr/share:/of-the-host:ro", shared],
             "CapAdd": CAPABILITIES,
             "SecurityOpt": security,
             "MaskedPaths": [],
