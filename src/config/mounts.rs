@@ -218,9 +218,11 @@ fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) ->
 
 fn is_of_the_system(environment: &Environment, host: &Path) -> bool {
     // Root's home is the home of a user who is root.
-    let is_in_home = environment.home.as_deref().map(real).is_some_and(|home| {
-        host != home && host.starts_with(&home) && home.components().count() > 1
-    });
+    let is_in_home = environment
+        .home
+        .as_deref()
+        .map(real)
+        .is_some_and(|home| host != home && host.starts_with(&home) && home.components().count() > 1);
     let is_on_disk = host != Path::new(DISKS) && host.starts_with(DISKS);
     let is_system = |own: &&str| {
         let own = real(Path::new(own));

@@ -120,7 +120,9 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
 fn system_folders_are_known_by_name_and_data_folders_are_not() {
     let environment = |home: &str| Environment { home: Some(home.into()), ..User::new().environment() };
     let refused = |home: &str, host: &str| is_kept_from_code(&environment(home), &[], Path::new(host));
-    for host in ["/usr", "/usr/local/share", "/var", "/var/lib/docker", "/boot/efi", "/sys/fs", "/System/Volumes"] {
+    for host in
+        ["/usr", "/usr/local/share", "/var", "/var/lib/docker", "/boot/efi", "/sys/fs", "/System/Volumes"]
+    {
         let reason = refused("/home/me", host).unwrap_or_default();
         assert!(reason.starts_with("belongs to the system"), "{host}: {reason}");
     }

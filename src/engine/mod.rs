@@ -15,7 +15,9 @@ mod runtime;
 mod usage;
 
 pub use belongings::Belongings;
-pub use container::{Container, ContainerOutput, CpuQuota, Folder, NotStarted, SandboxSpec, Streams, tmpfs_mib};
+pub use container::{
+    Container, ContainerOutput, CpuQuota, Folder, NotStarted, SandboxSpec, Streams, tmpfs_mib,
+};
 pub use error::EngineError;
 pub use find::{About, Choice, Engine, EngineKind, Places, find};
 pub use images::{ImageAbout, ImageBuild};

@@ -127,14 +127,16 @@ fn a_folder_with_a_pipe_or_socket_is_not_mounted(engine: &Engine) {
         assert!(listed.contains(says), "{listed}");
     }
     assert!(listed.contains("['plain']"), "{listed}");
-    let allowed = Bridge::start(&home.env("MCP_BRIDGE_ALLOW_WEAK", "mounts")).ok("os = __import__('os')\nos.listdir('/mnt/pipe')");
+    let allowed = Bridge::start(&home.env("MCP_BRIDGE_ALLOW_WEAK", "mounts"))
+        .ok("os = __import__('os')\nos.listdir('/mnt/pipe')");
     assert!(allowed.contains("/mnt/pipe is mounted, as MCP_BRIDGE_ALLOW_WEAK allows: "), "{allowed}");
     assert!(allowed.contains("sales.csv"), "{allowed}");
     // The next sandbox finds the folder without it.
     fs::remove_file(pipe).unwrap();
     let home = Home::on(engine).file(CONFIG, &mount(with_pipe.path(), "/mnt/pipe", ""));
-    let found = Bridge::start(&home).ok("import os; print(os.listdir('/mnt/pipe/deep'), os.path.exists('/mnt/pipe/sales.csv'))");
-    assert!(found.ends_with("[] True"), "{found}");
+    let found = Bridge::start(&home)
+        .ok("import os; print(os.listdir('/mnt/pipe/deep'), os.path.exists('/mnt/pipe/sales.csv'))");
+    assert!(found.starts_with("[] True"), "{found}");
 }
 
 fn what_the_page_on_mounts_shows_is_so(engine: &Engine) {

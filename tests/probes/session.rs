@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::probe::{Exception, PRELUDE, Probe, Required, SUCCEEDED, Variables, WithoutDefence};
+use crate::shared_folder::SharedFolder;
 use crate::support::bridge::Reply;
 use crate::support::processes::is_alive;
 use crate::support::{Bridge, Engine, Fixture, Home, eventually};
-use crate::shared_folder::SharedFolder;
 use crate::undefended::Shown;
 
 /// In the environment of the servers; nothing of it may be seen inside.
@@ -56,8 +56,11 @@ impl<'a> Session<'a> {
     pub fn start(engine: &'a Engine) -> Self {
         let (fixture, other) = (Fixture::new(&[]), Fixture::new(&[]));
         let shared = SharedFolder::new();
-        let mount =
-            format!("[[mount]]\nhost = \"{}\"\nguest = \"{}\"\n", shared.path().display(), SharedFolder::GUEST);
+        let mount = format!(
+            "[[mount]]\nhost = \"{}\"\nguest = \"{}\"\n",
+            shared.path().display(),
+            SharedFolder::GUEST
+        );
         let mut home =
             Home::on(engine).env("MCP_BRIDGE_STRUCTURED", "1").file(".config/hotcell/config.toml", &mount);
         for (name, server) in [("fixture", &fixture), ("other", &other)] {
@@ -72,7 +75,19 @@ impl<'a> Session<'a> {
         let mut containers = engine.containers_of(&home.owners());
         containers.sort();
         let idle_kib = bridge.resident_kib();
-        Self { engine, home, fixture, other, bridge, witness, containers, notices, idle_kib, tried: 0, _shared: shared }
+        Self {
+            engine,
+            home,
+            fixture,
+            other,
+            bridge,
+            witness,
+            containers,
+            notices,
+            idle_kib,
+            tried: 0,
+            _shared: shared,
+        }
     }
 
     pub fn try_probe(&mut self, probe: &Probe) -> Verdict {

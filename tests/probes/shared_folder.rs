@@ -25,7 +25,8 @@ impl SharedFolder {
         let in_it = |name: &str| folder.path().join(name);
         let made = Command::new("mkfifo").arg("--mode=666").arg(in_it("pipe")).status();
         assert!(made.expect("mkfifo is installed").success());
-        let open_to_all = |path: PathBuf| fs::set_permissions(path, Permissions::from_mode(0o777)).expect("own file");
+        let open_to_all =
+            |path: PathBuf| fs::set_permissions(path, Permissions::from_mode(0o777)).expect("own file");
         open_to_all(in_it("pipe"));
         let socket = UnixDatagram::bind(in_it("socket")).expect("a socket");
         open_to_all(in_it("socket"));

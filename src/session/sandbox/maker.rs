@@ -428,7 +428,8 @@ impl Maker {
         for folder in folders {
             let found = self.search(folder).await.err();
             if let Some(reason) = &found {
-                let verdict = if is_allowed { "mounted, as MCP_BRIDGE_ALLOW_WEAK allows" } else { "not mounted" };
+                let verdict =
+                    if is_allowed { "mounted, as MCP_BRIDGE_ALLOW_WEAK allows" } else { "not mounted" };
                 notices.push(format!("{} is {verdict}: {reason}", folder.guest));
             }
             if found.is_none() || is_allowed {

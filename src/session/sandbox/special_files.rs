@@ -175,7 +175,10 @@ mod tests {
     #[test]
     fn a_search_beyond_its_time_is_not_taken_for_safe() {
         let said = said(&folder(), Bounds { time_max: Duration::ZERO, ..BOUNDS }).unwrap();
-        assert!(said.starts_with("searching /mnt/data for named pipes and sockets took more than 0 s"), "{said}");
+        assert!(
+            said.starts_with("searching /mnt/data for named pipes and sockets took more than 0 s"),
+            "{said}"
+        );
     }
 
     #[test]
