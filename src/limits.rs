@@ -19,6 +19,11 @@ pub struct Limits {
     /// Most values and keys of JSON that are made into a tree at once: of a call's arguments, of a server's list, of a
     /// message from a client or server. Each takes up to 80 bytes of memory, and as little as two of a line.
     pub json_values_max: usize,
+    /// Files and folders of one mounted folder that are searched for named pipes, sockets and devices; a folder with more
+    /// is not mounted.
+    pub mount_entries_max: usize,
+    /// How long the search of one mounted folder may take; one that takes longer is not mounted.
+    pub mount_search: Duration,
     /// File descriptors of the interpreter.
     pub sandbox_open_files_max: u64,
     /// Longest `code` of one run, in bytes.
@@ -214,6 +219,8 @@ impl Default for Limits {
             frame_to_bridge_bytes_max: 16 * MIB,
             json_depth_max: 128,
             json_values_max: 1_000_000,
+            mount_entries_max: 1_000_000,
+            mount_search: Duration::from_secs(5),
             sandbox_open_files_max: 1024,
             code_bytes_max: 4 * MIB,
             arguments_bytes_max: 8 * MIB,

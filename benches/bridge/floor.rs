@@ -44,7 +44,7 @@ impl Echo {
             user: "65534:65534".into(),
             memory_bytes: 512 << 20,
             pids_max: 128,
-            cpu_millis: None,
+            cpu: None,
             open_files_max: 1024,
             folders: vec![],
             labels: HashMap::new(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from errno import EPERM
 from fcntl import F_GETFD, FD_CLOEXEC, fcntl
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISCHR, S_ISDIR, S_ISLNK, S_ISREG
 
 from . import kernel
 
@@ -33,6 +33,7 @@ def posture(inherited: list[str]) -> dict[str, object]:
         **_process("self"),
         "root_read_only": bool(os.statvfs("/").f_flag & os.ST_RDONLY),
         "mounts": _mounts(),
+        "visible": _visible(),
         "fds": inherited,
         "interfaces": [line.split(":")[0].strip() for line in _read("/proc/self/net/dev").splitlines() if ":" in line],
         "namespaces": _namespaces(),
@@ -170,6 +171,25 @@ def _mounts() -> list[dict[str, object]]:
             mount["writable"] = False
         found.append(mount)
     return found
+
+
+def _visible() -> list[str]:
+    """Files of the kernel that no engine masks: a masked file is /dev/null, a masked folder is empty."""
+    found = []
+    for folder in ("/proc", "/sys", "/sys/fs"):
+        try:
+            names = os.listdir(folder)
+        except OSError:  # there is no sysfs
+            continue
+        for name in names:
+            path = f"{folder}/{name}"
+            try:
+                mode = 0 if name.isdigit() else os.lstat(path).st_mode
+                if mode and not (S_ISLNK(mode) or S_ISCHR(mode) or (S_ISDIR(mode) and not os.listdir(path))):
+                    found.append(path)
+            except OSError:  # a folder for root alone
+                pass
+    return sorted(found)
 
 
 def _namespaces() -> dict[str, int]:

@@ -78,7 +78,10 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     line("processes", &with_watch(processes, watched(PostureField::Pids)));
     match config.cpu_millis {
         Some(millis) => line("cpus", &limit(cpu_max_millis.map(cpus), &cpus(millis.into()))),
-        None => line("cpus", "no limit asked for"),
+        None => {
+            let default = cpu_max_millis.map(|millis| format!("{} enforced (default)", cpus(millis)));
+            line("cpus", &default.unwrap_or_else(|| "not limited by this engine".into()));
+        }
     }
     line("network", "none");
     line("landlock", &landlock(&report.posture));

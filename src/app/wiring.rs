@@ -14,7 +14,7 @@ use crate::guard::{Guardian, Mark};
 use crate::journal::{Journal, Keep, RecordedSession, Sessions, SessionsError};
 use crate::limits::Limits;
 use crate::run::{FaultCode, ToolFault};
-use crate::session::{Resumed, SandboxSettings, Session, Wanted};
+use crate::session::{CpuLimit, Resumed, SandboxSettings, Session, Wanted};
 use crate::upstream::Upstream;
 use crate::workspace::Place;
 
@@ -168,7 +168,11 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         gid: config.container_user.gid,
         memory_bytes: config.memory_bytes,
         pids_max: config.pids.into(),
-        cpu_millis: config.cpu_millis.map(u64::from),
+        cpu: match config.cpu_millis.map(u64::from) {
+            None => CpuLimit::AllButOne,
+            Some(millis) if config.cpu_is_capped => CpuLimit::AtMost(millis),
+            Some(millis) => CpuLimit::Millis(millis),
+        },
         allow_weak: config.allow_weak.clone(),
         extra_system_calls: config.extra_syscalls.clone(),
         trace_denied: config.trace_denied,

@@ -52,8 +52,10 @@ pub struct Config {
     pub memory_bytes: u64,
     /// Processes and threads of the sandbox.
     pub pids: u32,
-    /// CPUs of the sandbox, in thousandths of one; `None`: no limit.
+    /// CPUs of the sandbox, in thousandths of one; `None`: all processors of the engine's machine but one.
     pub cpu_millis: Option<u32>,
+    /// Whether `cpu_millis` comes from a project that is not trusted, so that it must not exceed the default.
+    pub cpu_is_capped: bool,
     /// Who the sandboxed code runs as.
     pub container_user: ContainerUser,
     /// In what a sandbox may be weaker than asked for.
@@ -265,6 +267,7 @@ impl ReadSettings {
             memory_bytes: settings.required("MCP_BRIDGE_MEMORY", read::size_bytes),
             pids: settings.required("MCP_BRIDGE_PIDS", |text| read::whole(text, 16, 32_768)) as u32,
             cpu_millis: settings.optional("MCP_BRIDGE_CPUS", read::cpu_millis),
+            cpu_is_capped: settings.is_of_untrusted_project("MCP_BRIDGE_CPUS"),
             container_user: settings.required("MCP_BRIDGE_CONTAINER_USER", read::container_user),
             allow_weak: settings.optional("MCP_BRIDGE_ALLOW_WEAK", read::posture_fields).unwrap_or_default(),
             extra_syscalls: settings

@@ -15,8 +15,60 @@ const MOUNTS_MAX: usize = 32;
 const BELOW: &str = "/mnt/";
 /// Longest path inside, in bytes.
 const GUEST_BYTES_MAX: usize = 200;
-/// What belongs to the machine, with sockets of engines among it.
-const OF_THE_MACHINE: [&str; 8] = ["/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc", "/var/lib"];
+/// Folders of the system: they, what is in them, and what they are in are not mounted. Those of macOS come last.
+const OF_THE_SYSTEM: [&str; 47] = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/gnu",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/lost+found",
+    "/nix",
+    "/ostree",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/snap",
+    "/sys",
+    "/sysroot",
+    "/usr",
+    "/var/backups",
+    "/var/cache",
+    "/var/crash",
+    "/var/db",
+    "/var/empty",
+    "/var/lib",
+    "/var/lock",
+    "/var/log",
+    "/var/mail",
+    "/var/root",
+    "/var/run",
+    "/var/snap",
+    "/var/spool",
+    "/var/vm",
+    "/Applications",
+    "/Library",
+    "/System",
+    "/cores",
+    "/private/etc",
+    "/private/var/audit",
+    "/private/var/db",
+    "/private/var/empty",
+    "/private/var/log",
+    "/private/var/root",
+    "/private/var/run",
+    "/private/var/spool",
+    "/private/var/vm",
+];
+/// Folders that every user or program shares: only folders inside them are mounted.
+const SHARED: [&str; 6] = ["/Users", "/Volumes", "/home", "/private/tmp", "/tmp", "/var/tmp"];
+/// Where desktops attach disks, in a folder of the system.
+const DISKS: &str = "/run/media";
 /// Folders of a home that are there for keys and logins.
 const OF_LOGINS: [&str; 6] = [".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store"];
 
@@ -145,10 +197,13 @@ fn real(path: &Path) -> PathBuf {
 /// Why no code may have this folder; `own` are hotcell's.
 fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) -> Option<&'static str> {
     if !host.components().any(|part| matches!(part, Component::Normal(_))) {
-        return Some("is all of the machine");
+        return Some("is all of the machine; mount a folder with your data");
     }
-    if OF_THE_MACHINE.iter().any(|own| host.starts_with(own)) {
-        return Some("belongs to the machine");
+    if SHARED.iter().any(|shared| host == real(Path::new(shared))) {
+        return Some("is shared by all users or programs; mount a folder inside it");
+    }
+    if is_of_the_system(environment, host) {
+        return Some("belongs to the system or holds a folder that does; mount a folder with your data");
     }
     if environment.home.as_deref().is_some_and(|home| real(home).starts_with(host)) {
         return Some("holds your whole home, with all keys and logins");
@@ -159,6 +214,21 @@ fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) ->
     }
     let is_own = own.iter().any(|own| own.starts_with(host) || host.starts_with(own));
     is_own.then_some("holds hotcell's own files")
+}
+
+fn is_of_the_system(environment: &Environment, host: &Path) -> bool {
+    // Root's home is the home of a user who is root.
+    let is_in_home = environment
+        .home
+        .as_deref()
+        .map(real)
+        .is_some_and(|home| host != home && host.starts_with(&home) && home.components().count() > 1);
+    let is_on_disk = host != Path::new(DISKS) && host.starts_with(DISKS);
+    let is_system = |own: &&str| {
+        let own = real(Path::new(own));
+        host.starts_with(&own) || own.starts_with(host)
+    };
+    !is_in_home && !is_on_disk && OF_THE_SYSTEM.iter().any(|own| is_system(&own))
 }
 
 #[cfg(test)]

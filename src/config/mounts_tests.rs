@@ -72,8 +72,14 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
         ("host = \"~/data/file\"", "is no folder; a file is mounted with the folder that it is in"),
         ("host = \"~\"", "holds your whole home"),
         ("host = \"/\"", "is all of the machine"),
-        ("host = \"/tmp/../proc\"", "belongs to the machine"),
-        ("host = \"/etc\"", "belongs to the machine"),
+        ("host = \"/tmp/../proc\"", "belongs to the system"),
+        ("host = \"/etc\"", "belongs to the system"),
+        ("host = \"/usr\"", "belongs to the system"),
+        ("host = \"/usr/share\"", "belongs to the system"),
+        ("host = \"/bin\"", "belongs to the system"),
+        ("host = \"/var\"", "belongs to the system or holds a folder that does"),
+        ("host = \"/var/run\"", "belongs to the system"),
+        ("host = \"/tmp\"", "is shared by all users or programs"),
         ("host = \"~/.ssh\"", "is there for keys and logins"),
         ("host = \"~/keys\"", "is there for keys and logins"),
         ("host = \"~/.config\"", "holds hotcell's own files"),
@@ -108,6 +114,49 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
     }
     let (mounted, said) = user.loads("mount = 3\n");
     assert!(mounted.is_empty() && said[0].contains("write [[mount]]"), "{said:?}");
+}
+
+#[test]
+fn system_folders_are_known_by_name_and_data_folders_are_not() {
+    let environment = |home: &str| Environment { home: Some(home.into()), ..User::new().environment() };
+    let refused = |home: &str, host: &str| is_kept_from_code(&environment(home), &[], Path::new(host));
+    for host in
+        ["/usr", "/usr/local/share", "/var", "/var/lib/docker", "/boot/efi", "/sys/fs", "/System/Volumes"]
+    {
+        let reason = refused("/home/me", host).unwrap_or_default();
+        assert!(reason.starts_with("belongs to the system"), "{host}: {reason}");
+    }
+    for host in ["/private", "/private/var", "/run/media", "/root/data", "/nix/store", "/Library/Caches"] {
+        assert!(refused("/home/me", host).is_some(), "{host}");
+    }
+    for host in ["/home", "/tmp", "/var/tmp", "/Users"] {
+        let reason = refused("/srv/me", host).unwrap_or_default();
+        assert!(reason.starts_with("is shared by all users or programs"), "{host}: {reason}");
+    }
+    for host in [
+        "/srv",
+        "/mnt",
+        "/mnt/data",
+        "/media/me/disk",
+        "/run/media/me/disk",
+        "/data",
+        "/opt/x",
+        "/var/data",
+        "/var/www/site",
+        "/var/tmp/x",
+        "/tmp/x",
+        "/home/me/project",
+        "/var/home/me/project",
+        "/users/x",
+        "/Users/me/data",
+        "/private/var/folders/x",
+        "/usrdata",
+    ] {
+        assert_eq!(refused("/home/me", host), None, "{host}");
+    }
+    assert_eq!(refused("/root", "/root/data"), None, "root's own");
+    assert!(refused("/root", "/root").is_some());
+    assert!(refused("/", "/etc").is_some(), "no home at all");
 }
 
 #[test]

@@ -163,6 +163,12 @@ impl<'s> Settings<'s> {
         counting.map_or(Source::Default, |setting| setting.source.clone())
     }
 
+    /// Whether the value of a setting that was asked for comes from a project that the user does not trust.
+    pub(super) fn is_of_untrusted_project(&self, variable: &str) -> bool {
+        let Source::File { path, .. } = self.source(variable) else { return false };
+        self.files.iter().any(|file| file.path == path && !is_trusted(file.standing))
+    }
+
     /// What is shown of a setting whose value does not count, since that of another one bounds it.
     pub(super) fn bounded_by(&mut self, variable: &str, other: &str) {
         let row_of = |variable: &str| self.definitions.iter().find(|row| row.variable == variable);

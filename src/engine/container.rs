@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bollard::Docker;
@@ -20,6 +21,7 @@ use tokio::io::AsyncWrite;
 
 use super::error::{EngineError, is_not_found};
 use super::find::{Engine, EngineKind};
+use super::masks::mask;
 use super::usage::UsageMeter;
 
 /// What a sandbox is made of. Nothing in it comes from a frame.
@@ -35,8 +37,8 @@ pub struct SandboxSpec {
     pub memory_bytes: u64,
     /// Processes and threads.
     pub pids_max: u64,
-    /// Thousandths of a CPU; nothing for no limit.
-    pub cpu_millis: Option<u64>,
+    /// The limit of CPU time; `None` for none.
+    pub cpu: Option<CpuQuota>,
     /// Open files per process.
     pub open_files_max: u64,
     /// Folders of the machine that are mounted.
@@ -45,6 +47,15 @@ pub struct SandboxSpec {
     pub labels: HashMap<String, String>,
     /// Bound on each request to the engine.
     pub request: Duration,
+}
+
+/// A limit of CPU time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuQuota {
+    /// Thousandths of a CPU.
+    pub millis: u64,
+    /// Whether a container without the limit is acceptable where the engine refuses one with it.
+    pub optional: bool,
 }
 
 /// A folder of the machine inside, in which nothing can be executed and devices are none.
@@ -65,6 +76,8 @@ pub struct Container {
     id: String,
     request: Duration,
     command: Vec<String>,
+    /// The limit of CPU time that the engine was asked for.
+    pub cpu: Option<CpuQuota>,
     /// The image that it was made of.
     pub image: String,
     /// What the engine said it would not do.
@@ -103,22 +116,37 @@ pub fn tmpfs_mib(memory_bytes: u64) -> Vec<(&'static str, u64)> {
 }
 
 impl Engine {
-    /// Creates, attaches to, and starts a container.
+    /// Creates, attaches to, and starts a container. An optional CPU limit that the engine refuses is left out.
     ///
     /// # Errors
     /// [`EngineError::ImageMissing`]; the engine's refusal of any of the three steps, or its silence. What was created is
     /// removed again.
     pub async fn start(&self, spec: &SandboxSpec) -> Result<(Container, Streams), NotStarted> {
-        let mut body = create_body(spec);
-        if !spec.folders.is_empty() {
-            let kind = self.kind().await.map_err(|error| NotStarted { may_exist: false, error })?;
-            let host = body.host_config.get_or_insert_default();
-            match kind {
-                EngineKind::Podman => host.binds = Some(spec.folders.iter().map(bind).collect()),
-                EngineKind::Docker => host.mounts = Some(spec.folders.iter().map(volume).collect()),
+        let refuses_limit = self.refuses_cpu_limit.load(Ordering::Relaxed);
+        let cpu = spec.cpu.filter(|cpu| !(cpu.optional && refuses_limit));
+        match self.start_with(spec, cpu).await {
+            // A kernel without the controller, or an engine to which its user's manager has not delegated it.
+            Err(NotStarted { error: EngineError::Refused { action, message }, may_exist: false })
+                if cpu.is_some_and(|cpu| cpu.optional) && message.to_ascii_lowercase().contains("cpu") =>
+            {
+                tracing::info!(message, "the engine refuses the default CPU limit");
+                let started = self.start_with(spec, None).await.map_err(|second| NotStarted {
+                    error: EngineError::Refused { action, message },
+                    may_exist: second.may_exist,
+                })?;
+                self.refuses_cpu_limit.store(true, Ordering::Relaxed);
+                Ok(started)
             }
+            other => other,
         }
-        let container = self.create(spec, body).await.map_err(|error| {
+    }
+
+    async fn start_with(
+        &self,
+        spec: &SandboxSpec,
+        cpu: Option<CpuQuota>,
+    ) -> Result<(Container, Streams), NotStarted> {
+        let container = self.create(spec, cpu).await.map_err(|error| {
             let is_none = matches!(error, EngineError::Refused { .. } | EngineError::ImageMissing { .. });
             NotStarted { may_exist: !is_none, error }
         })?;
@@ -130,8 +158,9 @@ impl Engine {
     }
 
     /// Of the first image that is there. None is asked for beforehand: that takes Podman 6 ms, and mostly it is there.
-    async fn create(&self, spec: &SandboxSpec, body: ContainerCreateBody) -> Result<Container, EngineError> {
+    async fn create(&self, spec: &SandboxSpec, cpu: Option<CpuQuota>) -> Result<Container, EngineError> {
         let action = "create the container";
+        let body = create_body(spec, cpu, self.kind);
         for image in &spec.images {
             let body = ContainerCreateBody { image: Some(image.clone()), ..body.clone() };
             let request = self.docker.create_container(None::<CreateContainerOptions>, body);
@@ -143,6 +172,7 @@ impl Engine {
                         id: created.id,
                         request: spec.request,
                         command: spec.command.clone(),
+                        cpu,
                         image: image.clone(),
                         warnings: created.warnings,
                     });
@@ -308,7 +338,7 @@ fn volume(folder: &Folder) -> bollard::models::Mount {
     }
 }
 
-fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
+fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, kind: EngineKind) -> ContainerCreateBody {
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let ulimit = |name: &str, value: u64| ResourcesUlimits {
         name: Some(name.into()),
@@ -318,7 +348,7 @@ fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
     let tmpfs = tmpfs_mib(spec.memory_bytes)
         .into_iter()
         .map(|(path, mib)| (path.to_owned(), format!("rw,noexec,nosuid,nodev,size={mib}m,mode=1777")));
-    let host = HostConfig {
+    let mut host = HostConfig {
         network_mode: Some("none".into()),
         readonly_rootfs: Some(true),
         cap_drop: Some(vec!["ALL".into()]),
@@ -329,7 +359,7 @@ fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
         memory: Some(signed(spec.memory_bytes)),
         memory_swap: Some(signed(spec.memory_bytes)),
         pids_limit: Some(signed(spec.pids_max)),
-        nano_cpus: spec.cpu_millis.map(|millis| signed(millis.saturating_mul(1_000_000))),
+        nano_cpus: cpu.map(|cpu| signed(cpu.millis.saturating_mul(1_000_000))),
         oom_score_adj: Some(500),
         // nofile is PID 1's: workers lower their own to `open_files_max`. The kernel refuses to hand descriptors over to
         // whoever's user has more of them on the way than the sender may have open, and sandboxes share a user.
@@ -345,6 +375,16 @@ fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
         auto_remove: Some(true),
         ..HostConfig::default()
     };
+    mask(kind, &mut host);
+    let is_mounting = !spec.folders.is_empty();
+    match kind {
+        EngineKind::Podman => {
+            host.binds = is_mounting.then(|| spec.folders.iter().map(bind).collect());
+        }
+        EngineKind::Docker => {
+            host.mounts = is_mounting.then(|| spec.folders.iter().map(volume).collect());
+        }
+    }
     let env = [
         ("HOME", "/workspace"),
         ("PYTHONUNBUFFERED", "1"),
@@ -432,7 +472,7 @@ mod tests {
             user: "1:1".into(),
             memory_bytes: 1 << 30,
             pids_max: 8,
-            cpu_millis: None,
+            cpu: None,
             open_files_max: 8,
             folders: vec![],
             labels: HashMap::new(),

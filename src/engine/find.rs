@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, Docker};
@@ -63,8 +64,12 @@ pub struct Engine {
     pub(super) docker: Docker,
     /// Where it listens.
     pub address: String,
-    /// What it is, once somebody has asked.
-    kind: Arc<OnceCell<EngineKind>>,
+    /// Whether it is Podman or Docker.
+    pub(super) kind: EngineKind,
+    /// Processors of the machine that containers run on, once they have been counted.
+    processors: Arc<OnceCell<u64>>,
+    /// Set once the engine has refused a default CPU limit, so that later containers are created without one.
+    pub(super) refuses_cpu_limit: Arc<AtomicBool>,
     /// The service that the bridge started for itself, kept for its `Drop`.
     _service: Option<Arc<PrivateSocket>>,
 }
@@ -84,6 +89,10 @@ enum Candidate {
     At { address: String, only: Option<EngineKind> },
     OwnPodman,
 }
+
+/// Parts of the paths of sockets that lead into a virtual machine: those of Docker Desktop, Colima, Lima, Rancher Desktop
+/// and `podman machine`.
+const VIRTUAL_MACHINES: [&str; 5] = ["/.docker/", "/.colima/", "/.lima/", "/.rd/", "machine"];
 
 /// How long one place may take to answer; one that hangs must not hide a working one behind it.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -203,11 +212,10 @@ async fn connect_to(
         connect(address, None).await?
     };
     let Some(wanted) = wanted else { return Ok(engine) };
-    let about = engine.about().await.map_err(|error| format!("{address}: {error}"))?;
-    if about.kind == wanted {
+    if engine.kind == wanted {
         return Ok(engine);
     }
-    Err(format!("{address}: answers as {}, which was not asked for", about.kind))
+    Err(format!("{address}: answers as {}, which was not asked for", engine.kind))
 }
 
 async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<Engine, String> {
@@ -226,11 +234,36 @@ async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<E
         ));
     }
     .map_err(|error| format!("{address}: {error}"))?;
-    tokio::time::timeout(ANSWER, docker.ping())
+    let kind = tokio::time::timeout(ANSWER, kind(&docker))
         .await
         .map_err(|_| format!("{address}: did not answer within {} s", ANSWER.as_secs()))?
         .map_err(|error| format!("{address}: {}", with_causes(&error)))?;
-    Ok(Engine { docker, address: address.to_owned(), kind: Arc::default(), _service: service })
+    Ok(Engine {
+        docker,
+        address: address.to_owned(),
+        kind,
+        processors: Arc::default(),
+        refuses_cpu_limit: Arc::default(),
+        _service: service,
+    })
+}
+
+/// Pings the engine under a path that only Podman serves, then under the one that both serve. Asking for the version
+/// would take Podman half a second.
+async fn kind(docker: &Docker) -> Result<EngineKind, bollard::errors::Error> {
+    let podman = docker.clone().with_request_modifier(|mut request| {
+        if let Ok(uri) = request.uri().to_string().replace("/_ping", "/libpod/_ping").parse() {
+            *request.uri_mut() = uri;
+        }
+        request
+    });
+    match podman.ping().await {
+        Ok(_) => Ok(EngineKind::Podman),
+        Err(bollard::errors::Error::DockerResponseServerError { .. }) => {
+            docker.ping().await.map(|_| EngineKind::Docker)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 impl Engine {
@@ -258,10 +291,32 @@ impl Engine {
         })
     }
 
-    /// What it is; asked once.
-    pub(super) async fn kind(&self) -> Result<EngineKind, EngineError> {
-        let kind = self.kind.get_or_try_init(async || self.about().await.map(|about| about.kind)).await?;
-        Ok(*kind)
+    /// How many processors the machine has that containers run on; counted once. An engine of this machine is not
+    /// asked, since that takes Podman up to a second.
+    ///
+    /// # Errors
+    /// [`EngineError::Timeout`] after `after`, or the engine's refusal.
+    pub async fn processors(&self, after: Duration) -> Result<u64, EngineError> {
+        let count = self.processors.get_or_try_init(async || match self.shares_kernel() {
+            true => Ok(online_processors()),
+            false => self.ask_processors(after).await,
+        });
+        count.await.copied()
+    }
+
+    async fn ask_processors(&self, after: Duration) -> Result<u64, EngineError> {
+        let action = "count its processors";
+        let info = tokio::time::timeout(after, self.docker.info())
+            .await
+            .map_err(|_| EngineError::Timeout { action, after })?
+            .map_err(|error| EngineError::request(action, &error))?;
+        Ok(info.ncpu.and_then(|count| u64::try_from(count).ok()).unwrap_or(1).max(1))
+    }
+
+    /// Whether its containers run on this machine's kernel, as far as its address tells.
+    fn shares_kernel(&self) -> bool {
+        let is_virtual = VIRTUAL_MACHINES.iter().any(|part| self.address.contains(part));
+        cfg!(target_os = "linux") && self.is_here() && !is_virtual
     }
 
     /// Whether it runs on this machine, as far as its address tells.
@@ -282,6 +337,12 @@ impl Engine {
         }
         Err(EngineError::ImageMissing { names: names.to_vec() })
     }
+}
+
+/// Processors of this machine that are online, whichever of them this process may use.
+fn online_processors() -> u64 {
+    let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
+    online.ok().flatten().and_then(|count| u64::try_from(count).ok()).unwrap_or(1).max(1)
 }
 
 impl std::fmt::Display for EngineKind {

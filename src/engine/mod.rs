@@ -8,16 +8,20 @@ mod container;
 mod error;
 mod find;
 mod images;
+mod masks;
 mod owner;
 mod private_socket;
 mod runtime;
 mod usage;
 
 pub use belongings::Belongings;
-pub use container::{Container, ContainerOutput, Folder, NotStarted, SandboxSpec, Streams, tmpfs_mib};
+pub use container::{
+    Container, ContainerOutput, CpuQuota, Folder, NotStarted, SandboxSpec, Streams, tmpfs_mib,
+};
 pub use error::EngineError;
 pub use find::{About, Choice, Engine, EngineKind, Places, find};
 pub use images::{ImageAbout, ImageBuild};
+pub use masks::masked_paths;
 pub use owner::{Owner, lock_path};
 pub use runtime::Runtime;
 pub use usage::{Usage, UsageMeter};

@@ -19,6 +19,8 @@ pub struct Posture {
     pub root_read_only: bool,
     /// Every mount.
     pub mounts: Vec<Mount>,
+    /// Paths directly in /proc, /sys and /sys/fs that have content and that no mount masks; processes and links are left out.
+    pub visible: Vec<String>,
     /// What PID 1 inherited as descriptors, by number: `pipe`, `socket`, `null`, or `file` and its path.
     pub fds: Vec<String>,
     /// Network interfaces.
@@ -150,6 +152,7 @@ fields! {
     Seccomp "seccomp" "The engine's filter and the worker's own.",
     Root "root" "Whether the root is read-only.",
     Mounts "mounts" "What is mounted, and how.",
+    Masks "masks" "What of /proc and /sys is masked.",
     Fds "fds" "Inherited descriptors.",
     Interfaces "interfaces" "Network interfaces.",
     Namespaces "namespaces" "Namespaces shared with the host.",

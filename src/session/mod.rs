@@ -34,4 +34,4 @@ pub use asked::RunAsked;
 pub use files::Files;
 pub use handle::Session;
 pub use runtime::{BOOTSTRAP, bundle};
-pub use sandbox::{SandboxReport, SandboxSettings, Wanted};
+pub use sandbox::{CpuLimit, SandboxReport, SandboxSettings, Wanted};

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::engine::Folder;
+use crate::engine::{CpuQuota, Folder};
 use crate::protocol::{Mount, Posture, PostureField, ProcessPosture, WorkerPosture};
 
 /// What was asked of the engine.
@@ -14,10 +14,12 @@ pub(super) struct Asked {
     pub(super) gid: u64,
     pub(super) memory_bytes: u64,
     pub(super) pids_max: u64,
-    pub(super) cpu_millis: Option<u64>,
+    pub(super) cpu: Option<CpuQuota>,
     pub(super) open_files_max: u64,
     /// Writable places: where, and their size in MiB.
     pub(super) tmpfs: Vec<(&'static str, u64)>,
+    /// Paths of /proc and /sys that code must not see.
+    pub(super) masked: Vec<&'static str>,
     /// Folders of the machine.
     pub(super) folders: Vec<Folder>,
 }
@@ -47,11 +49,10 @@ impl fmt::Display for Weakness {
 
 /// What the engine mounts by itself, beside everything below /proc and /sys: harmless where code cannot write, or
 /// where neither programs nor devices work.
-const ENGINES_MOUNTS: [&str; 21] = [
+const ENGINES_MOUNTS: [&str; 20] = [
     "/dev",
     "/dev/console",
     "/dev/full",
-    "/dev/mqueue",
     "/dev/null",
     "/dev/ptmx",
     "/dev/pts",
@@ -75,6 +76,8 @@ const ENGINES_TMPFS_BYTES_MAX: u64 = 64 << 20;
 /// The first version that lets files move between folders; an older one is not used.
 pub(super) const LANDLOCK_VERSION_MIN: u64 = 2;
 const SHUT: [&str; 3] = ["noexec", "nosuid", "nodev"];
+/// Where an empty file system that nobody can write to is asked for in place of message queues.
+const QUEUES: &str = "/dev/mqueue";
 
 /// The numbers that the kernel gives to the machine's own namespaces. Before Linux 6.17 those of `mnt` and `net` differ;
 /// there the mounts and the interfaces tell.
@@ -98,6 +101,15 @@ pub(super) fn weaknesses(posture: &Posture, asked: &Asked) -> Vec<Weakness> {
     for (path, _) in missing {
         found.need(false, PostureField::Mounts, || (format!("none at {path}"), "a tmpfs".into()));
     }
+    let visible: Vec<&str> = asked
+        .masked
+        .iter()
+        .filter(|path| posture.visible.iter().any(|seen| seen == *path))
+        .copied()
+        .collect();
+    found.need(visible.is_empty(), PostureField::Masks, || {
+        (format!("{} visible", visible.join(" ")), "masked".into())
+    });
     for folder in &asked.folders {
         let is_there = posture.mounts.iter().any(|mount| mount.target == folder.guest);
         found.need(is_there, PostureField::Mounts, || {
@@ -166,7 +178,7 @@ pub(super) fn unenforced(posture: &Posture, asked: &Asked) -> Vec<(PostureField,
     expect(PostureField::Memory, posture.memory_max_bytes.map(mib), memory, 1, limit);
     let limit = format!("pids limit of {} processes", asked.pids_max);
     expect(PostureField::Pids, posture.pids_max, asked.pids_max, 0, limit);
-    if let Some(millis) = asked.cpu_millis {
+    if let Some(CpuQuota { millis, .. }) = asked.cpu {
         let limit = format!("cpu limit of {millis} thousandths of a CPU");
         expect(PostureField::Cpus, posture.cpu_max_millis, millis, 1, limit);
     }
@@ -239,6 +251,11 @@ impl Found {
             self.need(is_shut && (folder.writable || has("ro")), PostureField::Mounts, || {
                 (seen(), format!("{access},{}", SHUT.join(",")))
             });
+            return;
+        }
+        if target == QUEUES {
+            let is_empty = kind == "tmpfs" && has("ro") && !writable;
+            self.need(is_empty, PostureField::Mounts, || (seen(), "an empty tmpfs,ro".into()));
             return;
         }
         let is_engines = ENGINES_MOUNTS.contains(&target.as_str())

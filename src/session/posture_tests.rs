@@ -13,9 +13,10 @@ fn asked() -> Asked {
         gid: 65534,
         memory_bytes: 512 << 20,
         pids_max: 128,
-        cpu_millis: Some(500),
+        cpu: Some(CpuQuota { millis: 500, optional: false }),
         open_files_max: 1024,
         tmpfs: TMPFS.to_vec(),
+        masked: vec!["/proc/cmdline", "/proc/sys", "/sys/block"],
         folders: vec![],
     }
 }
@@ -51,7 +52,7 @@ fn mounts() -> Vec<Mount> {
         mount("/", "overlay", "ro,relatime", false),
         mount("/dev", "tmpfs", "rw,nosuid", false),
         mount("/dev/null", "devtmpfs", "rw,nosuid,noexec", false),
-        mount("/dev/mqueue", "mqueue", "rw,nosuid,nodev,noexec", true),
+        mount("/dev/mqueue", "tmpfs", "ro,nosuid,nodev,noexec", false),
         mount("/tmp", "tmpfs", "rw,nosuid,nodev,noexec", true),
         mount("/dev/shm", "tmpfs", "rw,nosuid,nodev,noexec", true),
         mount("/etc/hosts", "ext4", "ro", false),
@@ -68,6 +69,7 @@ fn good() -> Posture {
         process: process(),
         root_read_only: true,
         mounts: mounts(),
+        visible: ["/proc/cpuinfo", "/sys/fs"].map(str::to_owned).to_vec(),
         fds: vec!["pipe".into(), "socket".into(), "null".into()],
         interfaces: vec!["lo".into()],
         namespaces: BTreeMap::from(["ipc", "mnt", "net", "pid", "uts"].map(own)),
@@ -136,6 +138,26 @@ fn every_weaker_field_is_named() {
         assert_eq!(with(|p| *p.namespaces.get_mut(name).unwrap() = machines), named);
         assert_eq!(with(|p| p.namespaces.retain(|own, _| own != name)), named);
     }
+}
+
+#[test]
+fn paths_that_should_be_masked_are_named() {
+    let see = |path: &str| with(|posture| posture.visible.push(path.into()));
+    assert_eq!(see("/proc/meminfo"), [""; 0]);
+    assert_eq!(see("/proc/cmdline"), ["masks: /proc/cmdline visible, asked was masked"]);
+    let both = with(|posture| posture.visible.extend(["/sys/block", "/proc/sys"].map(str::to_owned)));
+    assert_eq!(both, ["masks: /proc/sys /sys/block visible, asked was masked"]);
+}
+
+#[test]
+fn message_queues_as_files_are_named() {
+    for (kind, options, writable) in
+        [("mqueue", "rw,nosuid,nodev,noexec", true), ("tmpfs", "ro", true), ("tmpfs", "rw", false)]
+    {
+        let seen = format!("mounts: /dev/mqueue ({kind}, {options}), asked was an empty tmpfs,ro");
+        assert_eq!(with_mount(mount("/dev/mqueue", kind, options, writable)), [seen]);
+    }
+    assert_eq!(with(|posture| posture.mounts.retain(|mount| mount.target != "/dev/mqueue")), [""; 0]);
 }
 
 #[test]

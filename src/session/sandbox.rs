@@ -2,6 +2,7 @@
 
 mod failure;
 mod maker;
+mod special_files;
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 pub(super) use self::maker::Maker;
-pub use self::maker::{SandboxSettings, Wanted};
+pub use self::maker::{CpuLimit, SandboxSettings, Wanted};
 use super::files::PutBack;
 use super::outgoing::ResultLine;
 use super::posture::{self, Asked, Weakness};

@@ -22,6 +22,8 @@ on_every_engine!(
     the_user_of_the_operator_runs_the_code,
     files_leave_room_for_code_however_little_memory_there_is,
     processes_are_bounded_where_the_engine_bounds_them,
+    the_default_cpu_limit_is_all_processors_but_one,
+    an_engine_that_refuses_the_default_cpu_limit_is_used_without_it,
 );
 
 fn inside(bridge: &mut Bridge, code: &str) -> Value {
@@ -79,8 +81,22 @@ fn the_engine_is_asked_for_all_of_the_lock(engine: &Engine) {
     let mut body = asked.lock().unwrap().take();
     let tmpfs = |mib: u32| format!("rw,noexec,nosuid,nodev,size={mib}m,mode=1777");
     let ulimit = |name: &str, most: u32| json!({"Name": name, "Soft": most, "Hard": most});
+    let empty = "ro,noexec,nosuid,nodev,size=4k,mode=555";
+    let mut host = body["HostConfig"].take();
+    let nano_cpus = host.as_object_mut().unwrap().remove("NanoCpus").unwrap();
+    assert!(nano_cpus.as_u64().unwrap() >= 1_000_000_000, "{nano_cpus}");
+    // Each engine is asked in its own way for what must not be seen.
+    let masked = if engine.name == "docker" {
+        host.as_object_mut().unwrap().remove("MaskedPaths").unwrap()
+    } else {
+        assert_eq!(host["Tmpfs"].as_object_mut().unwrap().remove("/sys"), Some(json!(empty)));
+        host["SecurityOpt"].as_array_mut().unwrap().pop().unwrap()
+    };
+    for path in ["/proc/cmdline", "/proc/kallsyms", "/proc/diskstats", "/proc/sys", "/proc/pressure"] {
+        assert!(masked.to_string().contains(path), "{masked}");
+    }
     assert_eq!(
-        body["HostConfig"].take(),
+        host,
         json!({
             "NetworkMode": "none", "Dns": ["127.0.0.1"], "IpcMode": "private",
             "ReadonlyRootfs": true, "Privileged": false, "CapDrop": ["ALL"], "SecurityOpt": ["no-new-privileges"],
@@ -88,7 +104,7 @@ fn the_engine_is_asked_for_all_of_the_lock(engine: &Engine) {
             "Ulimits": [ulimit("nofile", 4096), ulimit("nproc", 4096), ulimit("core", 0)],
             "Tmpfs": {
                 "/tmp": tmpfs(64), "/workspace": tmpfs(128), "/run": tmpfs(4), "/var/tmp": tmpfs(16),
-                "/dev/shm": tmpfs(64)
+                "/dev/shm": tmpfs(64), "/dev/mqueue": empty
             },
             // Otherwise every frame would be on the disk, and what a killed bridge leaves would stay.
             "LogConfig": {"Type": "none"}, "AutoRemove": true
@@ -122,6 +138,45 @@ fn limits_of_the_operator_are_what_the_engine_was_asked_for(engine: &Engine) {
     let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
     assert_eq!((&host["Privileged"], &host["ReadonlyRootfs"]), (&json!(false), &json!(true)));
     assert!(is_empty(&host["Binds"]) && is_empty(&host["CapAdd"]) && is_empty(&host["Devices"]), "{host}");
+}
+
+fn the_default_cpu_limit_is_all_processors_but_one(engine: &Engine) {
+    let home = Home::on(engine);
+    let mut bridge = Bridge::start(&home);
+    let first = bridge.ok("1");
+    let container = &engine.containers_of(&home.owners())[0];
+    let nano_cpus = engine.inspect_container(container)["HostConfig"]["NanoCpus"].take();
+    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    let processors = processors.lines().filter(|line| line.starts_with("processor")).count() as u64;
+    let is_unlimited = first.contains("this engine enforces no CPU limit, so code can use every processor");
+    if is_unlimited {
+        assert!(engine.is_rootless(), "{first}");
+    } else {
+        assert_eq!(nano_cpus, json!((processors - 1).max(1) * 1_000_000_000));
+    }
+    let doctor = home.run(&["doctor"]);
+    let line = doctor.stdout.lines().find(|line| line.starts_with("cpus")).unwrap();
+    let end = if is_unlimited { "not limited by this engine" } else { " enforced (default)" };
+    assert!(line.ends_with(end), "{line}");
+}
+
+fn an_engine_that_refuses_the_default_cpu_limit_is_used_without_it(engine: &Engine) {
+    // An engine takes only one of both, and says so.
+    let conflict = |body: &mut Value| {
+        if body["HostConfig"]["NanoCpus"].is_u64() {
+            body["HostConfig"]["CpuPeriod"] = json!(100_000);
+        }
+    };
+    let proxy = EngineProxy::changing(engine, conflict);
+    let home = Home::on(engine).env("MCP_BRIDGE_RUNTIME", &proxy.address());
+    let mut bridge = Bridge::start(&home);
+    let reply = bridge.run("print('ran')");
+    let says = "this engine enforces no CPU limit, so code can use every processor";
+    assert!(!reply.is_error && reply.text.contains(says), "{}", reply.text);
+    assert_eq!(engine.containers_of(&home.owners()).len(), 1);
+    // One that was configured must hold.
+    let reply = Bridge::start(&home.env("MCP_BRIDGE_CPUS", "0.5")).run("print('ran')");
+    assert!(reply.is_error && !reply.text.contains("ran\n"), "{}", reply.text);
 }
 
 fn what_the_engine_ignores_is_said_in_the_first_reply_and_by_doctor(engine: &Engine) {

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -16,6 +18,7 @@ on_every_engine!(
     folders_are_there_as_configured_and_errors_say_where_a_file_is,
     without_a_mount_an_error_names_it,
     a_folder_that_is_looser_than_asked_for_is_refused,
+    a_folder_with_a_pipe_or_socket_is_not_mounted,
     what_the_page_on_mounts_shows_is_so,
 );
 
@@ -103,6 +106,37 @@ fn a_folder_that_is_looser_than_asked_for_is_refused(engine: &Engine) {
     let reply = Bridge::start(&home).run("print('ran')");
     assert!(reply.is_error && reply.text.contains("mounts: /mnt/data ("), "{}", reply.text);
     assert!(reply.text.contains("asked was ro,noexec,nosuid,nodev"), "{}", reply.text);
+}
+
+fn a_folder_with_a_pipe_or_socket_is_not_mounted(engine: &Engine) {
+    let (with_pipe, with_socket, plain) = (data(), data(), data());
+    fs::create_dir(with_pipe.path().join("deep")).unwrap();
+    let pipe = with_pipe.path().join("deep/pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let _socket = UnixDatagram::bind(with_socket.path().join("socket")).unwrap();
+    let config = mount(with_pipe.path(), "/mnt/pipe", "")
+        + &mount(with_socket.path(), "/mnt/socket", "")
+        + &mount(plain.path(), "/mnt/plain", "");
+    let home = Home::on(engine).file(CONFIG, &config);
+    let mut bridge = Bridge::start(&home);
+    let listed = bridge.ok("import os; print(sorted(os.listdir('/mnt')))");
+    for says in [
+        "/mnt/pipe is not mounted: /mnt/pipe/deep/pipe is a named pipe, which leads out of the sandbox; remove it",
+        "/mnt/socket is not mounted: /mnt/socket/socket is a socket, which leads out of the sandbox; remove it",
+    ] {
+        assert!(listed.contains(says), "{listed}");
+    }
+    assert!(listed.contains("['plain']"), "{listed}");
+    let allowed = Bridge::start(&home.env("MCP_BRIDGE_ALLOW_WEAK", "mounts"))
+        .ok("os = __import__('os')\nos.listdir('/mnt/pipe')");
+    assert!(allowed.contains("/mnt/pipe is mounted, as MCP_BRIDGE_ALLOW_WEAK allows: "), "{allowed}");
+    assert!(allowed.contains("sales.csv"), "{allowed}");
+    // The next sandbox finds the folder without it.
+    fs::remove_file(pipe).unwrap();
+    let home = Home::on(engine).file(CONFIG, &mount(with_pipe.path(), "/mnt/pipe", ""));
+    let found = Bridge::start(&home)
+        .ok("import os; print(os.listdir('/mnt/pipe/deep'), os.path.exists('/mnt/pipe/sales.csv'))");
+    assert!(found.starts_with("[] True"), "{found}");
 }
 
 fn what_the_page_on_mounts_shows_is_so(engine: &Engine) {

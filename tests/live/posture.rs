@@ -51,7 +51,7 @@ fn every_weaker_configuration_is_refused_by_its_field(engine: &Engine) {
     // Without any change the proxy is no reason.
     assert!(reply_with(engine, |_| ()).contains("ran"));
     type Case = (&'static str, &'static str, fn(&mut Value));
-    let cases: [Case; 12] = [
+    let cases: [Case; 14] = [
         ("capabilities", "bounding ", |body| body["HostConfig"]["Privileged"] = json!(true)),
         ("seccomp", "0", |body| {
             body["HostConfig"]["SecurityOpt"] = json!(["no-new-privileges", "seccomp=unconfined"]);
@@ -68,6 +68,14 @@ fn every_weaker_configuration_is_refused_by_its_field(engine: &Engine) {
         }),
         ("mounts", "/tmp with ", |body| {
             body["HostConfig"]["Tmpfs"]["/tmp"] = json!("rw,noexec,nosuid,nodev,mode=1777");
+        }),
+        ("masks", "/proc/", |body| {
+            let host = body["HostConfig"].as_object_mut().unwrap();
+            host.remove("MaskedPaths");
+            host["SecurityOpt"].as_array_mut().unwrap().retain(|option| option == "no-new-privileges");
+        }),
+        ("mounts", "/dev/mqueue (mqueue", |body| {
+            body["HostConfig"]["Tmpfs"].as_object_mut().unwrap().remove("/dev/mqueue");
         }),
         ("interfaces", "", |body| body["HostConfig"]["NetworkMode"] = json!("host")),
     ];

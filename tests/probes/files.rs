@@ -101,12 +101,33 @@ for folder, folders, _ in os.walk('/'):
     # Podman's folder of all controllers of version 1 can be written to: 1 MiB without programs, and no group of any.
     if folder in ('/proc', '/sys', '/tmp', '/workspace', '/run', '/var/tmp'):
         folders.clear()
-    elif folder in ('/dev/shm', '/dev/mqueue'):
+    elif folder == '/dev/shm':
         pass
     elif os.access(folder, os.W_OK):
         found.append(folder)
 if not found:
     refuse('none')
+",
+    ),
+    Probe::attempt(
+        "files.message-queues",
+        "keep data where message queues are files",
+        CLOSED,
+        "open('/dev/mqueue/of-probe', 'w').close()\nos.remove('/dev/mqueue/of-probe')",
+    ),
+    Probe::attempt(
+        "files.host-pipe",
+        "write to a program of the host through a named pipe in a mounted folder",
+        CLOSED,
+        "os.write(os.open('/mnt/shared/pipe', os.O_WRONLY | os.O_NONBLOCK), b'from the sandbox')",
+    ),
+    Probe::attempt(
+        "files.host-socket",
+        "send to a program of the host through a socket in a mounted folder",
+        &["EACCES", "EPERM", "ENOENT", "ENOSYS", "EAFNOSUPPORT", "EPROTONOSUPPORT"],
+        r"
+one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+one.sendto(b'from the sandbox', '/mnt/shared/socket')
 ",
     ),
     Probe::attempt(

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod facts;
 mod files;
 mod kernel;
 mod lifecycle;
@@ -16,6 +17,7 @@ mod processes;
 mod resources;
 mod secrets;
 mod session;
+mod shared_folder;
 mod table;
 mod tools;
 mod undefended;
@@ -31,6 +33,7 @@ use table::{Control, Findings};
 const KINDS: [&[Probe]; 8] = [
     network::PROBES,
     kernel::PROBES,
+    facts::PROBES,
     files::PROBES,
     processes::PROBES,
     resources::PROBES,
@@ -45,6 +48,7 @@ on_every_engine!(
     the_kernel_grants_nothing,
     nothing_of_the_host_can_be_had,
     processes_stay_apart,
+    the_machine_shows_no_facts_and_no_counters,
     bombs_meet_their_bounds,
     output_is_only_output,
     a_run_harms_no_later_one,
@@ -69,6 +73,10 @@ fn processes_stay_apart(engine: &Engine) {
     all_as_required(engine, processes::PROBES);
 }
 
+fn the_machine_shows_no_facts_and_no_counters(engine: &Engine) {
+    all_as_required(engine, facts::PROBES);
+}
+
 fn bombs_meet_their_bounds(engine: &Engine) {
     all_as_required(engine, resources::PROBES);
 }
@@ -91,7 +99,8 @@ fn escapes_hide_no_credential(engine: &Engine) {
 
 fn a_job_is_refused_what_a_run_is(engine: &Engine) {
     let mut session = Session::start(engine);
-    let probes = [network::PROBES, kernel::PROBES, files::PROBES, processes::PROBES].into_iter().flatten();
+    let kinds = [network::PROBES, kernel::PROBES, facts::PROBES, files::PROBES, processes::PROBES];
+    let probes = kinds.into_iter().flatten();
     // A job sees the interpreter that it is forked from: both are of the same code.
     let is_tried = |probe: &&Probe| probe.pace == Pace::Quick && probe.name != "files.other-processes";
     let quick: Vec<&Probe> = probes.filter(is_tried).collect();

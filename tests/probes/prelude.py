@@ -78,6 +78,21 @@ def reaches_the_kernel(attempt):
             raise
 
 
+def with_content(*patterns):
+    """Files that are not empty and folders with anything in them, of those that can be opened."""
+    import glob
+
+    found = []
+    for path in (path for pattern in patterns for path in glob.glob(pattern)):
+        try:
+            content = os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(1)
+        except OSError:
+            continue
+        if content:
+            found.append(path)
+    return found
+
+
 def in_child(attempt):
     """In a process of its own, since it may be killed for it; what it raises is raised."""
     pid = os.fork()

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tempfile::TempDir;
 
 use crate::probe::{Exception, PRELUDE, Probe, Required, SUCCEEDED, Variables, WithoutDefence};
+use crate::shared_folder::{Pipes, SharedFolder};
 use crate::support::bridge::Reply;
 use crate::support::processes::is_alive;
 use crate::support::{Bridge, Engine, Fixture, Home, eventually};
@@ -40,21 +40,8 @@ arguments = { mode = "delete*" }
 decision = "deny"
 "#;
 
-/// Where a folder of the host is mounted, read-only, that has a FIFO which everybody may write to: `pipe`.
-pub const PIPES: &str = "/mnt/pipes";
-
-/// The folder to mount there.
-pub fn pipes() -> TempDir {
-    let mode = |mode| Permissions::from_mode(mode);
-    let folder = tempfile::Builder::new().permissions(mode(0o755)).tempdir().expect("a folder");
-    let pipe = folder.path().join("pipe");
-    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
-    std::fs::set_permissions(&pipe, mode(0o666)).expect("a FIFO for everybody");
-    folder
-}
-
-fn mount_of(folder: &Path) -> String {
-    format!("[[mount]]\nhost = \"{}\"\nguest = \"{PIPES}\"\n", folder.display())
+fn mount_of(folder: &Path, guest: &str) -> String {
+    format!("[[mount]]\nhost = \"{}\"\nguest = \"{guest}\"\n", folder.display())
 }
 
 /// A session, another one beside it on the same engine, and their servers.
@@ -64,6 +51,9 @@ pub struct Session<'a> {
     fixture: Fixture,
     /// Configured, and never given to a probe.
     other: Fixture,
+    /// Asked for as a mount.
+    _shared: SharedFolder,
+    _pipes: Pipes,
     bridge: Bridge,
     witness: Bridge,
     containers: Vec<String>,
@@ -71,9 +61,6 @@ pub struct Session<'a> {
     notices: String,
     has_landlock: bool,
     idle_kib: u64,
-    /// What is mounted at [`PIPES`].
-    #[expect(dead_code, reason = "it is removed with this")]
-    pipes: TempDir,
     tried: usize,
 }
 
@@ -89,15 +76,16 @@ pub enum Verdict {
 impl<'a> Session<'a> {
     pub fn start(engine: &'a Engine) -> Self {
         let (fixture, other) = (Fixture::new(&[]), Fixture::new(&[]));
+        let shared = SharedFolder::new();
+        let pipes = Pipes::new();
+        let mounts = format!("{}{}", mount_of(shared.path(), SharedFolder::GUEST), mount_of(pipes.path(), Pipes::GUEST));
         let home = Home::on(engine).file(".config/hotcell/policy.toml", POLICY);
-        let mut home = home.env("MCP_BRIDGE_STRUCTURED", "1");
+        let mut home = home.env("MCP_BRIDGE_STRUCTURED", "1").file(".config/hotcell/config.toml", &mounts);
         for (name, server) in [("fixture", &fixture), ("other", &other)] {
             let mut entry = server.entry();
             entry["env"] = json!({"TOKEN": CANARY});
             home = home.server(name, entry);
         }
-        let pipes = pipes();
-        home = home.file(".config/hotcell/config.toml", &mount_of(pipes.path()));
         let doctor = home.run(&["doctor"]).stdout;
         let has_landlock = doctor.contains("\nlandlock   in use");
         assert!(has_landlock || doctor.contains("\nlandlock   NOT IN USE"), "{doctor}");
@@ -108,7 +96,7 @@ impl<'a> Session<'a> {
         let mut containers = engine.containers_of(&home.owners());
         containers.sort();
         let idle_kib = bridge.resident_kib();
-        let tried = 0;
+        pipes.make();
         Self {
             engine,
             home,
@@ -120,8 +108,9 @@ impl<'a> Session<'a> {
             notices,
             has_landlock,
             idle_kib,
-            pipes,
-            tried,
+            tried: 0,
+            _shared: shared,
+            _pipes: pipes,
         }
     }
 

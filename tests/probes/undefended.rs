@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::probe::{PRELUDE, Probe, SUCCEEDED, WithoutDefence};
-use crate::session::{CANARY, PIPES, pipes};
+use crate::session::CANARY;
+use crate::shared_folder::{Pipes, SharedFolder};
 use crate::support::Engine;
 
 /// How a probe ended without defences.
@@ -61,8 +62,9 @@ pub fn in_container(engine: &Engine, probes: &[&Probe]) -> BTreeMap<&'static str
         .iter()
         .map(|probe| json!({"name": probe.name, "script": probe.script(), "effect": effect(probe)}))
         .collect();
-    let pipes = pipes();
-    let output = engine.run_container(&configuration(engine, &json!(scripts).to_string(), pipes.path()));
+    let (shared, pipes) = (SharedFolder::new(), Pipes::new());
+    pipes.make();
+    let output = engine.run_container(&configuration(engine, &json!(scripts).to_string(), &shared, &pipes));
     let mut ended: BTreeMap<String, Ended> = BTreeMap::new();
     for line in output.lines() {
         let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {output}"));
@@ -97,12 +99,14 @@ pub fn on_host(probes: &[&Probe]) -> BTreeMap<&'static str, Shown> {
         .collect()
 }
 
-fn configuration(engine: &Engine, scripts: &str, pipes: &Path) -> Value {
+fn configuration(engine: &Engine, scripts: &str, shared: &SharedFolder, pipes: &Pipes) -> Value {
     let unlimited = |name: &str, value: u64| json!({"Name": name, "Soft": value, "Hard": value});
     let mut security = vec!["seccomp=unconfined", "apparmor=unconfined", "label=disable"];
     if engine.name != "docker" {
         security.push("unmask=ALL");
     }
+    let shared = format!("{}:{}:ro", shared.path().display(), SharedFolder::GUEST);
+    let pipes = format!("{}:{}:ro", pipes.path().display(), Pipes::GUEST);
     json!({
         "Image": "localhost/hotcell-sandbox:latest",
         "Entrypoint": ["python3", "-I", "-c", include_str!("undefended.py"), PRELUDE, scripts],
@@ -111,7 +115,7 @@ fn configuration(engine: &Engine, scripts: &str, pipes: &Path) -> Value {
         "Env": [format!("TOKEN={CANARY}")],
         "HostConfig": {
             "NetworkMode": "none",
-            "Binds": ["/usr/share:/of-the-host:ro", format!("{}:{PIPES}:ro", pipes.display())],
+            "Binds": ["/usr/share:/of-the-host:ro", shared, pipes],
             "CapAdd": CAPABILITIES,
             "SecurityOpt": security,
             "MaskedPaths": [],

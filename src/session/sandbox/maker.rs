@@ -12,9 +12,11 @@ use super::super::outgoing::{Outgoing, write};
 use super::super::runtime::{BOOTSTRAP, bundle};
 use super::super::watchdog::{Watchdog, Watched};
 use super::failure::Failure;
+use super::special_files::{self, Bounds, Unsafe};
 use super::{Asked, PutBack, Sandbox, SandboxReport, posture};
 use crate::engine::{
-    About, Belongings, Engine, Folder, NotStarted, Owner, Places, SandboxSpec, find, lock_path, tmpfs_mib,
+    About, Belongings, CpuQuota, Engine, Folder, NotStarted, Owner, Places, SandboxSpec, find, lock_path,
+    masked_paths, tmpfs_mib,
 };
 use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
@@ -40,8 +42,8 @@ pub struct SandboxSettings {
     pub memory_bytes: u64,
     /// Processes and threads.
     pub pids_max: u64,
-    /// Thousandths of a CPU; nothing for no limit.
-    pub cpu_millis: Option<u64>,
+    /// CPU time.
+    pub cpu: CpuLimit,
     /// Whether a run that had to be killed is rolled back.
     pub rollback: bool,
     /// Checkpoints that code may keep.
@@ -64,6 +66,17 @@ pub struct SandboxSettings {
     pub workspace: Place,
     /// Hears of everything that would outlive this bridge, before it is there.
     pub guardian: Guardian,
+}
+
+/// How much CPU time a sandbox may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CpuLimit {
+    /// All processors of the engine's machine but one, at least one. An engine that cannot enforce it serves too.
+    AllButOne,
+    /// Thousandths of a CPU. An engine that cannot enforce it is refused.
+    Millis(u64),
+    /// The lower one of both.
+    AtMost(u64),
 }
 
 /// How the operator wants sandboxes now: asked before each one is started.
@@ -92,6 +105,8 @@ const NOTHING: &str = "null";
 const CONTROL_QUEUED_MAX: usize = 32;
 /// Lines for the worker that may wait, and as many for jobs: few, since each may be large.
 const DATA_QUEUED_MAX: usize = 8;
+/// Said where the default CPU limit is not enforced.
+const NO_CPU_LIMIT: &str = "this engine enforces no CPU limit, so code can use every processor";
 /// The folder whose files are kept.
 const WORKSPACE: &str = "/workspace";
 
@@ -140,9 +155,10 @@ impl Maker {
 
     async fn attempt(&mut self) -> Result<Sandbox, Failure> {
         let (engine, is_new) = self.engine().await?;
-        let (folders, left_out) = self.folders(&engine);
+        let (folders, said_of_folders) = self.folders(&engine).await;
         self.asked += 1;
-        let spec = self.spec(folders.clone())?;
+        let cpu = self.cpu_quota(&engine).await;
+        let spec = SandboxSpec { cpu, ..self.spec(folders.clone())? };
         self.creating.insert(self.asked);
         self.tell().await;
         // The containers of the dead are no matter of this one's.
@@ -168,7 +184,10 @@ impl Maker {
         let writer = tokio::spawn(write(streams.input, bundle(), outgoing));
         let mut notices: Vec<String> =
             container.warnings.iter().map(|warning| format!("engine: {warning}")).collect();
-        notices.extend(left_out);
+        notices.extend(said_of_folders);
+        if container.cpu.is_none() {
+            notices.push(NO_CPU_LIMIT.into());
+        }
         let mut sandbox = Sandbox {
             report: SandboxReport {
                 address: engine.address.clone(),
@@ -182,6 +201,7 @@ impl Maker {
                 extra_system_calls: self.settings.extra_system_calls.clone(),
                 watched: vec![],
             },
+            asked: self.asked(folders, container.cpu),
             worker: 0,
             files: PutBack::default(),
             container,
@@ -192,7 +212,6 @@ impl Maker {
             data_of_jobs,
             taken,
             writer,
-            asked: self.asked(folders),
             allow_weak: self.settings.allow_weak.clone(),
             idle_stop: self.settings.idle_stop,
             watchdog: None,
@@ -211,6 +230,26 @@ impl Maker {
                 }
                 Err(failure)
             }
+        }
+    }
+
+    /// The CPU limit that the engine is asked for; `None` where its processors cannot be counted.
+    async fn cpu_quota(&self, engine: &Engine) -> Option<CpuQuota> {
+        let (configured, is_maximum) = match self.settings.cpu {
+            CpuLimit::Millis(millis) => return Some(CpuQuota { millis, optional: false }),
+            CpuLimit::AtMost(millis) => (millis, true),
+            CpuLimit::AllButOne => (u64::MAX, false),
+        };
+        let default = match engine.processors(self.limits.engine_request).await {
+            Ok(count) => Some(1000 * count.saturating_sub(1).max(1)),
+            Err(error) => {
+                tracing::warn!(%error, "there is no default CPU limit");
+                None
+            }
+        };
+        match default {
+            Some(millis) if millis < configured => Some(CpuQuota { millis, optional: true }),
+            _ => is_maximum.then_some(CpuQuota { millis: configured, optional: false }),
         }
     }
 
@@ -282,7 +321,7 @@ impl Maker {
             user: format!("{}:{}", settings.uid, settings.gid),
             memory_bytes: settings.memory_bytes,
             pids_max: settings.pids_max,
-            cpu_millis: settings.cpu_millis,
+            cpu: None,
             open_files_max: self.limits.sandbox_open_files_max,
             folders,
             labels,
@@ -364,25 +403,26 @@ impl Maker {
         put.map_err(|reason| Failure::Files { reason })
     }
 
-    fn asked(&self, folders: Vec<Folder>) -> Asked {
+    fn asked(&self, folders: Vec<Folder>, cpu: Option<CpuQuota>) -> Asked {
         Asked {
             uid: self.settings.uid.into(),
             gid: self.settings.gid.into(),
             memory_bytes: self.settings.memory_bytes,
             pids_max: self.settings.pids_max,
-            cpu_millis: self.settings.cpu_millis,
+            cpu,
             open_files_max: self.limits.sandbox_open_files_max,
             tmpfs: tmpfs_mib(self.settings.memory_bytes),
+            masked: masked_paths().collect(),
             folders,
         }
     }
 
-    /// Those that can be mounted now, and what is said of the others.
-    fn folders(&self, engine: &Engine) -> (Vec<Folder>, Option<String>) {
+    /// The folders that can be mounted now, and notices about the others.
+    async fn folders(&self, engine: &Engine) -> (Vec<Folder>, Vec<String>) {
         let wanted = &self.settings.folders;
         if !engine.is_here() {
             let said = "no [[mount]] is there: the engine is on another machine, whose folders are others";
-            return (vec![], (!wanted.is_empty()).then(|| said.to_owned()));
+            return (vec![], (!wanted.is_empty()).then(|| said.to_owned()).into_iter().collect());
         }
         // A link that has taken a folder's place since would lead the engine elsewhere.
         let is_itself = |folder: &&Folder| {
@@ -391,9 +431,36 @@ impl Maker {
         };
         let (folders, others): (Vec<&Folder>, Vec<&Folder>) = wanted.iter().partition(is_itself);
         let names = others.iter().map(|folder| folder.guest.as_str()).collect::<Vec<_>>().join(", ");
-        let said = (!others.is_empty())
+        let gone = (!others.is_empty())
             .then(|| format!("not mounted, since the host's folder is gone or is another one now: {names}"));
-        (folders.into_iter().cloned().collect(), said)
+        let (mut notices, mut safe): (Vec<String>, _) = (gone.into_iter().collect(), vec![]);
+        let is_allowed = self.settings.allow_weak.contains(&PostureField::Mounts);
+        for folder in folders {
+            let found = self.search(folder).await.err();
+            if let Some(reason) = &found {
+                let verdict =
+                    if is_allowed { "mounted, as MCP_BRIDGE_ALLOW_WEAK allows" } else { "not mounted" };
+                notices.push(format!("{} is {verdict}: {reason}", folder.guest));
+            }
+            if found.is_none() || is_allowed {
+                safe.push(folder.clone());
+            }
+        }
+        (safe, notices)
+    }
+
+    /// Looks for files in the folder that lead out of the sandbox; the error says what is wrong and what to do.
+    async fn search(&self, folder: &Folder) -> Result<(), String> {
+        let (root, guest) = (PathBuf::from(&folder.host), folder.guest.clone());
+        let bounds =
+            Bounds { entries_max: self.limits.mount_entries_max, time_max: self.limits.mount_search };
+        let search = move || special_files::search(&root, bounds).map_err(|found| found.explain(&guest));
+        // A file system that does not answer would hold up the start.
+        match tokio::time::timeout(2 * self.limits.mount_search, tokio::task::spawn_blocking(search)).await {
+            Ok(Ok(searched)) => searched,
+            Ok(Err(error)) => Err(format!("the search for named pipes and sockets failed: {error}")),
+            Err(_) => Err(Unsafe::TooSlow { time_max: bounds.time_max }.explain(&folder.guest)),
+        }
     }
 
     /// Refuses what is weaker than asked for.
@@ -408,7 +475,7 @@ impl Maker {
     }
 
     /// The second line where the engine does not enforce memory or processes; for CPU time there is none. Refuses what can
-    /// neither be enforced nor watched.
+    /// neither be enforced nor watched, but for the default CPU limit.
     async fn watch(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
         let unenforced = posture::unenforced(&sandbox.report.posture, &sandbox.asked);
         if unenforced.is_empty() {
@@ -424,7 +491,9 @@ impl Maker {
             .map(|meter| Watchdog::start(move |bytes| meter.read(bytes), watched, Arc::clone(&self.limits)));
         let (mut fields, mut said) = (vec![], vec![]);
         for (field, limit) in unenforced {
-            if sandbox.watchdog.is_some() && field != PostureField::Cpus {
+            if field == PostureField::Cpus && sandbox.asked.cpu.is_some_and(|cpu| cpu.optional) {
+                sandbox.report.notices.push(NO_CPU_LIMIT.into());
+            } else if sandbox.watchdog.is_some() && field != PostureField::Cpus {
                 sandbox.report.watched.push(field);
                 sandbox.report.notices.push(format!("{limit}: hotcell watches it and ends what exceeds it"));
             } else if self.settings.allow_weak.contains(&field) {
