@@ -41,7 +41,7 @@ impl Echo {
         let spec = SandboxSpec {
             images: vec![IMAGE.into()],
             command: ["python3", "-I", "-u", "-c", ECHO].map(str::to_owned).to_vec(),
-            user: "65534:65534".into(),
+            user: None,
             memory_bytes: 512 << 20,
             pids_max: 128,
             cpu_millis: None,

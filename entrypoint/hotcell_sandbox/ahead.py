@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Up to its first run, in about this order.
 _OF_WORKER = (
-    *("worker", "seccomp", "streams", "interpreter", "calls", "placeholder", "images", "results", "arguments"),
+    *("worker", "account", "seccomp", "streams", "interpreter", "calls", "placeholder", "images", "results", "arguments"),
     *("interrupts", "channel", "resources", "saved_files", "after_import", "forking", "call_check", "effects"),
     *("figures", "proxies", "text", "report", "sources", "skills"),
 )

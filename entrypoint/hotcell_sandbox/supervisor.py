@@ -397,7 +397,7 @@ class Supervisor:
         seen = posture(self.inherited)
         pids_max = seen["pids_max"]
         if seen["user_namespace"] is False or (isinstance(pids_max, int) and pids_max <= self.limits.processes):
-            # The cgroup counts processes; or else the user's number is that of others on the machine too.
+            # The cgroup counts processes; or the user may be one of the machine, with other processes.
             self.limits.processes = 0
         self.to_host.send({"type": "hello", "version": VERSION, "python": python, "posture": seen})
         if self.limits.workspace:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 _OOM_SCORE_ADJ = b"1000"
 _QUIET_MS = 20
-# That one user may have at once: the kernel counts their processes together, the bridge each sandbox for itself.
-_SANDBOXES = 4
 # One part of so many of the container's memory is not the worker's.
 _OTHERS_SHARE = 16
 _HOME = "/workspace"
@@ -58,6 +56,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     # supervisor.
     from mcp import runtime
 
+    from .account import provide as provide_account
     from .calls import Calls, Server
     from .channel import Channel
     from .forking import install as fork_by_default
@@ -67,6 +66,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     from .saved_files import SAVED
     from .workspace import Watch
 
+    provide_account(_HOME)
     fork_by_default()
     interrupts = Interrupts()
     interrupts.arm()
@@ -157,7 +157,7 @@ def _confine(limits: Limits) -> None:
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
     if limits.processes:
-        _lower(resource.RLIMIT_NPROC, limits.processes * _SANDBOXES)
+        _lower(resource.RLIMIT_NPROC, limits.processes)
     if limits.memory_bytes:
         # An allocation beyond this is a MemoryError then, instead of the end of the worker: the supervisor and the
         # frozen copy need some of what the container may have.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::audit::Log;
 use crate::broker::{Broker, Folders, LoggedArguments, Oversight, Roster};
 use crate::config::{
-    self, Audit, Config, ConfigFiles, EngineChoice, LearnShapes, MountedFolder, ResumeFrom, Rollback,
-    Semantic,
+    self, Audit, Config, ConfigFiles, ContainerUser, EngineChoice, LearnShapes, MountedFolder, ResumeFrom,
+    Rollback, Semantic,
 };
-use crate::engine::{Choice, Folder, Places};
+use crate::engine::{Choice, Folder, Places, User};
 use crate::guard::{Guardian, Mark};
 use crate::journal::{Journal, Keep, RecordedSession, Sessions, SessionsError};
 use crate::limits::Limits;
@@ -164,8 +164,10 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         checkpoints: config.checkpoints.into(),
         unreadable: config.sandbox_problem.as_ref().map(ToString::to_string),
         images: images(config),
-        uid: config.container_user.uid,
-        gid: config.container_user.gid,
+        user: match config.container_user {
+            ContainerUser::Own => None,
+            ContainerUser::Fixed { uid, gid } => Some(User { uid, gid }),
+        },
         memory_bytes: config.memory_bytes,
         pids_max: config.pids.into(),
         cpu_millis: config.cpu_millis.map(u64::from),

@@ -177,11 +177,14 @@ pub(super) fn engine(value: &str) -> Result<EngineChoice, String> {
 }
 
 pub(super) fn container_user(value: &str) -> Result<ContainerUser, String> {
+    if value == "auto" {
+        return Ok(ContainerUser::Own);
+    }
     let numbers = value.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
     match numbers {
         Some((0, _)) => Err("is uid 0: sandboxed code never runs as root".to_owned()),
-        Some((uid, gid)) => Ok(ContainerUser { uid, gid }),
-        None => Err(format!("is {}, not a numeric uid:gid", quoted(value))),
+        Some((uid, gid)) => Ok(ContainerUser::Fixed { uid, gid }),
+        None => Err(format!("is {}, neither auto nor a numeric uid:gid", quoted(value))),
     }
 }
 
@@ -279,8 +282,9 @@ mod tests {
 
     #[test]
     fn a_sandbox_user_is_two_numbers_and_never_root() {
-        assert_eq!(container_user("1000:0"), Ok(ContainerUser { uid: 1000, gid: 0 }));
+        assert_eq!(container_user("auto"), Ok(ContainerUser::Own));
+        assert_eq!(container_user("1000:0"), Ok(ContainerUser::Fixed { uid: 1000, gid: 0 }));
         assert_eq!(container_user("0:0"), Err("is uid 0: sandboxed code never runs as root".into()));
-        assert_eq!(container_user("nobody"), Err("is \"nobody\", not a numeric uid:gid".into()));
+        assert_eq!(container_user("nobody"), Err("is \"nobody\", neither auto nor a numeric uid:gid".into()));
     }
 }

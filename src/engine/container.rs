@@ -21,6 +21,7 @@ use tokio::io::AsyncWrite;
 use super::error::{EngineError, is_not_found};
 use super::find::{Engine, EngineKind};
 use super::usage::UsageMeter;
+use super::users::User;
 
 /// What a sandbox is made of. Nothing in it comes from a frame.
 #[derive(Debug, Clone)]
@@ -29,8 +30,8 @@ pub struct SandboxSpec {
     pub images: Vec<String>,
     /// The command, PID 1.
     pub command: Vec<String>,
-    /// `uid:gid` inside.
-    pub user: String,
+    /// The user inside; `None`: one that no other sandbox has, if the engine has that many.
+    pub user: Option<User>,
     /// Memory and swap together.
     pub memory_bytes: u64,
     /// Processes and threads.
@@ -65,6 +66,8 @@ pub struct Container {
     id: String,
     request: Duration,
     command: Vec<String>,
+    /// The user of its processes.
+    pub user: User,
     /// The image that it was made of.
     pub image: String,
     /// What the engine said it would not do.
@@ -85,6 +88,7 @@ pub struct ContainerOutput {
     stderr: Vec<u8>,
 }
 
+const START: &str = "start the container";
 /// Bytes of the supervisor's own stderr that are kept; it writes there only when it breaks.
 const STDERR_BYTES_MAX: usize = 8 * 1024;
 
@@ -118,7 +122,31 @@ impl Engine {
                 EngineKind::Docker => host.mounts = Some(spec.folders.iter().map(volume).collect()),
             }
         }
-        let container = self.create(spec, body).await.map_err(|error| {
+        if let Some(user) = spec.user {
+            return self.start_as(user, spec, &body).await;
+        }
+        for (place, user) in self.users.candidates() {
+            match self.start_as(user, spec, &body).await {
+                Err(NotStarted { error, may_exist: false }) if is_user_unmapped(&error) => {}
+                started => {
+                    if started.is_ok() {
+                        self.users.accept(place);
+                    }
+                    return started;
+                }
+            }
+        }
+        self.users.share();
+        self.start_as(User::SHARED, spec, &body).await
+    }
+
+    async fn start_as(
+        &self,
+        user: User,
+        spec: &SandboxSpec,
+        body: &ContainerCreateBody,
+    ) -> Result<(Container, Streams), NotStarted> {
+        let container = self.create(user, spec, body).await.map_err(|error| {
             let is_none = matches!(error, EngineError::Refused { .. } | EngineError::ImageMissing { .. });
             NotStarted { may_exist: !is_none, error }
         })?;
@@ -130,10 +158,16 @@ impl Engine {
     }
 
     /// Of the first image that is there. None is asked for beforehand: that takes Podman 6 ms, and mostly it is there.
-    async fn create(&self, spec: &SandboxSpec, body: ContainerCreateBody) -> Result<Container, EngineError> {
+    async fn create(
+        &self,
+        user: User,
+        spec: &SandboxSpec,
+        body: &ContainerCreateBody,
+    ) -> Result<Container, EngineError> {
         let action = "create the container";
         for image in &spec.images {
-            let body = ContainerCreateBody { image: Some(image.clone()), ..body.clone() };
+            let (image_name, user_name) = (Some(image.clone()), Some(user.to_string()));
+            let body = ContainerCreateBody { image: image_name, user: user_name, ..body.clone() };
             let request = self.docker.create_container(None::<CreateContainerOptions>, body);
             let late = |_| EngineError::Timeout { action, after: spec.request };
             match tokio::time::timeout(spec.request, request).await.map_err(late)? {
@@ -143,6 +177,7 @@ impl Engine {
                         id: created.id,
                         request: spec.request,
                         command: spec.command.clone(),
+                        user,
                         image: image.clone(),
                         warnings: created.warnings,
                     });
@@ -200,12 +235,8 @@ impl Container {
             self.docker.attach_container(&self.id, Some(options)),
         )
         .await?;
-        bounded(
-            self.request,
-            "start the container",
-            self.docker.start_container(&self.id, None::<StartContainerOptions>),
-        )
-        .await?;
+        bounded(self.request, START, self.docker.start_container(&self.id, None::<StartContainerOptions>))
+            .await?;
         let output = ContainerOutput { stream: attached.output, stderr: Vec::new() };
         Ok(Streams { input: attached.input, output })
     }
@@ -251,6 +282,12 @@ impl ContainerOutput {
         let excess = self.stderr.len().saturating_sub(STDERR_BYTES_MAX);
         self.stderr.drain(..excess);
     }
+}
+
+/// Whether the OCI runtime has refused a user that has no number outside. Only the runtime finds that out: runc speaks of
+/// an unmapped user, crun of the system call `setresuid`.
+fn is_user_unmapped(error: &EngineError) -> bool {
+    matches!(error, EngineError::Refused { action: START, message } if ["uid", "unmapped"].iter().any(|word| message.contains(word)))
 }
 
 /// Kills and removes a container. One that is gone, or being removed because it ended by itself, is as wanted.
@@ -331,9 +368,9 @@ fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
         pids_limit: Some(signed(spec.pids_max)),
         nano_cpus: spec.cpu_millis.map(|millis| signed(millis.saturating_mul(1_000_000))),
         oom_score_adj: Some(500),
-        // nofile is PID 1's: workers lower their own to `open_files_max`. The kernel refuses to hand descriptors over to
-        // whoever's user has more of them on the way than the sender may have open, and sandboxes share a user.
-        // nproc counts per user of the machine, so it is only a backstop; pids_limit is the bound.
+        // Both are PID 1's: workers lower their own to `open_files_max` and `pids_max`. The kernel refuses to pass a
+        // descriptor on once the sender's user has more of them on the way than the sender may have open, and the code
+        // has PID 1's user: with more than the code may have, PID 1 can always pass one on.
         ulimits: Some(vec![
             ulimit("nofile", 4 * spec.open_files_max),
             ulimit("nproc", 4096),
@@ -347,6 +384,9 @@ fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
     };
     let env = [
         ("HOME", "/workspace"),
+        // The user's number has no account in the image, and Docker adds none.
+        ("USER", "sandbox"),
+        ("LOGNAME", "sandbox"),
         ("PYTHONUNBUFFERED", "1"),
         ("PYTHONIOENCODING", "utf-8"),
         ("PYTHONDONTWRITEBYTECODE", "1"),
@@ -358,7 +398,6 @@ fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
     ContainerCreateBody {
         // As the entrypoint, so that an image's own one does not stand between us and PID 1.
         entrypoint: Some(spec.command.clone()),
-        user: Some(spec.user.clone()),
         env: Some(env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
         // Docker makes a missing working directory itself, as root and over the tmpfs's mode, so not /workspace;
         // the supervisor goes there.
@@ -429,7 +468,7 @@ mod tests {
         let spec = SandboxSpec {
             images: vec!["x".into()],
             command: vec![],
-            user: "1:1".into(),
+            user: Some(User { uid: 1, gid: 1 }),
             memory_bytes: 1 << 30,
             pids_max: 8,
             cpu_millis: None,

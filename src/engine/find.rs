@@ -10,6 +10,7 @@ use tokio::sync::OnceCell;
 use super::error::{EngineError, with_causes};
 use super::private_socket::{PrivateSocket, SshAddress, Tunnel};
 use super::runtime::Runtime;
+use super::users::Users;
 use crate::guard::Mark;
 
 /// Which engine the operator wants.
@@ -65,6 +66,8 @@ pub struct Engine {
     pub address: String,
     /// What it is, once somebody has asked.
     kind: Arc<OnceCell<EngineKind>>,
+    /// Which users its sandboxes may have.
+    pub(super) users: Arc<Users>,
     /// The service that the bridge started for itself, kept for its `Drop`.
     _service: Option<Arc<PrivateSocket>>,
 }
@@ -230,7 +233,8 @@ async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<E
         .await
         .map_err(|_| format!("{address}: did not answer within {} s", ANSWER.as_secs()))?
         .map_err(|error| format!("{address}: {}", with_causes(&error)))?;
-    Ok(Engine { docker, address: address.to_owned(), kind: Arc::default(), _service: service })
+    let users = Arc::new(Users::at(address).await);
+    Ok(Engine { docker, address: address.to_owned(), kind: Arc::default(), users, _service: service })
 }
 
 impl Engine {

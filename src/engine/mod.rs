@@ -12,6 +12,7 @@ mod owner;
 mod private_socket;
 mod runtime;
 mod usage;
+mod users;
 
 pub use belongings::Belongings;
 pub use container::{Container, ContainerOutput, Folder, NotStarted, SandboxSpec, Streams, tmpfs_mib};
@@ -21,3 +22,4 @@ pub use images::{ImageAbout, ImageBuild};
 pub use owner::{Owner, lock_path};
 pub use runtime::Runtime;
 pub use usage::{Usage, UsageMeter};
+pub use users::User;

@@ -53,6 +53,8 @@ pub(super) struct Sandbox {
     taken: watch::Sender<u64>,
     writer: JoinHandle<()>,
     asked: Asked,
+    /// Whether no other sandbox has its user.
+    has_own_user: bool,
     allow_weak: Vec<PostureField>,
     /// Present where the engine enforces too little.
     pub(super) watchdog: Option<Watchdog>,

@@ -14,7 +14,8 @@ use super::super::watchdog::{Watchdog, Watched};
 use super::failure::Failure;
 use super::{Asked, PutBack, Sandbox, SandboxReport, posture};
 use crate::engine::{
-    About, Belongings, Engine, Folder, NotStarted, Owner, Places, SandboxSpec, find, lock_path, tmpfs_mib,
+    About, Belongings, Engine, Folder, NotStarted, Owner, Places, SandboxSpec, User, find, lock_path,
+    tmpfs_mib,
 };
 use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
@@ -32,10 +33,8 @@ pub struct SandboxSettings {
     pub places: Places,
     /// Images by preference; the first that is there is used.
     pub images: Vec<String>,
-    /// User id inside.
-    pub uid: u32,
-    /// Group id inside.
-    pub gid: u32,
+    /// The user inside; `None`: one that no other sandbox has.
+    pub user: Option<User>,
     /// Memory and swap together.
     pub memory_bytes: u64,
     /// Processes and threads.
@@ -90,6 +89,8 @@ const CONTROL_QUEUED_MAX: usize = 32;
 const DATA_QUEUED_MAX: usize = 8;
 /// The folder whose files are kept.
 const WORKSPACE: &str = "/workspace";
+/// Sandboxes of one user, as many as are allowed for: the kernel counts processes of a user, not of a sandbox.
+const SANDBOXES_OF_SHARED_USER: u64 = 4;
 
 impl Maker {
     pub(in super::super) fn new(wanted: Wanted, limits: Arc<Limits>, files: Option<Files>) -> Self {
@@ -150,6 +151,7 @@ impl Maker {
             self.tell().await;
         }
         let (container, streams) = started.map_err(|not_started| not_started.error)?;
+        let (user, has_own_user) = (container.user, spec.user.is_none() && container.user != User::SHARED);
         let (control, control_inbox) = mpsc::channel(CONTROL_QUEUED_MAX);
         let (data, data_inbox) = mpsc::channel(DATA_QUEUED_MAX);
         let (data_of_jobs, data_of_jobs_inbox) = mpsc::channel(DATA_QUEUED_MAX);
@@ -165,6 +167,11 @@ impl Maker {
         let mut notices: Vec<String> =
             container.warnings.iter().map(|warning| format!("engine: {warning}")).collect();
         notices.extend(left_out);
+        if spec.user.is_none() && !has_own_user {
+            let notice = "the engine maps too few users for one of each sandbox: sandboxes share user 65534, and the kernel's \
+                          limits of it";
+            notices.push(notice.into());
+        }
         let mut sandbox = Sandbox {
             report: SandboxReport {
                 address: engine.address.clone(),
@@ -186,7 +193,8 @@ impl Maker {
             data_of_jobs,
             taken,
             writer,
-            asked: self.asked(folders),
+            asked: self.asked(user, folders),
+            has_own_user,
             allow_weak: self.settings.allow_weak.clone(),
             idle_stop: self.settings.idle_stop,
             watchdog: None,
@@ -273,7 +281,7 @@ impl Maker {
         Ok(SandboxSpec {
             images: settings.images.clone(),
             command: ["python3", "-I", "-u", "-c", BOOTSTRAP].map(str::to_owned).to_vec(),
-            user: format!("{}:{}", settings.uid, settings.gid),
+            user: settings.user.or_else(|| has_writable(&folders).then_some(User::SHARED)),
             memory_bytes: settings.memory_bytes,
             pids_max: settings.pids_max,
             cpu_millis: settings.cpu_millis,
@@ -287,7 +295,10 @@ impl Maker {
     async fn handshake(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
         let bounds = SandboxBounds {
             memory_bytes: self.settings.memory_bytes,
-            pids_max: self.settings.pids_max,
+            user_processes_max: match sandbox.has_own_user {
+                true => self.settings.pids_max,
+                false => self.settings.pids_max.saturating_mul(SANDBOXES_OF_SHARED_USER),
+            },
             allow_unfiltered: self.settings.allow_weak.contains(&PostureField::Seccomp),
             frozen_copies: self.settings.rollback,
             checkpoints: self.settings.checkpoints,
@@ -354,10 +365,10 @@ impl Maker {
         put.map_err(|reason| Failure::Files { reason })
     }
 
-    fn asked(&self, folders: Vec<Folder>) -> Asked {
+    fn asked(&self, user: User, folders: Vec<Folder>) -> Asked {
         Asked {
-            uid: self.settings.uid.into(),
-            gid: self.settings.gid.into(),
+            uid: user.uid.into(),
+            gid: user.gid.into(),
             memory_bytes: self.settings.memory_bytes,
             pids_max: self.settings.pids_max,
             cpu_millis: self.settings.cpu_millis,
@@ -426,4 +437,9 @@ impl Maker {
         }
         if fields.is_empty() { Ok(()) } else { Err(Failure::Weak { fields, said }) }
     }
+}
+
+/// Whether code can write to a folder of the machine, whose files must belong to the same user in every sandbox.
+fn has_writable(folders: &[Folder]) -> bool {
+    folders.iter().any(|folder| folder.writable)
 }
