@@ -1,6 +1,6 @@
 """An account for the user of the sandbox, whose number /etc/passwd of the image does not have.
 
-Podman adds the account to /etc/passwd, Docker does not. Libraries look it up by `pwd`; other programs are not helped here.
+Podman adds one to /etc/passwd by number, Docker adds none. Libraries find it by `pwd`; other programs are not helped here.
 """
 
 from __future__ import annotations
@@ -10,14 +10,25 @@ import pwd
 
 
 def provide(home: str) -> None:
-    """Has `pwd` know this process's user, if it does not."""
-    uid, name = os.getuid(), os.environ.get("USER", "sandbox")
-    by_number, by_name = pwd.getpwuid, pwd.getpwnam
-    try:
-        by_number(uid)
-        return
-    except KeyError:
-        pass
+    """Has `pwd` know this process's user where /etc/passwd does not."""
+    uid, name = os.getuid(), os.environ.get("USER", "")
     account = pwd.struct_passwd((name, "x", uid, os.getgid(), "", home, "/bin/sh"))
-    pwd.getpwuid = lambda number: account if number == uid else by_number(number)
-    pwd.getpwnam = lambda wanted: account if wanted == name else by_name(wanted)
+    by_number, by_name = pwd.getpwuid, pwd.getpwnam
+
+    def getpwuid(number: int, /) -> pwd.struct_passwd:
+        try:
+            return by_number(number)
+        except KeyError:
+            if number != uid:
+                raise
+            return account
+
+    def getpwnam(wanted: str, /) -> pwd.struct_passwd:
+        try:
+            return by_name(wanted)
+        except KeyError:
+            if wanted != name:
+                raise
+            return account
+
+    pwd.getpwuid, pwd.getpwnam = getpwuid, getpwnam

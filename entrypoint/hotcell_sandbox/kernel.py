@@ -10,7 +10,7 @@ import os
 from _struct import pack
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
-_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
+_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_GET_NO_NEW_PRIVS = 22, 38, 39
 _SECCOMP_MODE_FILTER = 2
 _INSTRUCTION_BYTES = 8
 
@@ -59,6 +59,12 @@ def filter_system_calls(instructions: bytes) -> None:
     # sock_fprog, by hand: from Python 3.14 on a Structure imports all of ctypes.
     described = _copy(pack("@HP", len(instructions) // _INSTRUCTION_BYTES, _ctypes.addressof(program)))
     _control(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _ctypes.addressof(described))
+
+
+def has_no_new_privileges() -> bool:
+    """Whether this process, and all that descend from it, can gain no privileges by starting a program."""
+    zero = _UnsignedLong(0)
+    return bool(_prctl(_PR_GET_NO_NEW_PRIVS, zero, zero, zero, zero) == 1)
 
 
 def flush_c_streams() -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _OOM_SCORE_ADJ = b"1000"
 _QUIET_MS = 20
+# Enough for programs with many timers, and few of what the machine allows.
+_PENDING_SIGNALS = 1024
 # One part of so many of the container's memory is not the worker's.
 _OTHERS_SHARE = 16
 _HOME = "/workspace"
@@ -152,10 +154,16 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
 
 
 def _confine(limits: Limits) -> None:
-    with open("/proc/self/oom_score_adj", "wb") as file:
-        file.write(_OOM_SCORE_ADJ)
+    try:
+        with open("/proc/self/oom_score_adj", "wb") as file:
+            file.write(_OOM_SCORE_ADJ)
+    except PermissionError:  # gVisor lets nobody: there the machine's kernel ends the sandbox as a whole
+        pass
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
+    # The kernel counts these for the whole user namespace too, which sandboxes of a rootless engine share.
+    _lower(resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS)
+    _lower(resource.RLIMIT_MSGQUEUE, 0)
     if limits.processes:
         _lower(resource.RLIMIT_NPROC, limits.processes)
     if limits.memory_bytes:

@@ -163,6 +163,7 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         rollback: config.rollback == Rollback::On,
         checkpoints: config.checkpoints.into(),
         unreadable: config.sandbox_problem.as_ref().map(ToString::to_string),
+        oci_runtime: config.oci_runtime.clone(),
         images: images(config),
         user: match config.container_user {
             ContainerUser::Own => None,
@@ -198,6 +199,7 @@ fn folder(mount: &MountedFolder) -> Folder {
 pub(super) fn places(config: &Config, mark: Option<Mark>) -> Places {
     let addresses = &config.engine_addresses;
     Places {
+        oci_runtime: config.oci_runtime.clone(),
         choice: match &config.engine {
             EngineChoice::Auto => Choice::Auto,
             EngineChoice::Podman => Choice::Podman,

@@ -20,6 +20,7 @@ use tokio::io::AsyncWrite;
 
 use super::error::{EngineError, is_not_found};
 use super::find::{Engine, EngineKind};
+use super::kernel::OuterLimits;
 use super::usage::UsageMeter;
 use super::users::User;
 
@@ -30,6 +31,8 @@ pub struct SandboxSpec {
     pub images: Vec<String>,
     /// The command, PID 1.
     pub command: Vec<String>,
+    /// The OCI runtime; `None`: the engine's default.
+    pub oci_runtime: Option<String>,
     /// The user inside; `None`: one that no other sandbox has, if the engine has that many.
     pub user: Option<User>,
     /// Memory and swap together.
@@ -113,6 +116,9 @@ impl Engine {
     /// [`EngineError::ImageMissing`]; the engine's refusal of any of the three steps, or its silence. What was created is
     /// removed again.
     pub async fn start(&self, spec: &SandboxSpec) -> Result<(Container, Streams), NotStarted> {
+        if let Some(name) = &spec.oci_runtime {
+            self.check_runtime(name).await.map_err(|error| NotStarted { may_exist: false, error })?;
+        }
         let mut body = create_body(spec);
         if !spec.folders.is_empty() {
             let kind = self.kind().await.map_err(|error| NotStarted { may_exist: false, error })?;
@@ -208,12 +214,19 @@ pub struct NotStarted {
 impl Container {
     /// Reads what it uses, if it runs on this machine.
     pub async fn meter(&self) -> Option<UsageMeter> {
+        UsageMeter::new(self.pid().await?, &self.command)
+    }
+
+    /// What this machine's cgroups keep it to, as far as it runs on this machine.
+    pub async fn outer_limits(&self) -> OuterLimits {
+        self.pid().await.map(|pid| OuterLimits::of(pid, &self.id)).unwrap_or_default()
+    }
+
+    /// The number of its first process, where the engine is.
+    async fn pid(&self) -> Option<u32> {
         let request = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
         match bounded(self.request, "describe the container", request).await {
-            Ok(described) => {
-                let pid = described.state?.pid?;
-                UsageMeter::new(u32::try_from(pid).ok()?, &self.command)
-            }
+            Ok(described) => u32::try_from(described.state?.pid?).ok(),
             Err(error) => {
                 tracing::debug!(%error, "the container's process is not known");
                 None
@@ -287,7 +300,7 @@ impl ContainerOutput {
 /// Whether the OCI runtime has refused a user that has no number outside. Only the runtime finds that out: runc speaks of
 /// an unmapped user, crun of the system call `setresuid`.
 fn is_user_unmapped(error: &EngineError) -> bool {
-    matches!(error, EngineError::Refused { action: START, message } if ["uid", "unmapped"].iter().any(|word| message.contains(word)))
+    matches!(error, EngineError::Refused { action: START, message } if ["uid", "unmapped"].iter().any(|word| message.to_lowercase().contains(word)))
 }
 
 /// Kills and removes a container. One that is gone, or being removed because it ended by itself, is as wanted.
@@ -356,6 +369,7 @@ fn create_body(spec: &SandboxSpec) -> ContainerCreateBody {
         .into_iter()
         .map(|(path, mib)| (path.to_owned(), format!("rw,noexec,nosuid,nodev,size={mib}m,mode=1777")));
     let host = HostConfig {
+        runtime: spec.oci_runtime.clone(),
         network_mode: Some("none".into()),
         readonly_rootfs: Some(true),
         cap_drop: Some(vec!["ALL".into()]),
@@ -450,6 +464,7 @@ mod tests {
         });
         let places = Places {
             choice,
+            oci_runtime: None,
             container_host: None,
             docker_host: None,
             runtime_dir: None,
@@ -468,6 +483,7 @@ mod tests {
         let spec = SandboxSpec {
             images: vec!["x".into()],
             command: vec![],
+            oci_runtime: None,
             user: Some(User { uid: 1, gid: 1 }),
             memory_bytes: 1 << 30,
             pids_max: 8,

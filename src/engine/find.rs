@@ -31,6 +31,8 @@ pub enum Choice {
 pub struct Places {
     /// What the operator wants.
     pub choice: Choice,
+    /// The OCI runtime for an engine that is started here; `None`: its default.
+    pub oci_runtime: Option<String>,
     /// `CONTAINER_HOST`.
     pub container_host: Option<String>,
     /// `DOCKER_HOST`.
@@ -64,8 +66,8 @@ pub struct Engine {
     pub(super) docker: Docker,
     /// Where it listens.
     pub address: String,
-    /// What it is, once somebody has asked.
-    kind: Arc<OnceCell<EngineKind>>,
+    /// What it says of itself, once somebody has asked.
+    said: Arc<OnceCell<About>>,
     /// Which users its sandboxes may have.
     pub(super) users: Arc<Users>,
     /// The service that the bridge started for itself, kept for its `Drop`.
@@ -174,7 +176,10 @@ fn candidates(places: &Places) -> Vec<Candidate> {
 async fn own_podman(places: &Places, sockets: &Path) -> Result<Engine, String> {
     let program = places.podman.as_ref().ok_or("podman is not installed")?;
     let service =
-        PrivateSocket::podman(program, sockets).await.map_err(|error| format!("podman service: {error}"))?;
+        PrivateSocket::podman(program, places.oci_runtime.as_deref(), sockets).await.map_err(|error| {
+            let of = places.oci_runtime.as_ref().map(|name| format!(" with the OCI runtime {name}"));
+            format!("podman service{}: {error}", of.unwrap_or_default())
+        })?;
     let address = service.address();
     connect(&address, Some(Arc::new(service))).await
 }
@@ -234,7 +239,7 @@ async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<E
         .map_err(|_| format!("{address}: did not answer within {} s", ANSWER.as_secs()))?
         .map_err(|error| format!("{address}: {}", with_causes(&error)))?;
     let users = Arc::new(Users::at(address).await);
-    Ok(Engine { docker, address: address.to_owned(), kind: Arc::default(), users, _service: service })
+    Ok(Engine { docker, address: address.to_owned(), said: Arc::default(), users, _service: service })
 }
 
 impl Engine {
@@ -264,8 +269,23 @@ impl Engine {
 
     /// What it is; asked once.
     pub(super) async fn kind(&self) -> Result<EngineKind, EngineError> {
-        let kind = self.kind.get_or_try_init(async || self.about().await.map(|about| about.kind)).await?;
-        Ok(*kind)
+        Ok(self.said.get_or_try_init(async || self.about().await).await?.kind)
+    }
+
+    /// Makes sure that the engine uses the OCI runtime of this name for a container that is created with it.
+    ///
+    /// # Errors
+    /// [`EngineError::RuntimeIgnored`]. Docker itself refuses a runtime that it does not know, later.
+    pub(super) async fn check_runtime(&self, wanted: &str) -> Result<(), EngineError> {
+        let about = self.said.get_or_try_init(async || self.about().await).await?;
+        let has = about.runtime.as_ref().map(|runtime| runtime.name.clone());
+        // Podman's Docker-compatible API ignores the name in the request.
+        match about.kind {
+            EngineKind::Podman if has.as_deref() != Some(wanted) => {
+                Err(EngineError::RuntimeIgnored { wanted: wanted.to_owned(), has })
+            }
+            EngineKind::Podman | EngineKind::Docker => Ok(()),
+        }
     }
 
     /// Whether it runs on this machine, as far as its address tells.
@@ -327,6 +347,7 @@ mod tests {
         let [machine, desktop] = sockets_in(home.path(), desktops);
         let places = |choice: Choice, root: bool| Places {
             choice,
+            oci_runtime: None,
             container_host: None,
             docker_host: None,
             runtime_dir: Some(runtime.path().into()),

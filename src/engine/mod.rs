@@ -8,6 +8,7 @@ mod container;
 mod error;
 mod find;
 mod images;
+mod kernel;
 mod owner;
 mod private_socket;
 mod runtime;
@@ -19,6 +20,7 @@ pub use container::{Container, ContainerOutput, Folder, NotStarted, SandboxSpec,
 pub use error::EngineError;
 pub use find::{About, Choice, Engine, EngineKind, Places, find};
 pub use images::{ImageAbout, ImageBuild};
+pub use kernel::{Kernel, OuterLimits};
 pub use owner::{Owner, lock_path};
 pub use runtime::Runtime;
 pub use usage::{Usage, UsageMeter};

@@ -76,9 +76,14 @@ impl SshAddress {
 
 impl PrivateSocket {
     /// Podman's API service, rootless when the bridge is.
-    pub(super) async fn podman(program: &Path, sockets: &Path) -> std::io::Result<Self> {
+    pub(super) async fn podman(
+        program: &Path,
+        oci_runtime: Option<&str>,
+        sockets: &Path,
+    ) -> std::io::Result<Self> {
         Self::start(sockets, |socket| {
             let mut command = Command::new(program);
+            command.args(oci_runtime.map(|name| format!("--runtime={name}")));
             command.args(["system", "service", "--time=5"]).arg(format!("unix://{socket}"));
             // What it starts leaves a file named `oom` in its folder when a container runs out of memory.
             command.current_dir("/");

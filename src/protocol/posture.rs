@@ -15,6 +15,8 @@ pub struct Posture {
     /// Of PID 1.
     #[serde(flatten)]
     pub process: ProcessPosture,
+    /// Release and version of the kernel, as `uname` writes them.
+    pub kernel: String,
     /// Whether `/` is mounted read-only.
     pub root_read_only: bool,
     /// Every mount.
@@ -141,6 +143,7 @@ fields! {
     Root "root" "Whether the root is read-only.",
     Mounts "mounts" "What is mounted, and how.",
     Fds "fds" "Inherited descriptors.",
+    Kernel "kernel" "Whose kernel it has.",
     Interfaces "interfaces" "Network interfaces.",
     Namespaces "namespaces" "Namespaces shared with the host.",
     Rlimits "rlimits" "Resource limits of processes.",

@@ -14,7 +14,7 @@ use super::files::PutBack;
 use super::outgoing::ResultLine;
 use super::posture::{self, Asked, Weakness};
 use super::watchdog::Watchdog;
-use crate::engine::{Container, ContainerOutput, EngineError};
+use crate::engine::{Container, ContainerOutput, EngineError, Kernel};
 use crate::protocol::{
     Decoder, Dropped, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor, ToWorker,
     WorkerPosture,
@@ -35,6 +35,8 @@ pub struct SandboxReport {
     pub notices: Vec<String>,
     /// Stale containers that were removed before the start.
     pub reaped: usize,
+    /// Whose kernel it has.
+    pub kernel: Kernel,
     /// In what it is weaker than asked for, by the operator's leave; said in the first reply of every sandbox.
     pub allowed: Vec<String>,
     /// The limits that hotcell watches itself, since the engine does not enforce them.

@@ -14,7 +14,7 @@ use super::super::watchdog::{Watchdog, Watched};
 use super::failure::Failure;
 use super::{Asked, PutBack, Sandbox, SandboxReport, posture};
 use crate::engine::{
-    About, Belongings, Engine, Folder, NotStarted, Owner, Places, SandboxSpec, User, find, lock_path,
+    About, Belongings, Engine, Folder, Kernel, NotStarted, Owner, Places, SandboxSpec, User, find, lock_path,
     tmpfs_mib,
 };
 use crate::guard::{Guardian, Mark};
@@ -31,6 +31,8 @@ use crate::workspace::Place;
 pub struct SandboxSettings {
     /// Where engines may be.
     pub places: Places,
+    /// The OCI runtime; `None`: the engine's default.
+    pub oci_runtime: Option<String>,
     /// Images by preference; the first that is there is used.
     pub images: Vec<String>,
     /// The user inside; `None`: one that no other sandbox has.
@@ -180,6 +182,7 @@ impl Maker {
                 posture: Posture::default(),
                 notices,
                 reaped: std::mem::take(&mut self.reaped),
+                kernel: Kernel::of_runtime(self.settings.oci_runtime.as_deref()),
                 allowed: vec![],
                 watched: vec![],
             },
@@ -193,7 +196,7 @@ impl Maker {
             data_of_jobs,
             taken,
             writer,
-            asked: self.asked(user, folders),
+            asked: self.asked(&engine, user, folders),
             has_own_user,
             allow_weak: self.settings.allow_weak.clone(),
             idle_stop: self.settings.idle_stop,
@@ -279,6 +282,7 @@ impl Maker {
         let settings = &self.settings;
         let labels = self.owner.as_ref().map(|owner| owner.labels(self.asked)).ok_or(Failure::NoOwner)?;
         Ok(SandboxSpec {
+            oci_runtime: settings.oci_runtime.clone(),
             images: settings.images.clone(),
             command: ["python3", "-I", "-u", "-c", BOOTSTRAP].map(str::to_owned).to_vec(),
             user: settings.user.or_else(|| has_writable(&folders).then_some(User::SHARED)),
@@ -317,6 +321,7 @@ impl Maker {
                         return Err(Failure::Version { theirs: version });
                     }
                     sandbox.report.posture = *posture;
+                    self.see_from_outside(sandbox).await;
                     self.judge(sandbox)?;
                     watched = self.watch(sandbox).await;
                     sandbox.report.python = python;
@@ -365,8 +370,12 @@ impl Maker {
         put.map_err(|reason| Failure::Files { reason })
     }
 
-    fn asked(&self, user: User, folders: Vec<Folder>) -> Asked {
+    fn asked(&self, engine: &Engine, user: User, folders: Vec<Folder>) -> Asked {
+        let kernel = Kernel::of_runtime(self.settings.oci_runtime.as_deref());
+        let has_own = kernel != Kernel::Shared && engine.is_here();
         Asked {
+            kernel,
+            machines_kernel: if has_own { Kernel::of_machine() } else { None },
             uid: user.uid.into(),
             gid: user.gid.into(),
             memory_bytes: self.settings.memory_bytes,
@@ -395,6 +404,19 @@ impl Maker {
         let said = (!others.is_empty())
             .then(|| format!("not mounted, since the host's folder is gone or is another one now: {names}"));
         (folders.into_iter().cloned().collect(), said)
+    }
+
+    /// Adds the limits that hold a kernel of the sandbox's own as a whole, where that kernel does not show them.
+    async fn see_from_outside(&self, sandbox: &mut Sandbox) {
+        let posture = &mut sandbox.report.posture;
+        let is_shown = posture.memory_max_bytes.is_some() && posture.pids_max.is_some();
+        if sandbox.asked.kernel == Kernel::Shared || is_shown {
+            return;
+        }
+        let outer = sandbox.container.outer_limits().await;
+        posture.memory_max_bytes = posture.memory_max_bytes.or(outer.memory_bytes);
+        posture.pids_max = posture.pids_max.or(outer.pids);
+        posture.cpu_max_millis = posture.cpu_max_millis.or(outer.cpu_millis);
     }
 
     /// Refuses what is weaker than asked for.
