@@ -161,9 +161,11 @@ def _confine(limits: Limits) -> None:
         pass
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
-    # The kernel counts these for the whole user namespace too, which sandboxes of a rootless engine share.
-    _lower(resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS)
-    _lower(resource.RLIMIT_MSGQUEUE, 0)
+    try:
+        # The kernel counts them for the whole user namespace too, which sandboxes of a rootless engine share.
+        _lower(resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS)
+    except ValueError:  # gVisor takes no such limit; what it counts is the sandbox's own
+        pass
     if limits.processes:
         _lower(resource.RLIMIT_NPROC, limits.processes)
     if limits.memory_bytes:
