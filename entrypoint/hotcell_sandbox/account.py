@@ -1,6 +1,6 @@
 """An account for the user of the sandbox, whose number /etc/passwd of the image does not have.
 
-Podman adds one to /etc/passwd by number, Docker adds none. Libraries find it by `pwd`; other programs are not helped here.
+Podman adds one to /etc/passwd by number, Docker adds none. Libraries find it by `pwd`. It does not help other programs.
 """
 
 from __future__ import annotations

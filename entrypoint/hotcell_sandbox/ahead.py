@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 # Up to its first run, in about this order.
 _OF_WORKER = (
-    *("worker", "account", "seccomp", "streams", "interpreter", "calls", "placeholder", "images", "results", "arguments"),
+    *("worker", "seccomp", "streams", "interpreter", "calls", "placeholder", "images", "results", "arguments"),
     *("interrupts", "channel", "resources", "saved_files", "after_import", "forking", "call_check", "effects"),
-    *("figures", "proxies", "text", "report", "sources", "skills"),
+    *("figures", "proxies", "text", "report", "sources", "skills", "account"),
 )
 NAMES = (*(f"hotcell_sandbox.{name}" for name in _OF_WORKER), "mcp.runtime", "mcp.servers", "mcp")
 _BYTES_MAX = 4 << 20

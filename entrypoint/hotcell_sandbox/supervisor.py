@@ -504,7 +504,8 @@ class Supervisor:
         """What it looks like after it has confined itself, and before it reads or runs anything."""
         waiter = poll()
         waiter.register(worker.socket, POLLIN)
-        said = os.read(worker.socket, _WORDS_BYTES_MAX) if waiter.poll(CONFINE_MS_MAX) else b""
+        told = os.read(worker.socket, _WORDS_BYTES_MAX) if waiter.poll(CONFINE_MS_MAX) else b""
+        opens_supervisor, said = told[:1] == b"\1", told[1:]
         if said != b"\n":
             defect = said.decode(errors="replace").strip() or "the interpreter ended while it confined itself"
             if not said or not self.limits.allow_unfiltered:
@@ -512,6 +513,7 @@ class Supervisor:
                 self.to_host.last_words(f"no filter for system calls could be installed: {defect}", "seccomp")
         try:
             seen = worker_posture(worker.pid, descriptors(str(worker.pid), self.of_libraries))
+            seen["supervisor_open"] = opens_supervisor
             os.write(worker.socket, b"\n")
         except OSError as error:
             self.to_host.last_words(f"the interpreter ended while it confined itself: {error}")

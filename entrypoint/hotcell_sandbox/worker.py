@@ -46,7 +46,7 @@ _ENVIRONMENT = {
 
 def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     _confine(limits)
-    _show(ends.frames, _filter())
+    _show(ends.frames, _filter(), _can_open_supervisor())
     _settle()
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -184,9 +184,17 @@ def _filter() -> str:
     return ""
 
 
-def _show(frame_socket: int, defect: str) -> None:
+def _can_open_supervisor() -> bool:
+    """Whether this process can open what the supervisor has open, and so write frames in its name."""
+    try:
+        return bool(os.listdir(f"/proc/{os.getppid()}/fd"))
+    except OSError:  # as it must be: the supervisor is not dumpable
+        return False
+
+
+def _show(frame_socket: int, defect: str, opens_supervisor: bool) -> None:
     """Waits while the supervisor looks at this process as user code will have it."""
-    os.write(frame_socket, defect.encode() + b"\n")
+    os.write(frame_socket, bytes([opens_supervisor]) + defect.encode() + b"\n")
     if os.read(frame_socket, 1) != b"\n":
         os._exit(70)
 

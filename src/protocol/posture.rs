@@ -16,6 +16,7 @@ pub struct Posture {
     #[serde(flatten)]
     pub process: ProcessPosture,
     /// Release and version of the kernel, as `uname` writes them.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub kernel: String,
     /// Whether `/` is mounted read-only.
     pub root_read_only: bool,
@@ -46,6 +47,9 @@ pub struct WorkerPosture {
     pub process: ProcessPosture,
     /// Its descriptors, by number.
     pub fds: Vec<String>,
+    /// Whether it can open what the supervisor has open.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub supervisor_open: bool,
 }
 
 /// What the kernel says of a process.

@@ -139,6 +139,9 @@ pub(super) fn worker_weaknesses(
     });
     let fds = ["null", "pipe", "pipe", "socket", "socket", "socket"];
     found.need(restored || worker.fds == fds, PostureField::Fds, || (worker.fds.join(", "), fds.join(", ")));
+    found.need(!worker.supervisor_open, PostureField::Fds, || {
+        ("the interpreter can open the supervisor's".into(), "its own only".into())
+    });
     // PID 1's own are not judged: it runs no code, and rootless Podman 4 gives it none of those that are asked for.
     found.rlimit("core", process.rlimits.core, 0);
     found.rlimit("nofile", process.rlimits.nofile, asked.open_files_max);

@@ -83,7 +83,8 @@ fn good() -> Posture {
 fn good_worker() -> WorkerPosture {
     let rlimits = Rlimits { data: Some(512 << 20), ..process().rlimits };
     let fds = ["null", "pipe", "pipe", "socket", "socket", "socket"].map(str::to_owned).to_vec();
-    WorkerPosture { process: ProcessPosture { seccomp_filters: Some(2), rlimits, ..process() }, fds }
+    let process = ProcessPosture { seccomp_filters: Some(2), rlimits, ..process() };
+    WorkerPosture { process, fds, supervisor_open: false }
 }
 
 fn said(found: &[Weakness]) -> Vec<String> {
@@ -280,6 +281,12 @@ fn a_worker_without_its_own_lock_is_named() {
             "fds: null, pipe, pipe, socket, socket, socket, file /etc, asked was null, pipe, pipe, socket, socket, socket"
         ]
     );
+}
+
+#[test]
+fn supervisor_that_code_can_open_is_named() {
+    let named = ["fds: the interpreter can open the supervisor's, asked was its own only"];
+    assert_eq!(with_worker(|w| w.supervisor_open = true), named);
 }
 
 #[test]

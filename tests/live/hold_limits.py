@@ -1,4 +1,9 @@
-import ctypes, errno, fcntl, os, signal, socket
+import ctypes
+import errno
+import fcntl
+import os
+import signal
+import socket
 
 libc = ctypes.CDLL(None, use_errno=True)
 held = []

@@ -1,4 +1,11 @@
-import ctypes, errno, fcntl, os, signal, socket
+import ctypes
+import errno
+import fcntl
+import os
+import signal
+import socket
+
+from mcp import runtime
 
 libc = ctypes.CDLL(None, use_errno=True)
 
