@@ -91,7 +91,6 @@ pub struct ContainerOutput {
     stderr: Vec<u8>,
 }
 
-const START: &str = "start the container";
 /// Bytes of the supervisor's own stderr that are kept; it writes there only when it breaks.
 const STDERR_BYTES_MAX: usize = 8 * 1024;
 
@@ -248,8 +247,12 @@ impl Container {
             self.docker.attach_container(&self.id, Some(options)),
         )
         .await?;
-        bounded(self.request, START, self.docker.start_container(&self.id, None::<StartContainerOptions>))
-            .await?;
+        bounded(
+            self.request,
+            "start the container",
+            self.docker.start_container(&self.id, None::<StartContainerOptions>),
+        )
+        .await?;
         let output = ContainerOutput { stream: attached.output, stderr: Vec::new() };
         Ok(Streams { input: attached.input, output })
     }
@@ -297,10 +300,12 @@ impl ContainerOutput {
     }
 }
 
-/// Whether the OCI runtime has refused a user that has no number outside. Only the runtime finds that out: runc speaks of
-/// an unmapped user, crun of the system call `setresuid`.
+/// Whether the OCI runtime has refused a user that has no number outside. Only the runtime finds that out, at the start or,
+/// on Podman, when the container is attached to. runc speaks of an unmapped user, crun of the system call `setresuid`.
 fn is_user_unmapped(error: &EngineError) -> bool {
-    matches!(error, EngineError::Refused { action: START, message } if ["uid", "unmapped"].iter().any(|word| message.to_lowercase().contains(word)))
+    let EngineError::Refused { message, .. } = error else { return false };
+    let message = message.to_lowercase();
+    message.contains("uid") || message.contains("unmapped")
 }
 
 /// Kills and removes a container. One that is gone, or being removed because it ended by itself, is as wanted.

@@ -235,7 +235,7 @@ while True:
     async fn a_process_that_ends_at_once_is_quoted() {
         let dir = tempfile::tempdir().unwrap();
         let failing = program(dir.path(), "#!/bin/sh\necho no such host >&2; exit 255\n");
-        let error = PrivateSocket::podman(&failing, &dir.path().join("sockets")).await.unwrap_err();
+        let error = PrivateSocket::podman(&failing, None, &dir.path().join("sockets")).await.unwrap_err();
         assert_eq!(error.to_string(), "ended at once, exit status: 255: no such host");
     }
 }
