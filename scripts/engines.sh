@@ -224,6 +224,7 @@ docker_up() {
         return
     fi
     answers "$docker_sock" && return
+    docker_runtimes | as_root tee "$run/docker/daemon.json" >/dev/null
     stop docker "$docker_process"
     if ! clear_docker_remains; then
         absent+=("docker: remains of a killed dockerd in $run/docker/exec cannot be removed")
@@ -235,6 +236,17 @@ docker_up() {
         --pidfile "$run/docker/dockerd.pid" --config-file "$run/docker/daemon.json" \
         --containerd-namespace hotcell-test --containerd-plugins-namespace hotcell-test-plugins
     wait_for "$docker_sock" || absent+=("docker: $(reason_from "$run/docker/log")")
+}
+
+# gVisor as one more OCI runtime, which only those containers have that ask for it. It needs neither a network, which
+# sandboxes have not, nor hardware for virtual machines.
+docker_runtimes() {
+    local program
+    if program=$(command -v runsc); then
+        printf '{"runtimes": {"runsc": {"path": "%s", "runtimeArgs": ["--platform=ptrace", "--network=none"]}}}\n' "$program"
+    else
+        echo '{}'
+    fi
 }
 
 # A killed dockerd leaves processes, mounts, and pid files that may name somebody else by now; it trusts the latter.
@@ -253,7 +265,6 @@ up() {
     if [ "$can_root" = yes ]; then
         as_root install -d -m 0755 "$run" "$run/podman" "$run/docker"
         [ "$(id -u)" = 0 ] || as_root install -d -m 0700 -o "$(id -u)" "$run/rootless"
-        [ -e "$run/docker/daemon.json" ] || echo '{}' | as_root tee "$run/docker/daemon.json" >/dev/null
     else
         mkdir -p "$run/rootless"
     fi
@@ -276,6 +287,7 @@ write_env() {
         case $joined in *podman-rootful:*) ;; *) echo "HOTCELL_TEST_PODMAN_ROOTFUL=unix://$rootful_sock" ;; esac
         case $joined in *podman-rootless:*) ;; *) echo "HOTCELL_TEST_PODMAN_ROOTLESS=unix://$rootless_sock" ;; esac
         case $joined in *docker:*) ;; *) echo "HOTCELL_TEST_DOCKER=unix://$docker_sock" ;; esac
+        ! grep -qs '"runsc"' "$run/docker/daemon.json" || echo "HOTCELL_TEST_RUNSC=docker"
         [ -z "$joined" ] || echo "HOTCELL_TEST_ABSENT=\"$joined\""
     } >"$env_file.new"
     mv "$env_file.new" "$env_file"

@@ -131,6 +131,10 @@ install_for_tests() {
         return 0
     fi
     install_packages wanted "${packages[@]+"${packages[@]}"}"
+    # Not every distribution has gVisor; its tests say that it is absent then.
+    if ! command -v runsc >/dev/null && apt-cache show runsc >/dev/null 2>&1; then
+        install_packages wanted runsc
+    fi
     # Anybody but root is an ordinary user already.
     if [ "$(id -u)" = 0 ]; then
         make_test_user

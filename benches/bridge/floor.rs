@@ -29,6 +29,7 @@ impl Echo {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let places = Places {
             choice: Choice::At(engine.address().to_owned()),
+            oci_runtime: None,
             container_host: None,
             docker_host: None,
             runtime_dir: None,
@@ -41,7 +42,8 @@ impl Echo {
         let spec = SandboxSpec {
             images: vec![IMAGE.into()],
             command: ["python3", "-I", "-u", "-c", ECHO].map(str::to_owned).to_vec(),
-            user: "65534:65534".into(),
+            oci_runtime: None,
+            user: None,
             memory_bytes: 512 << 20,
             pids_max: 128,
             cpu: None,

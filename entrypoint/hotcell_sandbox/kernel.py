@@ -10,7 +10,7 @@ import os
 from _struct import pack
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
-_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
+_PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_GET_NO_NEW_PRIVS = 22, 38, 39
 _SECCOMP_MODE_FILTER = 2
 # The system call of its own, which alone gives a listener.
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
@@ -112,6 +112,12 @@ def landlock_allow(ruleset: int, place: int, rights: int) -> None:
 def landlock_enter(ruleset: int, flags: int) -> None:
     """Restricts this process, and all that descend from it; for good."""
     _call(_LANDLOCK_RESTRICT_SELF, ruleset, flags)
+
+
+def has_no_new_privileges() -> bool:
+    """Whether this process, and all that descend from it, can gain no privileges by starting a program."""
+    zero = _UnsignedLong(0)
+    return bool(_prctl(_PR_GET_NO_NEW_PRIVS, zero, zero, zero, zero) == 1)
 
 
 def flush_c_streams() -> None:

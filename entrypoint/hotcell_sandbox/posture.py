@@ -15,6 +15,7 @@ from . import kernel
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from typing import Any
 
 _V1_NO_LIMIT = 1 << 60
 _CAPABILITIES = ("cap_eff", "cap_prm", "cap_inh", "cap_bnd", "cap_amb")
@@ -29,10 +30,13 @@ _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
 def posture(inherited: list[str]) -> dict[str, object]:
     """`inherited`: the descriptors that the engine gave to PID 1."""
+    mounts, machine = _mounts(), os.uname()
     return {
         **_process("self"),
-        "root_read_only": bool(os.statvfs("/").f_flag & os.ST_RDONLY),
-        "mounts": _mounts(),
+        "kernel": f"{machine.release} {machine.version}",
+        "root_read_only": any(mount["target"] == "/" and "ro" in mount["options"] for mount in mounts)
+        or bool(os.statvfs("/").f_flag & os.ST_RDONLY),
+        "mounts": mounts,
         "visible": _visible(),
         "fds": inherited,
         "interfaces": [line.split(":")[0].strip() for line in _read("/proc/self/net/dev").splitlines() if ":" in line],
@@ -128,7 +132,8 @@ def _process(process: str) -> dict[str, object]:
         "gid": int(status["Gid"].split()[0]),
         "groups": [int(group) for group in status.get("Groups", "").split()],
         **{name: status.get(name.title().replace("_", ""), "").strip() for name in _CAPABILITIES},
-        "no_new_privs": int(status.get("NoNewPrivs", "0")),
+        # gVisor does not write it there. A process has it from its parent.
+        "no_new_privs": int(status.get("NoNewPrivs", kernel.has_no_new_privileges())),
         "seccomp": int(status.get("Seccomp", "0")),
         # Since Linux 5.9.
         "seccomp_filters": int(filters) if filters else None,
@@ -140,9 +145,17 @@ def _process(process: str) -> dict[str, object]:
 def _rlimits(process: str) -> dict[str, int | None]:
     lines = _read(f"/proc/{process}/limits").splitlines()
     found: dict[str, int | None] = {}
+    if not lines:  # gVisor has no such file
+        import resource
+
+        for name in _RLIMITS:
+            number = getattr(resource, f"RLIMIT_{name.upper()}")
+            hard = resource.prlimit(0 if process == "self" else int(process), number)[1]
+            found[name] = None if hard == resource.RLIM_INFINITY else hard
+        return found
     for name, title in _RLIMITS.items():
-        hard = next((line[len(title) :].split()[1] for line in lines if line.startswith(title)), "")
-        found[name] = int(hard) if hard.isdigit() else None
+        most = next((line[len(title) :].split()[1] for line in lines if line.startswith(title)), "")
+        found[name] = int(most) if most.isdigit() else None
     return found
 
 
@@ -153,13 +166,13 @@ def _oom_score_adj(process: str) -> int | None:
         return None
 
 
-def _mounts() -> list[dict[str, object]]:
+def _mounts() -> list[dict[str, Any]]:
     found = []
     for line in _read("/proc/self/mountinfo").splitlines():
         fields = line.split()
         separator = fields.index("-", 6)
         target, options, kind = fields[4], fields[5], fields[separator + 1]
-        mount: dict[str, object] = {"target": target, "type": kind, "options": options.split(",")}
+        mount: dict[str, Any] = {"target": target, "type": kind, "options": options.split(",")}
         try:
             mode = os.stat(target).st_mode
             # Devices are to be written to.

@@ -465,7 +465,7 @@ class Supervisor:
             processors = min(processors, max(1, cpu_max // 1000))
         self.running_max = _CROWD_OF_PROCESSOR * processors
         if seen["user_namespace"] is False or (isinstance(pids_max, int) and pids_max <= self.limits.processes):
-            # The cgroup counts processes; or else the user's number is that of others on the machine too.
+            # The cgroup counts processes; or the user may be one of the machine, with other processes.
             self.limits.processes = 0
         self.to_host.send({"type": "hello", "version": VERSION, "python": python, "posture": seen})
         if self.limits.workspace:
@@ -581,7 +581,8 @@ class Supervisor:
 
     def inspect(self, worker: Worker) -> dict[str, object]:
         """What it looks like after it has confined itself, and before it reads or runs anything."""
-        version, _, defect = self.said_of_itself(worker).decode(errors="replace").strip().partition(" ")
+        told = self.said_of_itself(worker).decode(errors="replace").strip()
+        version, opens_supervisor, defect = (*told.split(" ", 2), "", "", "")[:3]
         if not version.isdecimal():
             kill(worker.pid, SIGKILL)
             self.to_host.last_words("the interpreter ended while it confined itself")
@@ -597,7 +598,7 @@ class Supervisor:
         if self.said_of_itself(worker) != b"\n":
             self.to_host.last_words("the interpreter ended while it confined itself")
         self.landlock = int(version)
-        return worker_posture(worker.pid, fds, self.landlock)
+        return {**worker_posture(worker.pid, fds, self.landlock), "supervisor_open": opens_supervisor == "1"}
 
     def said_of_itself(self, worker: Worker) -> bytes:
         waiter = poll()

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _OOM_SCORE_ADJ = b"1000"
 _QUIET_MS = 20
-# That one user may have at once: the kernel counts their processes together, the bridge each sandbox for itself.
-_SANDBOXES = 4
+# Enough for programs with many timers, and few of what the machine allows.
+_PENDING_SIGNALS = 1024
 # One part of so many of the container's memory is not the worker's.
 _OTHERS_SHARE = 16
 _HOME = "/workspace"
@@ -46,7 +46,7 @@ _ENVIRONMENT = {
 
 def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     _confine(limits)
-    _show(ends.frames, landlock.restrict(limits.writable), *_filter(limits))
+    _show(ends.frames, landlock.restrict(limits.writable), *_filter(limits), _can_open_supervisor())
     _settle()
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -58,6 +58,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     # supervisor.
     from mcp import runtime
 
+    from .account import provide as provide_account
     from .calls import Calls, Server
     from .channel import Channel
     from .forking import install as fork_by_default
@@ -68,6 +69,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     from .saved_files import SAVED
     from .workspace import Watch
 
+    provide_account(_HOME)
     fork_by_default()
     attribute_threads()
     interrupts = Interrupts()
@@ -155,13 +157,21 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
 
 
 def _confine(limits: Limits) -> None:
-    with open("/proc/self/oom_score_adj", "wb") as file:
-        file.write(_OOM_SCORE_ADJ)
+    try:
+        with open("/proc/self/oom_score_adj", "wb") as file:
+            file.write(_OOM_SCORE_ADJ)
+    except PermissionError:  # gVisor lets nobody: there the machine's kernel ends the sandbox as a whole
+        pass
     kernel.gain_no_privileges()
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
+    try:
+        # The kernel counts them for the whole user namespace too, which sandboxes of a rootless engine share.
+        _lower(resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS)
+    except ValueError:  # gVisor takes no such limit; what it counts is the sandbox's own
+        pass
     if limits.processes:
-        _lower(resource.RLIMIT_NPROC, limits.processes * _SANDBOXES)
+        _lower(resource.RLIMIT_NPROC, limits.processes)
     if limits.memory_bytes:
         # An allocation beyond this is a MemoryError then, instead of the end of the worker: the supervisor and the
         # frozen copy need some of what the container may have.
@@ -179,12 +189,20 @@ def _filter(limits: Limits) -> tuple[str, int | None]:
         return str(error), None
 
 
-def _show(frame_socket: int, landlock_version: int, defect: str, listener: int | None) -> None:
+def _can_open_supervisor() -> bool:
+    """Whether this process can open what the supervisor has open, and so write frames in its name."""
+    try:
+        return bool(os.listdir(f"/proc/{os.getppid()}/fd"))
+    except OSError:  # as it must be: the supervisor is not dumpable
+        return False
+
+
+def _show(frame_socket: int, landlock_version: int, defect: str, listener: int | None, opens_supervisor: bool) -> None:
     """Waits while the supervisor looks at the descriptors of this process, which nobody can do any more afterwards.
 
     A listener becomes the supervisor's.
     """
-    words = b"%d %s\n" % (landlock_version, defect.encode())
+    words = b"%d %d %s\n" % (landlock_version, opens_supervisor, defect.encode())
     if listener is None:
         os.write(frame_socket, words)
     else:

@@ -16,7 +16,7 @@ use super::{login, model, search_model, wiring};
 use crate::audit::last_remarks;
 use crate::cli;
 use crate::config::{Config, ConfigFiles, Later, Launch, Reach, ServerConfig, locate_program};
-use crate::engine::{About, find};
+use crate::engine::{About, Kernel, find};
 use crate::guard::Mark;
 use crate::names::ServerName;
 use crate::protocol::{Posture, PostureField};
@@ -68,7 +68,8 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, arguments: &cli::
 fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     let Posture { memory_max_bytes, pids_max, cpu_max_millis, .. } = report.posture;
     line("engine", &format!("{} {}, {}", about.kind, about.version, rootless(&report.posture)));
-    runtime(about);
+    runtime(about, config);
+    line("kernel", &kernel(report));
     line("socket", &report.address);
     line("image", &format!("{} (Python {})", report.image, report.python));
     let watched = |field| report.watched.contains(&field);
@@ -112,7 +113,7 @@ async fn engine_alone(config: &Config) {
     match engine.about().await {
         Ok(about) => {
             line("engine", &format!("{} {}", about.kind, about.version));
-            runtime(&about);
+            runtime(&about, config);
         }
         Err(error) => line("engine", &error.to_string()),
     }
@@ -120,11 +121,27 @@ async fn engine_alone(config: &Config) {
 }
 
 /// What makes the containers, which is what code would have to get out of.
-fn runtime(about: &About) {
-    let Some(runtime) = &about.runtime else { return line("runtime", "the engine does not say which") };
+fn runtime(about: &About, config: &Config) {
+    let engines = about.runtime.as_ref();
+    // The engine tells the version of its default only.
+    if let Some(name) = &config.oci_runtime
+        && engines.is_none_or(|runtime| runtime.name != *name)
+    {
+        return line("runtime", &text::inert_line(name));
+    }
+    let Some(runtime) = engines else { return line("runtime", "the engine does not say which") };
     line("runtime", &text::inert_line(&format!("{} {}", runtime.name, runtime.version)));
     if let Some(why) = runtime.why_update() {
         line("", &format!("WARNING: {why}"));
+    }
+}
+
+/// What code would have to break beside the sandbox.
+fn kernel(report: &SandboxReport) -> String {
+    let seen = text::inert_line(&report.posture.kernel);
+    match report.kernel {
+        Kernel::Shared => format!("shares the host's kernel ({seen})"),
+        Kernel::Guest | Kernel::Gvisor => format!("has a kernel of its own ({seen})"),
     }
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::audit::Log;
 use crate::broker::{Broker, Folders, LoggedArguments, Oversight, Roster};
 use crate::config::{
-    self, Audit, Config, ConfigFiles, EngineChoice, LearnShapes, MountedFolder, ResumeFrom, Rollback,
-    Semantic,
+    self, Audit, Config, ConfigFiles, ContainerUser, EngineChoice, LearnShapes, MountedFolder, ResumeFrom,
+    Rollback, Semantic,
 };
-use crate::engine::{Choice, Folder, Places};
+use crate::engine::{Choice, Folder, Places, User};
 use crate::guard::{Guardian, Mark};
 use crate::journal::{Journal, Keep, RecordedSession, Sessions, SessionsError};
 use crate::limits::Limits;
@@ -163,9 +163,12 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         rollback: config.rollback == Rollback::On,
         checkpoints: config.checkpoints.into(),
         unreadable: config.sandbox_problem.as_ref().map(ToString::to_string),
+        oci_runtime: config.oci_runtime.clone(),
         images: images(config),
-        uid: config.container_user.uid,
-        gid: config.container_user.gid,
+        user: match config.container_user {
+            ContainerUser::Own => None,
+            ContainerUser::Fixed { uid, gid } => Some(User { uid, gid }),
+        },
         memory_bytes: config.memory_bytes,
         pids_max: config.pids.into(),
         cpu: match config.cpu_millis.map(u64::from) {
@@ -202,6 +205,7 @@ fn folder(mount: &MountedFolder) -> Folder {
 pub(super) fn places(config: &Config, mark: Option<Mark>) -> Places {
     let addresses = &config.engine_addresses;
     Places {
+        oci_runtime: config.oci_runtime.clone(),
         choice: match &config.engine {
             EngineChoice::Auto => Choice::Auto,
             EngineChoice::Podman => Choice::Podman,

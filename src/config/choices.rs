@@ -15,13 +15,18 @@ pub enum EngineChoice {
     Url(String),
 }
 
-/// A user and group by number; the user is never 0.
+/// The user of the code inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ContainerUser {
-    /// The user, at least 1.
-    pub uid: u32,
-    /// The group.
-    pub gid: u32,
+pub enum ContainerUser {
+    /// Each sandbox has one that no other has.
+    Own,
+    /// A user and group by number.
+    Fixed {
+        /// The user, at least 1.
+        uid: u32,
+        /// The group.
+        gid: u32,
+    },
 }
 
 /// What becomes of entries that would start this bridge as its own server.

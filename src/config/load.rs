@@ -42,6 +42,8 @@ pub struct Config {
     pub engine: EngineChoice,
     /// Where engines may be found.
     pub engine_addresses: EngineAddresses,
+    /// The OCI runtime of sandboxes; `None`: the engine's default.
+    pub oci_runtime: Option<String>,
     /// The sandbox's image; `None`: the project's own.
     pub image: Option<String>,
     /// Time of a run that asks for none; at most `timeout_max`.
@@ -261,6 +263,7 @@ impl ReadSettings {
         let config = Config {
             engine: settings.required("MCP_BRIDGE_RUNTIME", read::engine),
             engine_addresses: EngineAddresses::of(environment),
+            oci_runtime: settings.optional("MCP_BRIDGE_OCI_RUNTIME", read::oci_runtime),
             image: settings.optional("MCP_BRIDGE_IMAGE", read::text),
             timeout,
             timeout_max,

@@ -86,7 +86,7 @@ fn without_anything_the_defaults_count() {
     assert_eq!(config.image, None);
     assert_eq!((config.timeout.as_secs(), config.timeout_max.as_secs()), (30, 120));
     assert_eq!((config.memory_bytes, config.pids, config.cpu_millis), (512 << 20, 128, None));
-    assert_eq!(config.container_user, ContainerUser { uid: 65534, gid: 65534 });
+    assert_eq!(config.container_user, ContainerUser::Own);
     assert_eq!(config.idle_stop, Some(Duration::from_secs(300)));
     assert!(config.state_dir.ends_with("MCPs") && config.state_dir.is_absolute());
     assert_eq!((config.output_mode, config.log_level), (OutputMode::Compact, LevelFilter::INFO));
@@ -129,7 +129,7 @@ fn every_variable_is_read() {
     assert_eq!((config.engine, config.image.as_deref()), (EngineChoice::Docker, Some("python:3.13")));
     assert_eq!((config.timeout.as_secs(), config.timeout_max.as_secs()), (5, 600));
     assert_eq!((config.memory_bytes, config.pids, config.cpu_millis), (1 << 30, 64, Some(500)));
-    assert_eq!(config.container_user, ContainerUser { uid: 1000, gid: 1000 });
+    assert_eq!(config.container_user, ContainerUser::Fixed { uid: 1000, gid: 1000 });
     assert_eq!(config.allow_weak, [PostureField::Memory, PostureField::Mounts]);
     let extra: Vec<String> = config.extra_syscalls.iter().map(ToString::to_string).collect();
     assert_eq!(extra, ["mincore", "inotify_init1"]);

@@ -176,12 +176,27 @@ pub(super) fn engine(value: &str) -> Result<EngineChoice, String> {
     }
 }
 
+/// The longest name of an OCI runtime, in bytes.
+const OCI_RUNTIME_BYTES_MAX: usize = 64;
+
+/// A name that an engine's configuration may give to an OCI runtime; never a path.
+pub(super) fn oci_runtime(value: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let is_name = value.len() <= OCI_RUNTIME_BYTES_MAX
+        && value.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && value.chars().all(is_plain);
+    if is_name { Ok(value.to_owned()) } else { Err(format!("is {}, not a runtime's name", quoted(value))) }
+}
+
 pub(super) fn container_user(value: &str) -> Result<ContainerUser, String> {
+    if value == "auto" {
+        return Ok(ContainerUser::Own);
+    }
     let numbers = value.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
     match numbers {
         Some((0, _)) => Err("is uid 0: sandboxed code never runs as root".to_owned()),
-        Some((uid, gid)) => Ok(ContainerUser { uid, gid }),
-        None => Err(format!("is {}, not a numeric uid:gid", quoted(value))),
+        Some((uid, gid)) => Ok(ContainerUser::Fixed { uid, gid }),
+        None => Err(format!("is {}, neither auto nor a numeric uid:gid", quoted(value))),
     }
 }
 
@@ -283,8 +298,13 @@ mod tests {
 
     #[test]
     fn a_sandbox_user_is_two_numbers_and_never_root() {
-        assert_eq!(container_user("1000:0"), Ok(ContainerUser { uid: 1000, gid: 0 }));
+        assert_eq!(oci_runtime("io.containerd.kata.v2"), Ok("io.containerd.kata.v2".into()));
+        for bad in ["", "/usr/bin/runsc", "-x", "a b", &"a".repeat(65)] {
+            assert!(oci_runtime(bad).is_err(), "{bad}");
+        }
+        assert_eq!(container_user("auto"), Ok(ContainerUser::Own));
+        assert_eq!(container_user("1000:0"), Ok(ContainerUser::Fixed { uid: 1000, gid: 0 }));
         assert_eq!(container_user("0:0"), Err("is uid 0: sandboxed code never runs as root".into()));
-        assert_eq!(container_user("nobody"), Err("is \"nobody\", not a numeric uid:gid".into()));
+        assert_eq!(container_user("nobody"), Err("is \"nobody\", neither auto nor a numeric uid:gid".into()));
     }
 }

@@ -122,6 +122,7 @@ impl Belongings {
     fn places(&self, address: &str) -> Places {
         Places {
             choice: Choice::At(address.to_owned()),
+            oci_runtime: None,
             container_host: None,
             docker_host: None,
             runtime_dir: None,

@@ -21,8 +21,10 @@ use tokio::io::AsyncWrite;
 
 use super::error::{EngineError, is_not_found};
 use super::find::{Engine, EngineKind};
+use super::kernel::OuterLimits;
 use super::masks::mask;
 use super::usage::UsageMeter;
+use super::users::User;
 
 /// What a sandbox is made of. Nothing in it comes from a frame.
 #[derive(Debug, Clone)]
@@ -31,8 +33,10 @@ pub struct SandboxSpec {
     pub images: Vec<String>,
     /// The command, PID 1.
     pub command: Vec<String>,
-    /// `uid:gid` inside.
-    pub user: String,
+    /// The OCI runtime; `None`: the engine's default.
+    pub oci_runtime: Option<String>,
+    /// The user inside; `None`: one that no other sandbox has, if the engine has that many.
+    pub user: Option<User>,
     /// Memory and swap together.
     pub memory_bytes: u64,
     /// Processes and threads.
@@ -78,6 +82,8 @@ pub struct Container {
     command: Vec<String>,
     /// The limit of CPU time that the engine was asked for.
     pub cpu: Option<CpuQuota>,
+    /// The user of its processes.
+    pub user: User,
     /// The image that it was made of.
     pub image: String,
     /// What the engine said it would not do.
@@ -122,6 +128,9 @@ impl Engine {
     /// [`EngineError::ImageMissing`]; the engine's refusal of any of the three steps, or its silence. What was created is
     /// removed again.
     pub async fn start(&self, spec: &SandboxSpec) -> Result<(Container, Streams), NotStarted> {
+        if let Some(name) = &spec.oci_runtime {
+            self.check_runtime(name).await.map_err(|error| NotStarted { may_exist: false, error })?;
+        }
         let refuses_limit = self.refuses_cpu_limit.load(Ordering::Relaxed);
         let cpu = spec.cpu.filter(|cpu| !(cpu.optional && refuses_limit));
         match self.start_with(spec, cpu).await {
@@ -146,7 +155,33 @@ impl Engine {
         spec: &SandboxSpec,
         cpu: Option<CpuQuota>,
     ) -> Result<(Container, Streams), NotStarted> {
-        let container = self.create(spec, cpu).await.map_err(|error| {
+        let body = create_body(spec, cpu, self.kind);
+        if let Some(user) = spec.user {
+            return self.start_as(user, cpu, spec, &body).await;
+        }
+        for (place, user) in self.users.candidates() {
+            match self.start_as(user, cpu, spec, &body).await {
+                Err(NotStarted { error, may_exist: false }) if is_user_unmapped(&error) => {}
+                started => {
+                    if started.is_ok() {
+                        self.users.accept(place);
+                    }
+                    return started;
+                }
+            }
+        }
+        self.users.share();
+        self.start_as(User::SHARED, cpu, spec, &body).await
+    }
+
+    async fn start_as(
+        &self,
+        user: User,
+        cpu: Option<CpuQuota>,
+        spec: &SandboxSpec,
+        body: &ContainerCreateBody,
+    ) -> Result<(Container, Streams), NotStarted> {
+        let container = self.create(user, cpu, spec, body).await.map_err(|error| {
             let is_none = matches!(error, EngineError::Refused { .. } | EngineError::ImageMissing { .. });
             NotStarted { may_exist: !is_none, error }
         })?;
@@ -158,11 +193,17 @@ impl Engine {
     }
 
     /// Of the first image that is there. None is asked for beforehand: that takes Podman 6 ms, and mostly it is there.
-    async fn create(&self, spec: &SandboxSpec, cpu: Option<CpuQuota>) -> Result<Container, EngineError> {
+    async fn create(
+        &self,
+        user: User,
+        cpu: Option<CpuQuota>,
+        spec: &SandboxSpec,
+        body: &ContainerCreateBody,
+    ) -> Result<Container, EngineError> {
         let action = "create the container";
-        let body = create_body(spec, cpu, self.kind);
         for image in &spec.images {
-            let body = ContainerCreateBody { image: Some(image.clone()), ..body.clone() };
+            let (image_name, user_name) = (Some(image.clone()), Some(user.to_string()));
+            let body = ContainerCreateBody { image: image_name, user: user_name, ..body.clone() };
             let request = self.docker.create_container(None::<CreateContainerOptions>, body);
             let late = |_| EngineError::Timeout { action, after: spec.request };
             match tokio::time::timeout(spec.request, request).await.map_err(late)? {
@@ -173,6 +214,7 @@ impl Engine {
                         request: spec.request,
                         command: spec.command.clone(),
                         cpu,
+                        user,
                         image: image.clone(),
                         warnings: created.warnings,
                     });
@@ -203,12 +245,19 @@ pub struct NotStarted {
 impl Container {
     /// Reads what it uses, if it runs on this machine.
     pub async fn meter(&self) -> Option<UsageMeter> {
+        UsageMeter::new(self.pid().await?, &self.command)
+    }
+
+    /// What this machine's cgroups keep it to, as far as it runs on this machine.
+    pub async fn outer_limits(&self) -> OuterLimits {
+        self.pid().await.map(|pid| OuterLimits::of(pid, &self.id)).unwrap_or_default()
+    }
+
+    /// The number of its first process, where the engine is.
+    async fn pid(&self) -> Option<u32> {
         let request = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
         match bounded(self.request, "describe the container", request).await {
-            Ok(described) => {
-                let pid = described.state?.pid?;
-                UsageMeter::new(u32::try_from(pid).ok()?, &self.command)
-            }
+            Ok(described) => u32::try_from(described.state?.pid?).ok(),
             Err(error) => {
                 tracing::debug!(%error, "the container's process is not known");
                 None
@@ -283,6 +332,14 @@ impl ContainerOutput {
     }
 }
 
+/// Whether the OCI runtime has refused a user that has no number outside. Only the runtime finds that out, at the start or,
+/// on Podman, when the container is attached to. runc speaks of an unmapped user, crun of the system call `setresuid`.
+fn is_user_unmapped(error: &EngineError) -> bool {
+    let EngineError::Refused { message, .. } = error else { return false };
+    let message = message.to_lowercase();
+    message.contains("uid") || message.contains("unmapped")
+}
+
 /// Kills and removes a container. One that is gone, or being removed because it ended by itself, is as wanted.
 pub(super) async fn remove(docker: &Docker, id: &str) -> Result<(), bollard::errors::Error> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
@@ -349,6 +406,7 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, kind: EngineKind) -> C
         .into_iter()
         .map(|(path, mib)| (path.to_owned(), format!("rw,noexec,nosuid,nodev,size={mib}m,mode=1777")));
     let mut host = HostConfig {
+        runtime: spec.oci_runtime.clone(),
         network_mode: Some("none".into()),
         readonly_rootfs: Some(true),
         cap_drop: Some(vec!["ALL".into()]),
@@ -361,9 +419,9 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, kind: EngineKind) -> C
         pids_limit: Some(signed(spec.pids_max)),
         nano_cpus: cpu.map(|cpu| signed(cpu.millis.saturating_mul(1_000_000))),
         oom_score_adj: Some(500),
-        // nofile is PID 1's: workers lower their own to `open_files_max`. The kernel refuses to hand descriptors over to
-        // whoever's user has more of them on the way than the sender may have open, and sandboxes share a user.
-        // nproc counts per user of the machine, so it is only a backstop; pids_limit is the bound.
+        // Both are PID 1's: workers lower their own to `open_files_max` and `pids_max`. The kernel refuses to pass a
+        // descriptor on once the sender's user has more of them on the way than the sender may have open, and the code
+        // has PID 1's user: with more than the code may have, PID 1 can always pass one on.
         ulimits: Some(vec![
             ulimit("nofile", 4 * spec.open_files_max),
             ulimit("nproc", 4096),
@@ -387,6 +445,9 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, kind: EngineKind) -> C
     }
     let env = [
         ("HOME", "/workspace"),
+        // The user's number has no account in the image, and Docker adds none.
+        ("USER", "sandbox"),
+        ("LOGNAME", "sandbox"),
         ("PYTHONUNBUFFERED", "1"),
         ("PYTHONIOENCODING", "utf-8"),
         ("PYTHONDONTWRITEBYTECODE", "1"),
@@ -398,7 +459,6 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, kind: EngineKind) -> C
     ContainerCreateBody {
         // As the entrypoint, so that an image's own one does not stand between us and PID 1.
         entrypoint: Some(spec.command.clone()),
-        user: Some(spec.user.clone()),
         env: Some(env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
         // Docker makes a missing working directory itself, as root and over the tmpfs's mode, so not /workspace;
         // the supervisor goes there.
@@ -451,6 +511,7 @@ mod tests {
         });
         let places = Places {
             choice,
+            oci_runtime: None,
             container_host: None,
             docker_host: None,
             runtime_dir: None,
@@ -469,7 +530,8 @@ mod tests {
         let spec = SandboxSpec {
             images: vec!["x".into()],
             command: vec![],
-            user: "1:1".into(),
+            oci_runtime: None,
+            user: Some(User { uid: 1, gid: 1 }),
             memory_bytes: 1 << 30,
             pids_max: 8,
             cpu: None,

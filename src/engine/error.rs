@@ -23,6 +23,14 @@ pub enum EngineError {
         /// The names looked for.
         names: Vec<String>,
     },
+    /// The engine uses another OCI runtime than the one that is asked for.
+    #[error("Podman's service starts containers with the OCI runtime {}, not with {wanted}", has.as_deref().unwrap_or("of its configuration"))]
+    RuntimeIgnored {
+        /// The runtime that is asked for.
+        wanted: String,
+        /// The engine's own.
+        has: Option<String>,
+    },
     /// The engine would not do what it was asked for.
     #[error("the engine could not {action}: {message}")]
     Refused {
@@ -96,6 +104,15 @@ impl EngineError {
                 "the image has no python3: build one with `hotcell image build`, or name another: MCP_BRIDGE_IMAGE=..."
                     .into()
             }
+            Self::Refused { message, .. } if message.to_lowercase().contains("unknown") && message.contains("runtime") => {
+                "add this OCI runtime to the engine's configuration (Docker: `runtimes` in daemon.json), or correct \
+                 MCP_BRIDGE_OCI_RUNTIME, or unset it for the engine's default"
+                    .into()
+            }
+            Self::RuntimeIgnored { wanted, .. } => format!(
+                "set `runtime = \"{wanted}\"` below [engine] in containers.conf and restart Podman's service, or use Docker, or \
+                 unset MCP_BRIDGE_OCI_RUNTIME for the engine's default"
+            ),
             Self::Refused { .. } | Self::Request { .. } | Self::Timeout { .. } => {
                 "`hotcell doctor` checks the engine; restarting it often helps".into()
             }

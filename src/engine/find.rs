@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 use super::error::{EngineError, with_causes};
 use super::private_socket::{PrivateSocket, SshAddress, Tunnel};
 use super::runtime::Runtime;
+use super::users::Users;
 use crate::guard::Mark;
 
 /// Which engine the operator wants.
@@ -31,6 +32,8 @@ pub enum Choice {
 pub struct Places {
     /// What the operator wants.
     pub choice: Choice,
+    /// The OCI runtime for an engine that is started here; `None`: its default.
+    pub oci_runtime: Option<String>,
     /// `CONTAINER_HOST`.
     pub container_host: Option<String>,
     /// `DOCKER_HOST`.
@@ -70,6 +73,10 @@ pub struct Engine {
     processors: Arc<OnceCell<u64>>,
     /// Set once the engine has refused a default CPU limit, so that later containers are created without one.
     pub(super) refuses_cpu_limit: Arc<AtomicBool>,
+    /// What it says of itself, once somebody has asked.
+    said: Arc<OnceCell<About>>,
+    /// Which users its sandboxes may have.
+    pub(super) users: Arc<Users>,
     /// The service that the bridge started for itself, kept for its `Drop`.
     _service: Option<Arc<PrivateSocket>>,
 }
@@ -180,7 +187,10 @@ fn candidates(places: &Places) -> Vec<Candidate> {
 async fn own_podman(places: &Places, sockets: &Path) -> Result<Engine, String> {
     let program = places.podman.as_ref().ok_or("podman is not installed")?;
     let service =
-        PrivateSocket::podman(program, sockets).await.map_err(|error| format!("podman service: {error}"))?;
+        PrivateSocket::podman(program, places.oci_runtime.as_deref(), sockets).await.map_err(|error| {
+            let of = places.oci_runtime.as_ref().map(|name| format!(" with the OCI runtime {name}"));
+            format!("podman service{}: {error}", of.unwrap_or_default())
+        })?;
     let address = service.address();
     connect(&address, Some(Arc::new(service))).await
 }
@@ -238,12 +248,15 @@ async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<E
         .await
         .map_err(|_| format!("{address}: did not answer within {} s", ANSWER.as_secs()))?
         .map_err(|error| format!("{address}: {}", with_causes(&error)))?;
+    let users = Arc::new(Users::at(address).await);
     Ok(Engine {
         docker,
         address: address.to_owned(),
         kind,
         processors: Arc::default(),
         refuses_cpu_limit: Arc::default(),
+        said: Arc::default(),
+        users,
         _service: service,
     })
 }
@@ -289,6 +302,22 @@ impl Engine {
             version: version.version.unwrap_or_else(|| "of unknown version".into()),
             runtime: Runtime::among(&components),
         })
+    }
+
+    /// Makes sure that the engine uses the OCI runtime of this name for a container that is created with it.
+    ///
+    /// # Errors
+    /// [`EngineError::RuntimeIgnored`]. Docker itself refuses a runtime that it does not know, later.
+    pub(super) async fn check_runtime(&self, wanted: &str) -> Result<(), EngineError> {
+        let about = self.said.get_or_try_init(async || self.about().await).await?;
+        let has = about.runtime.as_ref().map(|runtime| runtime.name.clone());
+        // Podman's Docker-compatible API ignores the name in the request.
+        match self.kind {
+            EngineKind::Podman if has.as_deref() != Some(wanted) => {
+                Err(EngineError::RuntimeIgnored { wanted: wanted.to_owned(), has })
+            }
+            EngineKind::Podman | EngineKind::Docker => Ok(()),
+        }
     }
 
     /// How many processors the machine has that containers run on; counted once. An engine of this machine is not
@@ -384,6 +413,7 @@ mod tests {
         let [machine, desktop] = sockets_in(home.path(), desktops);
         let places = |choice: Choice, root: bool| Places {
             choice,
+            oci_runtime: None,
             container_host: None,
             docker_host: None,
             runtime_dir: Some(runtime.path().into()),

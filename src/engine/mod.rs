@@ -8,11 +8,13 @@ mod container;
 mod error;
 mod find;
 mod images;
+mod kernel;
 mod masks;
 mod owner;
 mod private_socket;
 mod runtime;
 mod usage;
+mod users;
 
 pub use belongings::Belongings;
 pub use container::{
@@ -21,7 +23,9 @@ pub use container::{
 pub use error::EngineError;
 pub use find::{About, Choice, Engine, EngineKind, Places, find};
 pub use images::{ImageAbout, ImageBuild};
+pub use kernel::{Kernel, OuterLimits};
 pub use masks::masked_paths;
 pub use owner::{Owner, lock_path};
 pub use runtime::Runtime;
 pub use usage::{Usage, UsageMeter};
+pub use users::User;

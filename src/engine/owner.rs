@@ -322,6 +322,7 @@ mod tests {
         });
         let places = Places {
             choice: Choice::At(address),
+            oci_runtime: None,
             container_host: None,
             docker_host: None,
             runtime_dir: None,

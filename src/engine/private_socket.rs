@@ -76,9 +76,14 @@ impl SshAddress {
 
 impl PrivateSocket {
     /// Podman's API service, rootless when the bridge is.
-    pub(super) async fn podman(program: &Path, sockets: &Path) -> std::io::Result<Self> {
+    pub(super) async fn podman(
+        program: &Path,
+        oci_runtime: Option<&str>,
+        sockets: &Path,
+    ) -> std::io::Result<Self> {
         Self::start(sockets, |socket| {
             let mut command = Command::new(program);
+            command.args(oci_runtime.map(|name| format!("--runtime={name}")));
             command.args(["system", "service", "--time=5"]).arg(format!("unix://{socket}"));
             // What it starts leaves a file named `oom` in its folder when a container runs out of memory.
             command.current_dir("/");
@@ -230,7 +235,7 @@ while True:
     async fn a_process_that_ends_at_once_is_quoted() {
         let dir = tempfile::tempdir().unwrap();
         let failing = program(dir.path(), "#!/bin/sh\necho no such host >&2; exit 255\n");
-        let error = PrivateSocket::podman(&failing, &dir.path().join("sockets")).await.unwrap_err();
+        let error = PrivateSocket::podman(&failing, None, &dir.path().join("sockets")).await.unwrap_err();
         assert_eq!(error.to_string(), "ended at once, exit status: 255: no such host");
     }
 }

@@ -15,6 +15,9 @@ pub struct Posture {
     /// Of PID 1.
     #[serde(flatten)]
     pub process: ProcessPosture,
+    /// Release and version of the kernel, as `uname` writes them.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kernel: String,
     /// Whether `/` is mounted read-only.
     pub root_read_only: bool,
     /// Every mount.
@@ -54,6 +57,9 @@ pub struct WorkerPosture {
     pub landlock: u64,
     /// Whether the supervisor, which has the same user, cannot open its memory.
     pub memory_closed: bool,
+    /// Whether it can open what the supervisor has open.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub supervisor_open: bool,
 }
 
 /// What the kernel says of a process.
@@ -154,6 +160,7 @@ fields! {
     Mounts "mounts" "What is mounted, and how.",
     Masks "masks" "What of /proc and /sys is masked.",
     Fds "fds" "Inherited descriptors.",
+    Kernel "kernel" "Whose kernel it has.",
     Interfaces "interfaces" "Network interfaces.",
     Namespaces "namespaces" "Namespaces shared with the host.",
     Rlimits "rlimits" "Resource limits of processes.",

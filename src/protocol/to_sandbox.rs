@@ -116,7 +116,7 @@ pub struct SandboxLimits {
     pub memory_bytes: u64,
     /// File descriptors of the worker.
     pub open_files: u64,
-    /// Processes of a sandbox where no cgroup counts them, 0 for no limit.
+    /// Processes of the sandbox's user where no cgroup counts them, 0 for no limit.
     pub processes: u64,
     /// Jobs that the supervisor takes over at once.
     pub jobs: usize,
@@ -137,8 +137,8 @@ pub struct SandboxLimits {
 pub struct SandboxBounds {
     /// The container's memory limit.
     pub memory_bytes: u64,
-    /// Its limit of processes.
-    pub pids_max: u64,
+    /// Processes that its user may have.
+    pub user_processes_max: u64,
     /// Whether a worker without a filter of its own is accepted.
     pub allow_unfiltered: bool,
     /// Whether refused system calls are counted.
@@ -166,7 +166,7 @@ impl SandboxLimits {
             checkpoint_bytes: bounds.memory_bytes / 4 * 3,
             memory_bytes: bounds.memory_bytes,
             open_files: limits.sandbox_open_files_max,
-            processes: bounds.pids_max,
+            processes: bounds.user_processes_max,
             // Those that have ended may not be gone yet when the next one begins.
             jobs: 2 * limits.jobs_max,
             heartbeat_ms: u64::try_from(limits.heartbeat.as_millis()).unwrap_or(u64::MAX),

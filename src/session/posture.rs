@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::engine::{CpuQuota, Folder};
+use crate::engine::{CpuQuota, Folder, Kernel};
 use crate::protocol::{Mount, Posture, PostureField, ProcessPosture, WorkerPosture};
 
 /// What was asked of the engine.
@@ -22,6 +22,10 @@ pub(super) struct Asked {
     pub(super) masked: Vec<&'static str>,
     /// Folders of the machine.
     pub(super) folders: Vec<Folder>,
+    /// Whose kernel the OCI runtime gives it.
+    pub(super) kernel: Kernel,
+    /// The machine's kernel, where the engine is on this machine and a kernel of the sandbox's own is asked for.
+    pub(super) machines_kernel: Option<String>,
 }
 
 impl Asked {
@@ -116,12 +120,21 @@ pub(super) fn weaknesses(posture: &Posture, asked: &Asked) -> Vec<Weakness> {
             (format!("none at {}", folder.guest), "a folder".into())
         });
     }
-    let are_streams =
-        posture.fds.len() == 3 && posture.fds.iter().all(|fd| ["pipe", "socket", "null"].contains(&&**fd));
+    // gVisor calls what comes from the machine by another name.
+    let is_stream = |fd: &str| {
+        ["pipe", "socket", "null"].contains(&fd) || (asked.kernel == Kernel::Gvisor && fd == "host")
+    };
+    let are_streams = posture.fds.len() == 3 && posture.fds.iter().all(|fd| is_stream(fd));
     found.need(are_streams, PostureField::Fds, || (posture.fds.join(", "), "three streams".into()));
     found.need(posture.interfaces.iter().all(|name| name == "lo"), PostureField::Interfaces, || {
         (posture.interfaces.join(" "), "lo".into())
     });
+    if asked.kernel != Kernel::Shared {
+        // Another kernel has numbers of its own for its own namespaces, and none of the machine's.
+        let is_other = !posture.kernel.is_empty() && Some(&posture.kernel) != asked.machines_kernel.as_ref();
+        found.need(is_other, PostureField::Kernel, || (posture.kernel.clone(), "one of its own".into()));
+        return found.0;
+    }
     for (name, machines) in MACHINES_OWN {
         let is_own = posture.namespaces.get(name).is_some_and(|number| *number != machines);
         found.need(is_own, PostureField::Namespaces, || (format!("{name} of the machine"), "its own".into()));
@@ -156,6 +169,9 @@ pub(super) fn worker_weaknesses(
     let is_restricted = has < LANDLOCK_VERSION_MIN || worker.landlock >= has;
     found.need(is_restricted, PostureField::Landlock, || {
         (format!("version {}", worker.landlock), format!("version {has}, which the kernel has"))
+    });
+    found.need(!worker.supervisor_open, PostureField::Fds, || {
+        ("the interpreter can open the supervisor's".into(), "its own only".into())
     });
     // PID 1's own are not judged: it runs no code, and rootless Podman 4 gives it none of those that are asked for.
     found.rlimit("core", process.rlimits.core, 0);
@@ -212,10 +228,16 @@ impl Found {
             ("ambient", &process.cap_amb),
         ];
         for (name, set) in sets {
-            self.need(is_zero(set), PostureField::Capabilities, || (format!("{name} {set}"), "none".into()));
+            // gVisor does not show the ambient set, which cannot exceed the permitted one.
+            let is_unshown = asked.kernel == Kernel::Gvisor && name == "ambient" && set.is_empty();
+            self.need(is_zero(set) || is_unshown, PostureField::Capabilities, || {
+                (format!("{name} {set}"), "none".into())
+            });
         }
         self.need(no_new_privs == 1, PostureField::NoNewPrivs, || number(no_new_privs, 1));
-        self.need(seccomp == 2, PostureField::Seccomp, || (seccomp.to_string(), "2 (a filter)".into()));
+        // Runtimes with a kernel of their own put the engine's filter around that kernel, not into it.
+        let is_filtered = seccomp == 2 || asked.kernel != Kernel::Shared;
+        self.need(is_filtered, PostureField::Seccomp, || (seccomp.to_string(), "2 (a filter)".into()));
     }
 
     fn rlimit(&mut self, name: &str, seen: Option<u64>, asked: u64) {
@@ -228,7 +250,9 @@ impl Found {
     fn mount(&mut self, mount: &Mount, asked: &Asked) {
         let Mount { target, kind, options, writable, size_bytes } = mount;
         let has = |option: &str| options.iter().any(|own| own == option);
-        let is_shut = SHUT.iter().all(|option| has(option));
+        // gVisor shows neither of the others: programs gain no privileges there, and devices take a capability to be made.
+        let shut = if asked.kernel == Kernel::Gvisor { &SHUT[..1] } else { &SHUT[..] };
+        let is_shut = shut.iter().all(|option| has(option));
         let seen = || format!("{target} ({kind}, {})", options.join(","));
         if target == "/" {
             return;

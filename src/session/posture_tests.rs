@@ -18,6 +18,8 @@ fn asked() -> Asked {
         tmpfs: TMPFS.to_vec(),
         masked: vec!["/proc/cmdline", "/proc/sys", "/sys/block"],
         folders: vec![],
+        kernel: Kernel::Shared,
+        machines_kernel: None,
     }
 }
 
@@ -67,6 +69,7 @@ fn good() -> Posture {
     let own = |name: &str| (name.to_owned(), 4_026_532_180);
     Posture {
         process: process(),
+        kernel: "6.18.1 #1 SMP".into(),
         root_read_only: true,
         mounts: mounts(),
         visible: ["/proc/cpuinfo", "/sys/fs"].map(str::to_owned).to_vec(),
@@ -86,7 +89,7 @@ fn good_worker() -> WorkerPosture {
     let rlimits = Rlimits { data: Some(512 << 20), ..process().rlimits };
     let fds = ["null", "pipe", "pipe", "socket", "socket", "socket"].map(str::to_owned).to_vec();
     let process = ProcessPosture { seccomp_filters: Some(2), rlimits, ..process() };
-    WorkerPosture { process, fds, landlock: 7, memory_closed: true }
+    WorkerPosture { process, fds, landlock: 7, memory_closed: true, supervisor_open: false }
 }
 
 fn said(found: &[Weakness]) -> Vec<String> {
@@ -138,6 +141,58 @@ fn every_weaker_field_is_named() {
         assert_eq!(with(|p| *p.namespaces.get_mut(name).unwrap() = machines), named);
         assert_eq!(with(|p| p.namespaces.retain(|own, _| own != name)), named);
     }
+}
+
+/// As gVisor shows itself: a selection of what was seen.
+fn gvisor() -> (Posture, WorkerPosture, Asked) {
+    let asked = Asked { kernel: Kernel::Gvisor, machines_kernel: Some("6.18.1 #1 SMP".into()), ..asked() };
+    let seen =
+        |process: ProcessPosture| ProcessPosture { cap_amb: String::new(), seccomp_filters: None, ..process };
+    let good = good();
+    let posture = Posture {
+        process: ProcessPosture { seccomp: 0, ..seen(good.process.clone()) },
+        kernel: "4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016".into(),
+        mounts: vec![
+            mount("/", "9p", "ro", false),
+            mount("/dev", "tmpfs", "rw,noexec", false),
+            mount("/tmp", "tmpfs", "rw,noexec", true),
+            mount("/dev/shm", "tmpfs", "rw,noexec", true),
+            mount("/etc/hosts", "9p", "ro,noexec", false),
+            mount("/proc", "proc", "rw,noexec", false),
+            mount("/sys", "sysfs", "ro,noexec", false),
+        ],
+        fds: vec!["host".into(), "host".into(), "host".into()],
+        namespaces: BTreeMap::from([("net".to_owned(), 110), ("pid".to_owned(), 111)]),
+        ..good
+    };
+    let worker = good_worker();
+    (posture, WorkerPosture { process: seen(worker.process), ..worker }, asked)
+}
+
+#[test]
+fn gvisor_shows_less_and_is_accepted_only_where_asked_for() {
+    let (posture, worker, wanted) = gvisor();
+    assert_eq!(said(&weaknesses(&posture, &wanted)), [""; 0]);
+    assert_eq!(said(&worker_weaknesses(&worker, &posture, &wanted, false)), [""; 0]);
+    assert!(!weaknesses(&posture, &asked()).is_empty());
+    let unfiltered = ProcessPosture { seccomp: 0, ..worker.process.clone() };
+    let unfiltered = WorkerPosture { process: unfiltered, ..worker };
+    let no_filter = ["seccomp: no filter of the interpreter's own, asked was one"];
+    assert_eq!(said(&worker_weaknesses(&unfiltered, &posture, &wanted, false)), no_filter);
+    let open = Posture { mounts: vec![mount("/tmp", "tmpfs", "rw", true)], ..posture };
+    assert!(said(&weaknesses(&open, &wanted))[0].starts_with("mounts: /tmp (tmpfs, rw), asked was"));
+}
+
+#[test]
+fn kernel_of_the_machine_is_named_where_another_is_asked_for() {
+    let machines = Some("6.18.1 #1 SMP".to_owned());
+    let wanted = Asked { kernel: Kernel::Guest, machines_kernel: machines, ..asked() };
+    assert_eq!(said(&weaknesses(&good(), &wanted)), ["kernel: 6.18.1 #1 SMP, asked was one of its own"]);
+    let guests = Posture { kernel: "6.12.3 #1 SMP".into(), ..good() };
+    assert_eq!(said(&weaknesses(&guests, &wanted)), [""; 0]);
+    // A kernel that is not told of is not known to be another.
+    let untold = Posture { kernel: String::new(), ..good() };
+    assert_eq!(said(&weaknesses(&untold, &wanted)), ["kernel: , asked was one of its own"]);
 }
 
 #[test]
@@ -279,6 +334,12 @@ fn writable_places_are_those_asked_for() {
     let folder = |guest: &str, writable| Folder { host: "/srv".into(), guest: guest.into(), writable };
     let folders = vec![folder("/mnt/in", false), folder("/mnt/out", true)];
     assert_eq!(Asked { folders, ..asked() }.writable(), ["/tmp", "/dev/shm", "/mnt/out"]);
+}
+
+#[test]
+fn supervisor_that_code_can_open_is_named() {
+    let named = ["fds: the interpreter can open the supervisor's, asked was its own only"];
+    assert_eq!(with_worker(|w| w.supervisor_open = true), named);
 }
 
 #[test]

@@ -21,6 +21,7 @@ macro_rules! embedded {
 pub fn bundle() -> Vec<u8> {
     let files = embedded![
         "hotcell_sandbox/__init__.py",
+        "hotcell_sandbox/account.py",
         "hotcell_sandbox/after_import.py",
         "hotcell_sandbox/ahead.py",
         "hotcell_sandbox/arguments.py",

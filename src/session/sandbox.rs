@@ -15,10 +15,10 @@ use super::files::PutBack;
 use super::outgoing::ResultLine;
 use super::posture::{self, Asked, Weakness};
 use super::watchdog::Watchdog;
-use crate::engine::{Container, ContainerOutput, EngineError};
+use crate::engine::{Container, ContainerOutput, EngineError, Kernel};
 use crate::protocol::{
-    Decoder, Dropped, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor, ToWorker,
-    WorkerPosture,
+    Decoder, Dropped, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor,
+    ToWorker, WorkerPosture,
 };
 
 /// What is known of a started sandbox, for people.
@@ -38,6 +38,8 @@ pub struct SandboxReport {
     pub notices: Vec<String>,
     /// Stale containers that were removed before the start.
     pub reaped: usize,
+    /// Whose kernel it has.
+    pub kernel: Kernel,
     /// In what it is weaker than asked for, by the operator's leave; said in the first reply of every sandbox.
     pub allowed: Vec<String>,
     /// System calls that the user has added; said in the first reply of every sandbox.
@@ -58,6 +60,8 @@ pub(super) struct Sandbox {
     taken: watch::Sender<u64>,
     writer: JoinHandle<()>,
     asked: Asked,
+    /// Whether no other sandbox has its user.
+    has_own_user: bool,
     allow_weak: Vec<PostureField>,
     /// Present where the engine enforces too little.
     pub(super) watchdog: Option<Watchdog>,

@@ -228,7 +228,9 @@ fn pings_are_answered_while_streams_alternate(engine: &Engine) {
     let floor = longest(&mut bridge, &format!("{until}  sum(range(1000))"));
     let flooded = longest(
         &mut bridge,
-        &format!("{until}  print('o', end='', flush=True)\n  print('e', end='', file=sys.stderr, flush=True)"),
+        &format!(
+            "{until}  print('o', end='', flush=True)\n  print('e', end='', file=sys.stderr, flush=True)"
+        ),
     );
     eprintln!("{}: the longest ping took {floor:?}, and {flooded:?} in a flood", engine.name);
     let bound = 10 * floor + Duration::from_millis(500);

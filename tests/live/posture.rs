@@ -58,8 +58,10 @@ fn every_weaker_configuration_is_refused_by_its_field(engine: &Engine) {
         }),
         ("no_new_privs", "0", |body| body["HostConfig"]["SecurityOpt"] = json!([])),
         ("capabilities", "bounding ", |body| body["HostConfig"]["CapAdd"] = json!(["NET_RAW"])),
-        ("uid", "1, asked was 65534", |body| body["User"] = json!("1:65534")),
-        ("gid", "1, asked was 65534", |body| body["User"] = json!("65534:1")),
+        ("uid", "1, asked was ", |body| body["User"] = json!("1:65534")),
+        ("gid", "1, asked was 65534", |body| {
+            body["User"] = json!(body["User"].as_str().unwrap().replace(":65534", ":1"));
+        }),
         ("groups", "27", |body| body["HostConfig"]["GroupAdd"] = json!(["27"])),
         ("root", "writable", |body| body["HostConfig"]["ReadonlyRootfs"] = json!(false)),
         ("mounts", "/opt/extra ", |body| body["HostConfig"]["Binds"] = json!(["/usr/share:/opt/extra:ro"])),

@@ -78,7 +78,11 @@ impl<'a> Session<'a> {
         let (fixture, other) = (Fixture::new(&[]), Fixture::new(&[]));
         let shared = SharedFolder::new();
         let pipes = Pipes::new();
-        let mounts = format!("{}{}", mount_of(shared.path(), SharedFolder::GUEST), mount_of(pipes.path(), Pipes::GUEST));
+        let mounts = format!(
+            "{}{}",
+            mount_of(shared.path(), SharedFolder::GUEST),
+            mount_of(pipes.path(), Pipes::GUEST)
+        );
         let home = Home::on(engine).file(".config/hotcell/policy.toml", POLICY);
         let mut home = home.env("MCP_BRIDGE_STRUCTURED", "1").file(".config/hotcell/config.toml", &mounts);
         for (name, server) in [("fixture", &fixture), ("other", &other)] {

@@ -81,6 +81,19 @@ impl Engine {
         engine
     }
 
+    /// The one that has gVisor as a further OCI runtime, `runsc`. Not every distribution has gVisor, so that its absence
+    /// fails nothing.
+    pub fn with_runsc() -> Option<Self> {
+        let name = std::env::var("HOTCELL_TEST_RUNSC").ok().or_else(|| written("HOTCELL_TEST_RUNSC"));
+        let engine = name.and_then(|name| Self::find(&name));
+        if engine.is_none() {
+            eprintln!(
+                "SKIPPED: no engine has runsc; scripts/setup.sh test installs it where the distribution has it"
+            );
+        }
+        engine
+    }
+
     /// As `MCP_BRIDGE_RUNTIME` takes it.
     pub fn address(&self) -> &str {
         &self.address

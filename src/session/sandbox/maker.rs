@@ -15,14 +15,14 @@ use super::failure::Failure;
 use super::special_files::{self, Bounds, Unsafe};
 use super::{Asked, PutBack, Sandbox, SandboxReport, posture};
 use crate::engine::{
-    About, Belongings, CpuQuota, Engine, Folder, NotStarted, Owner, Places, SandboxSpec, find, lock_path,
-    masked_paths, tmpfs_mib,
+    About, Belongings, CpuQuota, Engine, Folder, Kernel, NotStarted, Owner, Places, SandboxSpec, User, find,
+    lock_path, masked_paths, tmpfs_mib,
 };
 use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
 use crate::protocol::{
-    self, Decoder, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds, SandboxLimits,
-    ToSupervisor, WorkerPosture,
+    self, Decoder, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds,
+    SandboxLimits, ToSupervisor, WorkerPosture,
 };
 use crate::run::ToolFault;
 use crate::workspace::Place;
@@ -32,12 +32,12 @@ use crate::workspace::Place;
 pub struct SandboxSettings {
     /// Where engines may be.
     pub places: Places,
+    /// The OCI runtime; `None`: the engine's default.
+    pub oci_runtime: Option<String>,
     /// Images by preference; the first that is there is used.
     pub images: Vec<String>,
-    /// User id inside.
-    pub uid: u32,
-    /// Group id inside.
-    pub gid: u32,
+    /// The user inside; `None`: one that no other sandbox has.
+    pub user: Option<User>,
     /// Memory and swap together.
     pub memory_bytes: u64,
     /// Processes and threads.
@@ -109,6 +109,8 @@ const DATA_QUEUED_MAX: usize = 8;
 const NO_CPU_LIMIT: &str = "this engine enforces no CPU limit, so code can use every processor";
 /// The folder whose files are kept.
 const WORKSPACE: &str = "/workspace";
+/// Sandboxes of one user, as many as are allowed for: the kernel counts processes of a user, not of a sandbox.
+const SANDBOXES_OF_SHARED_USER: u64 = 4;
 
 impl Maker {
     pub(in super::super) fn new(wanted: Wanted, limits: Arc<Limits>, files: Option<Files>) -> Self {
@@ -170,6 +172,7 @@ impl Maker {
             self.tell().await;
         }
         let (container, streams) = started.map_err(|not_started| not_started.error)?;
+        let (user, has_own_user) = (container.user, spec.user.is_none() && container.user != User::SHARED);
         let (control, control_inbox) = mpsc::channel(CONTROL_QUEUED_MAX);
         let (data, data_inbox) = mpsc::channel(DATA_QUEUED_MAX);
         let (data_of_jobs, data_of_jobs_inbox) = mpsc::channel(DATA_QUEUED_MAX);
@@ -188,6 +191,11 @@ impl Maker {
         if container.cpu.is_none() {
             notices.push(NO_CPU_LIMIT.into());
         }
+        if spec.user.is_none() && !has_own_user {
+            let notice = "the engine maps too few users for one of each sandbox: sandboxes share user 65534, and the kernel's \
+                          limits of it";
+            notices.push(notice.into());
+        }
         let mut sandbox = Sandbox {
             report: SandboxReport {
                 address: engine.address.clone(),
@@ -197,11 +205,12 @@ impl Maker {
                 worker: WorkerPosture::default(),
                 notices,
                 reaped: std::mem::take(&mut self.reaped),
+                kernel: Kernel::of_runtime(self.settings.oci_runtime.as_deref()),
                 allowed: vec![],
                 extra_system_calls: self.settings.extra_system_calls.clone(),
                 watched: vec![],
             },
-            asked: self.asked(folders, container.cpu),
+            asked: self.asked(&engine, user, folders, container.cpu),
             worker: 0,
             files: PutBack::default(),
             container,
@@ -212,6 +221,7 @@ impl Maker {
             data_of_jobs,
             taken,
             writer,
+            has_own_user,
             allow_weak: self.settings.allow_weak.clone(),
             idle_stop: self.settings.idle_stop,
             watchdog: None,
@@ -316,9 +326,10 @@ impl Maker {
         let settings = &self.settings;
         let labels = self.owner.as_ref().map(|owner| owner.labels(self.asked)).ok_or(Failure::NoOwner)?;
         Ok(SandboxSpec {
+            oci_runtime: settings.oci_runtime.clone(),
             images: settings.images.clone(),
             command: ["python3", "-I", "-u", "-c", BOOTSTRAP].map(str::to_owned).to_vec(),
-            user: format!("{}:{}", settings.uid, settings.gid),
+            user: settings.user.or_else(|| has_writable(&folders).then_some(User::SHARED)),
             memory_bytes: settings.memory_bytes,
             pids_max: settings.pids_max,
             cpu: None,
@@ -332,7 +343,10 @@ impl Maker {
     async fn handshake(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
         let bounds = SandboxBounds {
             memory_bytes: self.settings.memory_bytes,
-            pids_max: self.settings.pids_max,
+            user_processes_max: match sandbox.has_own_user {
+                true => self.settings.pids_max,
+                false => self.settings.pids_max.saturating_mul(SANDBOXES_OF_SHARED_USER),
+            },
             allow_unfiltered: self.settings.allow_weak.contains(&PostureField::Seccomp),
             trace_denied: self.settings.trace_denied,
             frozen_copies: self.settings.rollback,
@@ -342,7 +356,13 @@ impl Maker {
         let version = protocol::VERSION;
         let extra_system_calls = self.settings.extra_system_calls.as_slice().into();
         let writable = sandbox.asked.writable();
-        sandbox.send(&ToSupervisor::Hello { version, limits, workspace: WORKSPACE, writable, extra_system_calls });
+        sandbox.send(&ToSupervisor::Hello {
+            version,
+            limits,
+            workspace: WORKSPACE,
+            writable,
+            extra_system_calls,
+        });
         let mut watched = Ok(());
         loop {
             let Some(frame) = sandbox.next().await else {
@@ -354,6 +374,7 @@ impl Maker {
                         return Err(Failure::Version { theirs: version });
                     }
                     sandbox.report.posture = *posture;
+                    self.see_from_outside(sandbox).await;
                     self.judge(sandbox)?;
                     watched = self.watch(sandbox).await;
                     sandbox.report.python = python;
@@ -403,10 +424,14 @@ impl Maker {
         put.map_err(|reason| Failure::Files { reason })
     }
 
-    fn asked(&self, folders: Vec<Folder>, cpu: Option<CpuQuota>) -> Asked {
+    fn asked(&self, engine: &Engine, user: User, folders: Vec<Folder>, cpu: Option<CpuQuota>) -> Asked {
+        let kernel = Kernel::of_runtime(self.settings.oci_runtime.as_deref());
+        let has_own = kernel != Kernel::Shared && engine.is_here();
         Asked {
-            uid: self.settings.uid.into(),
-            gid: self.settings.gid.into(),
+            kernel,
+            machines_kernel: if has_own { Kernel::of_machine() } else { None },
+            uid: user.uid.into(),
+            gid: user.gid.into(),
             memory_bytes: self.settings.memory_bytes,
             pids_max: self.settings.pids_max,
             cpu,
@@ -463,6 +488,19 @@ impl Maker {
         }
     }
 
+    /// Adds the limits that hold a kernel of the sandbox's own as a whole, where that kernel does not show them.
+    async fn see_from_outside(&self, sandbox: &mut Sandbox) {
+        let posture = &mut sandbox.report.posture;
+        let is_shown = posture.memory_max_bytes.is_some() && posture.pids_max.is_some();
+        if sandbox.asked.kernel == Kernel::Shared || is_shown {
+            return;
+        }
+        let outer = sandbox.container.outer_limits().await;
+        posture.memory_max_bytes = posture.memory_max_bytes.or(outer.memory_bytes);
+        posture.pids_max = posture.pids_max.or(outer.pids);
+        posture.cpu_max_millis = posture.cpu_max_millis.or(outer.cpu_millis);
+    }
+
     /// Refuses what is weaker than asked for.
     fn judge(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
         let weak = posture::weaknesses(&sandbox.report.posture, &sandbox.asked);
@@ -505,4 +543,9 @@ impl Maker {
         }
         if fields.is_empty() { Ok(()) } else { Err(Failure::Weak { fields, said }) }
     }
+}
+
+/// Whether code can write to a folder of the machine, whose files must belong to the same user in every sandbox.
+fn has_writable(folders: &[Folder]) -> bool {
+    folders.iter().any(|folder| folder.writable)
 }

@@ -1,0 +1,179 @@
+//! Chooses the user of each sandbox: a number that no account and, almost certainly, no other sandbox has.
+//!
+//! The kernel counts inotify instances, descriptors in flight, pending signals, pipe pages and processes for each user,
+//! so that sandboxes of one user can exhaust them for each other. Numbers are random and are not reserved: of 100
+//! sandboxes that run at once, two have the same number with a probability of 1 in 27,000 where numbers are the machine's
+//! own, and of 10 with 1 in 1,200 where an engine maps 65,536 of them. Two such sandboxes share these limits, and nothing else.
+
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::net::UnixStream;
+
+/// The user and group of a sandbox's processes, as numbers inside the container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct User {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+impl User {
+    /// The user `nobody`, for sandboxes that must share one.
+    pub const SHARED: Self = Self { uid: 65_534, gid: 65_534 };
+}
+
+impl std::fmt::Display for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.uid, self.gid)
+    }
+}
+
+/// Numbers that are users of the machine where a container has no user namespace. Directory services give out numbers
+/// up to 2,000,200,000, and systemd has plans for those from 0x7FFE_0000 on; Docker takes none above 0x7FFF_FFFF.
+const OF_MACHINE: Range<u32> = 0x7800_0000..0x7FFE_0000;
+/// Numbers that every usual mapping of 65,536 users has, above the accounts of images and below `nobody`.
+const USUALLY_MAPPED: Range<u32> = 10_000..65_534;
+/// The least that a smaller mapping must reach.
+const MAPPED_MIN: u32 = 12_000;
+
+/// The ranges from which one engine's users may be chosen, the likeliest to be accepted first.
+#[derive(Debug)]
+pub(super) struct Users {
+    ranges: Vec<Range<u32>>,
+    /// The place of the first range that the engine has not refused.
+    accepted: AtomicUsize,
+}
+
+impl Users {
+    /// For the engine that listens at this address. What is not known is found out by what the engine refuses.
+    pub(super) async fn at(address: &str) -> Self {
+        let ranges = match address.strip_prefix("unix://") {
+            Some(socket) => of_listener(socket).await,
+            None => None,
+        };
+        let ranges = ranges.unwrap_or_else(|| vec![OF_MACHINE, USUALLY_MAPPED]);
+        Self { ranges, accepted: AtomicUsize::new(0) }
+    }
+
+    /// Users for one sandbox, to be tried in this order, each with its place for [`Users::accept`]. When the engine refuses
+    /// all of them, [`User::SHARED`] is left.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = (usize, User)> {
+        let first = self.accepted.load(Ordering::Relaxed);
+        let users = self.ranges.iter().map(|range| User { uid: random(range), ..User::SHARED });
+        users.enumerate().skip(first)
+    }
+
+    /// Remembers that the engine has started a sandbox with the user of that place.
+    pub(super) fn accept(&self, place: usize) {
+        self.accepted.store(place, Ordering::Relaxed);
+    }
+
+    /// Remembers that the engine has refused all candidates.
+    pub(super) fn share(&self) {
+        self.accept(self.ranges.len());
+    }
+}
+
+/// The ranges for the engine whose process listens there; `None` where that does not tell them.
+async fn of_listener(socket: &str) -> Option<Vec<Range<u32>>> {
+    let listener = UnixStream::connect(socket).await.ok()?.peer_cred().ok()?;
+    let map = listener.pid().and_then(|pid| fs::read_to_string(format!("/proc/{pid}/uid_map")).ok());
+    match map.as_deref().and_then(mapped_end) {
+        Some(end) => Some(mapped(end).into_iter().collect()),
+        // Root listens: for a rootful engine, or for one that maps users for its containers only.
+        None if listener.uid() == 0 => None,
+        // An ordinary user's service manager, or a proxy: the engine behind it is most likely that user's.
+        None => Some(vec![USUALLY_MAPPED]),
+    }
+}
+
+/// The end of the numbers from 0 that a user namespace maps; `None` for the machine's own, which maps all.
+fn mapped_end(uid_map: &str) -> Option<u32> {
+    let mut rows: Vec<(u64, u64)> = uid_map
+        .lines()
+        .filter_map(|line| {
+            let mut numbers = line.split_whitespace().map(|number| number.parse::<u64>().ok());
+            let (inside, _, count) = (numbers.next()??, numbers.next()??, numbers.next()??);
+            Some((inside, inside + count))
+        })
+        .collect();
+    rows.sort_unstable();
+    let end = rows.into_iter().fold(0, |end, (first, after)| if first <= end { end.max(after) } else { end });
+    u32::try_from(end).ok().filter(|end| (1..u32::MAX).contains(end))
+}
+
+/// Where in a mapping of the numbers up to `end` sandboxes have theirs; `None` where it is too small.
+fn mapped(end: u32) -> Option<Range<u32>> {
+    let many = 2 * (u32::from(u16::MAX) + 1);
+    if end > many {
+        return Some(many / 2..end.min(OF_MACHINE.end));
+    }
+    (end >= MAPPED_MIN).then(|| USUALLY_MAPPED.start..end.min(USUALLY_MAPPED.end))
+}
+
+fn random(range: &Range<u32>) -> u32 {
+    // Each state has keys of its own, the first of them from the system's source of randomness.
+    let word = RandomState::new().build_hasher().finish();
+    let place = word % u64::from(range.end - range.start);
+    // Less than the length of the range, so that it fits.
+    range.start + u32::try_from(place).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapping_of_an_engine_decides_the_range() {
+        let range = |map: &str| mapped_end(map).map(mapped);
+        assert_eq!(range("         0          0 4294967295\n"), None);
+        assert_eq!(range(""), None);
+        assert_eq!(range("0 1000 1\n1 700000 65536\n"), Some(Some(10_000..65_534)));
+        assert_eq!(range("1 700000 65536\n0 1000 1\n"), Some(Some(10_000..65_534)));
+        assert_eq!(range("0 100000 20000\n"), Some(Some(10_000..20_000)));
+        assert_eq!(range("0 1000 1\n"), Some(None));
+        assert_eq!(range("0 1000 1\n5000 700000 65536\n"), Some(None));
+        assert_eq!(range("0 100000 1000000\n"), Some(Some(65_536..1_000_000)));
+    }
+
+    #[test]
+    fn numbers_are_random_and_in_their_range() {
+        let users = Users { ranges: vec![OF_MACHINE, 10_000..10_002], accepted: AtomicUsize::new(0) };
+        let numbers: Vec<u32> = (0..20).map(|_| users.candidates().next().unwrap().1.uid).collect();
+        assert!(numbers.iter().all(|number| OF_MACHINE.contains(number)), "{numbers:?}");
+        assert!(numbers.iter().collect::<std::collections::BTreeSet<_>>().len() > 15, "{numbers:?}");
+        let second: Vec<u32> = (0..40).map(|_| users.candidates().nth(1).unwrap().1.uid).collect();
+        assert!(second.iter().all(|number| [10_000, 10_001].contains(number)), "{second:?}");
+    }
+
+    #[test]
+    fn refused_ranges_are_not_tried_again() {
+        let users = Users { ranges: vec![OF_MACHINE, USUALLY_MAPPED], accepted: AtomicUsize::new(0) };
+        let places = || users.candidates().map(|(place, _)| place).collect::<Vec<_>>();
+        assert_eq!(places(), [0, 1]);
+        users.accept(1);
+        assert_eq!(places(), [1]);
+        users.share();
+        assert_eq!(places(), [0; 0]);
+    }
+
+    #[tokio::test]
+    async fn listener_of_this_user_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("engine.sock");
+        let _listener = tokio::net::UnixListener::bind(&path).unwrap();
+        let ranges = of_listener(path.to_str().unwrap()).await;
+        // What is expected depends on who runs this, and where.
+        let own = fs::read_to_string("/proc/self/uid_map").ok().and_then(|map| mapped_end(&map));
+        let expected = match own {
+            Some(end) => Some(mapped(end).into_iter().collect()),
+            None => (!nix::unistd::getuid().is_root()).then(|| vec![USUALLY_MAPPED]),
+        };
+        assert_eq!(ranges, expected);
+        assert_eq!(of_listener("/nowhere").await, None);
+    }
+}
