@@ -18,7 +18,10 @@ pub(super) fn said(server: &ServerName, before: &[Tool], after: &[Tool], names_o
     };
     let (before, after) = (by_name(before), by_name(after));
     let names = |tools: &BTreeMap<String, Tool>, holds: &dyn Fn(&str, &Tool) -> bool| {
-        let names = tools.iter().filter(|(name, tool)| holds(name, tool)).map(|(name, _)| text::name_in_sentence(name, NAMES_CHARS_MAX));
+        let names = tools
+            .iter()
+            .filter(|(name, tool)| holds(name, tool))
+            .map(|(name, _)| text::name_in_sentence(name, NAMES_CHARS_MAX));
         names.collect::<Vec<_>>().join(", ")
     };
     let is_other = |name: &str, tool: &Tool| before.get(name).is_some_and(|before| before != tool);

@@ -206,7 +206,11 @@ mod tests {
     #[test]
     fn a_form_of_words_from_right_to_left_can_be_answered() {
         let of = |schema: Value| {
-            shown(&name(), Asks::Elicitation, &json!({"message": "\u{5e9}\u{5dc}?", "requestedSchema": schema}))
+            shown(
+                &name(),
+                Asks::Elicitation,
+                &json!({"message": "\u{5e9}\u{5dc}?", "requestedSchema": schema}),
+            )
         };
         let choices = json!({"properties": {"\u{5e9}": {"enum": ["\u{5db}\u{5df}", "\u{5dc}\u{5d0}"]}}});
         let shown = of(choices).unwrap();

@@ -68,12 +68,7 @@ enum Spelt {
 
 /// Visits every value that the path can match: names may have dots themselves, and of an array each item counts. An item
 /// without it is `None`.
-fn find(
-    fields: &Map<String, Value>,
-    path: &str,
-    above: Spelt,
-    visit: &mut dyn FnMut(Option<&Value>, Spelt),
-) {
+fn find(fields: &Map<String, Value>, path: &str, above: Spelt, visit: &mut dyn FnMut(Option<&Value>, Spelt)) {
     for (name, value) in fields {
         if let Some(spelt) = named(name, path) {
             visit(Some(value), spelt.max(above));
@@ -126,7 +121,9 @@ fn named(name: &str, wanted: &str) -> Option<Spelt> {
         return Some(Spelt::Exactly);
     }
     let is_like = if name.is_ascii() && wanted.is_ascii() {
-        letters(name).map(|one| one.to_ascii_lowercase()).eq(letters(wanted).map(|one| one.to_ascii_lowercase()))
+        letters(name)
+            .map(|one| one.to_ascii_lowercase())
+            .eq(letters(wanted).map(|one| one.to_ascii_lowercase()))
     } else {
         letters(&text::folded(name)).eq(letters(&text::folded(wanted)))
     };
@@ -190,8 +187,16 @@ mod tests {
 
     #[test]
     fn json_in_a_text_is_read_to_tighten() {
-        for options in [json!("{\"force\": true}"), json!(" [{\"force\": 1}]"), json!("\"{\\\"force\\\": \\\"yes\\\"}\"")] {
-            assert_eq!(fits(&json!({ "options": options }), "options.force", "true"), [true, false], "{options}");
+        for options in [
+            json!("{\"force\": true}"),
+            json!(" [{\"force\": 1}]"),
+            json!("\"{\\\"force\\\": \\\"yes\\\"}\""),
+        ] {
+            assert_eq!(
+                fits(&json!({ "options": options }), "options.force", "true"),
+                [true, false],
+                "{options}"
+            );
         }
         let twice = json!({"options": "{\"force\": false}", "options.force": "true"});
         assert_eq!(fits(&twice, "options.force", "true"), [true, false]);
@@ -199,7 +204,8 @@ mod tests {
 
     #[test]
     fn what_is_left_out_counts_as_its_default_to_tighten() {
-        let (none, implied) = (json!({}), json!({"mode": "delete", "options": {"force": [true, "x"]}, "to": null}));
+        let (none, implied) =
+            (json!({}), json!({"mode": "delete", "options": {"force": [true, "x"]}, "to": null}));
         for (path, pattern, tightens) in [
             ("mode", "delete", true),
             ("mode", "del*", true),

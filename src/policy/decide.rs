@@ -179,7 +179,13 @@ mod tests {
     fn verdict(policy: &Policy, server: &str, tool: &str, hints: Value, arguments: Value) -> Verdict {
         let (Value::Object(annotations), Value::Object(arguments)) = (hints, arguments) else { panic!() };
         let (server, tool) = (Names::only(server), Names::only(tool));
-        let called = Called { server, tool, annotations: &annotations, arguments: &arguments, implied: &Implied::default() };
+        let called = Called {
+            server,
+            tool,
+            annotations: &annotations,
+            arguments: &arguments,
+            implied: &Implied::default(),
+        };
         policy.decide(&called, false).verdict
     }
 
@@ -234,7 +240,18 @@ mod tests {
         ], "labels": {"private": ["my_files"], "untrusted": [], "egress": []}}));
         let none = Map::new();
         let of = |server, tool| {
-            policy.decide(&Called { server, tool, annotations: &none, arguments: &none, implied: &Implied::default() }, false).verdict
+            policy
+                .decide(
+                    &Called {
+                        server,
+                        tool,
+                        annotations: &none,
+                        arguments: &none,
+                        implied: &Implied::default(),
+                    },
+                    false,
+                )
+                .verdict
         };
         let files = Names { name: "my-files", alias: "my_files" };
         assert_eq!(of(files, Names { name: "get-env", alias: "get_env" }), Verdict::Deny);
@@ -298,11 +315,21 @@ mod tests {
         let (ask, deny) = (json!({"path": "/etc/*"}), json!({"path": "/data/*"}));
         let unknown = "rule 1 cannot be applied: too many".to_owned();
         assert_eq!(by(json!({"arguments": ask, "decision": "ask"})), (Verdict::Deny, unknown.clone(), true));
-        assert_eq!(by(json!({"arguments": ask, "tool": "t", "decision": "deny"})), (Verdict::Deny, unknown, true));
+        assert_eq!(
+            by(json!({"arguments": ask, "tool": "t", "decision": "deny"})),
+            (Verdict::Deny, unknown, true)
+        );
         assert_eq!(by(json!({"arguments": deny, "decision": "ask"})), (Verdict::Ask, "rule 1".into(), true));
         let open = "profile open".to_owned();
-        assert_eq!(by(json!({"arguments": ask, "tool": "x", "decision": "deny"})), (Verdict::Allow, open.clone(), false));
-        assert_eq!(by(json!({"arguments": deny, "decision": "warn"})), (Verdict::Allow, open, false), "no exact match");
+        assert_eq!(
+            by(json!({"arguments": ask, "tool": "x", "decision": "deny"})),
+            (Verdict::Allow, open.clone(), false)
+        );
+        assert_eq!(
+            by(json!({"arguments": deny, "decision": "warn"})),
+            (Verdict::Allow, open, false),
+            "no exact match"
+        );
         assert_eq!(by(json!({"tool": "t", "decision": "warn"})), (Verdict::Warn, "rule 1".into(), false));
     }
 

@@ -268,7 +268,8 @@ mod tests {
             let arguments = arguments.as_object().unwrap().clone();
             let (server, tool) = (Names::only(server), Names::only(tool));
             let implied = Implied::default();
-            let called = Called { server, tool, annotations: &none, arguments: &arguments, implied: &implied };
+            let called =
+                Called { server, tool, annotations: &none, arguments: &arguments, implied: &implied };
             ledger.take_approved(&called)
         };
         assert!(!take(called("files", "write", json!({"path": "/etc/a"}))));

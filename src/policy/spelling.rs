@@ -184,8 +184,18 @@ mod tests {
     #[test]
     fn a_number_fits_in_every_spelling_of_its_value() {
         for value in [
-            json!(42), json!(42.0), json!(4.2e1), json!("42"), json!("42.0"), json!(" +42 "), json!("4.2e1"),
-            json!("0x2A"), json!("٤٢"), json!(["42.00"]), json!("[42.0]"), json!("\"42\""),
+            json!(42),
+            json!(42.0),
+            json!(4.2e1),
+            json!("42"),
+            json!("42.0"),
+            json!(" +42 "),
+            json!("4.2e1"),
+            json!("0x2A"),
+            json!("٤٢"),
+            json!(["42.00"]),
+            json!("[42.0]"),
+            json!("\"42\""),
         ] {
             assert!(of("42", &value) && of("42.0", &value) && of("4?", &value), "{value}");
         }
@@ -201,7 +211,9 @@ mod tests {
 
     #[test]
     fn truth_fits_in_every_spelling() {
-        for value in [json!(true), json!(1), json!(1.0), json!("1"), json!("True"), json!("YES"), json!(" on ")] {
+        for value in
+            [json!(true), json!(1), json!(1.0), json!("1"), json!("True"), json!("YES"), json!(" on ")]
+        {
             assert!(of("true", &value) && of("1", &value), "{value}");
             assert!(!of("false", &value), "{value}");
         }
@@ -217,14 +229,36 @@ mod tests {
 
     #[test]
     fn text_fits_in_every_spelling() {
-        for text in ["delete", " delete\n", "DELETE", "ｄｅｌｅｔｅ", "de\u{ad}lete", "d%65lete", "%64%2565lete", "[\"delete\"]"] {
+        for text in [
+            "delete",
+            " delete\n",
+            "DELETE",
+            "ｄｅｌｅｔｅ",
+            "de\u{ad}lete",
+            "d%65lete",
+            "%64%2565lete",
+            "[\"delete\"]",
+        ] {
             assert!(of("delete", &json!(text)), "{text}");
             assert!(of("del*", &json!(text)), "{text}");
         }
-        for text in ["/etc/passwd", "/ETC/passwd", "/%65tc/passwd", "/%2565tc/x", "/tmp/%2e%2e/etc/x", "／etc／passwd"] {
+        for text in [
+            "/etc/passwd",
+            "/ETC/passwd",
+            "/%65tc/passwd",
+            "/%2565tc/x",
+            "/tmp/%2e%2e/etc/x",
+            "／etc／passwd",
+        ] {
             assert!(of("/etc/*", &json!(text)), "{text}");
         }
-        for uri in ["file:///etc/x", "FILE:///etc/x", "file:/etc/x", "file://localhost/etc/x", "file:///tmp/%2E./etc/x"] {
+        for uri in [
+            "file:///etc/x",
+            "FILE:///etc/x",
+            "file:/etc/x",
+            "file://localhost/etc/x",
+            "file:///tmp/%2E./etc/x",
+        ] {
             assert!(of("file:///etc/*", &json!(uri)), "{uri}");
         }
         assert!(!of("delete", &json!("deleted")) && !of("/etc/*", &json!("/tmp/etc/x")));
@@ -244,7 +278,10 @@ mod tests {
                 format!("{sign}{leading}{digits}"),
                 format!("{sign}0.{digits}E+{}", digits.len()),
                 format!("{blank}{number}{blank}"),
-                format!("{sign}{}", digits.chars().map(|one| format!("_{one}")).collect::<String>().trim_start_matches('_')),
+                format!(
+                    "{sign}{}",
+                    digits.chars().map(|one| format!("_{one}")).collect::<String>().trim_start_matches('_')
+                ),
             ];
             (number, spellings)
         })

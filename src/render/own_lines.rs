@@ -11,8 +11,16 @@ const QUOTE: &str = "> ";
 /// Characters of a line in which its label is looked for, white space before it aside.
 const LABEL_CHARS_MAX: usize = 60;
 /// Labels that the bridge uses, and those with which it marks what the sandbox says.
-const LABELS: [&str; 8] =
-    ["error", "hint", "note", "calls made", "sandbox hint", "sandbox note", "calls with unknown outcome", "dry run"];
+const LABELS: [&str; 8] = [
+    "error",
+    "hint",
+    "note",
+    "calls made",
+    "sandbox hint",
+    "sandbox note",
+    "calls with unknown outcome",
+    "dry run",
+];
 /// Labels that are common in data, with how the bridge's own lines go on.
 const LABELS_WITH_VALUES: [(&str, &[&str]); 4] = [
     ("status", &["error", "timeout", "success", "validation_error"]),
@@ -55,9 +63,9 @@ fn is_like_own(line: &str) -> bool {
         label.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ',', '(']))
     };
     LABELS.into_iter().any(is_of)
-        || LABELS_WITH_VALUES.iter().any(|(own, values)| {
-            label == *own && values.iter().any(|own| value.starts_with(own))
-        })
+        || LABELS_WITH_VALUES
+            .iter()
+            .any(|(own, values)| label == *own && values.iter().any(|own| value.starts_with(own)))
 }
 
 #[cfg(test)]
@@ -93,8 +101,19 @@ mod tests {
     #[test]
     fn other_lines_stay_as_they_are() {
         for line in [
-            "status: open", "state: closed", "file: a.txt", "exit: nowhere", "notes: 3", "a note: x", "> note: x",
-            "[1, 2]", "errors: 3", "ValueError: no", "… 5 more", "", "name: note: x",
+            "status: open",
+            "state: closed",
+            "file: a.txt",
+            "exit: nowhere",
+            "notes: 3",
+            "a note: x",
+            "> note: x",
+            "[1, 2]",
+            "errors: 3",
+            "ValueError: no",
+            "… 5 more",
+            "",
+            "name: note: x",
         ] {
             assert_eq!(quoted(line), line);
         }

@@ -216,7 +216,10 @@ fn an_errors_part_of_the_reply_keeps_its_bound() {
     let calls =
         names.iter().map(|name| (name.as_str(), ToolEffect::MayWrite, [1, 0, 0, 0])).collect::<Vec<_>>();
     let many = compact(&RunReport { calls: called(&calls), ..report.clone() });
-    assert!(many.contains("mmm\nsandbox hint: this is what helps\nstate: variables kept\ncalls made: "), "{many}");
+    assert!(
+        many.contains("mmm\nsandbox hint: this is what helps\nstate: variables kept\ncalls made: "),
+        "{many}"
+    );
     assert!(many.chars().count() <= 1_540, "{}", many.chars().count());
     let structured = render(&report, OutputMode::Json, &Limits::default()).structured;
     let chars = |key: &str| structured[key].as_str().unwrap().chars().count();
@@ -416,6 +419,9 @@ fn what_the_sandbox_says_is_marked_in_every_form() {
         let structured = render(&report, mode, &Limits::default()).structured;
         assert_eq!(structured["notes"], serde_json::json!(["of the bridge"]));
         assert_eq!(structured["sandboxNotes"], serde_json::json!(["a\\nnote: of code"]));
-        assert_eq!((&structured["errorFrom"], &structured["summary"]), (&"sandbox".into(), &"Error: the code raised ValueError".into()));
+        assert_eq!(
+            (&structured["errorFrom"], &structured["summary"]),
+            (&"sandbox".into(), &"Error: the code raised ValueError".into())
+        );
     }
 }

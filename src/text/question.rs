@@ -67,8 +67,7 @@ pub fn stands_alone(text: &str) -> bool {
         return true;
     }
     let is_right_to_left = |character: char| {
-        matches!(bidi(character), BidiClass::RightToLeft | BidiClass::ArabicLetter)
-            && !is_hidden(character)
+        matches!(bidi(character), BidiClass::RightToLeft | BidiClass::ArabicLetter) && !is_hidden(character)
     };
     super::inert_line(text) == text
         && text.chars().all(|character| is_right_to_left(character) || character == ' ')
@@ -141,7 +140,16 @@ mod tests {
 
     #[test]
     fn ordinary_text_from_left_to_right_stays() {
-        for text in ["na\u{ef}ve", "日本語のテキスト", "Привет, мир", "Việt Nam", "हिन्दी", "ภาษาไทยที่", "€ 5 – 6 “x” …", "👍🎉"] {
+        for text in [
+            "na\u{ef}ve",
+            "日本語のテキスト",
+            "Привет, мир",
+            "Việt Nam",
+            "हिन्दी",
+            "ภาษาไทยที่",
+            "€ 5 – 6 “x” …",
+            "👍🎉",
+        ] {
             assert_eq!(for_human(text), text);
         }
     }
@@ -151,7 +159,8 @@ mod tests {
         for text in ["yes", "שלום", "שלום עולם", "نعم"] {
             assert!(stands_alone(text), "{text}");
         }
-        for text in ["שלום a", "5 שלום", "נעם\u{200f}", "\u{661}", "a\u{2800}", "a\u{202e}b", " שלום"] {
+        for text in ["שלום a", "5 שלום", "נעם\u{200f}", "\u{661}", "a\u{2800}", "a\u{202e}b", " שלום"]
+        {
             assert!(!stands_alone(text), "{text}");
         }
     }

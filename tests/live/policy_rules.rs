@@ -121,7 +121,9 @@ fn no_shape_of_arguments_gets_around_a_rule(engine: &Engine) {
 
 /// Calls `echo` with each of these arguments besides its text, given as Python.
 fn echoes(bridge: &mut Bridge, arguments: &[&str]) -> Vec<String> {
-    let call = |arguments: &&str| format!("runtime.call_tool_sync('fixture', 'echo', {{'text': 'x', **{arguments}}})");
+    let call = |arguments: &&str| {
+        format!("runtime.call_tool_sync('fixture', 'echo', {{'text': 'x', **{arguments}}})")
+    };
     let calls: Vec<String> = arguments.iter().map(call).collect();
     tried(bridge, &calls.iter().map(String::as_str).collect::<Vec<_>>())
 }
@@ -147,12 +149,40 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
     "#;
     let mut bridge = bridge(engine, &fixture, policy);
     let of_rules: [(usize, &[&str]); 5] = [
-        (1, &["{'id': 42}", "{'id': 42.0}", "{'id': '4.2e1'}", "{'id': ' +42 '}", "{'id': '0x2A'}", "{'id': [42]}",
-            "{'id': '[42]'}", "{'id': '\u{664}\u{662}'}", "{'ID': 42}"]),
-        (2, &["{'options': {'force': 1}}", "{'options': {'force': 'Yes'}}", "{'options': {'FORCE': [True]}}",
-            "{'options': '{\"force\": true}'}", "{'options.force': 'on'}"]),
-        (3, &["{'mode': 'DELETE'}", "{'mode': ' delete\\n'}", "{'mode': 'd%65lete'}", "{'Mode': ['de\\u200blete']}",
-            "{'mode': '\u{ff44}\u{ff45}\u{ff4c}\u{ff45}\u{ff54}\u{ff45}'}"]),
+        (
+            1,
+            &[
+                "{'id': 42}",
+                "{'id': 42.0}",
+                "{'id': '4.2e1'}",
+                "{'id': ' +42 '}",
+                "{'id': '0x2A'}",
+                "{'id': [42]}",
+                "{'id': '[42]'}",
+                "{'id': '\u{664}\u{662}'}",
+                "{'ID': 42}",
+            ],
+        ),
+        (
+            2,
+            &[
+                "{'options': {'force': 1}}",
+                "{'options': {'force': 'Yes'}}",
+                "{'options': {'FORCE': [True]}}",
+                "{'options': '{\"force\": true}'}",
+                "{'options.force': 'on'}",
+            ],
+        ),
+        (
+            3,
+            &[
+                "{'mode': 'DELETE'}",
+                "{'mode': ' delete\\n'}",
+                "{'mode': 'd%65lete'}",
+                "{'Mode': ['de\\u200blete']}",
+                "{'mode': '\u{ff44}\u{ff45}\u{ff4c}\u{ff45}\u{ff54}\u{ff45}'}",
+            ],
+        ),
         (4, &["{'path': '/%65tc/passwd'}", "{'path': '/tmp/%252e%252e/etc/x'}", "{'path': '/Etc/x'}"]),
         (5, &["{'big': 9007199254740993}", "{'big': '9007199254740993.0'}", "{'big': 9007199254740992}"]),
     ];
@@ -161,8 +191,15 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
         assert_eq!(echoes(&mut bridge, arguments), vec![denied; arguments.len()]);
     }
     assert_eq!(fixture.ledger(), [""; 0]);
-    let others = ["{'id': 43}", "{'options': {'force': 0}}", "{'mode': 'deleted'}", "{'path': '/tmp/etc'}", "{'big': 9007199254740990}"];
-    assert_eq!(echoes(&mut bridge, &others), ["x"; 5]);
+    let others = [
+        "{'id': 43}",
+        "{'options': {'force': 0}}",
+        "{'mode': 'deleted'}",
+        "{'path': '/tmp/etc'}",
+        "{'big': 9007199254740990}",
+    ];
+    // Behind them stands that the tool does not declare these arguments.
+    assert_eq!(echoes(&mut bridge, &others)[..5], ["x"; 5]);
     assert_eq!(fixture.ledger().len(), 5);
 }
 

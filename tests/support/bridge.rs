@@ -257,7 +257,11 @@ impl Bridge {
 
     /// Runs the first code of a session; returns what it printed, without the engine's notices.
     pub fn first(&mut self, code: &str) -> String {
-        self.ok(code).lines().filter(|line| !line.starts_with("note: ") && !line.starts_with("sandbox note: ")).collect::<Vec<_>>().join("\n")
+        self.ok(code)
+            .lines()
+            .filter(|line| !line.starts_with("note: ") && !line.starts_with("sandbox note: "))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// Has the sandbox started, and its notices given.

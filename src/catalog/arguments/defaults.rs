@@ -49,8 +49,7 @@ impl<'s> Search<'s> {
             if implied.contains_key(name) {
                 continue;
             }
-            let of_name: Vec<_> =
-                tables.clone().filter_map(|table| table.get(name)?.as_object()).collect();
+            let of_name: Vec<_> = tables.clone().filter_map(|table| table.get(name)?.as_object()).collect();
             let value = match given.and_then(|given| given.get(name)) {
                 None | Some(Value::Null) => Some(self.of_absent(&of_name, depth)?),
                 Some(Value::String(text)) if text.is_empty() => Some(self.of_absent(&of_name, depth)?),
@@ -95,8 +94,10 @@ impl<'s> Search<'s> {
             values.extend(self.of_given(schemas, default, depth + 1)?);
         }
         if values.is_empty() {
-            let schemas: Vec<_> =
-                expanded.into_iter().filter(|schema| !self.within.contains(&std::ptr::from_ref(*schema))).collect();
+            let schemas: Vec<_> = expanded
+                .into_iter()
+                .filter(|schema| !self.within.contains(&std::ptr::from_ref(*schema)))
+                .collect();
             let count = self.within.len();
             self.within.extend(schemas.iter().map(|schema| std::ptr::from_ref(*schema)));
             let fields = self.of_object(&schemas, None, depth + 1);
@@ -114,7 +115,8 @@ impl<'s> Search<'s> {
         let expanded = self.expanded(schemas)?;
         let mut found = Vec::new();
         for schema in expanded {
-            for items in ["items", "prefixItems", "additionalItems"].iter().filter_map(|key| schema.get(*key)) {
+            for items in ["items", "prefixItems", "additionalItems"].iter().filter_map(|key| schema.get(*key))
+            {
                 match items {
                     Value::Object(of_each) => found.push(of_each),
                     Value::Array(schemas) => found.extend(schemas.iter().filter_map(Value::as_object)),
@@ -163,19 +165,30 @@ mod tests {
 
     #[test]
     fn defaults_are_found_wherever_a_schema_keeps_them() {
-        let options = json!({"type": "object", "properties": {"force": {"type": "boolean", "default": true}}});
+        let options =
+            json!({"type": "object", "properties": {"force": {"type": "boolean", "default": true}}});
         for (schema, implied) in [
             (json!({"properties": {"mode": {"default": "delete"}}}), json!({"mode": "delete"})),
             (json!({"properties": {"mode": {}}}), json!({"mode": null})),
             (json!({"properties": {"mode": true}}), json!({"mode": null})),
             (json!({"properties": {"options": options}}), json!({"options": {"force": true}})),
-            (json!({"properties": {"options": {"default": {"a": 1}, "allOf": [options]}}}),
-                json!({"options": [{"a": 1}, {"force": true}]})),
-            (json!({"$ref": "#/$defs/all", "$defs": {"all": {"allOf": [{"properties": {"mode": {"$ref": "#/$defs/mode"}}}]},
-                "mode": {"default": "delete"}}}), json!({"mode": "delete"})),
-            (json!({"properties": {"mode": {"anyOf": [{"default": "a"}, {"default": "b"}]}}}), json!({"mode": ["b", "a"]})),
-            (json!({"oneOf": [{"properties": {"a": {"default": 1}}}, {"properties": {"b": {"default": 2}}}]}),
-                json!({"b": 2, "a": 1})),
+            (
+                json!({"properties": {"options": {"default": {"a": 1}, "allOf": [options]}}}),
+                json!({"options": [{"a": 1}, {"force": true}]}),
+            ),
+            (
+                json!({"$ref": "#/$defs/all", "$defs": {"all": {"allOf": [{"properties": {"mode": {"$ref": "#/$defs/mode"}}}]},
+                "mode": {"default": "delete"}}}),
+                json!({"mode": "delete"}),
+            ),
+            (
+                json!({"properties": {"mode": {"anyOf": [{"default": "a"}, {"default": "b"}]}}}),
+                json!({"mode": ["b", "a"]}),
+            ),
+            (
+                json!({"oneOf": [{"properties": {"a": {"default": 1}}}, {"properties": {"b": {"default": 2}}}]}),
+                json!({"b": 2, "a": 1}),
+            ),
             (json!({}), json!({})),
         ] {
             assert_eq!(of(&schema, &json!({})), Some(implied), "{schema}");
@@ -190,7 +203,10 @@ mod tests {
         }});
         for (arguments, implied) in [
             (json!({"mode": "keep", "rows": [{"force": false}, 3]}), json!({})),
-            (json!({"mode": null, "rows": [{}, {"force": false}]}), json!({"mode": "delete", "rows": [{"force": true}]})),
+            (
+                json!({"mode": null, "rows": [{}, {"force": false}]}),
+                json!({"mode": "delete", "rows": [{"force": true}]}),
+            ),
             (json!({"mode": "", "rows": []}), json!({"mode": "delete"})),
         ] {
             assert_eq!(of(&schema, &arguments), Some(implied), "{arguments}");
@@ -201,7 +217,8 @@ mod tests {
     fn a_schema_within_itself_ends_and_an_endless_search_is_given_up() {
         let node = json!({"properties": {"next": {"$ref": "#"}, "force": {"default": true}}});
         assert_eq!(of(&node, &json!({})).unwrap()["next"]["force"], true);
-        let branches: Map<String, Value> = (0..12).map(|n| (format!("p{n}"), json!({"$ref": format!("#/$defs/d{n}")}))).collect();
+        let branches: Map<String, Value> =
+            (0..12).map(|n| (format!("p{n}"), json!({"$ref": format!("#/$defs/d{n}")}))).collect();
         let definitions: Map<String, Value> =
             (0..12).map(|n| (format!("d{n}"), json!({"properties": branches}))).collect();
         let wide = json!({"properties": branches, "$defs": definitions});
