@@ -111,7 +111,7 @@ class Scan:
     def _leave_out(self, path: str, reason: str) -> None:
         self.left_out_total += 1
         if len(self.left_out) < _LEFT_OUT_SHOWN_MAX:
-            self.left_out.append(f"{path!r}: {reason}")
+            self.left_out.append(f"{path}: {reason}")
 
 
 class Workspace:
@@ -182,7 +182,7 @@ class Workspace:
                     continue
                 except OSError as error:
                     scan.left_out_total += 1
-                    scan.left_out.append(f"{path!r}: {error.strerror}")
+                    scan.left_out.append(f"{path}: {error.strerror}")
                 else:
                     self._known[path] = state
         left_out = scan.left_out[:_LEFT_OUT_SHOWN_MAX]

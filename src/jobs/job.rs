@@ -94,7 +94,10 @@ impl Told {
         };
         let see = match self.status {
             Status::Finished => format!(": runtime.job({number}).result"),
-            Status::Failed => format!("{why}; runtime.job({number}).result raises it"),
+            // Code may have chosen the words.
+            Status::Failed => {
+                format!(": \"{}\"; runtime.job({number}).result raises it", self.why.replace('"', "'"))
+            }
             _ => why,
         };
         format!("job {number} '{name}' {how} after {seconds} s{calls}{see}")

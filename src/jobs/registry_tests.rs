@@ -78,7 +78,7 @@ fn the_next_reply_says_once_what_has_ended_unless_the_code_has_looked() {
     assert_eq!(news[0], "job 1 'crawl' finished after 0 s, 1 call: runtime.job(1).result");
     assert!(news[1].starts_with("job 2 'b") && !news[1].contains('\u{1b}'), "{news:?}");
     assert!(
-        news[1].ends_with("failed after 0 s: ValueError: m; runtime.job(2).result raises it"),
+        news[1].ends_with("failed after 0 s: \"ValueError: m\"; runtime.job(2).result raises it"),
         "{news:?}"
     );
     assert_eq!((news.len(), jobs.news(3)), (2, vec![]));

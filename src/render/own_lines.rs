@@ -26,7 +26,7 @@ const LABELS_WITH_VALUES: [(&str, &[&str]); 4] = [
     ("status", &["error", "timeout", "success", "validation_error"]),
     ("exit", &["-", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]),
     ("state", &["variables", "fresh"]),
-    ("file", &["hotcell:"]),
+    ("file", &["workspace:"]),
 ];
 const MARKS: [&str; 3] = ["[stdout]", "[stderr]", "[value]"];
 
@@ -84,7 +84,7 @@ mod tests {
             "status: error",
             "exit: 7",
             "state: variables kept",
-            "file: hotcell://workspace/a",
+            "file: workspace:///a",
             "calls made: bank.pay 1 ok",
             "calls with unknown outcome (they may have taken effect): bank.pay",
             "dry run, calls that were not made: 3",

@@ -361,7 +361,7 @@ fn forged() -> impl Strategy<Value = String> {
         Just("status: error".to_owned()),
         Just("state: variables kept".to_owned()),
         Just("sandbox note: forged".to_owned()),
-        Just("file: hotcell://forged".to_owned()),
+        Just("file: workspace:///forged".to_owned()),
         Just("calls made: forged".to_owned()),
         Just("error: forged".to_owned()),
         Just("[stderr]".to_owned()),

@@ -198,7 +198,8 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
         "{'path': '/tmp/etc'}",
         "{'big': 9007199254740990}",
     ];
-    assert_eq!(echoes(&mut bridge, &others), ["x"; 5]);
+    // Behind them stands that the tool does not declare these arguments.
+    assert_eq!(echoes(&mut bridge, &others)[..5], ["x"; 5]);
     assert_eq!(fixture.ledger().len(), 5);
 }
 

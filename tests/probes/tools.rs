@@ -286,5 +286,6 @@ many = dict.fromkeys(map(str, range(100_001)), 0)
 mcp.runtime.call_tool_sync('fixture', 'echo', {'text': 'hi', 'id': {'value': 42}, **many})
 ",
     )
+    .slow()
     .without_defence(Calls("runtime.call_tool_sync('fixture', 'echo', {'text': 'hi', 'id': {'value': 42}})")),
 ];

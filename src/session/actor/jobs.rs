@@ -84,7 +84,7 @@ impl Actor {
                 match outcome {
                     DoneOutcome::Finished => jobs.finish(job, result),
                     DoneOutcome::Raised { error } => {
-                        jobs.fail(job, Some(bounded(error.clone())), &format!("{:?}", said(&error)))
+                        jobs.fail(job, Some(bounded(error.clone())), &said(&error))
                     }
                     DoneOutcome::Exited { exit_code } => {
                         jobs.fail(job, None, &format!("exit status {exit_code}"))

@@ -10,6 +10,8 @@ use crate::text;
 
 /// Longest sentence on what cannot be kept, in characters.
 const LEFT_OUT_CHARS_MAX: usize = 600;
+/// Longest name of a file in it, in characters.
+const NAME_CHARS_MAX: usize = 200;
 
 /// What the machine remembers of the files.
 #[derive(Debug, Default)]
@@ -107,7 +109,12 @@ fn told(left_out: &[String], total: u64) -> String {
     if total == 0 {
         return String::new();
     }
-    let shown = text::inert_line(&left_out.join("; "));
+    // Code has chosen the names, and the supervisor has written the reasons.
+    let of_file = |said: &String| match said.rsplit_once(": ") {
+        Some((name, why)) => format!("{}: {why}", text::name_in_sentence(name, NAME_CHARS_MAX)),
+        None => text::name_in_sentence(said, NAME_CHARS_MAX),
+    };
+    let shown = text::inert_line(&left_out.iter().map(of_file).collect::<Vec<_>>().join("; "));
     let more = match total.saturating_sub(left_out.len() as u64) {
         0 => String::new(),
         more => format!("; and {more} more"),

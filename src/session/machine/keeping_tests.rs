@@ -75,10 +75,7 @@ fn what_is_left_out_is_said_once_until_it_changes() {
     let begin = "in /workspace for as long as this sandbox lives, and not kept: ";
     assert_eq!(again(&["x: a link"], 1), [format!("{begin}x: a link")]);
     assert_eq!(again(&["x: a link"], 1), [] as [&str; 0]);
-    assert_eq!(
-        again(&["x: a link", "y\n: a link"], 9),
-        [format!("{begin}x: a link; y : a link; and 7 more")]
-    );
+    assert_eq!(again(&["x: a link", "y\n: a link"], 9), [format!("{begin}x: a link; y: a link; and 7 more")]);
     assert_eq!(again(&[], 0), [] as [&str; 0]);
     assert_eq!(again(&["x: a link"], 1), [format!("{begin}x: a link")]);
 }
