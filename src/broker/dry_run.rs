@@ -88,7 +88,8 @@ impl Broker {
         let (server, tool) = (called.server.name.to_owned(), called.tool.name.to_owned());
         if !self.dry_run.list(call.run, called, asks, redacted) {
             let name = text::inert_excerpt(&format!("{server}.{tool}"), NAME_CHARS_MAX);
-            self.admission.note(call.job, format!("{name} was planned and not called: its run was a dry run"));
+            self.admission
+                .note(call.job, format!("{name} was planned and not called: its run was a dry run"));
         }
         Answer::Planned { server, tool }
     }
@@ -129,12 +130,8 @@ mod tests {
     #[test]
     fn a_job_of_an_earlier_run_plans_nothing_in_a_later_one() {
         let (dry_run, none) = (DryRun::default(), Map::new());
-        let called = Called {
-            server: Names::only("s"),
-            tool: Names::only("t"),
-            annotations: &none,
-            arguments: &none,
-        };
+        let called =
+            Called { server: Names::only("s"), tool: Names::only("t"), annotations: &none, arguments: &none };
         let list = |run| dry_run.list(RunId(run), &called, false, &|text| text);
         dry_run.begin_run(RunId(1));
         assert!(list(1));

@@ -28,9 +28,7 @@ pub(super) async fn answer_within(
 }
 
 /// The answer, also when a defect of ours keeps it from being one: whoever called waits for it.
-async fn whole(
-    answer: impl Future<Output = Result<Answer, ToolFault>>,
-) -> Result<Answer, ToolFault> {
+async fn whole(answer: impl Future<Output = Result<Answer, ToolFault>>) -> Result<Answer, ToolFault> {
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("a call broke");
         Err(ToolFault::new(FaultCode::Internal, "hotcell broke inside; what this call has done is unknown"))

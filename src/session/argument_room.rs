@@ -77,7 +77,8 @@ impl ArgumentRoom {
         let held = Arc::clone(&self.held).try_acquire_many_owned(wanted);
         let held = held.map_err(|_| busy("the calls under way", HELD_TIMES * self.bytes_max))?;
         let of_process = OfProcess::take(bytes, self.of_process_bytes_max);
-        let of_process = of_process.ok_or_else(|| busy("all calls of all sessions", self.of_process_bytes_max))?;
+        let of_process =
+            of_process.ok_or_else(|| busy("all calls of all sessions", self.of_process_bytes_max))?;
         // A call with more than all the room is alone in it.
         let bytes = wanted.min(u32::try_from(self.bytes_max).unwrap_or(u32::MAX));
         let worked_on = Arc::clone(&self.worked_on);
@@ -186,7 +187,8 @@ mod tests {
     fn the_bound_of_the_process_holds_over_sessions() {
         // No other test of this process holds as much as the first of these.
         let large = 1 << 30;
-        let limits = Limits { arguments_in_flight_of_all_bytes_max: large + (large >> 1), ..Limits::default() };
+        let limits =
+            Limits { arguments_in_flight_of_all_bytes_max: large + (large >> 1), ..Limits::default() };
         let taken = OfProcess::take(large, limits.arguments_in_flight_of_all_bytes_max).unwrap();
         assert!(OfProcess::take(large, limits.arguments_in_flight_of_all_bytes_max).is_none());
         drop(taken);

@@ -244,8 +244,12 @@ mod tests {
         assert!(output.pieces.len() <= PIECES_MAX + 64, "{}", output.pieces.len());
         let digits: String = (0..100_000).map(|number: u32| char::from(b'0' + (number % 10) as u8)).collect();
         for stream in [Stdout, Stderr] {
-            let kept: String =
-                output.pieces.iter().filter(|piece| piece.stream == stream).map(|piece| piece.text.as_str()).collect();
+            let kept: String = output
+                .pieces
+                .iter()
+                .filter(|piece| piece.stream == stream)
+                .map(|piece| piece.text.as_str())
+                .collect();
             assert_eq!((kept.len(), &digits[..kept.len()]), (100_000, kept.as_str()), "nothing is cut here");
         }
     }

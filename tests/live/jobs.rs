@@ -301,10 +301,12 @@ fn a_job_gets_no_server_that_is_configured_after_its_run(engine: &Engine) {
     let (fixture, later) = (Fixture::new(&[]), Fixture::new(&[]));
     let home = Home::on(engine).server("fixture", fixture.entry());
     let mut bridge = Bridge::start(&home).warm();
-    bridge.ok("import os, time\ndef f():\n  while not os.path.exists('go'): time.sleep(0.01)\n  said = []\n  \
+    bridge.ok(
+        "import os, time\ndef f():\n  while not os.path.exists('go'): time.sleep(0.01)\n  said = []\n  \
          for server in ['later', 'fixture']:\n    \
          try: said.append(runtime.call_tool_sync(server, 'echo', {'text': 'job'}))\n    \
-         except runtime.MCPError as e: said.append(e.code)\n  return said\njob = runtime.spawn(f)");
+         except runtime.MCPError as e: said.append(e.code)\n  return said\njob = runtime.spawn(f)",
+    );
     let _home = home.file("MCPs/more.json", &json!({"mcpServers": {"later": later.entry()}}).to_string());
     let reply = bridge.ok("open('go', 'w').close()\nprint(await job, await mcp_later.echo(text='run'))");
     assert!(reply.starts_with("['server_unavailable', 'job'] run"), "{reply}");

@@ -212,7 +212,10 @@ impl Actor {
         let is_full =
             of_job.is_ending || of_job.in_flight.len() >= in_flight_max || of_job.in_flight.contains(call);
         let held = match is_full {
-            true => Err(ToolFault::new(FaultCode::Busy, "the job is being ended, or has too many calls under way")),
+            true => Err(ToolFault::new(
+                FaultCode::Busy,
+                "the job is being ended, or has too many calls under way",
+            )),
             false => of_job.arguments.hold(&frame),
         };
         let refuse = |fault: ToolFault, of_job: &OfJob| {
