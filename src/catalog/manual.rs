@@ -18,6 +18,8 @@ Servers are functions, called on the host:
   help(mcp_<alias>.<tool>)   its parameters, types and docs; help(mcp_<alias>) of all, dir(mcp_<alias>) their names
 Arguments go by name, and are checked before they are sent: InvalidCallError (a TypeError) says what is wrong.
 A result is unwrapped (structured content, else JSON, else str); .raw is the whole. An error of the tool raises MCPError.
+A thread or task that an earlier run left behind cannot call: start it in this run, or use runtime.spawn. All runs of a \
+session share one interpreter, so `servers` of a run keeps mistakes apart and is no boundary within a session.
 Binary content has .save(path), .show() and .data; as an argument of another call it is sent as base64, and never shown.
 
 `from mcp import runtime`; every helper has a _sync twin:

@@ -61,6 +61,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/literal_calls.py",
         "hotcell_sandbox/models.py",
         "hotcell_sandbox/native.py",
+        "hotcell_sandbox/origin.py",
         "hotcell_sandbox/outbox.py",
         "hotcell_sandbox/output_record.py",
         "hotcell_sandbox/packages.py",

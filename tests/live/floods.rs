@@ -179,7 +179,7 @@ fn forged_calls_with_large_arguments_are_bounded(engine: &Engine) {
     );
     let id = bridge.send_run(json!({"code": code, "timeout": 120}));
     let reply = bridge.late_reply(id, Duration::from_secs(130));
-    assert!(reply.text.starts_with("meanwhile\n"), "{}", reply.text);
+    assert!(reply.text.contains("\nmeanwhile\n"), "{}", reply.text);
     let grown = bridge.peak_kib().saturating_sub(before);
     eprintln!("{}: 64 forged calls of 7 MiB: the bridge grew by {grown} KiB", engine.name);
     assert!(grown < 256 * 1024, "the bridge grew by {grown} KiB");
@@ -196,8 +196,8 @@ fn many_calls_with_large_arguments_are_all_answered(engine: &Engine) {
     let code = "import asyncio\ntext = 'x' * ((8 << 20) - 100)\n\
                 async def one(): return len(await mcp_fixture.echo(text=text)) == len(text)\n\
                 all(await asyncio.gather(*(one() for _ in range(16))))";
-    let id = bridge.send_run(json!({"code": code, "timeout": 240}));
-    assert_eq!(bridge.late_reply(id, Duration::from_secs(250)).text, "True");
+    let id = bridge.send_run(json!({"code": code, "timeout": 120}));
+    assert_eq!(bridge.late_reply(id, Duration::from_secs(130)).text, "True");
     // A few at once of a server that takes its time, and a small call that does not wait for them.
     let code = "calls = [asyncio.ensure_future(asyncio.wait_for(mcp_fixture.hang(text=text), 3)) for _ in range(6)]\n\
                 await asyncio.sleep(0)\nprint(await mcp_fixture.echo(text='small'))\n\
