@@ -44,8 +44,8 @@ _PF_EXITING = 0x4
 SPARING_ROUNDS_MAX = 50
 SPARING_SECONDS_MAX = 6.0
 WAKE_MS_MAX = 2_000
-# Of a crowd: a third of the others' weight. Were it much less, on a busy machine they would take long even to die.
-_NICE_OF_CROWD = 5
+# Of a crowd: a ninth of the weight of others. With much less it would take long even to die on a busy machine.
+_NICE_OF_CROWD = 10
 
 
 class Output:
