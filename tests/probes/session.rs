@@ -12,7 +12,7 @@ use crate::probe::{Exception, PRELUDE, Probe, Required, SUCCEEDED, Variables, Wi
 use crate::shared_folder::{Pipes, SharedFolder};
 use crate::support::bridge::Reply;
 use crate::support::processes::is_alive;
-use crate::support::{Bridge, Engine, Fixture, Home, eventually};
+use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 use crate::undefended::Shown;
 
 /// In the environment of the servers; nothing of it may be seen inside.
@@ -90,9 +90,14 @@ impl<'a> Session<'a> {
             entry["env"] = json!({"TOKEN": CANARY});
             home = home.server(name, entry);
         }
-        let doctor = home.run(&["doctor"]).stdout;
-        let has_landlock = doctor.contains("\nlandlock   in use");
-        assert!(has_landlock || doctor.contains("\nlandlock   NOT IN USE"), "{doctor}");
+        let mut has_landlock = None;
+        eventually("hotcell doctor starts a sandbox", PATIENCE, || {
+            let doctor = home.run(&["doctor"]).stdout;
+            let is_used = doctor.contains("\nlandlock   in use");
+            has_landlock = (is_used || doctor.contains("\nlandlock   NOT IN USE")).then_some(is_used);
+            has_landlock.is_some()
+        });
+        let has_landlock = has_landlock == Some(true);
         let mut bridge = Bridge::start(&home);
         let notices = bridge.ok("None");
         let mut witness = Bridge::start(&home).warm();
