@@ -523,7 +523,7 @@ class Supervisor:
         if not waiter.poll(CONFINE_MS_MAX):
             said = b""
         elif self.denials is not None:
-            said = self.denials.receive(worker.socket, _WORDS_BYTES_MAX)
+            said = self.denials.receive(worker.socket, _WORDS_BYTES_MAX, CONFINE_MS_MAX)
         else:
             said = os.read(worker.socket, _WORDS_BYTES_MAX)
         if said != b"\n":
