@@ -176,7 +176,16 @@ fn code(skills: &Skills, arguments: RunSkill) -> Result<cli::Run, String> {
     // JSON has all strings of Python's, but for two that no JSON has unescaped.
     let quoted = serde_json::Value::from(args).to_string();
     let code = format!("from hotcell_sandbox.skill_call import call\nawait call(\"{name}\", {quoted})");
-    Ok(cli::Run { code: Some(code), file: None, files: vec![], session: None, servers, timeout, dry_run, trace_denied: false })
+    Ok(cli::Run {
+        code: Some(code),
+        file: None,
+        files: vec![],
+        session: None,
+        servers,
+        timeout,
+        dry_run,
+        trace_denied: false,
+    })
 }
 
 fn from_stdin() -> Result<String, String> {

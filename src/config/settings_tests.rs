@@ -94,6 +94,7 @@ idle_timeout = 0
 prewarm = false
 rollback = false
 checkpoints = 4
+extra_syscalls = ["mincore"]
 [run]
 timeout = 5
 max_timeout = 600
@@ -190,10 +191,17 @@ fn system_calls_are_added_by_the_user_only() {
     assert_eq!(Home::new().user(calls).load().extra_syscalls, ["mincore".parse().unwrap()]);
     let home = Home::new().project(calls).trusted();
     assert_eq!(home.load().extra_syscalls, []);
-    assert!(home.seen().contains("only the user's own config.toml and the environment set it"), "{}", home.seen());
+    assert!(
+        home.seen().contains("only the user's own config.toml and the environment set it"),
+        "{}",
+        home.seen()
+    );
     let config = Home::new().user(&calls.replace("mincore", "mincore\", \"ptrace")).load();
     let problem = config.sandbox_problem.unwrap().to_string();
-    assert!(problem.contains("has \"ptrace\", which cannot be added: it reaches into other processes"), "{problem}");
+    assert!(
+        problem.contains("has \"ptrace\", which cannot be added: it reaches into other processes"),
+        "{problem}"
+    );
 }
 
 #[test]

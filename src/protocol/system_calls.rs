@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn calls_with_checked_arguments_cannot_be_added() {
         let filter = include_str!("../../entrypoint/hotcell_sandbox/seccomp.py");
-        let checks = filter.split_once("def checks(").and_then(|(_, rest)| rest.split_once("\ndef ")).unwrap().0;
+        let checks =
+            filter.split_once("def checks(").and_then(|(_, rest)| rest.split_once("\ndef ")).unwrap().0;
         let checked: Vec<&str> = checks
             .lines()
             .filter_map(|line| line.strip_prefix("        \"")?.split_once("\": ").map(|(name, _)| name))

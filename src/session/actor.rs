@@ -256,7 +256,10 @@ impl Actor {
                 if !sandbox.report.extra_system_calls.is_empty() {
                     let calls: Vec<String> =
                         sandbox.report.extra_system_calls.iter().map(ToString::to_string).collect();
-                    notices.push(format!("system calls allowed by sandbox.extra_syscalls: {}", calls.join(", ")));
+                    notices.push(format!(
+                        "system calls allowed by sandbox.extra_syscalls: {}",
+                        calls.join(", ")
+                    ));
                 }
                 notices.extend(sandbox.files.said());
                 let (worker, report) = (sandbox.worker, &sandbox.report);

@@ -16,8 +16,8 @@ use super::posture::{self, Asked, Weakness};
 use super::watchdog::Watchdog;
 use crate::engine::{Container, ContainerOutput, EngineError};
 use crate::protocol::{
-    Decoder, Dropped, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor, ToWorker,
-    WorkerPosture,
+    Decoder, Dropped, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor,
+    ToWorker, WorkerPosture,
 };
 
 /// What is known of a started sandbox, for people.

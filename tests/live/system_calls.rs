@@ -13,7 +13,8 @@ fn refused_calls_are_named_after_the_run(engine: &Engine) {
                   except OSError as error: print(error.errno)";
     let traced = home.run(&["run", "--trace-denied", "-c", code]);
     assert_eq!((traced.code, traced.stdout.as_str()), (Some(0), "1\n1\n1\n"), "{}", traced.stderr);
-    let line = traced.stderr.lines().find(|line| line.starts_with("hotcell: refused system calls of ")).unwrap();
+    let line =
+        traced.stderr.lines().find(|line| line.starts_with("hotcell: refused system calls of ")).unwrap();
     assert!(line.contains("socket (2)") && line.contains("memfd_create (1)"), "{line}");
     let without = home.run(&["run", "-c", code]);
     assert_eq!((without.code, without.stdout.as_str()), (Some(0), "1\n1\n1\n"), "{}", without.stderr);
@@ -35,5 +36,10 @@ fn calls_can_be_added_and_are_announced(engine: &Engine) {
     let home = Home::on(engine).env("MCP_BRIDGE_EXTRA_SYSCALLS", "memfd_create,ptrace");
     let refused = home.run(&["run", "-c", "1"]);
     let why = "has \"ptrace\", which cannot be added: it reaches into other processes";
-    assert!(refused.code == Some(125) && refused.stderr.contains(why), "{:?} {}", refused.code, refused.stderr);
+    assert!(
+        refused.code == Some(125) && refused.stderr.contains(why),
+        "{:?} {}",
+        refused.code,
+        refused.stderr
+    );
 }

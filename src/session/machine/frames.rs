@@ -24,7 +24,8 @@ const PROCESS_CHARS_MAX: usize = 16;
 fn denied_notes(machine: &str, calls: &[DeniedCall], further: u64) -> Vec<String> {
     let mut by_process: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for DeniedCall { number, process, count } in calls {
-        let name = system_call_name(machine, *number).map_or_else(|| format!("number {number}"), str::to_owned);
+        let name =
+            system_call_name(machine, *number).map_or_else(|| format!("number {number}"), str::to_owned);
         by_process.entry(process).or_default().push(format!("{name} ({count})"));
     }
     let mut notes: Vec<String> = by_process

@@ -19,8 +19,8 @@ use crate::engine::{
 use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
 use crate::protocol::{
-    self, Decoder, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds, SandboxLimits,
-    ToSupervisor,
+    self, Decoder, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds,
+    SandboxLimits, ToSupervisor,
 };
 use crate::run::ToolFault;
 use crate::workspace::Place;
