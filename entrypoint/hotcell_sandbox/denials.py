@@ -11,7 +11,7 @@ import sys
 from _socket import MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET, socket
 from _struct import pack, unpack_from
 from fcntl import ioctl
-from select import POLLIN
+from select import POLLIN, poll
 
 from . import seccomp
 
@@ -24,6 +24,8 @@ _NOTICE, _NOTICE_BYTES = "=QIIiI", 80
 # struct seccomp_notif_resp: id, value, negative error number, flags.
 _ANSWER = "=QqiI"
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
+# The byte with which a listener comes, before the words.
+_COMES = b" "
 _FD_BYTES = 4
 _RIGHTS_BYTES_MAX = 64
 # Different pairs of a call and a process's name that are counted apart.
@@ -31,11 +33,12 @@ _KINDS_MAX = 200
 
 
 def hand_over(frame_socket: int, words: bytes, listener: int) -> None:
-    """The worker's side: it keeps no listener."""
+    """The worker's side: it has closed its listener before the supervisor looks at it."""
     frames = socket(fileno=frame_socket)
-    frames.sendmsg([words], [(SOL_SOCKET, SCM_RIGHTS, listener.to_bytes(_FD_BYTES, sys.byteorder))])
+    frames.sendmsg([_COMES], [(SOL_SOCKET, SCM_RIGHTS, listener.to_bytes(_FD_BYTES, sys.byteorder))])
     frames.detach()
     os.close(listener)
+    os.write(frame_socket, words)
 
 
 class Denials:
@@ -48,16 +51,18 @@ class Denials:
         self._further = 0
         self._is_told = False
 
-    def receive(self, frame_socket: int, bytes_max: int) -> bytes:
-        """What a worker says of its filter; a listener that comes with it is kept."""
+    def receive(self, frame_socket: int, bytes_max: int, ms_max: int) -> bytes:
+        """What a worker says of its filter, within that time; a listener that comes with it is kept."""
         frames = socket(fileno=frame_socket)
         try:
-            words, rights, _, _ = frames.recvmsg(bytes_max, _RIGHTS_BYTES_MAX, MSG_CMSG_CLOEXEC)
+            first, rights, _, _ = frames.recvmsg(len(_COMES), _RIGHTS_BYTES_MAX, MSG_CMSG_CLOEXEC)
         finally:
             frames.detach()
         for _, _, data in rights:
             self._listeners.append(int.from_bytes(data[:_FD_BYTES], sys.byteorder))
-        return words
+        waiter = poll()
+        waiter.register(frame_socket, POLLIN)
+        return first.removeprefix(_COMES) + (os.read(frame_socket, bytes_max) if waiter.poll(ms_max) else b"")
 
     def state(self) -> object:
         return len(self._listeners)

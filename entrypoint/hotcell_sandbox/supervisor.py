@@ -581,7 +581,7 @@ class Supervisor:
 
     def inspect(self, worker: Worker) -> dict[str, object]:
         """What it looks like after it has confined itself, and before it reads or runs anything."""
-        told = self.said_of_itself(worker).decode(errors="replace").strip()
+        told = self.said_of_itself(worker, self.denials).decode(errors="replace").strip()
         version, opens_supervisor, defect = (*told.split(" ", 2), "", "", "")[:3]
         if not version.isdecimal():
             kill(worker.pid, SIGKILL)
@@ -600,13 +600,14 @@ class Supervisor:
         self.landlock = int(version)
         return {**worker_posture(worker.pid, fds, self.landlock), "supervisor_open": opens_supervisor == "1"}
 
-    def said_of_itself(self, worker: Worker) -> bytes:
+    def said_of_itself(self, worker: Worker, denials: Denials | None = None) -> bytes:
+        """A line of the worker's, or nothing in time. `denials` takes the listener that comes with it."""
         waiter = poll()
         waiter.register(worker.socket, POLLIN)
         if not waiter.poll(CONFINE_MS_MAX):
             return b""
-        if self.denials is not None:
-            return self.denials.receive(worker.socket, _WORDS_BYTES_MAX)
+        if denials is not None:
+            return denials.receive(worker.socket, _WORDS_BYTES_MAX, CONFINE_MS_MAX)
         return os.read(worker.socket, _WORDS_BYTES_MAX)
 
     def worker_started(

@@ -77,7 +77,12 @@ impl Rooms {
             Arc::new(Broker::new(roster, Arc::clone(&upstream), folders, oversight, Arc::clone(&limits)));
         let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone());
         let of_session = guardian.clone();
-        let wanted = Arc::new(move || sandbox_settings(&told.borrow(), &mark, of_session.clone()));
+        // Of this command: a configuration that is read again does not have it.
+        let trace_denied = config.trace_denied;
+        let wanted = Arc::new(move || SandboxSettings {
+            trace_denied,
+            ..sandbox_settings(&told.borrow(), &mark, of_session.clone())
+        });
         let resumed = resumed(config, &limits);
         if let Some(Ok((of, _))) = &resumed {
             broker.journal().continues(&of.begun.id);

@@ -94,6 +94,7 @@ idle_timeout = 0
 prewarm = false
 rollback = false
 checkpoints = 4
+extra_syscalls = ["mincore"]
 [run]
 timeout = 5
 max_timeout = 600

@@ -431,14 +431,14 @@ if (status['NoNewPrivs'], status['Seccomp']) == ('1', '2'):
         "kernel.seccomp-listener",
         "answer system calls of other processes by a listener",
         DENIED,
-        "program, kept = filter_program(0x7fff0000)\nin_child(lambda: system_call('seccomp', 1, 8, program))",
+        "program, held = filter_program(0x7fff0000)\nin_child(lambda: system_call('seccomp', 1, 8, program))",
     ),
     Probe::attempt(
         "kernel.audit-log",
         "flood the machine's audit log by a filter that logs each call",
         DENIED,
         r"
-program, kept = filter_program(0x7ffc0000)
+program, held = filter_program(0x7ffc0000)
 c('prctl', 38, 1, 0, 0, 0)
 in_child(lambda: c('prctl', 22, 2, program, 0, 0))
 ",

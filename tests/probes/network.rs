@@ -145,7 +145,7 @@ a.recv(1)
         "network.attach-filter",
         "load a packet filter into the kernel",
         &["EPERM"],
-        "a, b = socket.socketpair()\nprogram, kept = filter_program(0xffff)\na.setsockopt(socket.SOL_SOCKET, 26, program.raw[:16])",
+        "a, b = socket.socketpair()\nprogram, held = filter_program(0xffff)\na.setsockopt(socket.SOL_SOCKET, 26, program.raw[:16])",
     ),
     Probe::attempt(
         "network.urgent-data",
