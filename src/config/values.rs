@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(
             posture_fields("memory,all"),
             Err("has \"all\", no field that is known; known are uid, gid, groups, capabilities, no_new_privs, \
-                 seccomp, root, mounts, fds, interfaces, namespaces, rlimits, memory, pids, cpus"
+                 seccomp, root, mounts, fds, kernel, interfaces, namespaces, rlimits, memory, pids, cpus"
                 .into())
         );
     }
