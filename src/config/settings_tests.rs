@@ -85,6 +85,7 @@ const EVERYTHING: &str = r#"
 workspace = "sales"
 runtime = "ssh://me:s3cret@box"
 image = "python:3.13"
+oci_runtime = "runsc"
 memory = "1g"
 pids = 64
 cpus = 0.5

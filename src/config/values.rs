@@ -275,7 +275,8 @@ mod tests {
         assert_eq!(
             posture_fields("memory,all"),
             Err("has \"all\", no field that is known; known are uid, gid, groups, capabilities, no_new_privs, \
-                 seccomp, root, mounts, masks, fds, interfaces, namespaces, rlimits, memory, pids, cpus"
+                 seccomp, root, mounts, masks, fds, kernel, interfaces, namespaces, rlimits, memory, pids, cpus, \
+                 tracing, landlock"
                 .into())
         );
     }

@@ -48,7 +48,7 @@ fn code_runs_in_gvisor_as_locked_as_elsewhere() {
         assert!(reply.is_error && reply.text.contains(error), "{code}: {}", reply.text);
     };
     refused(&mut bridge, "import socket\nsocket.socket()", "PermissionError");
-    refused(&mut bridge, "open('/etc/x', 'w')", "Read-only file system");
+    refused(&mut bridge, "open('/etc/x', 'w')", "only /workspace and /tmp can be written to");
     assert_eq!(bridge.ok("x"), "42");
     // What several processes or maps take together ends gVisor as a whole.
     refused(&mut bridge, "bytearray(600 << 20)", "the sandbox went away");
