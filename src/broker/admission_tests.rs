@@ -244,7 +244,8 @@ async fn a_note_of_a_job_says_which_job_it_is_of() {
     let admission = admission(json!({"rule": [{"tool": "move", "decision": "warn"}]}));
     let (human, _) = human(vec![]);
     let none = Map::new();
-    let called = called("move", &none, &none);
+    let implied = Implied::default();
+    let called = called("move", &none, &none, &implied);
     for job in [None, Some(3), Some(3)] {
         let origin = Origin { job, ..OF_RUN };
         admission.admit((origin, &called), 1, &human, &CancellationToken::new()).await.unwrap();

@@ -130,9 +130,14 @@ mod tests {
 
     #[test]
     fn a_job_of_an_earlier_run_plans_nothing_in_a_later_one() {
-        let (dry_run, none) = (DryRun::default(), Map::new());
-        let called =
-            Called { server: Names::only("s"), tool: Names::only("t"), annotations: &none, arguments: &none };
+        let (dry_run, none, implied) = (DryRun::default(), Map::new(), Implied::default());
+        let called = Called {
+            server: Names::only("s"),
+            tool: Names::only("t"),
+            annotations: &none,
+            arguments: &none,
+            implied: &implied,
+        };
         let list = |run| dry_run.list(RunId(run), &called, false, &|text| text);
         dry_run.begin_run(RunId(1));
         assert!(list(1));

@@ -30,7 +30,7 @@ use session::{Session, Verdict};
 use support::Engine;
 use table::{Control, Findings};
 
-const KINDS: [&[Probe]; 8] = [
+const KINDS: [&[Probe]; 10] = [
     network::PROBES,
     kernel::PROBES,
     facts::PROBES,

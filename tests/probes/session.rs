@@ -1,8 +1,6 @@
 //! One session in which probes are tried, and what is to be so after each: one answer in time, the output kept, the truth
 //! about the variables, a next run that works, and nobody else affected.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -3,7 +3,6 @@
 //! A probe that fails here too would show nothing by being refused in the sandbox.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
