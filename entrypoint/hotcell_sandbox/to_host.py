@@ -136,6 +136,8 @@ class ToHost:
 
     def _hold(self, head: str, data: str | bytes) -> None:
         now = monotonic()
+        if self._held_back_bytes + len(data) > _HELD_BYTES_MAX:
+            self.send_output()
         if not self._held_back:
             self._held_from = now
         piece = self._joined(head, isinstance(data, str), now)
@@ -144,7 +146,7 @@ class ToHost:
         else:
             piece.add(data)
         self._held_back_bytes += len(data)
-        if self._held_back_bytes > _HELD_BYTES_MAX or now - self._held_from > _HELD_SECONDS_MAX:
+        if self._held_back_bytes >= _HELD_BYTES_MAX or now - self._held_from > _HELD_SECONDS_MAX:
             self.send_output()
 
     def _joined(self, head: str, is_text: bool, now: float) -> _Piece | None:

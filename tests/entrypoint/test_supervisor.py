@@ -359,7 +359,11 @@ def namespace_prefix() -> tuple[str, ...]:
 
 def test_pid_1_is_not_ended_by_signals_of_its_worker() -> None:
     with Sandbox(prefix=namespace_prefix()) as sandbox:
-        code = "import os, signal\nfor number in range(1, 32): os.kill(1, number)\nos.getppid()"
+        # Landlock refuses them from its version 6 on; before, PID 1 ignores them.
+        code = (
+            "import os\nfor number in range(1, 32):\n    try: os.kill(1, number)\n"
+            "    except PermissionError: pass\nos.getppid()"
+        )
         assert sandbox.run(code)["value"] == "1"
         assert sandbox.run("x = 1")["outcome"] == "finished"
 
