@@ -251,7 +251,7 @@ fn doctor_warns_of_a_runtime_that_is_known_to_let_code_out(engine: &Engine) {
         let output = Home::on(engine).env("MCP_BRIDGE_RUNTIME", &gate.address()).run(&["doctor"]);
         assert_eq!(output.code, Some(0), "{}", output.stdout);
         let lines = output.stdout.lines().skip_while(|line| !line.starts_with("runtime"));
-        lines.take_while(|line| !line.starts_with("socket")).map(str::to_owned).collect::<Vec<_>>()
+        lines.take_while(|line| !line.starts_with("kernel")).map(str::to_owned).collect::<Vec<_>>()
     };
     let warning = "           WARNING: older than 1.2.8, 1.3.3 and 1.4.0, which close ways out of containers \
                    (CVE-2025-31133, CVE-2025-52565, CVE-2025-52881): update it, unless your distribution has \

@@ -105,8 +105,6 @@ const NOTHING: &str = "null";
 const CONTROL_QUEUED_MAX: usize = 32;
 /// Lines for the worker that may wait, and as many for jobs: few, since each may be large.
 const DATA_QUEUED_MAX: usize = 8;
-/// Said where the default CPU limit is not enforced.
-const NO_CPU_LIMIT: &str = "this engine enforces no CPU limit, so code can use every processor";
 /// The folder whose files are kept.
 const WORKSPACE: &str = "/workspace";
 /// Sandboxes of one user, as many as are allowed for: the kernel counts processes of a user, not of a sandbox.
@@ -188,9 +186,6 @@ impl Maker {
         let mut notices: Vec<String> =
             container.warnings.iter().map(|warning| format!("engine: {warning}")).collect();
         notices.extend(said_of_folders);
-        if container.cpu.is_none() {
-            notices.push(NO_CPU_LIMIT.into());
-        }
         if spec.user.is_none() && !has_own_user {
             let notice = "the engine maps too few users for one of each sandbox: sandboxes share user 65534, and the kernel's \
                           limits of it";
@@ -529,9 +524,12 @@ impl Maker {
             .map(|meter| Watchdog::start(move |bytes| meter.read(bytes), watched, Arc::clone(&self.limits)));
         let (mut fields, mut said) = (vec![], vec![]);
         for (field, limit) in unenforced {
-            if field == PostureField::Cpus && sandbox.asked.cpu.is_some_and(|cpu| cpu.optional) {
-                sandbox.report.notices.push(NO_CPU_LIMIT.into());
-            } else if sandbox.watchdog.is_some() && field != PostureField::Cpus {
+            let is_default = field == PostureField::Cpus && sandbox.asked.cpu.is_some_and(|cpu| cpu.optional);
+            if is_default {
+                // Nobody has asked for this limit. `hotcell doctor` says that it does not hold.
+                continue;
+            }
+            if sandbox.watchdog.is_some() && field != PostureField::Cpus {
                 sandbox.report.watched.push(field);
                 sandbox.report.notices.push(format!("{limit}: hotcell watches it and ends what exceeds it"));
             } else if self.settings.allow_weak.contains(&field) {
