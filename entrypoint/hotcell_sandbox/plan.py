@@ -75,7 +75,7 @@ class Plan:
 
     def __repr__(self) -> str:
         calls = f"{len(self.calls)} call{'' if len(self.calls) == 1 else 's'}"
-        lines = [f"{'dry run' if self.dry_run else 'plan'}, {calls}:"]
+        lines = [f"{'plan of a dry run' if self.dry_run else 'plan'}, {calls}:"]
         lines += [f"  {call.outcome}: {call!r}" for call in self.calls[:_LINES_MAX]]
         if len(self.calls) > _LINES_MAX:
             lines.append(f"  and {len(self.calls) - _LINES_MAX} more, in .calls")

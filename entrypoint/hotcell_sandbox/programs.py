@@ -68,7 +68,7 @@ class Result:
         remarks = "\n".join(repr(remark) for remark in self.diagnostics) if self.status == "completed" else ""
         for name, text in (("diagnostics", remarks), ("stdout", self.stdout), ("stderr", self.stderr)):
             if text:
-                lines += [f"[{name}]", text.removesuffix("\n")]
+                lines += [f"{name}:", text.removesuffix("\n")]
         return "\n".join(lines)
 
 

@@ -184,6 +184,6 @@ with runtime.plan() as plan:
 plan
 """
     lines = sandbox.run(code, (), planned)["value"].splitlines()
-    assert lines[0] == "dry run, 3 calls:"
+    assert lines[0] == "plan of a dry run, 3 calls:"
     assert lines[1] == "  not made: runtime.ask_llm(prompt='a', max_tokens=1024)"
     assert "<result of runtime.ask_llm>" in lines[2] and "<result of runtime.ask_llm>.usage" in lines[3]

@@ -47,7 +47,7 @@ plan
         "why": "<result of a.create>.get(...)[0]",
     }
     assert done["value"].splitlines() == [
-        "dry run, 4 calls:",
+        "plan of a dry run, 4 calls:",
         "  made: a.get(id=1)",
         "  not made: a.create(title='number 1')",
         "  not made: a.close(number=<result of a.create>['number'], why=<result of a.create>.get(...)[0])",

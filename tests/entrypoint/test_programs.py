@@ -60,7 +60,7 @@ HELLO = [
 @pytest.mark.parametrize(("language", "code"), HELLO)
 def test_a_program_has_its_arguments_and_its_input(sandbox: Sandbox, language: str, code: str) -> None:
     call = f"({language!r}, {code!r}, stdin='in', args=['a b'])"
-    assert value(sandbox, f"await runtime.run{call}") == "completed (exit code 0)\n[stdout]\nhello a b in"
+    assert value(sandbox, f"await runtime.run{call}") == "completed (exit code 0)\nstdout:\nhello a b in"
     assert value(
         sandbox, f"r = runtime.run_sync{call}\n(r.status, r.exit_code, r.signal, r.stdout, r.diagnostics)"
     ) == ("('completed', 0, None, 'hello a b in\\n', [])")
@@ -70,10 +70,10 @@ def test_a_program_has_its_arguments_and_its_input(sandbox: Sandbox, language: s
     ("language", "code", "said"),
     [
         ("python", "import sys\nsys.exit(3)", "failed (exit code 3)"),
-        ("bash", "echo out; echo err >&2; exit 4", "failed (exit code 4)\n[stdout]\nout\n[stderr]\nerr"),
+        ("bash", "echo out; echo err >&2; exit 4", "failed (exit code 4)\nstdout:\nout\nstderr:\nerr"),
         ("python", "import os\nos.abort()", "crashed (SIGABRT)"),
         ("bash", "kill -TERM $$", "terminated (SIGTERM)"),
-        ("bash", "echo before; sleep 60", "timeout\n[stdout]\nbefore"),
+        ("bash", "echo before; sleep 60", "timeout\nstdout:\nbefore"),
         pytest.param("c", "int main() { return *(volatile int *)0; }", "crashed (SIGSEGV)", marks=needs["gcc"]),
         pytest.param(
             "c",
@@ -117,7 +117,7 @@ def test_what_does_not_parse_is_told_with_its_place(sandbox: Sandbox, language: 
 def test_warnings_of_what_compiles_are_told(sandbox: Sandbox) -> None:
     code = "int main() { int unused; return 0; }"
     said = value(sandbox, f"runtime.run_sync('c', {code!r})")
-    assert said.startswith("completed (exit code 0)\n[diagnostics]\nmain.c:1:18: warning: unused variable"), said
+    assert said.startswith("completed (exit code 0)\ndiagnostics:\nmain.c:1:18: warning: unused variable"), said
 
 
 def test_files_lie_beside_the_code_and_nothing_stays(sandbox: Sandbox) -> None:
@@ -217,7 +217,7 @@ def test_no_process_of_its_group_is_left(sandbox: Sandbox, how: str) -> None:
     ending = "sleep 60" if how == "timeout=0.5" else "exit 0"
     code = f"sleep {mark} & (sleep {mark} &) ; echo started; {ending}"
     said = value(sandbox, f"runtime.run_sync('bash', {code!r}, {how})")
-    assert said == ("timeout" if "0.5" in how else "completed (exit code 0)") + "\n[stdout]\nstarted"
+    assert said == ("timeout" if "0.5" in how else "completed (exit code 0)") + "\nstdout:\nstarted"
     wait_until_gone(mark)
 
 

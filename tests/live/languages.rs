@@ -50,7 +50,7 @@ fn all_seven_languages_run_in_an_image_that_has_them(engine: &Engine) {
     for (language, code) in ECHO {
         bridge.ok(&format!("code = {code:?}"));
         let said = bridge.ok(&format!("await runtime.run({language:?}, code, stdin='in', args=['out'])"));
-        assert_eq!(said, "completed (exit code 0)\n[stdout]\nout in", "{language}");
+        assert_eq!(said, "completed (exit code 0)\nstdout:\nout in", "{language}");
     }
     assert_eq!(
         bridge.ok("import os\n[name for name in os.listdir('/tmp') if name.startswith('run-')]"),
