@@ -161,6 +161,7 @@ fn gvisor() -> (Posture, WorkerPosture, Asked) {
             mount("/proc", "proc", "rw,noexec", false),
             mount("/sys", "sysfs", "ro,noexec", false),
         ],
+        visible: vec!["/proc/cmdline".into(), "/proc/sys".into()],
         fds: vec!["host".into(), "host".into(), "host".into()],
         namespaces: BTreeMap::from([("net".to_owned(), 110), ("pid".to_owned(), 111)]),
         ..good

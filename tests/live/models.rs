@@ -474,7 +474,10 @@ fn in_a_dry_run_it_is_listed_and_not_asked(engine: &Engine) {
     let code = "with runtime.plan() as plan:\n  said = await runtime.ask_llm('of {chunk}')\n  \
                 await runtime.map_llm(runtime.chunk(said), 'more')\nprint(plan)";
     let said = bridge.ok(code);
-    assert!(said.starts_with("plan of a dry run, 2 calls:\n  not made: runtime.ask_llm(prompt='of {chunk}'"), "{said}");
+    assert!(
+        said.starts_with("plan of a dry run, 2 calls:\n  not made: runtime.ask_llm(prompt='of {chunk}'"),
+        "{said}"
+    );
     let said = home.run(&["run", "--dry-run", "-c", "x = await runtime.ask_llm('y')"]);
     let listed = "calls that were not made: 1\n  runtime.ask_llm {\"prompt\":\"y\",\"max_tokens\":1024}\n";
     assert!(said.stderr.contains(listed), "{}", said.stderr);
