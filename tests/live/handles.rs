@@ -35,17 +35,16 @@ fn raised(bridge: &mut Bridge, code: &str) -> String {
 fn a_large_result_goes_from_tool_to_tool_without_entering_the_sandbox(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let mut bridge = warm(engine, &fixture);
-    let bytes = 6_000_000;
-    // The frames that the sandbox reads are counted where it reads them.
+    let bytes = 24_000_000;
+    // What the interpreter reads is in its memory as a whole.
     let code = format!(
-        "import os\nwith open('/proc/self/io') as io: before = int(io.readline().split()[1])\n\
+        "from resource import getrusage\nbefore = getrusage(0).ru_maxrss\n\
          h = await mcp_fixture.big.handle(bytes={bytes})\n\
          echoed = await mcp_fixture.echo.handle(text=h)\n\
-         with open('/proc/self/io') as io: after = int(io.readline().split()[1])\n\
-         print(h, echoed.bytes == h.bytes, after - before < 1_000_000)"
+         print(h, echoed.bytes == h.bytes, getrusage(0).ru_maxrss - before < 8 << 10)"
     );
     let said = bridge.ok(&code);
-    assert!(said.starts_with("<handle 1: a text of 6000000 characters from fixture.big, 6,0"), "{said}");
+    assert!(said.starts_with("<handle 1: a text of 24000000 characters from fixture.big, 24,0"), "{said}");
     assert!(said.ends_with("True True"), "{said}");
     let echoed = calls(&fixture, "echo");
     assert_eq!(echoed.len(), 1);
