@@ -228,7 +228,7 @@ fn is_of_the_system(environment: &Environment, host: &Path) -> bool {
         let own = real(Path::new(own));
         host.starts_with(&own) || own.starts_with(host)
     };
-    !is_in_home && !is_on_disk && OF_THE_SYSTEM.iter().any(|own| is_system(&own))
+    !is_in_home && !is_on_disk && OF_THE_SYSTEM.iter().any(is_system)
 }
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ mod tests {
         for name in ["dry_run", "dryRun", "DRY-RUN", "Dry_Run", "dry run", "ｄｒｙ_run"] {
             assert_eq!(fits(&json!({name: true}), "dry_run", "true"), [true, name == "dry_run"], "{name}");
             let both = json!({"dry_run": false, name: true});
-            assert_eq!(fits(&both, "dry_run", "true")[0], true, "{name}");
+            assert!(fits(&both, "dry_run", "true")[0], "{name}");
         }
         // One of two names is allowed, and the server may read the other one.
         assert_eq!(fits(&json!({"path": "/data/a", "Path": "/etc/a"}), "path", "/data/*"), [true, false]);
