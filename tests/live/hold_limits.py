@@ -1,22 +1,9 @@
-import ctypes
 import errno
 import fcntl
 import os
-import signal
 import socket
 
-libc = ctypes.CDLL(None, use_errno=True)
 held = []
-
-
-def refusal():
-    return errno.errorcode[ctypes.get_errno()]
-
-
-def inotify():
-    while (number := libc.inotify_init1(os.O_CLOEXEC)) >= 0:
-        held.append(number)
-    return refusal()
 
 
 def descriptors_in_flight():
@@ -33,14 +20,7 @@ def pipe_pages():
         fcntl.fcntl(held[-1][0], fcntl.F_SETPIPE_SZ, 1 << 20)
 
 
-def pending_signals():
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGRTMIN + 5})
-    while libc.sigqueue(os.getpid(), signal.SIGRTMIN + 5, ctypes.c_void_p(0)) == 0:
-        pass
-    return refusal()
-
-
-for exhaust in (descriptors_in_flight, pipe_pages, pending_signals, inotify):
+for exhaust in (descriptors_in_flight, pipe_pages):
     try:
         print(exhaust.__name__, exhaust())
     except OSError as error:

@@ -1,20 +1,9 @@
-import ctypes
 import errno
 import fcntl
 import os
-import signal
 import socket
 
 from mcp import runtime
-
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def inotify():
-    number = libc.inotify_init1(os.O_CLOEXEC)
-    if number < 0:
-        raise OSError(ctypes.get_errno(), "inotify_init1")
-    os.close(number)
 
 
 def descriptors_in_flight():
@@ -34,16 +23,6 @@ def pipe_pages():
         os.close(writer)
 
 
-def pending_signals():
-    ignored = signal.SIGRTMIN + 5
-    signal.signal(ignored, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {ignored})
-    for _ in range(100):
-        if libc.sigqueue(os.getpid(), ignored, ctypes.c_void_p(0)) != 0:
-            raise OSError(ctypes.get_errno(), "sigqueue")
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {ignored})
-
-
 def checkpoint():
     runtime.checkpoint("here")
 
@@ -52,7 +31,7 @@ def spawn():
     runtime.spawn(os.getpid).wait()
 
 
-for use in (inotify, descriptors_in_flight, pipe_pages, pending_signals, checkpoint, spawn):
+for use in (descriptors_in_flight, pipe_pages, checkpoint, spawn):
     try:
         use()
     except Exception as error:

@@ -250,8 +250,8 @@ if not found:
         "find a folder of the host that is mounted",
         &["EACCES"],
         r"
-# The last one is mounted by these probes.
-own = {'/mnt/pipes', '/etc/hosts', '/etc/hostname', '/etc/resolv.conf', '/run/.containerenv', '/run/secrets'}
+# The first is mounted by these probes, the others by engines.
+own = {'/mnt/pipes', '/etc/passwd', '/etc/group', '/etc/hosts', '/etc/hostname', '/etc/resolv.conf', '/run/.containerenv', '/run/secrets'}
 kinds = {'proc', 'sysfs', 'tmpfs', 'devtmpfs', 'devpts', 'mqueue', 'cgroup', 'cgroup2', 'overlay'}
 found = []
 for line in open('/proc/self/mountinfo'):
@@ -300,7 +300,7 @@ if not [name for name in os.listdir('/dev') if stat.S_ISBLK(os.lstat('/dev/' + n
     Probe::attempt(
         "files.socket",
         "make a socket in the file system without asking for a socket",
-        &["EACCES"],
+        &["EACCES", "EPERM"],
         "import stat\nos.mknod('/tmp/socket-of-probe', stat.S_IFSOCK | 0o600)\nos.remove('/tmp/socket-of-probe')",
     )
     .by_landlock(),
@@ -314,7 +314,7 @@ if not [name for name in os.listdir('/dev') if stat.S_ISBLK(os.lstat('/dev/' + n
     Probe::attempt(
         "files.queue",
         "make a message queue by its file system",
-        &["EACCES", "ENOENT"],
+        &["EACCES", "ENOENT", "EROFS"],
         "os.close(os.open('/dev/mqueue/of-probe', os.O_CREAT | os.O_RDWR))\nos.remove('/dev/mqueue/of-probe')",
     )
     .by_landlock(),
