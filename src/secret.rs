@@ -2,7 +2,7 @@
 //!
 //! JSON has many spellings for one string: a writer may escape any character, and a string may itself hold JSON, whose
 //! strings have escapes of their own. A text is therefore compared as it is, and decoded as often as it has escapes, up to
-//! [`ESCAPE_LEVELS_MAX`] times. This module does not know who owns a secret, nor which texts are searched.
+//! `ESCAPE_LEVELS_MAX` times. This module does not know who owns a secret, nor which texts are searched.
 
 use std::borrow::Cow;
 use std::ops::Range;
