@@ -145,7 +145,8 @@ fn arguments_of_many_values_wait_for_each_other(engine: &Engine) {
     // were given up meanwhile are still there.
     let grown = bridge.peak_kib().saturating_sub(before);
     assert!(grown < 1280 * 1024, "the bridge grew by {grown} KiB");
-    assert_eq!(bridge.ok("await mcp_fixture.echo(text='still here')"), "'still here'");
+    // A note about one of them may still come.
+    assert!(bridge.ok("await mcp_fixture.echo(text='still here')").starts_with("'still here'"));
 }
 
 fn results_that_nobody_reads_cost_the_run_only(engine: &Engine) {
