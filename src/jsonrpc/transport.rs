@@ -205,18 +205,23 @@ impl<M: Messages, I: Incoming, O: Outgoing> LineTransport<M, I, O> {
         };
         let message: TxJsonRpcMessage<M::Role> = JsonRpcMessage::error(error, id);
         let writer = self.writer.clone();
+        let line = line_of(&message);
         self.refusals.spawn(async move {
-            if let Err(error) = write(&writer, &message).await {
+            if let Err(error) = write(&writer, line).await {
                 tracing::debug!(%error, "the peer takes no refusal");
             }
         });
     }
 }
 
-async fn write(writer: &impl Outgoing, message: &impl serde::Serialize) -> std::io::Result<()> {
+fn line_of(message: &impl serde::Serialize) -> std::io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
-    writer.write(line).await
+    Ok(line)
+}
+
+async fn write(writer: &impl Outgoing, line: std::io::Result<Vec<u8>>) -> std::io::Result<()> {
+    writer.write(line?).await
 }
 
 impl<M: Messages, I: Incoming, O: Outgoing> Transport<M::Role> for LineTransport<M, I, O> {
@@ -239,8 +244,11 @@ impl<M: Messages, I: Incoming, O: Outgoing> Transport<M::Role> for LineTransport
             Some(open)
         });
         let writer = self.writer.clone();
+        // Now: as a tree it has many times the memory, for as long as a peer that reads slowly keeps it waiting.
+        let line = line_of(&message);
+        drop(message);
         async move {
-            let written = write(&writer, &message).await;
+            let written = write(&writer, line).await;
             drop(open);
             written
         }

@@ -1,17 +1,19 @@
 //! What code is written with works under the sandbox's own filter, on every engine.
 
 use crate::on_every_engine;
+use crate::support::images::with_added_packages;
 use crate::support::{Bridge, Engine, Home};
 
 on_every_engine!(
     libraries_of_data_work,
+    packages_that_users_add_work,
     processes_threads_and_files_work,
     what_the_filter_refuses_is_an_ordinary_error
 );
 
 /// Runs each code in one session; what each leaves as its value.
-fn values(engine: &Engine, cases: &[(&str, &str)]) {
-    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+fn values(home: &Home, cases: &[(&str, &str)]) {
+    let mut bridge = Bridge::start(home).warm();
     for (code, value) in cases {
         let text = bridge.ok(code);
         // Pools of threads stay, which is said.
@@ -22,7 +24,7 @@ fn values(engine: &Engine, cases: &[(&str, &str)]) {
 
 fn libraries_of_data_work(engine: &Engine) {
     values(
-        engine,
+        &Home::on(engine),
         &[
             (
                 "import numpy as np\nfloat(np.linalg.det(np.eye(200) * 1.0) + np.ones((50, 50)).dot(np.ones(50)).sum())",
@@ -55,9 +57,41 @@ fn libraries_of_data_work(engine: &Engine) {
     );
 }
 
+fn packages_that_users_add_work(engine: &Engine) {
+    values(
+        &with_added_packages(engine),
+        &[
+            (
+                "import duckdb\nc = duckdb.connect('/workspace/d.duckdb')\n\
+                 c.execute('create table t as select range n from range(200000)')\n\
+                 c.execute(\"copy t to '/tmp/t.parquet' (format parquet)\")\n\
+                 c.sql(\"select sum(n) from '/tmp/t.parquet'\").fetchone()[0]",
+                "19999900000",
+            ),
+            (
+                "import numba, numpy as np\n@numba.njit(parallel=True)\ndef total(a):\n  s = 0\n  \
+                 for i in numba.prange(a.size): s += a[i]\n  return s\n\
+                 int(total(np.arange(1000)))",
+                "499500",
+            ),
+            (
+                "import cv2\nimage = np.zeros((64, 64, 3), np.uint8)\ncv2.circle(image, (32, 32), 9, (255, 0, 0), -1)\n\
+                 cv2.imwrite('/tmp/c.png', cv2.GaussianBlur(image, (5, 5), 0))\n\
+                 len(cv2.findContours(cv2.imread('/tmp/c.png', 0), cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)[0])",
+                "1",
+            ),
+            (
+                "from lxml import etree\nopen('/tmp/x.xml', 'w').write('<a><b n=\"1\"/><b n=\"2\"/></a>')\n\
+                 int(etree.parse('/tmp/x.xml').xpath('sum(//b/@n)'))",
+                "3",
+            ),
+        ],
+    );
+}
+
 fn processes_threads_and_files_work(engine: &Engine) {
     values(
-        engine,
+        &Home::on(engine),
         &[
             (
                 "import asyncio\np = await asyncio.create_subprocess_exec('echo', 'hi', stdout=asyncio.subprocess.PIPE)\n\

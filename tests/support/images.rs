@@ -45,6 +45,15 @@ pub fn with_languages(engine: &Engine) -> Home {
     kept(engine, "test-languages-", |_| Some(vec!["--with-languages"])).expect("it can always be built")
 }
 
+/// Packages that users add, which call the kernel in ways of their own: databases, compilers of code, images, documents.
+const ADDED: [&str; 8] =
+    ["--with", "duckdb", "--with", "numba", "--with", "opencv-python-headless", "--with", "lxml"];
+
+/// A home whose sandboxes have packages that users often add.
+pub fn with_added_packages(engine: &Engine) -> Home {
+    kept(engine, "test-packages-", |_| Some(ADDED.to_vec())).expect("it can always be built")
+}
+
 /// A home whose sandboxes are of an image that is built on one that is not hotcell's: what the sandbox image is built on itself,
 /// where this engine has that.
 pub fn on_another_base(engine: &Engine) -> Option<Home> {
