@@ -10,8 +10,8 @@ use rmcp::model::{
     CancelledNotificationParam, ClientJsonRpcMessage, ClientRequest, CustomResult, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage, ServerNotification, ServerResult,
 };
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::http::Lost;
 use super::redaction::Redaction;
@@ -35,6 +35,19 @@ pub struct Answers {
     overlong: Arc<AtomicBool>,
     not_opened: Arc<OnceLock<Lost>>,
     redaction: Redaction,
+    discovery: Discovery,
+}
+
+/// How far `server/discover` has come, which begins a connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Discovery {
+    /// It was not sent, or has been answered.
+    #[default]
+    None,
+    /// This request was sent.
+    Asked(RequestId),
+    /// It was not answered in time, and `initialize` was sent instead.
+    GivenUp(RequestId),
 }
 
 /// A request that waits; once this is dropped, its answer is not kept.
@@ -65,9 +78,14 @@ impl Answers {
     pub(super) fn lose(&self, id: &RequestId, lost: Lost) {
         match self.table().get_mut(id) {
             Some(place) => *place = Some(Answer::Lost(lost)),
-            // Only the first counts: it is the one that opens the connection.
-            None => drop(self.not_opened.set(lost)),
+            None => self.note_lost(lost),
         }
+    }
+
+    /// A message was lost that belongs to the opening of the connection.
+    pub(super) fn note_lost(&self, lost: Lost) {
+        // Only the first counts: it is the one that opens the connection.
+        drop(self.not_opened.set(lost));
     }
 
     /// Why the connection could not be opened, as far as that was a matter of HTTP.
@@ -116,6 +134,12 @@ impl Messages for Answers {
         {
             return Ok(Some(message));
         }
+        let completed = match &self.discovery {
+            Discovery::GivenUp(id) if answers(envelope, id) => return Ok(None),
+            Discovery::Asked(id) if answers(envelope, id) => completed(line),
+            _ => None,
+        };
+        let line = completed.as_deref().unwrap_or(line);
         // Requests, notifications and errors hold text of the server as well.
         let clean = std::str::from_utf8(line).ok().and_then(|line| self.redaction.json(line));
         let Some(clean) = clean else { return jsonrpc::message(line).map(Some) };
@@ -143,19 +167,24 @@ impl Messages for Answers {
     }
 
     fn sending(&mut self, message: &ClientJsonRpcMessage) {
-        if let JsonRpcMessage::Request(request) = message
-            && matches!(
-                request.request,
-                ClientRequest::CallToolRequest(_)
-                    | ClientRequest::ListToolsRequest(_)
-                    | ClientRequest::ListResourcesRequest(_)
-                    | ClientRequest::ListResourceTemplatesRequest(_)
-                    | ClientRequest::ReadResourceRequest(_)
-                    | ClientRequest::ListPromptsRequest(_)
-                    | ClientRequest::GetPromptRequest(_)
-            )
-        {
-            self.table().insert(request.id.clone(), None);
+        let JsonRpcMessage::Request(request) = message else { return };
+        match request.request {
+            ClientRequest::CallToolRequest(_)
+            | ClientRequest::ListToolsRequest(_)
+            | ClientRequest::ListResourcesRequest(_)
+            | ClientRequest::ListResourceTemplatesRequest(_)
+            | ClientRequest::ReadResourceRequest(_)
+            | ClientRequest::ListPromptsRequest(_)
+            | ClientRequest::GetPromptRequest(_) => {
+                self.table().insert(request.id.clone(), None);
+            }
+            ClientRequest::DiscoverRequest(_) => self.discovery = Discovery::Asked(request.id.clone()),
+            ClientRequest::InitializeRequest(_) => {
+                if let Discovery::Asked(id) = std::mem::take(&mut self.discovery) {
+                    self.discovery = Discovery::GivenUp(id);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -165,6 +194,24 @@ impl Messages for Answers {
             _ => None,
         }
     }
+}
+
+/// Whether it answers the request with this id. A number may come back as a string.
+fn answers(envelope: &Envelope<'_>, id: &RequestId) -> bool {
+    let found = envelope.id.filter(|_| envelope.method.is_none());
+    found.is_some_and(|found| found.get().trim_matches('"') == id.to_string())
+}
+
+/// The answer to `server/discover` with the members that the specification requires and some servers leave out.
+fn completed(line: &[u8]) -> Option<Vec<u8>> {
+    let mut message: Value = serde_json::from_slice(line).ok()?;
+    let result = message.get_mut("result")?.as_object_mut()?;
+    for (name, value) in
+        [("resultType", json!("complete")), ("ttlMs", json!(0)), ("cacheScope", json!("private"))]
+    {
+        result.entry(name).or_insert(value);
+    }
+    serde_json::to_vec(&message).ok()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use super::CallBounds;
 use super::answers::{Answer, Answers};
 use super::error::UpstreamError;
 use super::face::{Advance, Face};
-use super::http::{Lost, Remote};
+use super::http::{Lost, ParameterHeaders, Remote};
 use super::input::{self, Input};
 use super::listing::{Listed, NoPage, Pages, Tools, list_tools};
 use super::process::{Process, StderrTail};
@@ -45,6 +45,8 @@ pub struct Connection {
     /// How often the server had said that its tools are others when they were read.
     pub(super) listed_at: u64,
     pub(super) answers: Answers,
+    /// Arguments that its tools want as headers, where it is remote.
+    pub(super) parameters: Option<ParameterHeaders>,
     pub(super) bounds: CallBounds,
     pub(super) limits: Arc<Limits>,
 }
@@ -136,7 +138,7 @@ impl Connection {
         let listed_at = self.face.changes.count();
         let listing = tokio::time::timeout(
             self.limits.server_start,
-            list_tools(&self.peer, &self.answers, &self.limits),
+            list_tools(&self.peer, &self.answers, self.parameters.as_ref(), &self.limits),
         );
         match listing.await {
             Ok(Ok(tools)) => Ok(self.with_tools(tools, listed_at)),
@@ -155,6 +157,7 @@ impl Connection {
             face: self.face.clone(),
             listed_at,
             answers: self.answers.clone(),
+            parameters: self.parameters.clone(),
             bounds: self.bounds.clone(),
             limits: Arc::clone(&self.limits),
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CustomRequest, CustomResult, ElicitRequestParams, ElicitResult,
     ElicitationCapability, ErrorCode, ErrorData, FormElicitationCapability, Implementation,
-    ProgressNotificationParam, ProgressToken,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion,
 };
 #[expect(deprecated, reason = "servers of earlier versions still ask")]
 use rmcp::model::{
@@ -163,6 +163,8 @@ impl ClientHandler for Face {
         let mut config = ClientConfig::default();
         config.capabilities = can;
         config.client_info = Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
+        // The newest that has an `initialize`, where that begins the connection; `server/discover` names its own.
+        config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         config
     }
 

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::answers::{Answer, Answers};
+use super::http::ParameterHeaders;
 use crate::limits::Limits;
 use crate::text;
 
@@ -203,20 +204,31 @@ pub(super) struct Tools {
 pub(super) async fn list_tools(
     peer: &Peer<RoleClient>,
     answers: &Answers,
+    parameters: Option<&ParameterHeaders>,
     limits: &Limits,
 ) -> Result<Tools, ServiceError> {
     let mut pages = Pages::of(Listed::Tools, limits);
     while let Some(request) = pages.next() {
         let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
         let awaited = answers.awaited(handle.id.clone());
-        handle.await_response().await?;
+        if let Err(error) = handle.await_response().await {
+            if let Some(Answer::Lost(lost)) = awaited.take() {
+                answers.note_lost(lost);
+            }
+            return Err(error);
+        }
         let Some(Answer::Result(page)) = awaited.take() else { return Err(ServiceError::UnexpectedResponse) };
         pages.take(&page).map_err(|NoPage| ServiceError::UnexpectedResponse)?;
     }
     let stale_at = pages
         .fresh_for
         .and_then(|fresh_for| Instant::now().checked_add(fresh_for.max(limits.listing_fresh_min)));
-    Ok(Tools { all: pages.into_items().into(), stale_at })
+    let tools = pages.into_items();
+    let tools = match parameters {
+        Some(parameters) => parameters.admit(tools),
+        None => tools,
+    };
+    Ok(Tools { all: tools.into(), stale_at })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use super::answers::Answers;
 use super::connection::{Connection, Far, Running, lost_error};
 use super::error::UpstreamError;
 use super::face::Face;
-use super::http::{Lost, Remote};
+use super::http::{Lost, ParameterHeaders, Remote};
 use super::listeners::ClientSide;
 use super::listing::{Listed, Tools, list_tools};
 use super::oauth::Access;
@@ -45,10 +45,11 @@ pub(super) struct Means {
 /// How the two sides begin to speak.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beginning {
-    /// With `initialize`, as all versions before 2026-07-28.
-    Initialize,
-    /// With `server/discover`, as the stateless ones.
+    /// With `server/discover`, as versions from 2026-07-28 on. A server that answers this with an error, or not at all, is
+    /// sent `initialize` over the same connection.
     Discover,
+    /// With `initialize`, as earlier versions: for a server that `server/discover` has ended, or that refuses it otherwise.
+    Initialize,
 }
 
 /// One attempt.
@@ -63,12 +64,19 @@ struct Attempt<'a> {
     means: &'a Means,
 }
 
-/// Why a connection was not opened.
-enum NotOpened {
-    /// The server answered, and does not want this beginning.
-    Declined(String),
-    /// Anything else.
-    Failed(String),
+/// Why an attempt failed.
+struct NotOpen {
+    error: UpstreamError,
+    /// Whether the other beginning may do: the server was reached, and has not taken all the time there was.
+    may_be_older: bool,
+}
+
+/// Why no session began over a transport.
+enum NotBegun {
+    /// The server refused, or ended.
+    Refused(String),
+    /// It took all the time there was.
+    Late(String),
 }
 
 type Opened = (RunningService<RoleClient, Face>, Peer<RoleClient>, Tools);
@@ -83,17 +91,29 @@ impl Connection {
     ) -> Result<(Self, Running), UpstreamError> {
         let deadline = Instant::now() + limits.server_start;
         let (server, bounds) = (&spec.name, &spec.bounds);
-        let beginning = Beginning::Initialize;
+        let beginning = Beginning::Discover;
         let attempt = Attempt { beginning, server, bounds, side, limits, deadline, means };
-        let first = attempt.open(spec).await;
-        match first {
-            // Whatever its words are: a server of the stateless era has no `initialize`.
-            Err((_, true)) => {
-                let second = Attempt { beginning: Beginning::Discover, ..attempt }.open(spec).await;
-                second.or(first).map_err(|(error, _)| error)
-            }
-            other => other.map_err(|(error, _)| error),
+        let first = match attempt.open(spec).await {
+            Ok(opened) => return Ok(opened),
+            Err(NotOpen { error, may_be_older: false }) => return Err(error),
+            Err(NotOpen { error, .. }) => error,
+        };
+        let second = Attempt { beginning: Beginning::Initialize, ..attempt }.open(spec).await;
+        second.map_err(|second| both(first, second.error))
+    }
+}
+
+/// What has failed with both beginnings; said once where the reason is the same.
+fn both(discover: UpstreamError, initialize: UpstreamError) -> UpstreamError {
+    match (discover, initialize) {
+        (
+            UpstreamError::Handshake { reason: first, .. },
+            UpstreamError::Handshake { server, reason: second, stderr },
+        ) if first != second => {
+            let reason = format!("after server/discover: {first}; after initialize: {second}");
+            UpstreamError::Handshake { server, reason, stderr }
         }
+        (_, second) => second,
     }
 }
 
@@ -115,6 +135,7 @@ impl Attempt<'_> {
             face,
             listed_at: 0,
             answers,
+            parameters: None,
             bounds: self.bounds.clone(),
             limits: Arc::clone(self.limits),
         }
@@ -122,9 +143,9 @@ impl Attempt<'_> {
 
     /// Hears of changed tools, where the server does not tell of them by itself.
     fn listening(self, peer: &Peer<RoleClient>, face: &Face) -> JoinSet<()> {
-        match self.beginning {
-            Beginning::Initialize => JoinSet::new(),
-            Beginning::Discover => subscribe(peer, &face.changes),
+        match peer.peer_info() {
+            Some(info) if !info.protocol_version.has_initialize() => subscribe(peer, &face.changes),
+            _ => JoinSet::new(),
         }
     }
 
@@ -134,8 +155,7 @@ impl Attempt<'_> {
         Arc::new(Semaphore::new(self.bounds.at_once.map_or(of_any, |at_once| at_once.min(of_any))))
     }
 
-    /// The error says too whether the server declined this beginning.
-    async fn open(self, spec: &ServerSpec) -> Result<(Connection, Running), (UpstreamError, bool)> {
+    async fn open(self, spec: &ServerSpec) -> Result<(Connection, Running), NotOpen> {
         match &spec.way {
             Way::Process(process) => started(self, process).await,
             Way::Remote(remote) => reached(self, remote).await,
@@ -143,15 +163,13 @@ impl Attempt<'_> {
     }
 }
 
-async fn started(
-    attempt: Attempt<'_>,
-    spec: &ProcessSpec,
-) -> Result<(Connection, Running), (UpstreamError, bool)> {
+async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection, Running), NotOpen> {
     let (server, limits) = (attempt.server.clone(), attempt.limits);
     let redaction = &attempt.means.redaction;
     let (process, pipes) =
         Process::start(spec, redaction, limits.server_stderr_bytes_max).map_err(|error| {
-            (UpstreamError::Spawn { server: server.clone(), reason: spawn_reason(spec, &error) }, false)
+            let reason = spawn_reason(spec, &error);
+            NotOpen { error: UpstreamError::Spawn { server: server.clone(), reason }, may_be_older: false }
         })?;
     let stderr = process.stderr();
     let answers = Answers::of(redaction.clone());
@@ -164,51 +182,59 @@ async fn started(
     );
     let face = Face::new(attempt.server.clone(), attempt.side);
     let seen = face.clone();
-    match opened(attempt, face, transport, &answers).await {
+    match opened(attempt, face, transport, (&answers, None)).await {
         Ok((service, peer, tools)) => {
             let listening = attempt.listening(&peer, &seen);
             let connection = attempt.connection((peer, tools), seen, Some(stderr), answers);
             let far = Far::Process(Box::new(process));
             Ok((connection, Running { service, far, closed_its_end, listening }))
         }
-        Err(not_opened) => {
+        Err(not_begun) => {
             // Its last words may come after its last breath.
             let ended = process.end().await;
-            let (reason, declined) = not_opened.parts();
-            let error = match ended.not_started {
-                Some(error) => UpstreamError::Spawn { server, reason: spawn_reason(spec, &error) },
-                None => UpstreamError::Handshake { server, reason, stderr: ended.stderr.last_words() },
-            };
-            Err((error, declined))
+            let (reason, may_be_older) = not_begun.parts();
+            Err(match ended.not_started {
+                Some(error) => {
+                    let error = UpstreamError::Spawn { server, reason: spawn_reason(spec, &error) };
+                    NotOpen { error, may_be_older: false }
+                }
+                None => {
+                    let stderr = ended.stderr.last_words();
+                    NotOpen { error: UpstreamError::Handshake { server, reason, stderr }, may_be_older }
+                }
+            })
         }
     }
 }
 
 /// Over the transport that the entry names; else over Streamable HTTP, and HTTP+SSE where the server refuses that.
-async fn reached(
-    attempt: Attempt<'_>,
-    spec: &RemoteSpec,
-) -> Result<(Connection, Running), (UpstreamError, bool)> {
+async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection, Running), NotOpen> {
     let first = spec.transport.unwrap_or(RemoteTransport::Streamable);
-    let (reason, lost, declined) = match reached_over(first, attempt, spec).await {
+    let (not_begun, lost) = match reached_over(first, attempt, spec).await {
         Ok(opened) => return Ok(opened),
         Err(failed) => failed,
     };
-    // An older server, or one of the stateless era.
-    let is_other = matches!(lost, Some(Lost::Refused { status: 400 | 404 | 405, .. }));
-    let may_be_older = is_other && attempt.beginning == Beginning::Initialize;
-    let reason = if spec.transport.is_none() && may_be_older {
+    let (reason, may_be_older) = not_begun.parts();
+    let refuses_posts = matches!(lost, Some(Lost::Refused { status: 400 | 404 | 405, .. }));
+    let reason = if spec.transport.is_none() && refuses_posts && attempt.beginning == Beginning::Initialize {
         match reached_over(RemoteTransport::Sse, attempt, spec).await {
             Ok(opened) => return Ok(opened),
-            Err((second, ..)) => format!("over Streamable HTTP: {reason}; over HTTP+SSE: {second}"),
+            Err((second, _)) => {
+                format!("over Streamable HTTP: {reason}; over HTTP+SSE: {}", second.parts().0)
+            }
         }
     } else {
         reason
     };
     let server = attempt.server.clone();
     Err(match lost {
-        Some(lost @ (Lost::NotAllowed(_) | Lost::NeedsLogin { .. })) => (lost_error(server, lost), false),
-        _ => (UpstreamError::Handshake { server, reason, stderr: String::new() }, declined || is_other),
+        Some(lost @ (Lost::NotAllowed(_) | Lost::NeedsLogin { .. })) => {
+            NotOpen { error: lost_error(server, lost), may_be_older: false }
+        }
+        lost => NotOpen {
+            error: UpstreamError::Handshake { server, reason, stderr: String::new() },
+            may_be_older: may_be_older && !matches!(lost, Some(Lost::NotReached(_))),
+        },
     })
 }
 
@@ -216,10 +242,12 @@ async fn reached_over(
     transport: RemoteTransport,
     attempt: Attempt<'_>,
     spec: &RemoteSpec,
-) -> Result<(Connection, Running), (String, Option<Lost>, bool)> {
+) -> Result<(Connection, Running), (NotBegun, Option<Lost>)> {
     let (answers, limits) = (Answers::of(attempt.means.redaction.clone()), attempt.limits);
-    let (remote, received, sent) = Remote::open(spec, transport, attempt.means, answers.clone(), limits)
-        .map_err(|reason| (reason, None, false))?;
+    let parameters = ParameterHeaders::default();
+    let sides = (answers.clone(), parameters.clone());
+    let (remote, received, sent) = Remote::open(spec, transport, attempt.means, sides, limits)
+        .map_err(|reason| (NotBegun::Late(reason), None))?;
     let (lines, closed_its_end) = LineTransport::between(
         answers.clone(),
         received,
@@ -229,18 +257,18 @@ async fn reached_over(
     );
     let face = Face::new(attempt.server.clone(), attempt.side);
     let seen = face.clone();
-    match opened(attempt, face, lines, &answers).await {
+    match opened(attempt, face, lines, (&answers, Some(&parameters))).await {
         Ok((service, peer, tools)) => {
             let listening = attempt.listening(&peer, &seen);
-            let connection = attempt.connection((peer, tools), seen, None, answers);
+            let mut connection = attempt.connection((peer, tools), seen, None, answers);
+            connection.parameters = Some(parameters);
             Ok((connection, Running { service, far: Far::Remote(remote), closed_its_end, listening }))
         }
-        Err(not_opened) => {
+        Err(not_begun) => {
             remote.end().await;
-            let (reason, declined) = not_opened.parts();
             match answers.not_opened() {
-                Some(lost) => Err((lost.reason().to_owned(), Some(lost), false)),
-                None => Err((reason, None, declined)),
+                Some(lost) => Err((NotBegun::Refused(lost.reason().to_owned()), Some(lost))),
+                None => Err((not_begun, None)),
             }
         }
     }
@@ -250,25 +278,26 @@ async fn opened<T>(
     attempt: Attempt<'_>,
     face: Face,
     transport: T,
-    answers: &Answers,
-) -> Result<Opened, NotOpened>
+    (answers, parameters): (&Answers, Option<&ParameterHeaders>),
+) -> Result<Opened, NotBegun>
 where
     T: Transport<RoleClient> + Send + 'static,
 {
     let limits = attempt.limits;
     let mode = match attempt.beginning {
         Beginning::Initialize => ClientLifecycleMode::Initialize,
-        Beginning::Discover => {
-            ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
-        }
+        Beginning::Discover => ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::LATEST],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        },
     };
     let opening = async {
-        let service =
-            face.serve_with_lifecycle(transport, mode).await.map_err(|error| start_reason(&error))?;
+        let service = face.serve_with_lifecycle(transport, mode).await;
+        let service = service.map_err(|error| NotBegun::Refused(start_reason(&error)))?;
         let peer = service.peer().clone();
         let tools = if peer.peer_info().is_none_or(|info| Listed::Tools.is_offered(&info.capabilities)) {
-            let tools = list_tools(&peer, answers, limits).await;
-            tools.map_err(|error| NotOpened::Failed(format!("tools/list: {error}")))?
+            let tools = list_tools(&peer, answers, parameters, limits).await;
+            tools.map_err(|error| NotBegun::Refused(format!("tools/list: {error}")))?
         } else {
             Tools { all: Arc::from([]), stale_at: None }
         };
@@ -279,7 +308,7 @@ where
     };
     match tokio::time::timeout_at(attempt.deadline, opening).await {
         Ok(opened) => opened,
-        Err(_) => Err(NotOpened::Failed(format!("no answer within {} s", limits.server_start.as_secs()))),
+        Err(_) => Err(NotBegun::Late(format!("no answer within {} s", limits.server_start.as_secs()))),
     }
 }
 
@@ -293,24 +322,29 @@ async fn ask_for_words(peer: &Peer<RoleClient>) {
     }
 }
 
-impl NotOpened {
-    /// What happened, and whether the server declined the beginning.
+impl NotBegun {
+    /// What happened, and whether the other beginning may do.
     fn parts(self) -> (String, bool) {
         match self {
-            Self::Declined(reason) => (reason, true),
-            Self::Failed(reason) => (reason, false),
+            Self::Refused(reason) => (reason, true),
+            Self::Late(reason) => (reason, false),
         }
     }
 }
 
 /// Without the names of Rust types, which rmcp puts into the text of transport errors.
-fn start_reason(error: &ClientInitializeError) -> NotOpened {
+fn start_reason(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
-            NotOpened::Failed("it ended, or closed its end, before it was initialized".into())
+            "it ended, or closed its end, before it was initialized".into()
         }
-        ClientInitializeError::JsonRpcError(error) => NotOpened::Declined(format!("JSON-RPC error: {error}")),
-        other => NotOpened::Failed(other.to_string()),
+        ClientInitializeError::JsonRpcError(error) => format!("JSON-RPC error: {error}"),
+        ClientInitializeError::LegacyFallbackFailed { discover, fallback } => format!(
+            "after server/discover: {}; after initialize: {}",
+            start_reason(discover),
+            start_reason(fallback)
+        ),
+        other => other.to_string(),
     }
 }
 

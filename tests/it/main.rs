@@ -26,6 +26,7 @@ mod configuration;
 mod conversation;
 mod deadline;
 mod each_write;
+mod eras;
 mod images;
 mod install;
 mod login;

@@ -186,11 +186,17 @@ async fn every_request_carries_the_headers_the_session_and_the_version_and_the_s
     upstream.close().await;
     let requests = fixture.requests();
     assert_eq!(requests.last().unwrap().method, "DELETE");
+    assert!(requests[0].is("server/discover") && requests[1].is("initialize"), "{requests:?}");
     for (index, request) in requests.iter().enumerate() {
         assert_eq!(request.header("authorization"), Some("Bearer s3cret-token"), "{request:?}");
-        let expected = (index > 0).then_some("s1");
+        let expected = (index > 1).then_some("s1");
         assert_eq!(request.header("mcp-session-id"), expected, "{request:?}");
-        assert_eq!(request.header("mcp-protocol-version").is_some(), index > 0, "{request:?}");
+        let version = match index {
+            0 => Some("2026-07-28"),
+            1 => None,
+            _ => Some("2025-11-25"),
+        };
+        assert_eq!(request.header("mcp-protocol-version"), version, "{request:?}");
     }
 }
 

@@ -43,7 +43,8 @@ pub enum Given<'g> {
 /// Arguments with which nothing is known to be wrong.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
-    /// As they came.
+    /// As they came, without each optional one that is nothing where the tool's schema does not take that: so Python's
+    /// functions are called.
     pub arguments: Map<String, Value>,
     /// Why they were not checked against the schema, if so.
     pub unchecked: Option<&'static str>,
@@ -61,9 +62,12 @@ pub fn checked(
     let Some(validator) = tool.checker.validator(&tool.input_schema) else {
         return Ok(Checked { arguments, unchecked: Some(SCHEMA_UNUSABLE) });
     };
-    let arguments = Value::Object(arguments);
+    let mut arguments = Value::Object(arguments);
     // A defect of the validator costs a check and no call.
-    let found = catch_unwind(AssertUnwindSafe(|| problems(tool, validator, &arguments)));
+    let found = catch_unwind(AssertUnwindSafe(|| {
+        leave_out(tool, validator, &mut arguments);
+        problems(tool, validator, &arguments)
+    }));
     let (problems, unchecked) = match found {
         Ok(Some(problems)) => (problems, None),
         Ok(None) => (vec![], Some(TOO_MANY)),
@@ -108,6 +112,20 @@ pub fn check_names(server: &ServerName, tool: &Tool, given: Given<'_>) -> Result
         }
     };
     if problems.is_empty() { Ok(()) } else { Err(refusal("", server, tool, problems)) }
+}
+
+/// Leaves out what is nothing, may be left out, and would be refused as it is.
+fn leave_out(tool: &Tool, validator: &Validator, arguments: &mut Value) {
+    let has_nothing = |arguments: &Map<String, Value>| arguments.values().any(Value::is_null);
+    if !arguments.as_object().is_some_and(has_nothing) || !is_bounded(&tool.input_schema, arguments) {
+        return;
+    }
+    let wording = Wording { schema: &tool.input_schema, arguments };
+    let errors = validator.iter_errors(arguments).take(ERRORS_MAX);
+    let names: Vec<String> = errors.filter_map(|error| wording.may_be_left_out(&error)).collect();
+    if let Value::Object(arguments) = arguments {
+        names.iter().for_each(|name| drop(arguments.shift_remove(name)));
+    }
 }
 
 /// What is wrong with them; `None` where it would take too long to find out.

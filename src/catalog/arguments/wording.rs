@@ -74,7 +74,7 @@ impl Wording<'_> {
         }
         for what in self.what(error.kind(), keyword, schema, value) {
             let place = self.place(path);
-            let note = self.note(schema, path, value);
+            let note = note(schema, value);
             let line = line(if place.is_empty() { what } else { format!("{place}: {what}{note}") });
             if !lines.contains(&line) {
                 lines.push(line);
@@ -175,16 +175,15 @@ impl Wording<'_> {
         Some((name, self.schema.get("properties")?.get(name)?))
     }
 
-    /// What would have helped, where that can be said.
-    fn note(&self, schema: &Map<String, Value>, path: &str, value: &Value) -> &'static str {
-        let is_required = |name: &str| Names::of(self.schema).missing(&HashSet::new()).contains(&name);
-        match value {
-            Value::Null if self.parameter(path).is_some_and(|(name, _)| !is_required(name)) => {
-                "; leave it out instead"
-            }
-            Value::String(_) if is_of_other_type(schema) => "; text is not converted",
-            _ => "",
-        }
+    /// The parameter that an error is about, where its value is nothing, which its schema does not take, and it may be
+    /// left out.
+    pub(super) fn may_be_left_out(&self, error: &ValidationError<'_>) -> Option<String> {
+        let path = error.instance_path().as_str();
+        let value = self.arguments.pointer(path).filter(|value| value.is_null())?;
+        let schema = self.parent(error.schema_path().as_str())?;
+        let (name, _) = self.parameter(path)?;
+        let is_required = Names::of(self.schema).missing(&HashSet::new()).contains(&name);
+        (!is_required && !self.is_pardoned(schema, path, value)).then(|| name.to_owned())
     }
 
     /// A JSON Pointer into the arguments as Python writes it: `labels[0].name`.
@@ -209,6 +208,11 @@ impl Wording<'_> {
         }
         text::bounded(&place, PLACE_CHARS_MAX).into_owned()
     }
+}
+
+/// What would have helped, where that can be said.
+fn note(schema: &Map<String, Value>, value: &Value) -> &'static str {
+    if value.is_string() && is_of_other_type(schema) { "; text is not converted" } else { "" }
 }
 
 /// Whether it says of which types it is, and text is none of them.

@@ -52,7 +52,10 @@ pub(super) async fn refusal(response: Response, redaction: &Redaction) -> Lost {
     }
     let (body, is_whole) =
         tokio::time::timeout(REFUSAL, beginning_of(response, REFUSAL_BYTES_MAX)).await.unwrap_or_default();
-    let said = match serde_json::from_slice::<serde_json::Value>(&body) {
+    let json = serde_json::from_slice::<serde_json::Value>(&body);
+    let is_error =
+        json.as_ref().is_ok_and(|value| value.get("error").is_some_and(serde_json::Value::is_object));
+    let said = match json {
         Ok(value) => value.pointer("/error/message").and_then(|message| message.as_str()).map(str::to_owned),
         Err(_) if body.trim_ascii_start().starts_with(b"<") => None,
         Err(_) if is_whole => Some(String::from_utf8_lossy(&body).into_owned()),
@@ -64,7 +67,9 @@ pub(super) async fn refusal(response: Response, redaction: &Redaction) -> Lost {
     let reason = format!("HTTP {status}{said}");
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Lost::NotAllowed(reason),
-        status if status.is_client_error() => Lost::Refused { status: status.as_u16(), reason },
+        status if status.is_client_error() => {
+            Lost::Refused { status: status.as_u16(), reason, error: is_error.then_some(body) }
+        }
         _ => Lost::Broken(reason),
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rmcp::model::RequestId;
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -33,6 +33,8 @@ pub enum Lost {
         status: u16,
         /// What it said.
         reason: String,
+        /// Its body, where that is a JSON-RPC error as a whole.
+        error: Option<Vec<u8>>,
     },
     /// It may have worked on the request.
     Broken(String),
@@ -134,6 +136,19 @@ impl Sent {
         let (version, name, method) = (text(version), text(name), outline.method);
         Ok(Self { line: line.into(), method, id, cancels, version, name })
     }
+
+    /// The arguments of a call.
+    pub(super) fn arguments(&self) -> Option<Value> {
+        #[derive(Deserialize)]
+        struct Message {
+            params: Arguments,
+        }
+        #[derive(Deserialize)]
+        struct Arguments {
+            arguments: Option<Value>,
+        }
+        serde_json::from_slice::<Message>(&self.line).ok()?.params.arguments
+    }
 }
 
 /// Where lines of the server go, and what is said of requests that get none.
@@ -153,7 +168,7 @@ impl Deliveries {
     pub(super) async fn lose(&self, id: &str, lost: Lost) {
         let answer = json!({
             "jsonrpc": "2.0",
-            "id": serde_json::from_str::<serde_json::Value>(id).unwrap_or_default(),
+            "id": serde_json::from_str::<Value>(id).unwrap_or_default(),
             "error": {"code": -32000, "message": lost.reason()},
         });
         if let Ok(id) = serde_json::from_str::<RequestId>(id) {

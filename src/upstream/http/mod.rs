@@ -6,10 +6,12 @@ mod client;
 mod events;
 mod legacy;
 mod lines;
+mod parameter_headers;
 mod remote;
 mod requests;
 mod streamable;
 
 pub(super) use client::client;
 pub use lines::Lost;
+pub(super) use parameter_headers::ParameterHeaders;
 pub(super) use remote::Remote;

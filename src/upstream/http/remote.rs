@@ -12,6 +12,7 @@ use super::client::client;
 use super::events::Bodies;
 use super::legacy::Legacy;
 use super::lines::{Deliveries, ReceivedLines, Sent, SentLines};
+use super::parameter_headers::ParameterHeaders;
 use super::requests::Requests;
 use super::streamable::Streamable;
 use crate::limits::Limits;
@@ -46,7 +47,7 @@ impl Remote {
         spec: &RemoteSpec,
         transport: RemoteTransport,
         means: &Means,
-        answers: Answers,
+        (answers, parameters): (Answers, ParameterHeaders),
         limits: &Limits,
     ) -> Result<(Self, ReceivedLines, SentLines), String> {
         let (lines, received) = mpsc::channel(LINES_QUEUED_MAX);
@@ -56,7 +57,8 @@ impl Remote {
         let deliveries = Deliveries { lines, answers };
         let server = match transport {
             RemoteTransport::Streamable => {
-                Server::Streamable(Box::new(Streamable::new(requests, url, bodies, deliveries)))
+                let streamable = Streamable::new((requests, url), bodies, deliveries, parameters);
+                Server::Streamable(Box::new(streamable))
             }
             RemoteTransport::Sse => Server::Legacy(Box::new(Legacy::new(requests, url, bodies, deliveries))),
         };

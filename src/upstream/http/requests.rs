@@ -86,12 +86,16 @@ fn wants_login(response: &Response, had_token: bool) -> Option<Option<String>> {
         response.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
     let mut challenges = challenges
         .filter(|challenge| challenge.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer")));
+    let parsed = |challenge: &str| WWWAuthenticateParams::parse(challenge, response.url());
+    let scope = |challenge: WWWAuthenticateParams| challenge.scope.filter(|scope| is_plain(scope));
     match response.status() {
-        StatusCode::UNAUTHORIZED => (had_token || challenges.next().is_some()).then_some(None),
-        StatusCode::FORBIDDEN => challenges.find_map(|challenge| {
-            let challenge = WWWAuthenticateParams::parse(challenge, response.url());
-            challenge.is_insufficient_scope().then(|| challenge.scope.filter(|scope| is_plain(scope)))
-        }),
+        StatusCode::UNAUTHORIZED => match challenges.next() {
+            Some(challenge) => Some(scope(parsed(challenge))),
+            None => had_token.then_some(None),
+        },
+        StatusCode::FORBIDDEN => {
+            challenges.map(parsed).find(WWWAuthenticateParams::is_insufficient_scope).map(scope)
+        }
         _ => None,
     }
 }

@@ -10,6 +10,7 @@ use url::Url;
 
 use super::events::{Bodies, BodyError, Events};
 use super::lines::{Deliveries, Lost, Sent};
+use super::parameter_headers::ParameterHeaders;
 use super::requests::Requests;
 use crate::jsonrpc::{Line, answered_id};
 
@@ -34,6 +35,7 @@ pub(super) struct Streamable {
     url: Url,
     bodies: Bodies,
     deliveries: Deliveries,
+    parameters: ParameterHeaders,
     session: Mutex<Session>,
     /// Whether the server has listed its tools.
     has_listed: AtomicBool,
@@ -50,9 +52,14 @@ struct Session {
 }
 
 impl Streamable {
-    pub(super) fn new(requests: Requests, url: Url, bodies: Bodies, deliveries: Deliveries) -> Self {
+    pub(super) fn new(
+        (requests, url): (Requests, Url),
+        bodies: Bodies,
+        deliveries: Deliveries,
+        parameters: ParameterHeaders,
+    ) -> Self {
         let (session, has_listed) = (Mutex::default(), AtomicBool::new(false));
-        Self { requests, url, bodies, deliveries, session, has_listed }
+        Self { requests, url, bodies, deliveries, parameters, session, has_listed }
     }
 
     /// Sends a message, and delivers what is answered.
@@ -82,7 +89,16 @@ impl Streamable {
             // It did not know the session, so that it did not work on the message.
             response = Ok(self.post(sent, &renewed).await??);
         }
-        let response = response?;
+        let response = match (response, &sent.id) {
+            // A refusal of HTTP may hold the answer. Whoever refuses `initialize` may speak an older transport.
+            (Err(Lost::Refused { error: Some(error), .. }), Some(id))
+                if !is_first && is_answer(&error, id) =>
+            {
+                self.deliveries.deliver(Line::Whole(error)).await;
+                return Ok(());
+            }
+            (response, _) => response?,
+        };
         if is_first {
             *self.session.lock().await =
                 Session { headers: session_headers(&response), asked: Some(sent.clone()), made: 1 };
@@ -109,6 +125,12 @@ impl Streamable {
                 if let Some(value) = value {
                     headers.insert(name, header_of(value));
                 }
+            }
+            if let (Some("tools/call"), Some(tool)) = (sent.method.as_deref(), &sent.name)
+                && self.parameters.has(tool)
+                && let Some(arguments) = sent.arguments()
+            {
+                self.parameters.add(tool, &arguments, &mut headers);
             }
         }
         let request = self.requests.to(Method::POST, self.url.clone()).headers(headers).header(ACCEPT, BOTH);
@@ -301,11 +323,10 @@ fn session_headers(response: &Response) -> HeaderMap {
 
 /// The refusal of a request in a session that the server does not know any more. Some servers say so with 400.
 fn session_lost(session: &Session, response: &Result<Response, Lost>) -> Option<Lost> {
-    let Err(Lost::Refused { status, reason }) = response else { return None };
+    let Err(lost @ Lost::Refused { status, reason, .. }) = response else { return None };
     let is_lost = *status == StatusCode::NOT_FOUND.as_u16()
         || (*status == StatusCode::BAD_REQUEST.as_u16() && reason.to_ascii_lowercase().contains("session"));
-    (session.headers.contains_key(SESSION) && is_lost)
-        .then(|| Lost::Refused { status: *status, reason: reason.clone() })
+    (session.headers.contains_key(SESSION) && is_lost).then(|| lost.clone())
 }
 
 fn is_answer(message: &[u8], id: &str) -> bool {
@@ -334,7 +355,7 @@ async fn first_message(response: Response, bodies: &Bodies) -> Option<Vec<u8>> {
 }
 
 /// A text as a header, in the form for what a header cannot hold.
-fn header_of(text: &str) -> HeaderValue {
+pub(super) fn header_of(text: &str) -> HeaderValue {
     use base64::Engine;
     let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && text.trim() == text;
     let encoded = || format!("=?base64?{}?=", base64::engine::general_purpose::STANDARD.encode(text));

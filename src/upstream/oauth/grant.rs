@@ -27,6 +27,9 @@ pub(super) struct Grant {
     pub(super) revocation_endpoint: Option<Url>,
     /// What the token is for, in the server's own words.
     pub(super) resource: Option<String>,
+    /// What the token allows, as far as that is known.
+    #[serde(default)]
+    pub(super) scopes: Vec<String>,
     pub(super) client: Registered,
 }
 
@@ -53,6 +56,8 @@ pub(super) struct Granted {
     refresh_token: Option<String>,
     expires_in: Option<u64>,
     token_type: String,
+    /// What it allows, where that is not what was asked for.
+    scope: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -70,7 +75,15 @@ pub(super) enum NotRenewed {
 
 impl Granted {
     /// The token as it is kept; a refresh token that is not replaced goes on.
-    pub(super) fn login(self, server: Url, grant: Grant, before: Option<String>) -> Result<Login, String> {
+    pub(super) fn login(
+        self,
+        server: Url,
+        mut grant: Grant,
+        before: Option<String>,
+    ) -> Result<Login, String> {
+        if let Some(scope) = &self.scope {
+            grant.scopes = scope.split_whitespace().map(str::to_owned).collect();
+        }
         if !self.token_type.eq_ignore_ascii_case("bearer") {
             let kind = text::inert_excerpt(&self.token_type, 40);
             return Err(format!("it gives tokens of the type {kind:?}, not bearer tokens"));

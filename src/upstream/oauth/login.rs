@@ -39,7 +39,7 @@ pub struct LoginRequest {
     pub remote: RemoteSpec,
     /// Where the login is kept.
     pub file: LoginFile,
-    /// What is asked for; none: what the server says.
+    /// What is asked for beside what the login that there is allows; none: what the server says.
     pub scopes: Vec<String>,
     /// Nothing: one is registered.
     pub client: Option<Client>,
@@ -134,7 +134,10 @@ async fn begun(request: LoginRequest) -> Result<Started, LoginError> {
     let metadata = found.metadata;
     let endpoints = Endpoints::of(&metadata, &asking)?;
     manager.set_metadata(metadata.clone());
-    let scopes = if scopes.is_empty() { manager.select_initial_scopes(&[]).await } else { scopes };
+    let scopes = match scopes.is_empty() {
+        true => manager.select_initial_scopes(&[]).await,
+        false => with_granted(scopes, &file),
+    };
     let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
     let callback = Callback::listen().await;
     let callback =
@@ -163,6 +166,7 @@ async fn begun(request: LoginRequest) -> Result<Started, LoginError> {
         token_endpoint: endpoints.token,
         revocation_endpoint: endpoints.revocation,
         resource: of(&address, "resource"),
+        scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
         client: Registered {
             id: config.client_id,
             secret: config.client_secret,
@@ -213,6 +217,19 @@ impl Started {
         };
         kept.await.map_err(|source| LoginError::System { what: "the login cannot be kept", source })
     }
+}
+
+/// These scopes and those that the login that there is allows: a login for one more thing must not take the others away.
+fn with_granted(scopes: Vec<String>, file: &LoginFile) -> Vec<String> {
+    let granted = file.read().ok().flatten().map(|login| login.grant.scopes);
+    let mut all: Vec<String> =
+        scopes.iter().flat_map(|scope| scope.split_whitespace()).map(str::to_owned).collect();
+    for scope in granted.into_iter().flatten() {
+        if !all.contains(&scope) {
+            all.push(scope);
+        }
+    }
+    all
 }
 
 /// Where tokens are asked for, checked.
@@ -290,6 +307,7 @@ mod tests {
                 token_endpoint: url,
                 revocation_endpoint: None,
                 resource: None,
+                scopes: vec![],
                 client: Registered { id: "x".into(), secret: None, secret_in: SecretIn::Header },
             },
         };

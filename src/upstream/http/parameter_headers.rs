@@ -1,0 +1,213 @@
+//! Arguments that a tool wants as HTTP headers too, so that what stands before a server can route by them (`x-mcp-header`,
+//! MCP 2026-07-28).
+//!
+//! It sends nothing, and leaves the arguments in the body as they are.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use reqwest::header::{HeaderMap, HeaderName};
+use serde_json::{Map, Value};
+
+use super::streamable::header_of;
+
+const KEYWORD: &str = "x-mcp-header";
+const PREFIX: &str = "mcp-param-";
+/// Parts of a schema that hold values and no schemas.
+const VALUES: [&str; 4] = ["default", "const", "enum", "examples"];
+/// Parts that hold schemas by name, whose names are no keywords.
+const BY_NAME: [&str; 4] = ["$defs", "definitions", "dependentSchemas", "patternProperties"];
+
+/// The headers of one server's tools. A clone is the same.
+#[derive(Debug, Clone, Default)]
+pub(in crate::upstream) struct ParameterHeaders(Arc<Mutex<HashMap<String, Vec<ParameterHeader>>>>);
+
+/// One argument that is sent as a header.
+#[derive(Debug, PartialEq, Eq)]
+struct ParameterHeader {
+    /// Names of properties, from the arguments on.
+    path: Vec<String>,
+    name: HeaderName,
+}
+
+impl ParameterHeaders {
+    /// The tools that can be called: one whose headers are not well-formed must not be (MCP 2026-07-28, "Custom headers").
+    /// The headers of the others replace those that were known.
+    pub(in crate::upstream) fn admit(&self, tools: Vec<Value>) -> Vec<Value> {
+        let mut known = HashMap::new();
+        let admitted = tools.into_iter().filter(|tool| {
+            let name = tool["name"].as_str().unwrap_or_default();
+            match tool["inputSchema"].as_object().map_or(Ok(vec![]), headers_of) {
+                Ok(headers) if headers.is_empty() => true,
+                Ok(headers) => {
+                    known.insert(name.to_owned(), headers);
+                    true
+                }
+                Err(why) => {
+                    tracing::warn!(?name, why, "a tool is left out, since its x-mcp-header is not valid");
+                    false
+                }
+            }
+        });
+        let admitted = admitted.collect();
+        *self.table() = known;
+        admitted
+    }
+
+    /// Adds the headers of a call.
+    pub(super) fn add(&self, tool: &str, arguments: &Value, headers: &mut HeaderMap) {
+        for ParameterHeader { path, name } in self.table().get(tool).into_iter().flatten() {
+            let found = path.iter().try_fold(arguments, |value, key| value.get(key));
+            let text = match found {
+                Some(Value::String(text)) => text.clone(),
+                Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
+                _ => continue,
+            };
+            headers.insert(name.clone(), header_of(&text));
+        }
+    }
+
+    /// Whether a call of this tool needs any.
+    pub(super) fn has(&self, tool: &str) -> bool {
+        self.table().contains_key(tool)
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<String, Vec<ParameterHeader>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The headers that a tool's schema asks for; or the rule that it breaks.
+fn headers_of(schema: &Map<String, Value>) -> Result<Vec<ParameterHeader>, &'static str> {
+    let (mut headers, mut names) = (vec![], HashSet::new());
+    if schema.contains_key(KEYWORD) {
+        return Err("it stands at the root");
+    }
+    collect(schema, &mut vec![], &mut headers)?;
+    if headers.iter().any(|header: &ParameterHeader| !names.insert(header.name.clone())) {
+        return Err("two properties have the same one");
+    }
+    Ok(headers)
+}
+
+/// Looks into a schema that is reached through `properties` alone.
+fn collect(
+    schema: &Map<String, Value>,
+    path: &mut Vec<String>,
+    headers: &mut Vec<ParameterHeader>,
+) -> Result<(), &'static str> {
+    for (key, value) in schema {
+        match (key.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                for (name, property) in properties {
+                    let Value::Object(property) = property else { continue };
+                    path.push(name.clone());
+                    if let Some(header) = property.get(KEYWORD) {
+                        headers
+                            .push(ParameterHeader { path: path.clone(), name: name_of(header, property)? });
+                    }
+                    collect(property, path, headers)?;
+                    path.pop();
+                }
+            }
+            (key, _) if key == KEYWORD || VALUES.contains(&key) => {}
+            (key, Value::Object(named)) if BY_NAME.contains(&key) => {
+                named.values().try_for_each(must_have_none)?;
+            }
+            (_, value) => must_have_none(value)?,
+        }
+    }
+    Ok(())
+}
+
+/// Refuses the keyword anywhere in a schema that arguments may reach in another way.
+fn must_have_none(value: &Value) -> Result<(), &'static str> {
+    match value {
+        Value::Object(schema) if schema.contains_key(KEYWORD) => {
+            Err("it stands where `properties` alone do not lead")
+        }
+        Value::Object(schema) => schema
+            .iter()
+            .filter(|(key, _)| !VALUES.contains(&key.as_str()))
+            .try_for_each(|(_, value)| must_have_none(value)),
+        Value::Array(items) => items.iter().try_for_each(must_have_none),
+        _ => Ok(()),
+    }
+}
+
+fn name_of(header: &Value, property: &Map<String, Value>) -> Result<HeaderName, &'static str> {
+    let name = header.as_str().ok_or("it is no text")?;
+    if name.is_empty() {
+        return Err("it is empty");
+    }
+    // The type knows what a token is (RFC 9110, 5.6.2).
+    let name = HeaderName::from_bytes(format!("{PREFIX}{name}").as_bytes());
+    let name = name.map_err(|_| "it is no name of a header")?;
+    match property.get("type").and_then(Value::as_str) {
+        Some("string" | "integer" | "boolean") => Ok(name),
+        _ => Err("its property is no string, integer or boolean"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(properties: Value) -> Value {
+        json!({"name": "t", "inputSchema": {"type": "object", "properties": properties}})
+    }
+
+    #[test]
+    fn arguments_become_headers_nested_ones_included() {
+        let headers = ParameterHeaders::default();
+        let listed = tool(json!({
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "deep": {"type": "object", "properties": {"on": {"type": "boolean", "x-mcp-header": "On"}}},
+            "count": {"type": "integer", "x-mcp-header": "Count"},
+            "absent": {"type": "string", "x-mcp-header": "Absent"},
+            "plain": {"type": "string"},
+        }));
+        assert_eq!(headers.admit(vec![listed.clone()]), [listed]);
+        let mut sent = HeaderMap::new();
+        let arguments =
+            json!({"region": " 日本", "deep": {"on": true}, "count": 3, "absent": null, "plain": "x"});
+        headers.add("t", &arguments, &mut sent);
+        let mut sent: Vec<_> =
+            sent.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        sent.sort_unstable();
+        assert_eq!(
+            sent,
+            [
+                ("mcp-param-count", "3"),
+                ("mcp-param-on", "true"),
+                ("mcp-param-region", "=?base64?IOaXpeacrA==?=")
+            ]
+        );
+        assert!(headers.has("t") && !headers.has("other"));
+    }
+
+    #[test]
+    fn tools_whose_headers_are_not_well_formed_are_left_out() {
+        let of = |header: Value, kind: &str| tool(json!({"a": {"type": kind, "x-mcp-header": header}}));
+        let twice = json!({"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}});
+        let in_items = json!({"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}});
+        let refused = [
+            of(json!(""), "string"),
+            of(json!(1), "string"),
+            of(json!("a b"), "string"),
+            of(json!("a\r\n"), "string"),
+            of(json!("A"), "object"),
+            of(json!("A"), "number"),
+            tool(twice),
+            tool(in_items),
+            json!({"name": "t", "inputSchema": {"x-mcp-header": "A"}}),
+        ];
+        for tool in refused {
+            assert!(ParameterHeaders::default().admit(vec![tool.clone()]).is_empty(), "{tool}");
+        }
+        let of_a_value = tool(json!({"a": {"type": "object", "default": {"x-mcp-header": 1}}}));
+        assert_eq!(ParameterHeaders::default().admit(vec![of_a_value]).len(), 1);
+    }
+}
