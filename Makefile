@@ -21,7 +21,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-data test probes ux-transcripts interop chaos soak fuzz bench search-bench tokens tasks each-write stubs-check image engines-up engines-down
+.PHONY: help demo demo-data test probes ux-transcripts interop conformance chaos soak fuzz bench search-bench tokens tasks each-write stubs-check image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -67,7 +67,12 @@ ux-transcripts: ## replay situations as a model meets them, and compare each rep
 interop: ## call real servers of others over every transport, and write the README's table of them
 	scripts/setup.sh engines-up
 	cargo build --locked --bin hotcell --example fixture_server
-	BLESS=1 cargo test --locked --test interop -- --nocapture
+	BLESS=1 cargo test --locked --test interop real_servers -- --nocapture
+
+conformance: ## run the official conformance suite of MCP against the binary, and write the table of docs/conformance.md
+	scripts/setup.sh test
+	cargo build --locked --bin hotcell
+	BLESS=1 cargo test --locked --test interop conformance -- --nocapture
 
 bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; JSON in target/bench.json
 	scripts/setup.sh engines-up

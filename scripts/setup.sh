@@ -18,6 +18,8 @@ Everything lands in the cache, ${HOTCELL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hotc
   servers/node/node_modules/.bin/mcp-server-{filesystem,everything,...} from tests/fixtures/servers/package-lock.json
   servers/authorization/node_modules/oidc-provider                      from tests/fixtures/authorization/package-lock.json, for
                                                                         the tests of logins
+  conformance/node_modules/{@modelcontextprotocol/conformance,node-linux-*}  from tests/fixtures/conformance/package-lock.json,
+                                                                        for `make conformance`
   servers/python/bin/mcp-server-{git,time,...}                          from tests/fixtures/servers/requirements.lock
   servers/python-older/bin/mcp-server-{sqlite,calculator}               from tests/fixtures/servers/requirements-older.lock
   dev/bin/{mypy,ruff,pytest}                                            from scripts/dev-requirements.lock
@@ -72,6 +74,7 @@ test_bench() {
     install_for_tests
     install_servers
     install_node_set servers/authorization "$repository/tests/fixtures/authorization"
+    install_node_set conformance "$repository/tests/fixtures/conformance"
     install_python_set dev "$repository/scripts/dev-requirements.lock"
     install_model
     install_cargo_tool nextest "$nextest_version"
