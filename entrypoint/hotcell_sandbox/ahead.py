@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _OF_WORKER = (
     *("worker", "landlock", "seccomp", "streams", "interpreter", "calls", "placeholder", "images", "results"),
     *("arguments", "interrupts", "channel", "resources", "saved_files", "after_import", "forking", "origin"),
+    "import_room",
     *("call_check", "effects", "figures", "proxies", "text", "report", "sources", "skills", "account"),
 )
 NAMES = (*(f"hotcell_sandbox.{name}" for name in _OF_WORKER), "mcp.runtime", "mcp.servers", "mcp")

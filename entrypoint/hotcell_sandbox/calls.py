@@ -435,11 +435,8 @@ class Calls:
                 self._channel.send(b"".join(lines))
             self._wake(answered)
 
-    def _lost_result(self) -> None:
-        fault = _fault(
-            "too_large",
-            "a result was lost: it nests too deep, has an integer of too many digits, or no memory was left for it",
-        )
+    def _lost_result(self, why: str) -> None:
+        fault = _fault("too_large", f"a result was lost: {why}")
         self._resolve([{**fault, "call": call} for call in list(self._pending)])
 
     def _wake(self, answered: list[tuple[_Waiter, Frame]]) -> None:

@@ -23,6 +23,9 @@ _WAKE_BYTES = 1 << 12
 _RUNS_WAITING_MAX = 16
 # How late the thread may see that it is to park, if user code took the wake-up out of its socket, or closed that.
 _PARK_MS_MAX = 200
+_TOO_DEEP = "it nests too deep"
+_TOO_MANY_DIGITS = "it has an integer of more digits than Python reads (4,300)"
+_NO_MEMORY = "there was no memory left for it; del what is not needed, or use .handle(), which leaves it on the host"
 _write, _exit, _set_blocking = os.write, os._exit, os.set_blocking
 
 
@@ -33,7 +36,7 @@ class Channel:
         self._interrupts = interrupts
         self._view = memoryview(bytearray(BYTES))
         self.on_results: Callable[[list[Frame]], None] = lambda _results: None
-        self.on_lost_result: Callable[[], None] = lambda: None
+        self.on_lost_result: Callable[[str], None] = lambda _: None
         self.open(fd)
 
     def open(self, fd: int) -> None:
@@ -172,12 +175,15 @@ class Channel:
                 _exit(0)  # the supervisor is gone
             dropped = self._lines.dropped
             lines = self._lines.feed(data)
-            lost = self._lines.dropped != dropped
+            lost = _NO_MEMORY if self._lines.dropped != dropped else ""
         for line in lines:
             try:
                 frame = decode(line, TO_SANDBOX[WORKER], self._depth_max)
-            except (FrameError, MemoryError):
-                lost = True
+            except FrameError as error:
+                lost = _TOO_DEEP if error.kind == "depth" else _TOO_MANY_DIGITS
+                continue
+            except MemoryError:
+                lost = _NO_MEMORY
                 continue
             if frame["type"] == "run":
                 self._runs.append(frame)
@@ -187,4 +193,4 @@ class Channel:
             self.on_results(results)
         if lost:
             # Which call it answered is lost with the line; none may wait for ever.
-            self.on_lost_result()
+            self.on_lost_result(lost)

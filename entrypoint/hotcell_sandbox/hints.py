@@ -22,8 +22,13 @@ CHARACTERS_MAX = 400
 _NAMES_MAX = 3
 _CANDIDATES_MAX = 2_000
 _SIMILARITY = 0.7
+# Of a module: another one is not meant where only parts of the names are the same, as in phonenumbers and numbers.
+_SIMILARITY_OF_MODULES = 0.8
+_KEYS_MAX = 5
+_MIB = 1 << 20
 _OWN_FOLDERS = ("/workspace", "/tmp")
 _MOUNTED = "/mnt/"
+_OF_SERVERS = "mcp_"
 _DEPTH_MAX = 20
 _INSIDE = ("/dev", "/etc", "/lib", "/proc", "/run", "/sys", "/usr", "/var")
 _NETWORK_CLIENTS = frozenset(
@@ -65,6 +70,8 @@ NO_ROOM = (
     "/workspace and /tmp have no more room for this: remove files, write less, or have the user mount a folder with "
     "room ([[mount]] in config.toml, writable = true)"
 )
+LESS = "del what is not needed, or leave large results on the host: await mcp_NAME.tool.handle(...)"
+NO_SERVER = "no server has this name: print(runtime.list_servers_sync()) shows those that there are"
 NO_INPUT = "nobody can answer input() in here: put the value into the code"
 NO_MAGIC = "this is plain Python, no notebook: lines with ! or % do not work; use subprocess, or Python itself"
 NO_FENCE = "send bare Python, without Markdown fences"
@@ -99,12 +106,16 @@ def _hint(error: BaseException, code: str) -> str:
             return HANDLE
         case TypeError() if "object is not callable" in str(error) and _CALLED_STATUS.search(code):
             return JOB
+        case MemoryError():
+            return _of_memory()
+        case ImportError() if "failed to map segment" in str(error):
+            return _of_memory()
         case NameError():
             return _of_name(error, frames)
         case AttributeError():
             return _of_attribute(error)
         case ImportError():
-            return _of_import(error)
+            return _of_import(error, frames)
         case EOFError() if "input" in code:
             return NO_INPUT
         case OSError():
@@ -129,6 +140,19 @@ def _of_syntax(error: SyntaxError, code: str) -> str:
     return ""
 
 
+def _of_memory() -> str:
+    """How much of its memory the interpreter uses, and what to do."""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        sizes = [line.split() for line in status if line.startswith("VmData:")]
+    if limit == resource.RLIM_INFINITY or not sizes:
+        return f"the sandbox has no more memory: {LESS}"
+    used = int(sizes[0][1]) * 1024
+    return f"{used // _MIB} of {limit // _MIB} MB of the interpreter's memory are in use: {LESS}"
+
+
 def _of_name(error: NameError, frames: list[FrameType]) -> str:
     name = error.name
     if not isinstance(name, str):
@@ -141,6 +165,8 @@ def _of_name(error: NameError, frames: list[FrameType]) -> str:
     if frames:
         known = {**vars(builtins), **frames[-1].f_globals, **frames[-1].f_locals}
     near = _near(name, known)
+    if hasattr(sys.modules.get("mcp.runtime"), name) and not name.startswith("_"):
+        return f"it is runtime.{name}"
     if not near and name in sys.stdlib_module_names:
         return f"`import {name}` is missing"
     return near
@@ -152,6 +178,9 @@ def _of_attribute(error: AttributeError) -> str:
         return ""
     if isinstance(thing, dict) and name in thing:
         return f"it is a dict: [{name!r}]"
+    if isinstance(thing, dict) and hasattr(str, name):
+        keys = ", ".join(repr(key) for key in list(thing)[:_KEYS_MAX] if isinstance(key, str))
+        return f"it is a dict with {keys}, no text" if keys else "it is a dict, no text"
     if "has no attribute" not in str(error):  # another one's words, on something else
         return ""
     if isinstance(thing, ModuleType) and hasattr(thing, "__path__") and _is_there(f"{thing.__name__}.{name}"):
@@ -159,7 +188,7 @@ def _of_attribute(error: AttributeError) -> str:
     return _near(name, dir(thing))
 
 
-def _of_import(error: ImportError) -> str:
+def _of_import(error: ImportError, frames: list[FrameType]) -> str:
     name = error.name or ""
     if isinstance(error, ModuleNotFoundError):
         if str(error).startswith("Server "):  # ours, which names the nearest
@@ -167,7 +196,11 @@ def _of_import(error: ImportError) -> str:
         top = name.partition(".")[0]
         if not top or top in sys.modules:
             return ""
-        near = _near(top, _installed()) or _near(top, sys.stdlib_module_names)
+        if top.startswith(_OF_SERVERS):
+            is_bound = bool(frames) and top in frames[-1].f_globals
+            return f"{top} is already there: leave out the import" if is_bound else NO_SERVER
+        kinds = (_installed(), sys.stdlib_module_names)
+        near = next(filter(None, (_near(top, names, _SIMILARITY_OF_MODULES) for names in kinds)), "")
         return near or _how_to_add(top)
     module, wanted = sys.modules.get(name), getattr(error, "name_from", None) or _wanted(str(error))
     near = _near(wanted, dir(module)) if module is not None and wanted else ""
@@ -263,10 +296,10 @@ def _frames(tb: TracebackType | None) -> Iterable[FrameType]:
         tb = tb.tb_next
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _near(name: str, known: Iterable[str], similarity: float = _SIMILARITY) -> str:
     names = [other for other in known if isinstance(other, str) and (name.startswith("_") or not other.startswith("_"))]
     by_case = {other.lower(): other for other in names[:_CANDIDATES_MAX]}
-    near = get_close_matches(name.lower(), by_case, _NAMES_MAX, _SIMILARITY)
+    near = get_close_matches(name.lower(), by_case, _NAMES_MAX, similarity)
     found = [by_case[other] for other in near if by_case[other] != name]
     return f"did you mean {' or '.join(found)}?" if found else ""
 

@@ -204,7 +204,7 @@ def save(path: str | PathLike[str], name: str | None = None) -> str:
 
 
 def checkpoint(name: str) -> str:
-    """Keeps all variables as they are now, to go back to with restore(name), or by run_python with reset: name.
+    """Keeps all variables as they are now, to go back to with restore(name), or by run_python with checkpoint: name.
 
     One of that name is replaced. It shares memory with what does not change. Files, runtime.state and what servers have
     done are not part of it; neither are threads and asyncio tasks.

@@ -49,6 +49,7 @@ pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {
 fn face_settings(config: &Config, limits: Arc<Limits>) -> FaceSettings {
     FaceSettings {
         defaults: RunDefaults { timeout: config.timeout, timeout_max: config.timeout_max },
+        task_after: config.task_after,
         output_mode: config.output_mode,
         structured: config.structured == StructuredContent::On,
         prewarm: config.prewarm == Prewarm::On,

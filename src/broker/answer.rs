@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::arguments;
+use super::arguments::{self, aside};
 use super::call::{Answer, Call, Making};
 use super::journalling::Noted;
 use super::model_request::{ASK_MODEL, RUNTIME};
@@ -163,7 +163,7 @@ impl Broker {
                 return Err(given_up(UpstreamError::Cancelled { server: server.clone() }));
             }
         };
-        let arguments = arguments::object(&call.arguments, &self.limits)?;
+        let arguments = aside(&call.arguments, || arguments::object(&call.arguments, &self.limits))?;
         let connection = self.connected(&server, call.deadline, cancel).await;
         let connection = connection.map_err(|error| self.not_connected(&server, call.run, &error))?;
         let catalog = self.catalog();
@@ -183,10 +183,12 @@ impl Broker {
         // A placeholder may stand for anything.
         let Checked { arguments, unchecked } = match call.making {
             Making::Never => Checked { arguments, unchecked: None },
-            Making::Always | Making::IfItReads => catalog::checked(&server, tool, arguments)?,
+            Making::Always | Making::IfItReads => {
+                aside(&call.arguments, || catalog::checked(&server, tool, arguments))?
+            }
         };
         let implied = match self.admission.weighs_arguments(known.names(), tool.names()) {
-            true => catalog::implied(tool, &arguments, unchecked),
+            true => aside(&call.arguments, || catalog::implied(tool, &arguments, unchecked)),
             false => Implied { unchecked, ..Implied::default() },
         };
         let called = Called {

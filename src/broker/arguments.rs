@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::limits::Limits;
@@ -20,6 +21,8 @@ const DEFECT_CHARS_MAX: usize = 200;
 const AT_ONCE: usize = 4;
 /// Calls with fewer values take no room.
 const VALUES_EACH: usize = 1_000;
+/// Arguments with more bytes of JSON are large: reading and checking them takes milliseconds, and much longer on a busy machine.
+const LARGE_BYTES: usize = 64 * 1024;
 
 /// Room for the arguments of calls that are under way, which for as long are trees in memory.
 #[derive(Debug)]
@@ -39,6 +42,13 @@ impl Room {
             Ok(count) => self.0.acquire_many(count).await.ok(),
         }
     }
+}
+
+/// Does work that takes long where the arguments are large: other tasks of this thread, such as the sandbox's heartbeat, go on
+/// meanwhile.
+pub(super) fn aside<T>(raw: &RawValue, work: impl FnOnce() -> T) -> T {
+    let has_threads = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    if raw.get().len() > LARGE_BYTES && has_threads() { tokio::task::block_in_place(work) } else { work() }
 }
 
 /// The arguments of a tool's call.

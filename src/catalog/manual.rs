@@ -37,7 +37,7 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   save_tool(func, test=None)             keeps a function: from skills import func; runtime.skills lists them
   ask_llm(prompt, context=None)  map_llm(chunk(text_or_path), prompt)   a model's answers, as str, if the user lets it
   spawn(func, *args)  jobs()  job(n)     go on beside later runs: await job, .status, .result, .tail(), .cancel()
-  checkpoint(name)  restore(name)        all variables back to where they were; so does `reset: name`; checkpoints() lists
+  checkpoint(name)  restore(name)        all variables back to where they were; so does `checkpoint: name`; checkpoints() lists
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
 
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and

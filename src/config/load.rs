@@ -50,6 +50,8 @@ pub struct Config {
     pub timeout: Duration,
     /// Longest time that a run may ask for.
     pub timeout_max: Duration,
+    /// How long a request waits for its run before its answer is a task, where the client takes tasks.
+    pub task_after: Duration,
     /// Memory of the sandbox, in bytes.
     pub memory_bytes: u64,
     /// Processes and threads of the sandbox.
@@ -267,6 +269,7 @@ impl ReadSettings {
             image: settings.optional("MCP_BRIDGE_IMAGE", read::text),
             timeout,
             timeout_max,
+            task_after: settings.required("MCP_BRIDGE_TASK_AFTER", |text| read::seconds(text, 1, DAY_S)),
             memory_bytes: settings.required("MCP_BRIDGE_MEMORY", read::size_bytes),
             pids: settings.required("MCP_BRIDGE_PIDS", |text| read::whole(text, 16, 32_768)) as u32,
             cpu_millis: settings.optional("MCP_BRIDGE_CPUS", read::cpu_millis),

@@ -18,6 +18,8 @@ use crate::run::{
 use crate::text::inert;
 
 const SILENT: &str = "(no output)";
+const MORE_TIME: &str =
+    "a run may ask for a longer timeout; longer work goes on beside other runs as a job: runtime.spawn(f)";
 /// What a traceback has in any case, in characters: its first lines, and the exception.
 const TRACEBACK_CHARS_MIN: usize = 300;
 
@@ -42,10 +44,8 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
         RunOutcome::Raised(raised) => below.push(raised_part(raised, &facts, limits)),
         outcome => below.extend(error_line(outcome).map(|line| format!("error: {}", in_one_line(&line)))),
     }
-    if let RunOutcome::NotStarted(fault) = &report.outcome
-        && !fault.hint.is_empty()
-    {
-        below.push(format!("hint: {}", hint(&fault.hint)));
+    if let Some(said) = hint_of(&report.outcome) {
+        below.push(format!("hint: {}", hint(said)));
     }
     below.extend(facts);
     below.extend(report.notes.iter().map(|note| format!("note: {}", in_one_line(note))));
@@ -63,6 +63,15 @@ pub(super) fn of_refusal(fault: &ToolFault, limits: &Limits) -> String {
     let hint = if fault.hint.is_empty() { String::new() } else { format!("\nhint: {}", fault.hint) };
     let text = format!("status: validation_error\nerror: {}{hint}", fault.message);
     fitted(&inert(&text), limits.reply_chars_max)
+}
+
+/// What helps after an outcome that is not the code's own error.
+pub(super) fn hint_of(outcome: &RunOutcome) -> Option<&str> {
+    match outcome {
+        RunOutcome::NotStarted(fault) => Some(fault.hint.as_str()).filter(|hint| !hint.is_empty()),
+        RunOutcome::TimedOut { .. } => Some(MORE_TIME),
+        _ => None,
+    }
 }
 
 /// What went wrong in one line, or nothing.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::calls::{calls_not_made, calls_with_unknown_outcome, insert_calls_made};
-use super::compact::{change, error_line};
+use super::compact::{change, error_line, hint_of};
 use super::fitting::{fitted, hint, hint_of_sandbox};
 use super::output::Written;
 use super::own_lines::in_one_line;
@@ -125,11 +125,11 @@ fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize
         }
         RunOutcome::NotStarted(fault) => {
             fields.insert("code".into(), json!(fault.code));
-            if !fault.hint.is_empty() {
-                fields.insert("hint".into(), json!(hint(&fault.hint)));
-            }
         }
         _ => {}
+    }
+    if let Some(said) = hint_of(&report.outcome) {
+        fields.insert("hint".into(), json!(hint(said)));
     }
     if !matches!(report.outcome, RunOutcome::NotStarted(_)) {
         fields.insert("state".into(), json!(state(report.state)));

@@ -18,7 +18,9 @@ pub struct RunDefaults {
 }
 
 /// The names of all arguments.
-const NAMES: [&str; 4] = ["code", "servers", "timeout", "reset"];
+const NAMES: [&str; 5] = ["code", "servers", "timeout", "reset", "checkpoint"];
+
+const HINT_CHECKPOINT: &str = "checkpoint goes back to a checkpoint by its name";
 
 /// The servers that stand in the configuration.
 #[derive(Clone, Copy)]
@@ -43,20 +45,13 @@ pub(super) fn run_request(
         let nearest =
             nearest(unknown, &NAMES).map(|name| format!("did you mean {name:?}? ")).unwrap_or_default();
         return Err(invalid(format!("unknown argument {unknown:?}"))
-            .hint(format!("{nearest}run_python takes code, servers, timeout and reset")));
+            .hint(format!("{nearest}run_python takes code, servers, timeout, reset and checkpoint")));
     }
     Ok(RunRequest {
         code: code(arguments.get("code"), limits)?,
         servers: servers(arguments.get("servers"), configured)?,
         timeout: timeout(arguments.get("timeout"), defaults)?,
-        reset: match arguments.get("reset") {
-            None | Some(Value::Null | Value::Bool(false)) => Reset::No,
-            Some(Value::Bool(true)) => Reset::Fresh,
-            Some(Value::String(name)) => Reset::Checkpoint(name.clone()),
-            Some(other) => {
-                return Err(mistyped("reset", other, "true, false or the name of a checkpoint"));
-            }
-        },
+        reset: reset(arguments.get("reset"), arguments.get("checkpoint"))?,
         dry_run: false,
     })
 }
@@ -107,6 +102,23 @@ fn servers(value: Option<&Value>, configured: Configured<'_>) -> Result<ServerSc
     Ok(ServerScope::Only(servers))
 }
 
+fn reset(reset: Option<&Value>, checkpoint: Option<&Value>) -> Result<Reset, ToolFault> {
+    let is_reset = match reset {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(is_reset)) => *is_reset,
+        Some(other) => return Err(mistyped("reset", other, "true or false").hint(HINT_CHECKPOINT)),
+    };
+    match checkpoint {
+        None | Some(Value::Null) if is_reset => Ok(Reset::Fresh),
+        None | Some(Value::Null) => Ok(Reset::No),
+        Some(Value::String(_)) if is_reset => {
+            Err(invalid("reset and checkpoint exclude each other".into()).hint(HINT_CHECKPOINT))
+        }
+        Some(Value::String(name)) => Ok(Reset::Checkpoint(name.clone())),
+        Some(other) => Err(mistyped("checkpoint", other, "the name of a checkpoint")),
+    }
+}
+
 fn timeout(value: Option<&Value>, defaults: RunDefaults) -> Result<Duration, ToolFault> {
     let bounds = format!("a number of seconds above 0 and up to {}", defaults.timeout_max.as_secs());
     let seconds = match value {
@@ -117,7 +129,7 @@ fn timeout(value: Option<&Value>, defaults: RunDefaults) -> Result<Duration, Too
     match Duration::try_from_secs_f64(seconds) {
         Ok(timeout) if !timeout.is_zero() && timeout <= defaults.timeout_max => Ok(timeout),
         _ => Err(invalid(format!("timeout is {seconds}, it must be {bounds}"))
-            .hint("MCP_BRIDGE_MAX_TIMEOUT raises the bound")),
+            .hint("longer work goes on beside other runs as a job: runtime.spawn(f)")),
     }
 }
 
@@ -240,23 +252,31 @@ mod tests {
             ),
             (
                 json!({"code": "1", "timeout": -1}),
-                "timeout is -1, it must be a number of seconds above 0 and up to 120; MCP_BRIDGE_MAX_TIMEOUT raises the bound",
+                "timeout is -1, it must be a number of seconds above 0 and up to 120; longer work goes on beside other runs as a job: runtime.spawn(f)",
             ),
             (
                 json!({"code": "1", "timeout": 0}),
-                "timeout is 0, it must be a number of seconds above 0 and up to 120; MCP_BRIDGE_MAX_TIMEOUT raises the bound",
+                "timeout is 0, it must be a number of seconds above 0 and up to 120; longer work goes on beside other runs as a job: runtime.spawn(f)",
             ),
             (
                 json!({"code": "1", "timeout": 1e9}),
-                "timeout is 1000000000, it must be a number of seconds above 0 and up to 120; MCP_BRIDGE_MAX_TIMEOUT raises the bound",
+                "timeout is 1000000000, it must be a number of seconds above 0 and up to 120; longer work goes on beside other runs as a job: runtime.spawn(f)",
             ),
             (
                 json!({"code": "1", "reset": 1}),
-                "reset is a number, it must be true, false or the name of a checkpoint; ",
+                "reset is a number, it must be true or false; checkpoint goes back to a checkpoint by its name",
+            ),
+            (
+                json!({"code": "1", "reset": true, "checkpoint": "raw"}),
+                "reset and checkpoint exclude each other; checkpoint goes back to a checkpoint by its name",
+            ),
+            (
+                json!({"code": "1", "checkpoint": true}),
+                "checkpoint is a boolean, it must be the name of a checkpoint; ",
             ),
             (
                 json!({"code": "1", "timout": 3}),
-                "unknown argument \"timout\"; did you mean \"timeout\"? run_python takes code, servers, timeout and reset",
+                "unknown argument \"timout\"; did you mean \"timeout\"? run_python takes code, servers, timeout, reset and checkpoint",
             ),
         ];
         for (arguments, refusal) in cases {

@@ -1,6 +1,7 @@
 //! Answers the client's requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, CustomRequest, CustomResult,
@@ -41,6 +42,8 @@ const MANUAL_TYPE: &str = "text/plain";
 pub struct FaceSettings {
     /// What holds when the caller does not say.
     pub defaults: RunDefaults,
+    /// How long a request waits for its run before its answer is a task, where the client takes tasks.
+    pub task_after: Duration,
     /// How replies are written.
     pub output_mode: OutputMode,
     /// Whether replies carry structured content beside the text.
@@ -171,7 +174,7 @@ impl Face {
     async fn turn(&self, mut run: UnderWay, context: &RequestContext<RoleServer>) -> Turn {
         let reports = self.reports(std::mem::take(&mut run.heard), context);
         let mut turn = if is_asked_by_answers(context) || tasks::are_taken(context) {
-            rounds::turn(run, &context.ct, tasks::patience(context)).await
+            rounds::turn(run, &context.ct, tasks::patience(context, (self.settings)().task_after)).await
         } else {
             let UnderWay { mut run, asked, cancel, .. } = run;
             let asking = reports.stop.clone();

@@ -24,8 +24,6 @@ use crate::guard::Mark;
 use crate::journal::now;
 use crate::run::{FaultCode, RunOutcome, RunReport};
 
-/// How long a request waits for its run before its answer is a task: most runs have ended by then.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a client is asked to look, in milliseconds.
 const POLL_MS: u64 = 1_000;
 /// How long the result of a task is kept when its run has ended.
@@ -34,8 +32,8 @@ const KEPT: Duration = Duration::from_secs(600);
 const TASKS_MAX: usize = 64;
 
 /// How long this request waits for its run; for ever where its client takes no tasks.
-pub(super) fn patience(context: &RequestContext<RoleServer>) -> Duration {
-    if are_taken(context) { PATIENCE } else { Duration::MAX }
+pub(super) fn patience(context: &RequestContext<RoleServer>, task_after: Duration) -> Duration {
+    if are_taken(context) { task_after } else { Duration::MAX }
 }
 
 /// Whether the client of this request has declared that it takes tasks.

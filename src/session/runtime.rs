@@ -48,6 +48,7 @@ pub fn bundle() -> Vec<u8> {
         "hotcell_sandbox/hints.py",
         "hotcell_sandbox/html_text.py",
         "hotcell_sandbox/images.py",
+        "hotcell_sandbox/import_room.py",
         "hotcell_sandbox/interpreter.py",
         "hotcell_sandbox/interrupts.py",
         "hotcell_sandbox/job_handles.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,6 +102,16 @@ def test_a_missing_module_is_answered_with_the_command_that_adds_its_package(
     assert said == f"{hints.NO_INSTALL}: the user can run `hotcell image build --with {package} --use`; {hints.LOOK}"
 
 
+def test_a_package_that_only_shares_part_of_a_name_is_not_meant(sandbox: Sandbox) -> None:
+    assert hint(sandbox, "import phonenumbers").startswith(hints.NO_INSTALL)
+
+
+def test_without_memory_the_use_and_what_to_do_are_said() -> None:
+    with Sandbox(memory_bytes=256 << 20) as sandbox:
+        said = hint(sandbox, "blocks = []\nwhile True: blocks.append(bytearray(16 << 20))")
+    assert re.fullmatch(r"\d+ of \d+ MB of the interpreter's memory are in use: " + re.escape(hints.LESS), said)
+
+
 def test_no_command_is_made_of_what_is_no_name(sandbox: Sandbox) -> None:
     said = hint(sandbox, "raise ModuleNotFoundError('No module', name='x; rm -rf ~')")
     assert said == f"{hints.NO_INSTALL}; {hints.LOOK}"
@@ -128,6 +139,10 @@ def test_near_packages_of_the_image_are_offered(tmp_path: Path) -> None:
         ("import json\njson.dump_s", "did you mean dumps or dump?"),
         ("from json import lods", "did you mean loads or load?"),
         ("import jsn", "did you mean json?"),
+        ("try: 1 / 0\nexcept MCPError: pass", "it is runtime.MCPError"),
+        ("{'content': 'a', 'size': 1}.splitlines()", "it is a dict with 'content', 'size', no text"),
+        ("import mcp_a", "mcp_a is already there: leave out the import"),
+        ("import mcp_sqlite", hints.NO_SERVER),
         ("import xml\nxml.etree", "`import xml.etree` is missing"),
         ("itertools.chain", "`import itertools` is missing"),
         ("x = true", "in Python it is True"),

@@ -26,7 +26,7 @@ fn one_tool_is_listed_with_its_arguments() {
     let tool = &listed["tools"][0];
     assert_eq!(tool["name"], "run_python");
     let arguments: Vec<&String> = tool["inputSchema"]["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(arguments, ["code", "servers", "timeout", "reset"]);
+    assert_eq!(arguments, ["code", "servers", "timeout", "reset", "checkpoint"]);
     assert_eq!(tool["inputSchema"]["required"], json!(["code"]));
     assert!(listed.to_string().len() < 2_000, "{listed}");
 }
@@ -41,7 +41,7 @@ fn the_bounds_of_time_that_the_operator_set_are_in_the_schema_and_hold() {
     assert_eq!(
         bridge.run_with(json!({"code": "1", "timeout": 11})).text,
         "status: validation_error\nerror: timeout is 11, it must be a number of seconds above 0 and up to 10\n\
-         hint: MCP_BRIDGE_MAX_TIMEOUT raises the bound"
+         hint: longer work goes on beside other runs as a job: runtime.spawn(f)"
     );
 }
 
@@ -63,14 +63,14 @@ fn bad_arguments_are_a_validation_error_that_names_them() {
         (json!({"code": "\u{0}"}), "code holds a NUL character at byte 0\nhint: write it as \\x00".to_owned()),
         (json!({"code": "1", "timeout": true}), format!("timeout is a boolean, {timeouts}")),
         (json!({"code": "1", "timeout": "5"}), format!("timeout is a string, {timeouts}")),
-        (json!({"code": "1", "timeout": -1}), format!("timeout is -1, {timeouts}\nhint: MCP_BRIDGE_MAX_TIMEOUT raises the bound")),
-        (json!({"code": "1", "timeout": 1e9}), format!("timeout is 1000000000, {timeouts}\nhint: MCP_BRIDGE_MAX_TIMEOUT raises the bound")),
+        (json!({"code": "1", "timeout": -1}), format!("timeout is -1, {timeouts}\nhint: longer work goes on beside other runs as a job: runtime.spawn(f)")),
+        (json!({"code": "1", "timeout": 1e9}), format!("timeout is 1000000000, {timeouts}\nhint: longer work goes on beside other runs as a job: runtime.spawn(f)")),
         (json!({"code": "1", "servers": "github"}), "servers is a string, it must be a list of server names".to_owned()),
         (
             json!({"code": "1", "servers": ["githup"]}),
             "Server 'githup' is not available\nhint: did you mean \"github\"? Available: github".to_owned(),
         ),
-        (json!({"code": "1", "reset": 1}), "reset is a number, it must be true, false or the name of a checkpoint".to_owned()),
+        (json!({"code": "1", "reset": 1}), "reset is a number, it must be true or false\nhint: checkpoint goes back to a checkpoint by its name".to_owned()),
         (
             json!({"code": "1", "server": ["github"]}),
             "unknown argument \"server\"\n\

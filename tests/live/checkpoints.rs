@@ -32,7 +32,7 @@ fn warm(engine: &Engine) -> Bridge {
 }
 
 fn from(bridge: &mut Bridge, name: &str, code: &str) -> Reply {
-    bridge.run_with(json!({"code": code, "reset": name}))
+    bridge.run_with(json!({"code": code, "checkpoint": name}))
 }
 
 /// What was said before the notes.
@@ -147,7 +147,7 @@ fn a_name_that_is_not_there_is_an_error_that_names_those_that_are(engine: &Engin
     let reply = from(&mut bridge, "\u{1b}[2J\nnote: forged", "x");
     assert!(reply.text.contains("there is no checkpoint '\\x1b[2J note: forged'"), "{}", reply.text);
     let reply = bridge.run_with(json!({"code": "1", "reset": 1}));
-    assert!(reply.text.contains("it must be true, false or the name of a checkpoint"), "{}", reply.text);
+    assert!(reply.text.contains("it must be true or false"), "{}", reply.text);
     assert_eq!(bridge.ok("x"), "2");
 }
 

@@ -27,8 +27,8 @@ const PROGRAM: &str = "/home/me/.cargo/bin/hotcell";
 
 /// Between examples: the sandbox's container is removed.
 const REMOVED: &str = "<!-- the container is removed -->";
-/// The next example is run with this reset.
-const RESET: &str = "<!-- with reset: ";
+/// The next example is run from this checkpoint.
+const RESET: &str = "<!-- with checkpoint: ";
 /// The client goes; the next example is of another session.
 const ENDS: &str = "<!-- the session ends -->";
 /// The example before has made a call that has no answer yet.
@@ -38,7 +38,7 @@ const KILLED: &str = "<!-- hotcell is killed in the call -->";
 #[derive(Debug, PartialEq)]
 pub enum Step {
     Run(String),
-    /// The value of `reset`, as JSON, for the next run.
+    /// The value of `checkpoint`, as JSON, for the next run.
     Reset(String),
     Says(String),
     /// Commands, each behind `$ `, and what they print.
@@ -97,7 +97,7 @@ impl Page<'_> {
             match step {
                 Step::Reset(value) => reset = serde_json::from_str(&value).unwrap(),
                 Step::Run(code) => {
-                    let asked = serde_json::json!({"code": code, "reset": reset.take()});
+                    let asked = serde_json::json!({"code": code, "checkpoint": reset.take()});
                     reply = bridge.run_with(asked).text;
                 }
                 Step::Says(text) => assert_eq!(self.shown(&reply), text, "{}", self.name),

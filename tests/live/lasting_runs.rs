@@ -21,7 +21,8 @@ const TASKS: &str = "io.modelcontextprotocol/tasks";
 const LASTS: &str = "import time\ntime.sleep(6.5)\nprint('slept')";
 
 fn taking_tasks(home: &Home) -> Bridge {
-    Bridge::start_with(home, json!({"extensions": {TASKS: {}}, "elicitation": {"form": {}}})).warm()
+    let home = home.clone().env("MCP_BRIDGE_TASK_AFTER", "5");
+    Bridge::start_with(&home, json!({"extensions": {TASKS: {}}, "elicitation": {"form": {}}})).warm()
 }
 
 fn asks(code: &str) -> Value {

@@ -65,7 +65,7 @@ fn packages_that_users_add_work(engine: &Engine) {
                 "import duckdb\nc = duckdb.connect('/workspace/d.duckdb')\n\
                  c.execute('create table t as select range n from range(200000)')\n\
                  c.execute(\"copy t to '/tmp/t.parquet' (format parquet)\")\n\
-                 c.sql(\"select sum(n) from '/tmp/t.parquet'\").fetchone()[0]",
+                 c.sql(\"select sum(n) from '/tmp/t.parquet'\").fetchall()[0][0]",
                 "19999900000",
             ),
             (

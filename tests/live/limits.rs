@@ -21,10 +21,25 @@ on_every_engine!(
     a_user_that_no_engine_can_map_is_said_and_leaves_nothing,
     the_user_of_the_operator_runs_the_code,
     files_leave_room_for_code_however_little_memory_there_is,
+    an_import_without_room_fails_at_once_and_costs_no_variables,
     processes_are_bounded_where_the_engine_bounds_them,
     the_default_cpu_limit_is_all_processors_but_one,
     an_engine_that_refuses_the_default_cpu_limit_is_used_without_it,
 );
+
+fn an_import_without_room_fails_at_once_and_costs_no_variables(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    bridge.ok("import pandas, matplotlib.pyplot\nkept = 1");
+    let filled = bridge.run("blocks = []\nwhile True: blocks.append(bytearray(64 << 20))");
+    let of = " MB of the interpreter's memory are in use: del what is not needed, or leave large results on the host";
+    assert!(filled.is_error && filled.text.contains(of), "{}", filled.text);
+    let refused = bridge.run("import sklearn.cluster, scipy.stats");
+    let said = "MemoryError: there is too little memory left to import sklearn\n";
+    assert!(refused.text.contains(said) && refused.text.contains(of), "{}", refused.text);
+    assert!(refused.text.ends_with("\nstate: variables kept"), "{}", refused.text);
+    let code = "del blocks\nimport sklearn.cluster, scipy.stats\nkept, scipy.stats.norm.cdf(0) == 0.5";
+    assert!(bridge.ok(code).starts_with("(1, "), "the same works once there is room");
+}
 
 fn inside(bridge: &mut Bridge, code: &str) -> Value {
     let text = bridge.ok(code);
