@@ -163,7 +163,11 @@ fn what_is_large_is_rolled_back_as_well(engine: &Engine) {
 fn memory_that_is_not_there_is_an_exception_and_keeps_variables(engine: &Engine) {
     let mut bridge = warm(engine);
     let reply = bridge.run("kept = 5\nx = bytearray(10**10)");
-    assert!(reply.text.contains("\nMemoryError\n") && reply.text.ends_with("\nstate: variables kept"), "{}", reply.text);
+    assert!(
+        reply.text.contains("\nMemoryError\n") && reply.text.ends_with("\nstate: variables kept"),
+        "{}",
+        reply.text
+    );
     assert_eq!(bridge.ok("kept"), "5");
 }
 

@@ -73,6 +73,11 @@ pub enum Verdict {
 
 impl<'a> Session<'a> {
     pub fn start(engine: &'a Engine) -> Self {
+        Self::start_with(engine, &[])
+    }
+
+    /// With these variables, too.
+    pub fn start_with(engine: &'a Engine, variables: &[(&str, &str)]) -> Self {
         let (fixture, other) = (Fixture::new(&[]), Fixture::new(&[]));
         let shared = SharedFolder::new();
         let pipes = Pipes::new();
@@ -82,6 +87,7 @@ impl<'a> Session<'a> {
             mount_of(pipes.path(), Pipes::GUEST)
         );
         let home = Home::on(engine).file(".config/hotcell/policy.toml", POLICY);
+        let home = variables.iter().fold(home, |home, (name, value)| home.env(name, value));
         let mut home = home.env("MCP_BRIDGE_STRUCTURED", "1").file(".config/hotcell/config.toml", &mounts);
         for (name, server) in [("fixture", &fixture), ("other", &other)] {
             let mut entry = server.entry();
