@@ -28,12 +28,8 @@ _OOM_SCORE_ADJ = b"1000"
 _QUIET_MS = 20
 # Enough for programs with many timers, and few of what the machine allows.
 _PENDING_SIGNALS = 1024
-# What of the container's memory is not the worker's data: of this part, in small containers up to so many bytes, the
-# supervisor, the copy and pages of files live. Libraries are files: with 32 MiB for theirs an import of a 512 MiB
-# container that was full otherwise read the same pages again and again until the run timed out.
+# One part of so many of the container's memory is not the worker's.
 _OTHERS_SHARE = 16
-_OTHERS_SHARE_OF_SMALL = 4
-_OTHERS_BYTES_OF_SMALL_MAX = 128 << 20
 _HOME = "/workspace"
 _FONT_CACHE = "/usr/local/share/hotcell/matplotlib"
 _ENVIRONMENT = {
@@ -179,13 +175,9 @@ def _confine(limits: Limits) -> None:
     if limits.processes:
         _lower(resource.RLIMIT_NPROC, limits.processes)
     if limits.memory_bytes:
-        # An allocation beyond this is a MemoryError then, instead of the end of the worker.
-        _lower(resource.RLIMIT_DATA, _data_bytes(limits.memory_bytes))
-
-
-def _data_bytes(memory_bytes: int) -> int:
-    of_small = min(memory_bytes // _OTHERS_SHARE_OF_SMALL, _OTHERS_BYTES_OF_SMALL_MAX)
-    return memory_bytes - max(memory_bytes // _OTHERS_SHARE, of_small)
+        # An allocation beyond this is a MemoryError then, instead of the end of the worker: the supervisor and the
+        # frozen copy need some of what the container may have.
+        _lower(resource.RLIMIT_DATA, limits.memory_bytes - limits.memory_bytes // _OTHERS_SHARE)
 
 
 def _filter(limits: Limits) -> tuple[str, int | None]:

@@ -1,8 +1,8 @@
 """The client that the official conformance suite drives: hotcell with one remote server, used by code in a sandbox.
 
 The suite starts a server for each scenario and appends its address to this command. The scenario's name and what it
-gives the client stand in MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT. HOTCELL is the binary, and HOTCELL_ENGINE
-the socket of the container engine.
+gives the client stand in MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT. HOTCELL is the binary, and
+HOTCELL_ENGINE the socket of the container engine.
 """
 
 import json

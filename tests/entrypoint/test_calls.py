@@ -585,7 +585,10 @@ def test_result_with_an_integer_of_too_many_digits_fails_the_call_at_once(sandbo
     sandbox.write(
         b'W{"type":"result","call":%d,"value":{"structuredContent":{"x":%s}}}\n' % (call["call"], b"9" * 5000)
     )
-    assert "a result was lost: it has an integer of more digits than Python reads" in sandbox.finish(run)["error"]["message"]
+    assert (
+        "a result was lost: it has an integer of more digits than Python reads"
+        in sandbox.finish(run)["error"]["message"]
+    )
     assert sandbox.run("(await mcp_a.t(i=1))['i']", ("a",), echo)["value"] == "1"
 
 

@@ -362,7 +362,7 @@ def test_supervisor_reports_the_worker_as_it_is_before_it_runs_anything() -> Non
         assert (seen["seccomp"], seen["no_new_privs"]) == (2, 1)
         assert seen["seccomp_filters"] == (own["seccomp_filters"] or 0) + 1
         assert seen["fds"] == ["null", "pipe", "pipe", "socket", "socket", "socket"]
-        assert (seen["rlimits"]["core"], seen["rlimits"]["data"]) == (0, (1 << 30) - (1 << 27))
+        assert (seen["rlimits"]["core"], seen["rlimits"]["data"]) == (0, (1 << 30) - (1 << 26))
         # So has a later one.
         assert sandbox.run("import os; os.getpid()")["outcome"] == "finished"
         sandbox.supervise({"type": "replace", "worker": 1, "restore": False})

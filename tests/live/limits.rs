@@ -34,7 +34,7 @@ fn an_import_without_room_fails_at_once_and_costs_no_variables(engine: &Engine) 
     let of = " MB of the interpreter's memory are in use: del what is not needed, or leave large results on the host";
     assert!(filled.is_error && filled.text.contains(of), "{}", filled.text);
     let refused = bridge.run("import sklearn.cluster, scipy.stats");
-    let said = "MemoryError: there is too little memory left to import sklearn\n";
+    let said = "MemoryError: there is too little memory left to import scipy\n";
     assert!(refused.text.contains(said) && refused.text.contains(of), "{}", refused.text);
     assert!(refused.text.ends_with("\nstate: variables kept"), "{}", refused.text);
     let code = "del blocks\nimport sklearn.cluster, scipy.stats\nkept, scipy.stats.norm.cdf(0) == 0.5";
