@@ -165,9 +165,9 @@ impl Characters {
         }
         for at in memmem::find_iter(text, b"\\u") {
             let Some(code) = text.get(at + 2..at + 6).and_then(hexadecimal) else { continue };
-            // A character that is a part of escapes hides those of the next level.
-            if matches!(u8::try_from(code), Ok(byte) if matches!(byte, b'\\' | b'u') || byte.is_ascii_hexdigit())
-            {
+            // A character that is a part of escapes hides those of the next level; b and f are hexadecimal digits, too.
+            let is_part = |byte: u8| b"\\unrt".contains(&byte) || byte.is_ascii_hexdigit();
+            if u8::try_from(code).is_ok_and(is_part) {
                 return Self::ALL;
             }
             escaped = escaped.with(code);

@@ -28,6 +28,9 @@ fn a_secret_is_found_in_json_however_it_is_escaped() {
         ("päßwörd-1", r#"{"a":"p\u00E4\u00dfw\u00f6rd-1"}"#),
         ("密碼密碼", r#"{"a":"\u5bc6\u78bc密碼"}"#),
         ("🔑🔑🔑", r#"{"a":"\ud83d\udd11🔑\uD83D\uDD11"}"#),
+        // An escape in JSON within the text, whose letter is written as an escape itself.
+        ("ab\ncdefg", r#"{"a":"ab\\\u006ecdefg"}"#),
+        ("ab\tcdefg", r#"{"a":"ab\\\u0074cdefg"}"#),
         // As .NET writes it by default, and as a writer that escapes letters.
         ("abc+def/ghi=", r#"{"a":"abc\u002Bdef/ghi="}"#),
         ("abc+def/ghi=", r#"{"a":"abc\u002bdef\/ghi\u003D"}"#),

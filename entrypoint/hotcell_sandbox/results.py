@@ -136,11 +136,14 @@ def answer(frame: Frame, server: str | None, tool: str) -> Any:
     planned = frame.get("planned")
     if isinstance(planned, dict):
         return Placeholder(f"result of {planned.get('server')}.{planned.get('tool')}")
-    value = frame.get("value")
-    return value if server is None else unwrap(value, server, tool)
+    if server is None:
+        return frame.get("value")
+    wrapped = frame.get("wrapped")
+    return unwrap(frame.get("value") if wrapped is None else wrapped, server, tool, wrapped is not None)
 
 
-def unwrap(result: Any, server: str, tool: str) -> Any:
+def unwrap(result: Any, server: str, tool: str, wraps: bool = False) -> Any:
+    """The value of a tool's result. `wraps`: its structured content has one member, which stands for the whole."""
     if not isinstance(result, dict):
         return result
     content = result.get("content")
@@ -156,6 +159,9 @@ def unwrap(result: Any, server: str, tool: str) -> Any:
     if structured is not None:
         if blobs:
             structured = result["structuredContent"] = _with_blobs(structured, blobs)
+        if wraps and isinstance(structured, dict) and structured.keys() == {"result"}:
+            structured = structured["result"]
+            structured = _parsed(structured) if isinstance(structured, str) else structured
         return with_raw(structured, result)
     if not blocks:
         return None

@@ -106,7 +106,6 @@ _CLASSES = {
     "Chunks": "chunks",
     "Handle": "handles",
     "LLMAnswer": "models",
-    "ResourceText": "resources",
 }
 _parts: tuple[Any, ...]
 _calls: Calls
@@ -369,7 +368,7 @@ def list_servers_sync() -> tuple[str, ...]:
 
 
 async def list_tools(server: str) -> list[dict[str, Any]]:
-    """The tools of a server: name, alias, description, input_schema."""
+    """The tools of a server: name, alias, description, inputSchema, and more where the server says it."""
     return list(await _ask_async("list_tools", server=server))
 
 

@@ -102,6 +102,13 @@ impl Broker {
         }
     }
 
+    /// Whether this tool's results are objects with the one member `result`, which stands for the whole.
+    pub fn wraps_result(&self, server: &str, tool: &str) -> bool {
+        let catalog = self.catalog();
+        let known = catalog.server(server).and_then(|known| known.resolve(tool).ok());
+        known.is_some_and(|tool| tool.wrapped_result().is_some())
+    }
+
     /// A line of the log, of a call that has ended.
     pub(super) async fn write_down(
         &self,
@@ -242,7 +249,7 @@ impl Broker {
             .map_err(|error| self.fault(&server, call.run, &error))?;
         match answer {
             Answer::Value(result) if call.handles.result => {
-                self.keep_result(&server, tool.name.as_str(), result).await.map(Answer::Value)
+                self.keep_result(&server, tool, result).await.map(Answer::Value)
             }
             answer => Ok(answer),
         }

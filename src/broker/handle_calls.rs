@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::call::{Answer, Call};
 use super::handles::{Filled, Handles, Reference};
 use super::state::Broker;
+use crate::catalog::Tool;
 use crate::names::ServerName;
 use crate::run::{FaultCode, ToolFault};
 
@@ -32,11 +33,12 @@ impl Broker {
     pub(super) async fn keep_result(
         &self,
         server: &ServerName,
-        tool: &str,
+        tool: &Tool,
         result: Box<RawValue>,
     ) -> Result<Box<RawValue>, ToolFault> {
-        let (server, tool) = (server.clone(), tool.to_owned());
-        self.with_handles(move |handles| raw(&handles.keep(&server, &tool, &result)?)).await
+        let (server, wraps) = (server.clone(), tool.wrapped_result().is_some());
+        let tool = tool.name.as_str().to_owned();
+        self.with_handles(move |handles| raw(&handles.keep(&server, (&tool, wraps), &result)?)).await
     }
 
     /// A result that stays here, or a part of it, for code that wants to see it after all.

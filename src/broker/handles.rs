@@ -47,6 +47,8 @@ struct HeldResult {
     number: u64,
     server: ServerName,
     tool: String,
+    /// Whether the tool wraps its results.
+    wraps: bool,
     bytes: u64,
     told: String,
     file: Mutex<SpooledTempFile>,
@@ -95,17 +97,17 @@ impl Handles {
     pub(super) fn keep(
         &self,
         server: &ServerName,
-        tool: &str,
+        (tool, wraps): (&str, bool),
         result: &RawValue,
     ) -> Result<Value, ToolFault> {
-        let told = told(&parsed(result.get().as_bytes())?);
+        let told = told(&parsed(result.get().as_bytes())?, wraps);
         let mut file = SpooledTempFile::new(IN_MEMORY_BYTES_MAX);
         file.write_all(result.get().as_bytes()).map_err(|error| disk(&error))?;
         let bytes = result.get().len() as u64;
         let mut held = self.held();
         held.made += 1;
         let (number, server, tool, file) = (held.made, server.clone(), tool.to_owned(), Mutex::new(file));
-        let result = HeldResult { number, server, tool, bytes, told, file };
+        let result = HeldResult { number, server, tool, wraps, bytes, told, file };
         let description = result.description();
         held.bytes += bytes;
         held.results.push_back(Arc::new(result));
@@ -213,8 +215,13 @@ impl Held {
 
 impl HeldResult {
     fn description(&self) -> Value {
-        let Self { number, server, tool, bytes, told, .. } = self;
-        json!({"handle": number, "server": server.as_str(), "tool": tool, "bytes": bytes, "told": told})
+        let Self { number, server, tool, wraps, bytes, told, .. } = self;
+        let mut description =
+            json!({"handle": number, "server": server.as_str(), "tool": tool, "bytes": bytes, "told": told});
+        if *wraps {
+            description["wraps"] = true.into();
+        }
+        description
     }
 
     fn read(&self) -> Result<Vec<u8>, ToolFault> {
@@ -234,7 +241,7 @@ impl HeldResult {
             .hint("the user decides that in the server's entry"));
         }
         let part = Part { path: &reference.path, json: reference.json };
-        held_value(result, &part)
+        held_value(result, self.wraps, &part)
             .map_err(|why| invalid(&format!("{name} {why}")).hint(format!("it is {}", self.told)))
     }
 }

@@ -11,7 +11,7 @@ fn handles(change: impl FnOnce(&mut Limits)) -> Handles {
 fn keep(handles: &Handles, result: &Value) -> u64 {
     let server = ServerName::new("shop").unwrap();
     let result = RawValue::from_string(result.to_string()).unwrap();
-    handles.keep(&server, "orders", &result).unwrap()["handle"].as_u64().unwrap()
+    handles.keep(&server, ("orders", false), &result).unwrap()["handle"].as_u64().unwrap()
 }
 
 fn text(text: &str) -> Value {

@@ -34,9 +34,9 @@ pub(super) struct Part<'a> {
     pub(super) json: bool,
 }
 
-/// The value of that part of a result; `Err` says why there is none, in words that follow a subject.
-pub(super) fn held_value(result: Value, part: &Part<'_>) -> Result<Value, String> {
-    let mut value = unwrapped(result);
+/// The value of that part of a result, which its tool may wrap; `Err` says why there is none, in words that follow a subject.
+pub(super) fn held_value(result: Value, wraps: bool, part: &Part<'_>) -> Result<Value, String> {
+    let mut value = unwrapped(result, wraps);
     if (part.json || !part.path.is_empty())
         && let Value::String(text) = &value
     {
@@ -64,8 +64,8 @@ pub(super) fn held_value(result: Value, part: &Part<'_>) -> Result<Value, String
 }
 
 /// What a result is, in a few words that hold nothing of it but the keys.
-pub(super) fn told(result: &Value) -> String {
-    let value = unwrapped(result.clone());
+pub(super) fn told(result: &Value, wraps: bool) -> String {
+    let value = unwrapped(result.clone(), wraps);
     text::bounded(&text::inert_line(&kind(&value)), TOLD_CHARS_MAX).into_owned()
 }
 
@@ -79,9 +79,14 @@ pub(super) fn holds_files(result: &Value) -> bool {
 }
 
 /// As `unwrap` of the runtime has it.
-fn unwrapped(mut result: Value) -> Value {
+fn unwrapped(mut result: Value, wraps: bool) -> Value {
     if let Some(structured) = result.get_mut("structuredContent").filter(|structured| !structured.is_null()) {
-        return structured.take();
+        return match structured.take() {
+            Value::Object(mut fields) if wraps && fields.len() == 1 => {
+                fields.remove("result").unwrap_or(Value::Object(fields))
+            }
+            value => value,
+        };
     }
     let Some(Value::Array(blocks)) = result.get_mut("content").map(Value::take) else {
         return if result.is_object() { Value::Null } else { result };
@@ -146,7 +151,7 @@ mod tests {
     }
 
     fn part(result: Value, path: &Value) -> Result<Value, String> {
-        held_value(result, &Part { path: &steps(path), json: false })
+        held_value(result, false, &Part { path: &steps(path), json: false })
     }
 
     #[test]
@@ -157,7 +162,7 @@ mod tests {
         let text = json!({"content": [{"type": "text", "text": "[1, {\"a\": \"b\"}]"}]});
         assert_eq!(part(text.clone(), &json!([])).unwrap(), json!("[1, {\"a\": \"b\"}]"), "a text stays one");
         assert_eq!(
-            held_value(text.clone(), &Part { path: &[], json: true }).unwrap(),
+            held_value(text.clone(), false, &Part { path: &[], json: true }).unwrap(),
             json!([1, {"a": "b"}])
         );
         assert_eq!(part(text, &json!([-1, "a"])).unwrap(), json!("b"));
@@ -198,7 +203,7 @@ mod tests {
             (json!({"structuredContent": [1, 2, 3], "content": []}), "a list of 3"),
             (json!({"content": []}), "nothing"),
         ] {
-            assert_eq!(told(&result), said);
+            assert_eq!(told(&result, false), said);
         }
     }
 

@@ -62,12 +62,14 @@ pub fn discovered_servers(catalog: &Catalog) -> Value {
     catalog.servers().iter().map(|server| row(server)).collect()
 }
 
-/// `list_tools(server)`: every tool, with the keys of MCP and those of the loaded metadata.
+/// `list_tools(server)`: every tool with the keys of MCP, and its alias.
 #[must_use]
 pub fn list_tools(server: &ServerTools) -> Value {
     let row = |tool: &Tool| {
-        let mut row = metadata(tool);
-        row["inputSchema"] = row["input_schema"].clone();
+        let mut row = json!({
+            "name": tool.name, "alias": tool.alias, "description": tool.description,
+            "inputSchema": inert_object(&tool.input_schema),
+        });
         if let Some(title) = &tool.title {
             row["title"] = json!(title);
         }
@@ -237,6 +239,7 @@ mod tests {
             json!([{"name": "a", "alias": "a", "tools": [], "cwd": null, "note": NOT_KNOWN_YET}])
         );
         let mut listed = tool.clone();
+        listed.as_object_mut().unwrap().remove("input_schema");
         listed["inputSchema"] = schema;
         listed["title"] = json!("Read");
         listed["annotations"] = json!({"readOnlyHint": true});

@@ -80,6 +80,14 @@ impl Tool {
         Names { name: self.name.as_str(), alias: &self.alias }
     }
 
+    /// The schema of the member `result` where that is the only one of a result: so Python servers publish values that are
+    /// no objects (FastMCP 2 and the official SDK).
+    #[must_use]
+    pub fn wrapped_result(&self) -> Option<&Map<String, Value>> {
+        let properties = self.output_schema.as_ref()?.get("properties")?.as_object()?;
+        properties.get("result").filter(|_| properties.len() == 1)?.as_object()
+    }
+
     /// Whether its server says that it changes nothing.
     #[must_use]
     pub fn only_reads(&self) -> bool {

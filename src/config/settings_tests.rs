@@ -99,6 +99,7 @@ extra_syscalls = ["mincore"]
 [run]
 timeout = 5
 max_timeout = 600
+task_after = 10
 servers = ["files"]
 [jobs]
 max = 2

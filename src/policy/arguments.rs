@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::decide::Called;
 use super::pattern::Pattern;
-use super::spelling::{climbs, fits, levels_max, parsed};
+use super::spelling::{Inner, climbs, fits, inner, levels_max};
 use crate::text;
 
 /// What a rule does to a call that it fits, which decides what doubt is worth.
@@ -43,8 +43,8 @@ pub(super) fn fit(called: &Called<'_>, path: &str, pattern: &Pattern, effect: Ef
         }
         Effect::Tightens => {
             let (mut given, mut implied) = (false, false);
-            find(called.arguments, path, Spelt::Exactly, &mut |value, _| {
-                given |= value.is_some_and(|value| fits(value, pattern));
+            find(called.arguments, path, Spelt::Exactly, &mut |value, spelt| {
+                given |= spelt == Spelt::Unreadably || value.is_some_and(|value| fits(value, pattern));
             });
             // What is not given is no value that "any" means.
             if !given && !pattern.is_any() {
@@ -64,6 +64,8 @@ enum Spelt {
     Exactly,
     /// As a lenient server might read them, or within a text that holds JSON.
     Loosely,
+    /// Within a text that cannot be read: it may lead to anything.
+    Unreadably,
 }
 
 /// Visits every value that the path can match: names may have dots themselves, and of an array each item counts. An item
@@ -102,11 +104,16 @@ fn find_below(
                 has_visited = true;
             }
         }
-        Value::String(_) => {
-            if let Some(inner) = parsed(value, levels) {
-                has_visited = find_below(&inner, path, (Spelt::Loosely, levels - 1), visit);
+        Value::String(_) => match inner(value, levels) {
+            Inner::Nothing => {}
+            Inner::Read(inner) => {
+                has_visited = find_below(&inner, path, (above.max(Spelt::Loosely), levels - 1), visit);
             }
-        }
+            Inner::Unreadable => {
+                has_visited = true;
+                visit(None, Spelt::Unreadably);
+            }
+        },
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
     has_visited
@@ -183,6 +190,19 @@ mod tests {
         // One of two names is allowed, and the server may read the other one.
         assert_eq!(fits(&json!({"path": "/data/a", "Path": "/etc/a"}), "path", "/data/*"), [true, false]);
         assert_eq!(fits(&json!({"path": "/data/a", "Path": "/data/b"}), "path", "/data/*"), [true, true]);
+    }
+
+    #[test]
+    fn a_text_that_begins_as_json_and_cannot_be_read_is_in_doubt() {
+        let long = format!(r#"{{"x": "{}", "force": true}}"#, "a".repeat(70_000));
+        let deep = format!(r#"{{"x": {}{}, "force": true}}"#, "[".repeat(200), "]".repeat(200));
+        for text in [r#"{"force": true, "x": NaN}"#, r#"{"force": true, "x": "\ud800"}"#, &long, &deep] {
+            assert_eq!(fits(&json!({"options": text}), "options.force", "true"), [true, false]);
+            assert_eq!(fits(&json!({"options": [text]}), "options.force", "true"), [true, false]);
+        }
+        for arguments in [json!({"options": "force: true"}), json!({"other": "{"})] {
+            assert_eq!(fits(&arguments, "options.force", "true"), [false, false], "{arguments}");
+        }
     }
 
     #[test]

@@ -33,6 +33,10 @@ impl Decimal {
             }
         }
         let (mantissa, exponent) = match text.split_once('e') {
+            // Of zero, any exponent is the same.
+            Some((mantissa, exponent)) if mantissa.chars().all(|one| matches!(one, '0' | '.')) => {
+                (mantissa, read_exponent(&exponent.replace(|one: char| one.is_ascii_digit(), "0"))?)
+            }
             Some((mantissa, exponent)) => (mantissa, read_exponent(exponent)?),
             // JavaScript's big integers end in n.
             None => (text.strip_suffix('n').unwrap_or(text), 0),
@@ -122,6 +126,14 @@ mod tests {
 
     fn read(text: &str) -> Decimal {
         Decimal::read(text).unwrap_or_else(|| panic!("{text} is a number"))
+    }
+
+    #[test]
+    fn zero_is_zero_whatever_its_exponent() {
+        for text in ["0e10000000000", "0.00e-99999999999", "-0e5"] {
+            assert!(read(text).is_zero(), "{text}");
+        }
+        assert!(Decimal::read("0ex").is_none() && Decimal::read("0e").is_none());
     }
 
     #[test]

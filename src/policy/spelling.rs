@@ -92,14 +92,29 @@ fn fits_within(value: &Value, pattern: &Pattern, levels: usize) -> bool {
         || number(value)
             .and_then(|number| number.plain())
             .is_some_and(|plain| pattern.matches(&plain) == Some(true))
-        || parsed(value, levels).is_some_and(|inner| fits_within(&inner, pattern, levels - 1))
+        || matches!(inner(value, levels), Inner::Read(inner) if fits_within(&inner, pattern, levels - 1))
+}
+
+/// What stands in a text for a server that reads JSON in texts.
+pub(super) enum Inner {
+    /// Nothing: it does not begin as JSON does.
+    Nothing,
+    /// This.
+    Read(Value),
+    /// It begins as JSON does and is too long, too deep or not JSON for us: some server may read it all the same.
+    Unreadable,
 }
 
 /// What a server that reads JSON in texts finds in this one.
-pub(super) fn parsed(value: &Value, levels: usize) -> Option<Value> {
-    let text = value.as_str().filter(|text| levels > 0 && text.len() <= JSON_BYTES_MAX)?;
-    let text = text.trim();
-    text.starts_with(['{', '[', '"']).then(|| serde_json::from_str(text).ok()).flatten()
+pub(super) fn inner(value: &Value, levels: usize) -> Inner {
+    let text = value.as_str().unwrap_or_default().trim();
+    if !text.starts_with(['{', '[', '"']) {
+        return Inner::Nothing;
+    }
+    if levels == 0 || text.len() > JSON_BYTES_MAX {
+        return Inner::Unreadable;
+    }
+    serde_json::from_str(text).map_or(Inner::Unreadable, Inner::Read)
 }
 
 /// Texts that are read as JSON below one path.

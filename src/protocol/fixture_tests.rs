@@ -104,6 +104,9 @@ fn to_sandbox(address: &str, frame: &Value) -> Vec<u8> {
                 (None, Some(planned)) => {
                     CallResult::Planned { server: text(&planned["server"]), tool: text(&planned["tool"]) }
                 }
+                (None, None) if frame.get("wrapped").is_some() => {
+                    CallResult::Wrapped(to_raw_value(&frame["wrapped"]).unwrap())
+                }
                 (None, None) => CallResult::Value(to_raw_value(&frame["value"]).unwrap()),
             };
             let result = ToWorker::Result { call: CallId(number("call")), result };

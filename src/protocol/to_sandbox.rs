@@ -209,6 +209,8 @@ pub enum ToWorker {
 pub enum Result {
     /// An MCP result as the server sent it, or what a helper returns.
     Value(Box<RawValue>),
+    /// An MCP result whose structured content is an object with the one member `result`, which stands for the whole.
+    Wrapped(Box<RawValue>),
     /// Why there is none.
     Fault(ToolFault),
     /// There is none, as the call was not made: a dry run has listed it.
@@ -248,7 +250,7 @@ impl ToWorker {
     pub fn to_line(&self) -> Vec<u8> {
         let size = match self {
             Self::Run { code, .. } => code.len() + code.len() / 8,
-            Self::Result { result: Result::Value(value), .. } => value.get().len(),
+            Self::Result { result: Result::Value(value) | Result::Wrapped(value), .. } => value.get().len(),
             Self::Result { .. } => 0,
         };
         to_line(b"W", self, size + 256)

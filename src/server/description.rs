@@ -37,8 +37,8 @@ pub(super) fn run_python(servers: &[ServerName], defaults: RunDefaults) -> Tool 
 
 fn description(servers: &[ServerName]) -> String {
     let mut text = String::from(
-        "Run Python in a sandboxed interpreter: variables stay for the next call, until the session ends; no network, no \
-         host files. You get what the code prints, the value of a last expression, and open figures.\n",
+        "Run Python in a sandbox: variables stay until the session ends; no network, no host files. You get what the code \
+         prints, the value of a last expression, and open figures.\n",
     );
     if servers.is_empty() {
         text.push_str("No MCP servers are configured.\n");
@@ -46,11 +46,11 @@ fn description(servers: &[ServerName]) -> String {
         text.push_str(&format!("MCP servers as Python functions: {}.\n", server_names(servers)));
         text.push_str(
             "Find tools: print(runtime.search_tool_docs_sync(\"what you need\")). Call: await mcp_NAME.tool(arg=...), or \
-             mcp_NAME.tool.sync(arg=...); - becomes _. asyncio.gather runs calls in parallel.\n",
+             mcp_NAME.tool.sync(arg=...); - becomes _; asyncio.gather works.\n",
         );
     }
     text.push_str(
-        "Manual, read it first: print(runtime.capability_summary()). Long work: runtime.spawn(f). Files for the user: \
+        "Manual, read first: print(runtime.capability_summary()). Long work: runtime.spawn(f). Files for the user: \
          runtime.save(path).",
     );
     text
@@ -90,8 +90,8 @@ fn input_schema(defaults: RunDefaults) -> Map<String, Value> {
                     defaults.timeout_max.as_secs_f64()
                 )
             },
-            "reset": {"type": "boolean", "description": "start from a fresh interpreter"},
-            "checkpoint": {"type": "string", "description": "go back to this runtime.checkpoint first"}
+            "reset": {"type": "boolean", "description": "fresh interpreter"},
+            "checkpoint": {"type": "string", "description": "go back there first"}
         },
         "required": ["code"],
         "additionalProperties": false

@@ -52,9 +52,9 @@ pub(super) fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
     }
 }
 
-/// `job`: who made it, where that is no run.
+/// `job`: who made it, where that is no run. `wraps`: whether the tool wraps its results.
 pub(super) fn result_line(
-    (job, call): (Option<u64>, CallId),
+    (job, call, wraps): (Option<u64>, CallId, bool),
     answer: Result<Answer, ToolFault>,
     bytes_max: usize,
 ) -> Vec<u8> {
@@ -63,6 +63,7 @@ pub(super) fn result_line(
         job.map_or_else(|| result.to_line(), |job| result.to_line_of_job(job))
     };
     let result = match answer {
+        Ok(Answer::Value(value)) if wraps => CallResult::Wrapped(value),
         Ok(Answer::Value(value) | Answer::ToolError(value)) => CallResult::Value(value),
         Ok(Answer::Planned { server, tool }) => CallResult::Planned { server, tool },
         Err(fault) => CallResult::Fault(fault),

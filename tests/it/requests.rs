@@ -74,7 +74,7 @@ fn bad_arguments_are_a_validation_error_that_names_them() {
         (
             json!({"code": "1", "server": ["github"]}),
             "unknown argument \"server\"\n\
-             hint: did you mean \"servers\"? run_python takes code, servers, timeout and reset"
+             hint: did you mean \"servers\"? run_python takes code, servers, timeout, reset and checkpoint"
                 .to_owned(),
         ),
     ];

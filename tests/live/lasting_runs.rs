@@ -181,7 +181,7 @@ fn a_client_that_takes_no_tasks_waits_for_its_reply(engine: &Engine) {
 
 fn a_client_without_handshake_says_with_each_request_that_it_takes_tasks(engine: &Engine) {
     let fixture = Fixture::new(&[]);
-    let home = Home::on(engine).server("fixture", fixture.entry());
+    let home = Home::on(engine).server("fixture", fixture.entry()).env("MCP_BRIDGE_TASK_AFTER", "5");
     let mut bridge =
         Bridge::spawn(&home.file(".config/hotcell/config.toml", "[policy]\nprofile = \"careful\"\n"));
     let with = |mut params: Value, can: Value| {

@@ -19,6 +19,7 @@ on_every_engine!(
     progress_has_one_name_for_a_tool,
     tools_of_all_servers_are_found_by_what_they_do,
     a_remote_server_is_like_any_other,
+    values_that_python_servers_wrap_are_the_values_themselves,
 );
 
 fn node(name: &str) -> String {
@@ -35,6 +36,34 @@ fn files(folder: &Path) -> Value {
 
 fn time() -> Value {
     json!({"command": python("mcp-server-time"), "args": ["--local-timezone", "UTC"]})
+}
+
+/// The official SDK wraps what is no object: the output schema has the one property `result` then.
+const WRAPPING: &str = r#"
+from mcp.server import MCPServer
+server = MCPServer("wrapping")
+@server.tool()
+def names() -> list[str]: return ["a", "b"]
+@server.tool()
+def count() -> int: return 3
+@server.tool()
+def said() -> str: return '{"x": [1, 2]}'
+@server.tool()
+def table() -> dict[str, int]: return {"result": 1}
+server.run()
+"#;
+
+fn values_that_python_servers_wrap_are_the_values_themselves(engine: &Engine) {
+    let entry = json!({"command": python("python"), "args": ["-c", WRAPPING]});
+    let mut bridge = Bridge::start(&Home::on(engine).server("wrapping", entry)).warm();
+    let code = "names = await mcp_wrapping.names()\n\
+                print(names, len(names), names.raw['structuredContent'])\n\
+                print(await mcp_wrapping.count(), (await mcp_wrapping.said())['x'], await mcp_wrapping.table())";
+    assert_eq!(bridge.ok(code), "['a', 'b'] 2 {'result': ['a', 'b']}\n3 [1, 2] {'result': 1}");
+    let code = "h = await mcp_wrapping.names.handle()\nprint(await h.load(), await h[1].load())\n\
+                print(runtime.query_tool_docs_sync('wrapping', 'names')[0]['stub'])";
+    let said = bridge.ok(code);
+    assert!(said.starts_with("['a', 'b'] b\n") && said.contains("-> list[str]"), "{said}");
 }
 
 fn a_table_is_read_through_a_server_and_analysed(engine: &Engine) {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::facts::{Facts, Identity};
 use super::notes::notes;
 use super::types::{Field, Object, Type, Typed};
+use crate::catalog::tool::Tool;
 
 /// Types within types that are followed.
 const NESTED_MAX: usize = 24;
@@ -43,12 +44,13 @@ pub(super) fn parameters(schema: &Map<String, Value>, extent: Extent) -> (Object
     (Object { hint: String::new(), fields, rest }, reader.objects)
 }
 
-/// The type that a schema describes; an object without a name of its own is called by the hint.
-pub(super) fn described<'s>(schema: &'s Map<String, Value>, hint: &str, extent: Extent) -> Typed<'s> {
-    described_within(schema, schema, hint, extent)
+/// The type of what a tool returns, where its server says so; that of the value itself where it is wrapped.
+pub(super) fn described_result(tool: &Tool, extent: Extent) -> Option<Typed<'_>> {
+    let output = tool.output_schema.as_ref()?;
+    Some(described_within(tool.wrapped_result().unwrap_or(output), output, "result", extent))
 }
 
-/// The same of a schema within another one, to which its references lead.
+/// The type that a schema within another one describes, to which its references lead.
 pub(super) fn described_within<'s>(
     schema: &'s Map<String, Value>,
     root: &'s Map<String, Value>,

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::reader::{Extent, described, described_within, parameters};
+use super::reader::{Extent, described_result, described_within, parameters};
 use super::types::{Field, Object, Type, Typed};
 use crate::catalog::literal::{is_identifier, literal, quoted};
 use crate::catalog::tool::Tool;
@@ -50,9 +50,9 @@ fn with_depth(tool: &Tool, depth: usize) -> String {
     let (whole, objects) = parameters(&tool.input_schema, EXTENT);
     let parameters = Line { objects: &objects, left: EXTENT.nodes_max }.parameters(&whole, depth);
     let mut line = format!("{}({parameters})", tool.alias);
-    if let Some(output) = &tool.output_schema {
+    if let Some(result) = described_result(tool, EXTENT) {
         line.push_str(" -> ");
-        line.push_str(&written(&described(output, "result", EXTENT), depth));
+        line.push_str(&written(&result, depth));
     }
     line
 }

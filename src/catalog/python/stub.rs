@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::reader::{Extent, described, parameters};
+use super::reader::{Extent, described_result, parameters};
 use super::types::{Field, Object, Type, Typed};
 use crate::catalog::literal::{is_identifier, literal, quoted};
 use crate::catalog::tool::Tool;
@@ -55,7 +55,7 @@ impl Stub<'_, '_> {
         let mut writer = Stub::new(&objects);
         let parts = writer.parameters(&whole, &prefix, &mut taken);
         let mut text = std::mem::take(&mut writer.text);
-        let told = tool.output_schema.as_ref().map(|schema| described(schema, "result", extent));
+        let told = described_result(tool, extent);
         let mut returns = "Any".to_owned();
         let mut seen = "";
         if let Some(typed) = told.as_ref().or(learned.map(|(typed, _)| *typed)) {

@@ -136,6 +136,7 @@ impl Actor {
             let counted_tool = tool;
             let CallFrame { server, tool, arguments, dry_run, placeholders, handle, handles, .. } = frame;
             let making = Making::of(dry_run, placeholders);
+            let called = server.clone().filter(|_| !handle).map(|server| (server, tool.clone()));
             let handles = HandlesOf { arguments: handles, result: handle };
             let (scope, human, progress, sending) = (&scope, &human, &progress, &sending);
             let call_of_broker = Call {
@@ -154,7 +155,8 @@ impl Actor {
             };
             let answer = answer_within(held, &broker, call_of_broker, &cancel).await;
             let outcome = outcome(&answer);
-            let line = result_line((None, call), answer, line_bytes_max);
+            let wraps = called.is_some_and(|(server, tool)| broker.wraps_result(&server, &tool));
+            let line = result_line((None, call, wraps), answer, line_bytes_max);
             // Nobody waits for the result of a call that was cancelled, or whose run has ended.
             queue(line, cancel, None, data).await;
             let counted = if sending.end() { counted } else { Counted::Nowhere };
@@ -182,7 +184,7 @@ impl Actor {
             tracing::debug!("an answer was left out");
             return;
         }
-        let line = result_line((None, call), answer, self.limits.frame_to_sandbox_bytes_max);
+        let line = result_line((None, call, false), answer, self.limits.frame_to_sandbox_bytes_max);
         self.answers.spawn(queue(line, CancellationToken::new(), None, sandbox.data()));
     }
 }

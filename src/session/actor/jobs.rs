@@ -219,7 +219,7 @@ impl Actor {
             false => of_job.arguments.hold(&frame),
         };
         let refuse = |fault: ToolFault, of_job: &OfJob| {
-            let line = result_line((Some(job), call), Err(fault), bytes_max);
+            let line = result_line((Some(job), call, false), Err(fault), bytes_max);
             // As much as there is room for: one that keeps to its window of calls does not need more.
             if let Ok(room) = Arc::clone(&of_job.room).try_acquire_many_owned(line.len() as u32) {
                 // Not one of its calls, which are cancelled when it is being ended.
@@ -239,6 +239,7 @@ impl Actor {
         let sending = of_job.in_flight.insert(call, cancel.clone(), Counted::Nowhere);
         let (run, scope, human) = (of_job.run, of_job.scope.clone(), of_job.human.clone());
         let making = Making::of(dry_run || of_job.dry_run, placeholders);
+        let called = server.clone().filter(|_| !handle).map(|server| (server, tool.clone()));
         let handles = HandlesOf { arguments: handles, result: handle };
         let (deadline, room) = (of_job.until, Arc::clone(&of_job.room));
         self.calls_of_jobs.spawn(async move {
@@ -260,7 +261,8 @@ impl Actor {
                 sending,
             };
             let answer = answer_within(held, &broker, call_of_broker, &cancel).await;
-            let line = result_line((Some(job), call), answer, bytes_max);
+            let wraps = called.is_some_and(|(server, tool)| broker.wraps_result(&server, &tool));
+            let line = result_line((Some(job), call, wraps), answer, bytes_max);
             queue(line, cancel, Some(room), data).await;
             let _ = sending.end();
             (job, call)
