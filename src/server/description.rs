@@ -37,8 +37,8 @@ pub(super) fn run_python(servers: &[ServerName], defaults: RunDefaults) -> Tool 
 
 fn description(servers: &[ServerName]) -> String {
     let mut text = String::from(
-        "Run Python in a sandbox: variables stay until the session ends; no network, no host files. You get what the code \
-         prints, the value of a last expression, and open figures.\n",
+        "Run Python in a sandbox: variables stay until the session ends; no network, no host files. You get what it prints, \
+         a last expression's value, and open figures.\n",
     );
     if servers.is_empty() {
         text.push_str("No MCP servers are configured.\n");
@@ -50,8 +50,8 @@ fn description(servers: &[ServerName]) -> String {
         );
     }
     text.push_str(
-        "Manual, read first: print(runtime.capability_summary()). Long work: runtime.spawn(f). Files for the user: \
-         runtime.save(path).",
+        "Manual, read first: print(runtime.capability_summary()). Long work: runtime.spawn(f). Give the user \
+         files: runtime.save(path).",
     );
     text
 }
@@ -80,7 +80,7 @@ fn input_schema(defaults: RunDefaults) -> Map<String, Value> {
             "servers": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "only these servers; default all"
+                "description": "default all"
             },
             "timeout": {
                 "type": "number",
@@ -91,7 +91,7 @@ fn input_schema(defaults: RunDefaults) -> Map<String, Value> {
                 )
             },
             "reset": {"type": "boolean", "description": "fresh interpreter"},
-            "checkpoint": {"type": "string", "description": "go back there first"}
+            "checkpoint": {"type": "string"}
         },
         "required": ["code"],
         "additionalProperties": false
