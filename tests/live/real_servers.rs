@@ -61,7 +61,7 @@ fn values_that_python_servers_wrap_are_the_values_themselves(engine: &Engine) {
                 print(await mcp_wrapping.count(), (await mcp_wrapping.said())['x'], await mcp_wrapping.table())";
     assert_eq!(bridge.ok(code), "['a', 'b'] 2 {'result': ['a', 'b']}\n3 [1, 2] {'result': 1}");
     let code = "h = await mcp_wrapping.names.handle()\nprint(await h.load(), await h[1].load())\n\
-                print(runtime.query_tool_docs_sync('wrapping', 'names')[0]['stub'])";
+                print(runtime.query_tool_docs_sync('wrapping', 'names', detail='stub')[0]['stub'])";
     let said = bridge.ok(code);
     assert!(said.starts_with("['a', 'b'] b\n") && said.contains("-> list[str]"), "{said}");
 }

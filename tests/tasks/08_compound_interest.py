@@ -7,4 +7,4 @@
 
 for years in (1, 5, 10, 25):
     answer = runtime.call_tool_sync("calculator", "calculate", {"expression": f"1000 * 1.03 ** {years}"})
-    print(years, round(float(answer["result"])))
+    print(years, round(float(answer)))

@@ -4,7 +4,7 @@
 
 totals = [runtime.call_tool_sync("shop", "get_order", {"id": id})["total"] for id in ("O1003", "O1030", "O1077")]
 expression = " + ".join(str(total) for total in totals)
-calculated = int(runtime.call_tool_sync("calculator", "calculate", {"expression": expression})["result"])
+calculated = int(runtime.call_tool_sync("calculator", "calculate", {"expression": expression}))
 added = 0
 for total in totals:
     said = runtime.call_tool_sync("lab", "get-sum", {"a": added, "b": total})

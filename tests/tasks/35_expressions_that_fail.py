@@ -5,7 +5,7 @@
 values = []
 for expression in ["2 ** 10", "1 / 0", "7 * (3 + 4)", "sqrt(-1)", "17 % 5", "nonsense"]:
     try:
-        values.append(runtime.call_tool_sync("calculator", "calculate", {"expression": expression})["result"])
+        values.append(runtime.call_tool_sync("calculator", "calculate", {"expression": expression}))
     except runtime.MCPError:
         values.append("none")
 print(values)

@@ -40,7 +40,7 @@ async def down():
 async def hours():
     text = (await mcp_files.read_text_file(path="/world/files/staff.csv"))["content"]
     numbers = [line.rsplit(",", 1)[1] for line in text.split()[1:]]
-    return int((await mcp_calculator.calculate(expression=" + ".join(numbers)))["result"])
+    return int(await mcp_calculator.calculate(expression=" + ".join(numbers)))
 
 
 async def tokyo():
