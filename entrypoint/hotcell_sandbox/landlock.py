@@ -1,7 +1,9 @@
-"""Landlock: what the interpreter and everything it starts may change, and whom it may signal, decided by the kernel.
+"""Landlock: which files the interpreter and everything it starts may read and change, and which processes they may
+signal, decided by the kernel.
 
-Reading files and starting programs are not restricted: the root file system is the image. Whoever needs to write
-outside the writable places is PID 1, which is not restricted.
+Of the devices and of /sys only the listed ones can be read. The other folders of the root are the image's, mounts, or
+/proc, and can be read. Listing folders and starting programs are not restricted. PID 1 is not restricted: it writes what
+must be written outside the writable places.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from . import kernel
 
 # The first version that lets files move between folders.
 VERSION_MIN = 2
-_WRITE_FILE, _REMOVE_FOLDER, _REMOVE_FILE = 1 << 1, 1 << 4, 1 << 5
+_WRITE_FILE, _READ_FILE, _REMOVE_FOLDER, _REMOVE_FILE = 1 << 1, 1 << 2, 1 << 4, 1 << 5
 _MAKE_CHARACTER_DEVICE, _MAKE_FOLDER, _MAKE_FILE = 1 << 6, 1 << 7, 1 << 8
 _MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK_DEVICE, _MAKE_LINK = 1 << 9, 1 << 10, 1 << 11, 1 << 12
 _MOVE, _TRUNCATE, _CONTROL_DEVICE = 1 << 13, 1 << 14, 1 << 15
@@ -32,7 +34,31 @@ _IN_WRITABLE_PLACES = (
     _TRUNCATE,
 )
 _NOWHERE = (_MAKE_CHARACTER_DEVICE, _MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK_DEVICE, _CONTROL_DEVICE)
+# Not /dev/ptmx: opening it for reading makes a terminal, too.
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+# Where the sandbox's own limits stand. The engine masks the rest of what hotcell knows of /sys.
+_OWN_LIMITS = "/sys/fs/cgroup"
+
+_IN_WRITABLE_PLACES = (
+    _WRITE_FILE,
+    _REMOVE_FOLDER,
+    _REMOVE_FILE,
+    _MAKE_FOLDER,
+    _MAKE_FILE,
+    _MAKE_LINK,
+    _MOVE,
+    _TRUNCATE,
+)
+_NOWHERE = (_MAKE_CHARACTER_DEVICE, _MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK_DEVICE, _CONTROL_DEVICE)
+# Not /dev/ptmx: opening it for reading makes a terminal, too.
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+# What libraries read of the machine: the processors, their caches and memory, and the sandbox's own limits.
+_READABLE_OF_SYS = (
+    "/sys/devices/system/cpu",
+    "/sys/devices/system/node",
+    "/sys/fs/cgroup",
+    "/sys/kernel/mm/transparent_hugepage",
+)
 
 
 def restrict(writable: list[str]) -> int:
@@ -43,10 +69,15 @@ def restrict(writable: list[str]) -> int:
     version = _version()
     known = (1 << (14 if version == 2 else 15 if version < 5 else 16)) - 1
     allowed = sum(_IN_WRITABLE_PLACES) & known
-    places = (*((path, allowed) for path in writable), *((path, _WRITE_FILE) for path in _DEVICES))
+    places = (
+        *((path, allowed | _READ_FILE) for path in writable),
+        *((path, _READ_FILE | _WRITE_FILE) for path in _DEVICES),
+        (_OWN_LIMITS, _READ_FILE),
+        *((f"/{name}", _READ_FILE) for name in os.listdir("/") if name not in ("dev", "sys")),
+    )
     try:
         if version:
-            _enter(version, allowed | sum(_NOWHERE) & known, _BIND_TCP | _CONNECT_TCP if version >= 4 else 0, places)
+            _enter(version, allowed | _READ_FILE | sum(_NOWHERE) & known, _BIND_TCP | _CONNECT_TCP if version >= 4 else 0, places)
     except OSError:  # the bridge is told, and decides
         return 0
     return version

@@ -88,7 +88,10 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     line("landlock", &landlock(&report.posture));
     let scores = [&report.posture.process, &report.worker.process].map(|process| process.oom_score_adj);
     if let [Some(supervisor), Some(interpreter)] = scores {
-        line("oom", &format!("score {interpreter} of the interpreter, {supervisor} of its supervisor"));
+        let scores = format!("score {interpreter} of the interpreter, {supervisor} of its supervisor");
+        let is_last = interpreter > supervisor;
+        let danger = "; the engine forbids a lower one, so too much memory may end the whole sandbox";
+        line("oom", &format!("{scores}{}", if is_last { "" } else { danger }));
     }
     line("sandbox", "starts and answers");
     if report.reaped > 0 {

@@ -70,7 +70,28 @@ const SHARED: [&str; 6] = ["/Users", "/Volumes", "/home", "/private/tmp", "/tmp"
 /// Where desktops attach disks, in a folder of the system.
 const DISKS: &str = "/run/media";
 /// Folders of a home that are there for keys and logins.
-const OF_LOGINS: [&str; 6] = [".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store"];
+const OF_LOGINS: [&str; 20] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".password-store",
+    ".pki",
+    ".mozilla",
+    ".thunderbird",
+    ".config/BraveSoftware",
+    ".config/chromium",
+    ".config/containers",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/google-chrome",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    "Library/Cookies",
+    "Library/Keychains",
+];
 
 /// A folder of the user inside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -208,9 +229,11 @@ fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) ->
     if environment.home.as_deref().is_some_and(|home| real(home).starts_with(host)) {
         return Some("holds your whole home, with all keys and logins");
     }
-    let home = environment.home.as_deref().map(real);
-    if home.is_some_and(|home| OF_LOGINS.iter().any(|name| host.starts_with(home.join(name)))) {
-        return Some("is there for keys and logins");
+    if let Some(home) = environment.home.as_deref().map(real) {
+        let mut logins = OF_LOGINS.iter().map(|name| home.join(name));
+        if logins.any(|login| host.starts_with(&login) || (login.starts_with(host) && login.exists())) {
+            return Some("holds keys or logins");
+        }
     }
     let is_own = own.iter().any(|own| own.starts_with(host) || host.starts_with(own));
     is_own.then_some("holds hotcell's own files")

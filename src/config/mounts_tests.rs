@@ -66,6 +66,7 @@ fn folders_are_mounted_read_only_by_their_own_names_unless_it_is_said_otherwise(
 fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
     let user = User::new();
     fs::create_dir(user.path(".ssh")).unwrap();
+    fs::create_dir_all(user.path(".local/share/keyrings")).unwrap();
     std::os::unix::fs::symlink(".ssh", user.path("keys")).unwrap();
     for (mount, says) in [
         ("host = \"~/gone\"", "host: ~/gone: No such file or directory"),
@@ -80,8 +81,10 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
         ("host = \"/var\"", "belongs to the system or holds a folder that does"),
         ("host = \"/var/run\"", "belongs to the system"),
         ("host = \"/tmp\"", "is shared by all users or programs"),
-        ("host = \"~/.ssh\"", "is there for keys and logins"),
-        ("host = \"~/keys\"", "is there for keys and logins"),
+        ("host = \"~/.ssh\"", "holds keys or logins"),
+        ("host = \"~/keys\"", "holds keys or logins"),
+        ("host = \"~/.local/share/keyrings\"", "holds keys or logins"),
+        ("host = \"~/.local\"", "holds keys or logins"),
         ("host = \"~/.config\"", "holds hotcell's own files"),
         ("host = \"~/.config/hotcell\"", "holds hotcell's own files"),
         ("host = \"~/MCPs\"\nwritable = true", "holds hotcell's own files"),

@@ -22,7 +22,7 @@ const DEFAULTS: [&str; 9] = [
 
 /// Files and folders of /proc about the whole machine. /proc/sys also has counters that one sandbox changes and another
 /// one reads. An engine skips those that the kernel does not have.
-const OF_PROC: [&str; 33] = [
+const OF_PROC: [&str; 37] = [
     "/proc/bootconfig",
     "/proc/buddyinfo",
     "/proc/bus",
@@ -33,8 +33,11 @@ const OF_PROC: [&str; 33] = [
     "/proc/crypto",
     "/proc/devices",
     "/proc/diskstats",
+    "/proc/dma",
     "/proc/driver",
     "/proc/dynamic_debug",
+    "/proc/execdomains",
+    "/proc/fb",
     "/proc/fs",
     "/proc/interrupts",
     "/proc/iomem",
@@ -46,6 +49,7 @@ const OF_PROC: [&str; 33] = [
     "/proc/mdstat",
     "/proc/misc",
     "/proc/modules",
+    "/proc/mtrr",
     "/proc/partitions",
     "/proc/pressure",
     "/proc/schedstat",

@@ -67,7 +67,8 @@ if not with_content('/proc/vmstat', '/proc/zoneinfo', '/proc/buddyinfo', '/proc/
         "learn what the machine is and what is connected to it",
         NOTHING,
         r"
-if not with_content('/sys/class', '/sys/bus', '/sys/devices', '/sys/firmware', '/proc/bus', '/proc/devices', '/proc/tty'):
+seen = '/sys/class', '/sys/bus', '/sys/devices', '/sys/firmware', '/proc/bus', '/proc/devices', '/proc/tty', '/proc/mtrr'
+if not with_content(*seen):
     refuse('none')
 ",
     ),

@@ -326,6 +326,13 @@ if not [name for name in os.listdir('/dev') if stat.S_ISBLK(os.lstat('/dev/' + n
     )
     .by_landlock(),
     Probe::attempt(
+        "files.terminal-for-reading",
+        "make a terminal by opening its device for reading only",
+        &["EACCES"],
+        "os.close(os.open('/dev/ptmx', os.O_RDONLY | os.O_NOCTTY))",
+    )
+    .by_landlock(),
+    Probe::attempt(
         "files.other-processes",
         "see processes besides one's own",
         &["EACCES"],
