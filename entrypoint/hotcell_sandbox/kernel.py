@@ -8,6 +8,7 @@ from __future__ import annotations
 import _ctypes
 import os
 from _struct import pack
+from errno import EINVAL
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_GET_NO_NEW_PRIVS = 22, 38, 39
@@ -63,8 +64,12 @@ def forbid_tracing(forbidden: bool = True) -> None:
 
 
 def adopt_orphans() -> None:
-    """Orphaned descendants become our children, as they do for PID 1 anyway."""
-    _control(_PR_SET_CHILD_SUBREAPER, 1)
+    """Orphaned descendants become our children, as they do for PID 1 anyway. In gVisor they stay PID 1's."""
+    try:
+        _control(_PR_SET_CHILD_SUBREAPER, 1)
+    except OSError as error:
+        if error.errno != EINVAL:
+            raise
 
 
 def die_with_parent() -> None:

@@ -11,6 +11,13 @@ use serde_json::{Value, json};
 
 use super::{Engine, program};
 
+/// Variables by which whoever runs the tests chooses what they run in, and the settings that they become.
+const FROM_TESTER: [(&str, &str); 3] = [
+    ("HOTCELL_TEST_IMAGE", "MCP_BRIDGE_IMAGE"),
+    ("HOTCELL_TEST_OCI_RUNTIME", "MCP_BRIDGE_OCI_RUNTIME"),
+    ("HOTCELL_TEST_ALLOW_WEAK", "MCP_BRIDGE_ALLOW_WEAK"),
+];
+
 /// The folder and the environment that the program is started with.
 #[derive(Clone)]
 pub struct Home {
@@ -48,10 +55,8 @@ impl Home {
     /// With the usual image, or `HOTCELL_TEST_IMAGE`.
     pub fn on(engine: &Engine) -> Self {
         let home = Self::new().env("MCP_BRIDGE_RUNTIME", engine.address()).env("MCP_BRIDGE_PREWARM", "0");
-        match std::env::var("HOTCELL_TEST_IMAGE") {
-            Ok(image) => home.env("MCP_BRIDGE_IMAGE", &image),
-            Err(_) => home,
-        }
+        let asked = |(test, own): (&str, &str)| Some((own.to_owned(), std::env::var(test).ok()?));
+        FROM_TESTER.into_iter().filter_map(asked).fold(home, |home, (name, value)| home.env(&name, &value))
     }
 
     pub fn env(mut self, name: &str, value: &str) -> Self {
