@@ -95,7 +95,9 @@ class Handle(Standing):
         return {"reference": self._reference(), "chars": [0, max(0, int(characters))]}
 
     def _loaded(self, value: Any) -> Any:
-        return value if self._path or self._json else unwrap(value, self.server, self.tool, self._told.get("wraps") is True)
+        if self._path or self._json:
+            return value
+        return unwrap(value, self.server, self.tool, self._told.get("wraps") is True)
 
     def __iter__(self) -> NoReturn:
         self._refuse("be gone through")

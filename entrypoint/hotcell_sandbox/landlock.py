@@ -1,9 +1,9 @@
 """Landlock: which files the interpreter and everything it starts may read and change, and which processes they may
 signal, decided by the kernel.
 
-Of the devices and of /sys only the listed ones can be read. The other folders of the root are the image's, mounts, or
-/proc, and can be read. Listing folders and starting programs are not restricted. PID 1 is not restricted: it writes what
-must be written outside the writable places.
+Of the devices and of /sys only the listed ones can be read. The other folders of the root can be read: they are /proc,
+mounts, or the image's. Listing folders and starting programs are not restricted. PID 1 is not restricted: it writes
+what must be written outside the writable places.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def restrict(writable: list[str]) -> int:
     )
     try:
         if version:
-            _enter(version, allowed | _READ_FILE | sum(_NOWHERE) & known, _BIND_TCP | _CONNECT_TCP if version >= 4 else 0, places)
+            files = allowed | _READ_FILE | sum(_NOWHERE) & known
+            _enter(version, files, _BIND_TCP | _CONNECT_TCP if version >= 4 else 0, places)
     except OSError:  # the bridge is told, and decides
         return 0
     return version
