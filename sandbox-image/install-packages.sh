@@ -63,7 +63,7 @@ find "$out" -depth -type d \( -path '*/pandas/tests' -o -path '*/scipy/*/tests' 
 # -s and -p make tracebacks name the final path.
 if [ -d "$out/usr/local/lib" ]; then
     python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash -s "$out" -p / "$out/usr/local/lib" ||
-        echo "install-packages: some files are not valid for this python and stay uncompiled" >&2
+        echo "some files are not valid for this python and stay uncompiled" >&2
 fi
 
 cp "$context/install-languages.sh" "$context/finish-image.sh" "$share/"

@@ -4,6 +4,9 @@
 //! so that sandboxes of one user can exhaust them for each other. Numbers are random and are not reserved: of 100
 //! sandboxes that run at once, two have the same number with a probability of 1 in 27,000 where numbers are the machine's
 //! own, and of 10 with 1 in 1,200 where an engine maps 65,536 of them. Two such sandboxes share these limits, and nothing else.
+//!
+//! Podman's `userns=auto` is not used: Podman 4 refuses it to a rootful service without a range of its own for containers,
+//! and a rootless first start took 16 s with it, since Podman copies the image to change the owners of its files.
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
