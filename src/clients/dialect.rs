@@ -90,8 +90,9 @@ pub(super) enum Http {
     Either,
 }
 
-const ENV_FILE: Meaning =
-    Meaning::Foreign("set its variables where hotcell is started, or write them as env");
+const ENV_FILE: Meaning = Meaning::Foreign(
+    "write its variables as env, or set them where hotcell is started and name them as env_inherit",
+);
 const LOGIN: Meaning = Meaning::Foreign("");
 const OWN: Meaning = Meaning::Foreign("");
 

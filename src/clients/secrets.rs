@@ -59,9 +59,11 @@ fn shown_entry(entry: &Value, before: Option<&Value>) -> Value {
     for (key, value) in members {
         let before = before.and_then(|before| before.get(key));
         let value = match (key.as_str(), value) {
-            ("command" | "cwd" | "type" | "description" | "disabled" | "timeout" | "allow" | "deny", _) => {
-                value.clone()
-            }
+            (
+                "command" | "cwd" | "type" | "description" | "disabled" | "env_inherit" | "start_timeout"
+                | "timeout" | "allow" | "deny",
+                _,
+            ) => value.clone(),
             ("url", Value::String(url)) => changed(around_references(url, shown_url), url, before),
             ("args", Value::Array(arguments)) => Value::Array(shown_arguments(arguments, before)),
             _ => hidden(value, before),

@@ -181,7 +181,7 @@ fn resolved(server: &ServerConfig) -> String {
         pairs.iter().map(|(name, value)| format!(" {name}={value}")).collect::<String>()
     };
     match &server.reach {
-        Reach::Launch(Launch { program, args, env, cwd }) => {
+        Reach::Launch(Launch { program, args, env, cwd, .. }) => {
             let cwd = cwd.as_ref().map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
             format!("{} {args:?}{}{cwd}", program.display(), named(env))
         }
