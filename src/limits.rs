@@ -98,16 +98,17 @@ pub struct Limits {
     pub servers_indexed_at_once_max: usize,
     /// For how long one of them that does not answer keeps a further one from being asked.
     pub slow_index: Duration,
-    /// How long a search or a list of all tools waits for servers that are being asked, when no server's tools are known;
-    /// and code for the servers that it calls.
+    /// How long code waits for the servers that it calls, when no server's tools are known.
     pub first_index: Duration,
+    /// How long a search or a list of all tools waits for servers that are asked for the first time.
+    pub search_wait: Duration,
     /// How long a call waits for a human who has to be asked.
     pub approval: Duration,
     /// Calls of one run that a human is asked about.
     pub approvals_per_run_max: usize,
     /// How long one run waits for its human, all questions together: so long its time stands still.
     pub waiting_per_run: Duration,
-    /// How much longer they wait for the others, once some are known.
+    /// How much longer they wait for the others, once those are known that matter most.
     pub further_index: Duration,
     /// Largest file of one server's tools that is kept, in bytes.
     pub catalog_entry_bytes_max: usize,
@@ -258,6 +259,7 @@ impl Default for Limits {
             servers_indexed_at_once_max: 8,
             slow_index: Duration::from_secs(1),
             first_index: Duration::from_secs(3),
+            search_wait: Duration::from_secs(10),
             approval: Duration::from_secs(600),
             approvals_per_run_max: 20,
             waiting_per_run: Duration::from_secs(1800),

@@ -69,6 +69,11 @@ pub enum Progress {
         /// All calls of this run so far.
         made: usize,
     },
+    /// A search waits for servers that have not told their tools yet.
+    AwaitsTools {
+        /// Their names, shortened.
+        servers: String,
+    },
     /// A server says how far a call has come.
     OfServer {
         /// `server.tool`.

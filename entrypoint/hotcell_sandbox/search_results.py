@@ -38,22 +38,37 @@ class SearchResults(list[dict[str, Any]]):
         self._by_server = by_server
 
     def __repr__(self) -> str:
-        return "\n".join([self._header(), *self._lines(), *self._left_out()])
+        return "\n".join([self._header(), *self._not_answered(), *self._lines(), *self._left_out()])
 
     __str__ = __repr__
 
     def _header(self) -> str:
         what = f"for {_quoted(self.query)}" if self.query.strip() else "of all"
+        if self._indexing_total:
+            # What follows must not read as all that there is.
+            what += " so far"
         if not self.total:
             skills = f" and {_count(self.skills, 'skill')}" if self.skills else ""
             tools = _count(self.tools - self.skills, "tool")
-            return f"no tool {what}: {tools} of {_count(self.servers, 'server')}{skills} searched"
+            servers = _count(self.servers - self._indexing_total, "server")
+            return f"no tool {what}: {tools} of {servers}{skills} searched"
         if not self:
             return f"none from {self.offset} on: {_count(self.total, 'tool')} {what}"
         last = self.offset + len(self)
         page = f"{len(self)}" if self.offset == 0 else f"{self.offset + 1}-{last}"
         more = f"; the next: offset={last}" if last < self.total else ""
         return f"{page} of {_count(self.total, 'tool')} {what}{more}"
+
+    def _not_answered(self) -> list[str]:
+        if not self._indexing_total:
+            return []
+        names = self.indexing[:_INDEXING_SHOWN_MAX]
+        more = self._indexing_total - len(names)
+        have = "has" if self._indexing_total == 1 else "have"
+        return [
+            f"INCOMPLETE: {self._indexing_total} of {_count(self.servers, 'server')} {have} not answered yet "
+            f"(search again): {', '.join(names)}{f' and {more} more' if more else ''}"
+        ]
 
     def _lines(self) -> list[str]:
         lines: list[str] = []
@@ -72,13 +87,6 @@ class SearchResults(list[dict[str, Any]]):
             more = self._unavailable_total - len(shown)
             reasons = "; ".join(f"{row['server']}: {row['reason']}" for row in shown)
             lines.append(f"{self._unavailable_total} unavailable: {reasons}{f'; and {more} more' if more else ''}")
-        if self._indexing_total:
-            names = self.indexing[:_INDEXING_SHOWN_MAX]
-            more = self._indexing_total - len(names)
-            lines.append(
-                f"{self._indexing_total} not searched yet, being asked for their tools (search again): "
-                f"{', '.join(names)}{f' and {more} more' if more else ''}"
-            )
         return lines
 
 

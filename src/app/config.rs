@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::printing::{err, out, to_stdout};
 use crate::cli::ConfigCommand;
 use crate::config::{
-    Config, Environment, Position, Reach, RefusedServer, SandboxFiles, ServerConfig, Severity, Source,
-    TrustError, distrust_project, policy_schema, schema, trust_project,
+    Config, EnvPattern, Environment, Position, Reach, RefusedServer, SandboxFiles, ServerConfig, Severity,
+    Source, TrustError, distrust_project, policy_schema, schema, trust_project,
 };
 use crate::text;
 
@@ -90,9 +90,14 @@ fn server_as_value(server: &ServerConfig) -> Value {
         Reach::Endpoint(_) => "url",
     };
     let rules = &server.rules;
+    let env_inherit = match &server.reach {
+        Reach::Launch(launch) => launch.env_inherit.iter().map(EnvPattern::as_str).collect(),
+        Reach::Endpoint(_) => vec![],
+    };
     json!({
         "name": server.name.as_str(), "path": server.source, "line": line, "column": column,
         "kind": kind, "reach": server.shown_reach(),
+        "env_inherit": env_inherit, "start_timeout": rules.start_time.map(|time| time.as_secs_f64()),
         "timeout": rules.call_time.map(|time| time.as_secs_f64()), "max_concurrency": rules.calls_at_once,
         "sandbox_files": rules.sandbox_files == SandboxFiles::Sent,
         "commands": server.later.as_ref().map_or(0, |later| later.commands().len()),

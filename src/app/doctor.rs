@@ -2,20 +2,20 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::num::NonZero;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::printing::{err, out};
 use super::{login, model, search_model, wiring};
 use crate::audit::last_remarks;
 use crate::cli;
-use crate::config::{Config, ConfigFiles, Later, Launch, Reach, ServerConfig, locate_program};
+use crate::config::{Config, ConfigFiles, Environment, Later, Launch, Reach, ServerConfig, locate_program};
 use crate::engine::{About, Kernel, find};
 use crate::guard::Mark;
 use crate::names::ServerName;
@@ -34,8 +34,8 @@ const WHY_CHARS_MAX: usize = 500;
 /// How long servers are waited for before they are named.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Servers that are asked at once.
-const ASKED_AT_ONCE_MAX: usize = 16;
+/// Servers that are looked at at once. Fewer are started.
+const LOOKED_AT_AT_ONCE_MAX: usize = 16;
 
 /// Prints the report; the exit code is 1 when code could not be run.
 pub(super) async fn doctor(config: Config, files: ConfigFiles, arguments: &cli::Doctor) -> ExitCode {
@@ -56,8 +56,9 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, arguments: &cli::
     {
         line("", &answer);
     }
+    let environment = Arc::clone(files.environment());
     let asking = arguments.ask.then(|| wiring::servers(&config, files, &Mark::new()).1);
-    servers(&config, asking.as_deref()).await;
+    servers(&config, &environment, asking.as_deref()).await;
     if let Some(upstream) = asking {
         upstream.close().await;
     }
@@ -153,18 +154,23 @@ fn no_sandbox(fault: &ToolFault) {
     line("", &format!("what to do: {}", fault.hint));
 }
 
-async fn servers(config: &Config, asking: Option<&Upstream>) {
+async fn servers(config: &Config, environment: &Environment, asking: Option<&Upstream>) {
     if config.servers.is_empty() {
         line("servers", "none configured (~/MCPs/*.json, [servers.NAME] of config.toml, MCP_SERVERS_CONFIG)");
     }
+    // A start takes a processor for itself: more of them only make each other late.
+    let at_once = match asking {
+        Some(_) => std::thread::available_parallelism().map_or(1, NonZero::get),
+        None => LOOKED_AT_AT_ONCE_MAX,
+    };
     let under_way = &RefCell::new(BTreeSet::new());
     let states = futures_util::stream::iter(&config.servers).map(|server| async move {
         under_way.borrow_mut().insert(&server.name);
-        let told = (server, state(config, server).await, answer(config, server, asking).await);
+        let told = (server, state(config, server).await, answer(server, asking).await);
         under_way.borrow_mut().remove(&server.name);
         told
     });
-    let mut states = std::pin::pin!(states.buffered(ASKED_AT_ONCE_MAX));
+    let mut states = std::pin::pin!(states.buffered(at_once));
     let mut are_named = false;
     loop {
         let next = match are_named {
@@ -174,8 +180,11 @@ async fn servers(config: &Config, asking: Option<&Upstream>) {
         match next {
             Ok(Some((server, state, answer))) => {
                 line("server", &state);
-                if let Some(answer) = answer {
-                    line("", &answer);
+                if let Some(inherited) = inherited(server, environment) {
+                    line("", &inherited);
+                }
+                for said in answer {
+                    line("", &said);
                 }
                 remarks(config, &server.name);
             }
@@ -212,18 +221,31 @@ async fn state(config: &Config, server: &ServerConfig) -> String {
     format!("{}: {found} ({})", server.name, server.source.display())
 }
 
-/// What becomes of the server when it is started or reached; nothing where it is not to be.
-async fn answer(config: &Config, server: &ServerConfig, asking: Option<&Upstream>) -> Option<String> {
-    let upstream = asking?;
-    // Twice: one that does not become usable is ended before it is given up.
-    let deadline = Instant::now() + config.limits.server_start * 2;
-    Some(match upstream.tools(&server.name, deadline, &CancellationToken::new()).await {
-        Ok(tools) => format!("answers; tools: {}", tools.len()),
+/// The variables of the environment that the entry has passed on to its server beside the default ones.
+fn inherited(server: &ServerConfig, environment: &Environment) -> Option<String> {
+    let Reach::Launch(Launch { env_inherit, .. }) = &server.reach else { return None };
+    if env_inherit.is_empty() {
+        return None;
+    }
+    let names = environment.inherited_by(env_inherit);
+    let shown = if names.is_empty() { "no variable that is set".to_owned() } else { names.join(", ") };
+    Some(text::inert_excerpt(&format!("inherits by env_inherit: {shown}"), WHY_CHARS_MAX))
+}
+
+/// What becomes of the server when it is started or reached, and what the user can do; nothing where it is not to be.
+async fn answer(server: &ServerConfig, asking: Option<&Upstream>) -> Vec<String> {
+    let Some(upstream) = asking else { return vec![] };
+    match upstream.tools(&server.name, &CancellationToken::new()).await {
+        Ok(tools) => vec![format!("answers; tools: {}", tools.len())],
         Err(error) => {
             let why = upstream.redacted(&server.name, error.to_string());
-            format!("FAILED: {}", text::inert_excerpt(&why, WHY_CHARS_MAX))
+            let advice = error.advice(&server.place()).map(|advice| format!("what to do: {advice}"));
+            [format!("FAILED: {}", text::inert_excerpt(&why, WHY_CHARS_MAX))]
+                .into_iter()
+                .chain(advice)
+                .collect()
         }
-    })
+    }
 }
 
 /// What the server has said last, to any bridge.

@@ -69,7 +69,7 @@ impl CacheKey {
             hash.update(bytes);
         };
         let named = match &server.reach {
-            Reach::Launch(Launch { program, args, env, cwd }) => {
+            Reach::Launch(Launch { program, args, env, env_inherit, cwd }) => {
                 part(program.as_os_str().as_encoded_bytes());
                 part(&(args.len() as u64).to_le_bytes());
                 for argument in args {
@@ -78,6 +78,10 @@ impl CacheKey {
                 match cwd {
                     Some(cwd) => part(cwd.as_os_str().as_encoded_bytes()),
                     None => part(b""),
+                }
+                // What it inherits may decide which tools it has.
+                for pattern in env_inherit {
+                    part(pattern.as_str().as_bytes());
                 }
                 env
             }

@@ -37,9 +37,28 @@ impl Broker {
             fault.code = FaultCode::ServerNotStarted;
         }
         if matches!(error, UpstreamError::Deadline { .. }) {
-            fault.hint = "it had not started yet, and nothing was sent; give the run a larger timeout".into();
+            if let Some(starting) = self.still_starting(server) {
+                fault.message = starting;
+            }
+            fault.hint = "nothing was sent; run it again, or give the run a larger timeout".into();
         }
         fault
+    }
+
+    /// For the reader of a run that ends: the servers that it has waited for in vain, and that are still starting.
+    #[must_use]
+    pub fn servers_still_starting(&self) -> Vec<String> {
+        let awaited = std::mem::take(&mut *self.awaited());
+        let starting = awaited.iter().filter_map(|server| self.still_starting(server));
+        starting
+            .map(|starting| format!("{starting}, and nothing was sent to it; run the code again"))
+            .collect()
+    }
+
+    fn still_starting(&self, server: &ServerName) -> Option<String> {
+        let time = self.upstream.starting(server)?;
+        let server = text::inert_line(server.as_str());
+        Some(format!("server '{server}' is still starting (it has {} s for that)", time.as_secs_f64()))
     }
 
     /// A server's failure as the model reads it. What the server says in it counts as an answer: it is its content as well.
@@ -116,6 +135,12 @@ fn code(error: &UpstreamError) -> FaultCode {
 }
 
 fn hint(error: &UpstreamError) -> String {
+    if let withheld @ [_, ..] = error.withheld() {
+        let names = withheld.join(", ");
+        return format!(
+            "tell the user: hotcell does not pass {names} on to this server (`hotcell doctor --ask` says more)"
+        );
+    }
     let hint = match error {
         UpstreamError::NeedsLogin { command, .. } => return format!("the user runs: {command}"),
         UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {

@@ -6,7 +6,6 @@
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments;
@@ -14,7 +13,6 @@ use super::call::{Answer, Call, Making};
 use super::model_request::RUNTIME;
 use super::state::Broker;
 use crate::catalog::{self, Catalog, Detail, Shapes};
-use crate::names::ServerName;
 use crate::policy::{Called, Implied, Names};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -149,23 +147,8 @@ impl Broker {
 
     /// The catalog in which the servers of the run have their tools or the reason why not, as far as they tell in time.
     async fn all_listed(&self, call: &Call<'_>, cancel: &CancellationToken) -> Catalog {
-        self.ask_for_tools(&self.server_names(call.scope), call.deadline, cancel).await;
+        self.ask_for_tools(&self.server_names(call.scope), "", call, cancel).await;
         self.catalog().scoped(call.scope)
-    }
-
-    /// Has servers asked for their tools of which none are known. Waits for them shortly while there is something to answer
-    /// from.
-    pub(super) async fn ask_for_tools(
-        &self,
-        servers: &[ServerName],
-        deadline: Instant,
-        cancel: &CancellationToken,
-    ) {
-        self.indexing.begin(servers).await;
-        let deadline = deadline.min(Instant::now() + self.limits.first_index);
-        self.indexing.some_known(servers, deadline, cancel).await;
-        let deadline = deadline.min(Instant::now() + self.limits.further_index);
-        self.indexing.settled(servers, deadline, cancel).await;
     }
 
     pub(super) fn read<T: serde::de::DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, ToolFault> {

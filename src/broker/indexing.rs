@@ -31,8 +31,6 @@ pub(super) struct Indexing {
     permits: Arc<Semaphore>,
     /// For how long a server that does not answer counts as one of the few.
     slow: Duration,
-    /// How long one server may take, whatever it does.
-    server_max: Duration,
     tasks: Mutex<JoinSet<()>>,
     closing: CancellationToken,
 }
@@ -45,8 +43,6 @@ impl Indexing {
             under_way: watch::Sender::new(UnderWay::new()),
             permits: Arc::new(Semaphore::new(limits.servers_indexed_at_once_max)),
             slow: limits.slow_index,
-            // Twice: one that does not become usable is ended before it is given up.
-            server_max: limits.server_start * 2,
             tasks: Mutex::default(),
             closing: CancellationToken::new(),
         }
@@ -83,15 +79,16 @@ impl Indexing {
         servers.iter().filter(|server| under_way.contains_key(*server)).cloned().collect()
     }
 
-    /// Waits until none of the servers is being asked for the first time, until the deadline, or until cancelled. Those
-    /// that have not told by the deadline are waited for no more, here and by all that come later.
+    /// Waits until none of the servers is being asked for the first time, until the deadline, or until cancelled; tells
+    /// whom it waits for. Those that have not told by the deadline are waited for no more, here and by all that come later.
     pub(super) async fn settled(
         &self,
         servers: &[ServerName],
         deadline: Instant,
         cancel: &CancellationToken,
+        tell: impl Fn(&[&ServerName]),
     ) {
-        if !self.wait(servers, deadline, cancel, || false).await && !cancel.is_cancelled() {
+        if !self.settled_soon(servers, deadline, cancel, tell).await && !cancel.is_cancelled() {
             self.under_way.send_modify(|under_way| {
                 for server in servers {
                     if let Some(is_waited_for) = under_way.get_mut(server) {
@@ -102,36 +99,33 @@ impl Indexing {
         }
     }
 
-    /// The same, but no longer than until the tools of one of them are known.
-    pub(super) async fn some_known(
+    /// The same, but those that have not told are waited for by others all the same. Whether there is nothing more to
+    /// wait for.
+    pub(super) async fn settled_soon(
         &self,
         servers: &[ServerName],
         deadline: Instant,
         cancel: &CancellationToken,
-    ) {
-        self.wait(servers, deadline, cancel, || self.knowledge.unlisted(servers).len() < servers.len()).await;
-    }
-
-    /// Whether there is nothing more to wait for.
-    async fn wait(
-        &self,
-        servers: &[ServerName],
-        deadline: Instant,
-        cancel: &CancellationToken,
-        is_enough: impl Fn() -> bool,
+        tell: impl Fn(&[&ServerName]),
     ) -> bool {
         // Those that failed before are not waited for again.
         let first = self.knowledge.unasked(servers);
         let mut watched = self.under_way.subscribe();
         let settled = watched.wait_for(|under_way| {
             let is_awaited = |server| under_way.get(server) == Some(&false);
-            !first.iter().any(|(server, _)| is_awaited(server)) || is_enough()
+            let awaited: Vec<&ServerName> =
+                first.iter().map(|(server, _)| server).filter(|server| is_awaited(*server)).collect();
+            if !awaited.is_empty() {
+                tell(&awaited);
+            }
+            awaited.is_empty()
         });
         tokio::select! {
+            biased;
             // An error would say that the sender has gone, which is this.
             _ = settled => true,
-            () = tokio::time::sleep_until(deadline) => false,
             () = cancel.cancelled() => false,
+            () = tokio::time::sleep_until(deadline) => false,
         }
     }
 
@@ -172,8 +166,7 @@ impl Indexing {
             knowledge: Arc::clone(&self.knowledge),
             upstream: Arc::clone(&self.upstream),
         };
-        let (permits, server_max, closing) =
-            (Arc::clone(&self.permits), self.server_max, self.closing.clone());
+        let (permits, closing) = (Arc::clone(&self.permits), self.closing.clone());
         let slow = self.slow;
         self.tasks().spawn(async move {
             let permit = tokio::select! {
@@ -181,7 +174,7 @@ impl Indexing {
                 () = closing.cancelled() => return,
             };
             let Ok(permit) = permit else { return };
-            let answered = asked.answered(Instant::now() + server_max, &closing);
+            let answered = asked.answered(&closing);
             tokio::pin!(answered);
             if tokio::time::timeout(slow, &mut answered).await.is_err() {
                 drop(permit);
@@ -206,9 +199,9 @@ struct Asked {
 }
 
 impl Asked {
-    async fn answered(self, deadline: Instant, closing: &CancellationToken) {
+    async fn answered(self, closing: &CancellationToken) {
         let server = self.done.server.clone();
-        match self.upstream.tools(&server, deadline, closing).await {
+        match self.upstream.tools(&server, closing).await {
             Ok(listing) => {
                 let learning = tokio::task::spawn_blocking(move || {
                     if self.knowledge.learn(&server, &self.key, &listing) == Taken::New {
@@ -251,7 +244,7 @@ mod tests {
     use crate::broker::catalog_cache::tests::key;
     use crate::broker::knowledge::tests::of_key;
     use crate::catalog::{Catalog, Tools};
-    use crate::upstream::{ProcessSpec, ServerSpec, Way};
+    use crate::upstream::{Inherited, ProcessSpec, ServerSpec, Way};
 
     /// Each ends when it is spoken to.
     const ENDING: &str = r#"echo begins >> "$0"; read -r line; echo ends >> "$0"; exit 1"#;
@@ -266,7 +259,7 @@ mod tests {
             program: "sh".into(),
             args: vec!["-c".into(), script.into(), log.to_str().unwrap().into()],
             env: vec![],
-            without: vec![],
+            inherited: Inherited::All,
             cwd: None,
             keeper: None,
         });
@@ -292,7 +285,7 @@ mod tests {
         assert_eq!(indexing.under_way(&names), names, "nobody has waited for them");
         indexing.begin(&names).await;
         let late = Instant::now() + Duration::from_secs(60);
-        indexing.settled(&names, late, &CancellationToken::new()).await;
+        indexing.settled(&names, late, &CancellationToken::new(), |_| {}).await;
         assert_eq!(indexing.under_way(&names), []);
         let catalog = indexing.knowledge.catalog();
         assert!(catalog.servers().iter().all(|server| matches!(server.tools, Tools::Failed { .. })));
@@ -318,12 +311,14 @@ mod tests {
         let (now, never) = (Instant::now(), Instant::now() + Duration::from_secs(3_600));
         let cancelled = CancellationToken::new();
         cancelled.cancel();
-        none_at_once.settled(&names, never, &cancelled).await;
-        none_at_once.some_known(&names, now, &CancellationToken::new()).await;
+        none_at_once.settled(&names, never, &cancelled, |_| {}).await;
+        let told = std::cell::RefCell::new(String::new());
+        let tell = |awaited: &[&ServerName]| *told.borrow_mut() = format!("{awaited:?}");
+        assert!(!none_at_once.settled_soon(&names, now, &CancellationToken::new(), tell).await);
+        assert_eq!(told.into_inner(), format!("{names:?}"));
         none_at_once.knowledge.learn(&names[1], &key("s01"), &Arc::from([]));
-        none_at_once.some_known(&names, never, &CancellationToken::new()).await;
         none_at_once.knowledge.learn_failure(&names[0], &key("s00"), "exited 1");
-        none_at_once.settled(&names, never, &CancellationToken::new()).await;
+        none_at_once.settled(&names, never, &CancellationToken::new(), |_| {}).await;
         assert_eq!(none_at_once.under_way(&names), names);
         none_at_once.close().await;
         assert_eq!(none_at_once.under_way(&names), []);
@@ -337,9 +332,9 @@ mod tests {
         let none_at_once = indexing(&dir.path().join("log"), &names, 0, ENDING);
         none_at_once.begin(&names).await;
         let (now, never) = (Instant::now(), Instant::now() + Duration::from_secs(3_600));
-        none_at_once.settled(&names, now, &CancellationToken::new()).await;
-        none_at_once.some_known(&names, never, &CancellationToken::new()).await;
-        none_at_once.settled(&names, never, &CancellationToken::new()).await;
+        assert!(!none_at_once.settled_soon(&names, now, &CancellationToken::new(), |_| {}).await);
+        none_at_once.settled(&names, now, &CancellationToken::new(), |_| {}).await;
+        assert!(none_at_once.settled_soon(&names, never, &CancellationToken::new(), |_| {}).await);
         assert_eq!(none_at_once.under_way(&names), names, "it is being asked all the same");
         none_at_once.close().await;
     }

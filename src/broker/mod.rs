@@ -32,6 +32,7 @@ mod replay_words;
 mod resources;
 mod roster;
 mod search;
+mod search_wait;
 mod searched_skills;
 mod semantics;
 mod sending;

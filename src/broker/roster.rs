@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::knowledge::Configured;
 use crate::catalog::{Catalog, server_aliases};
 use crate::config::{
-    self, CommandLine, Config, ConfigFiles, Endpoint, HttpTransport, Launch, ModelEndpoint, ModelKey,
-    ModelSettings, NamedSecrets, Reach, SandboxFiles, ServerConfig, edited_settings, report,
+    self, CommandLine, Config, ConfigFiles, Endpoint, Environment, HttpTransport, Launch, ModelEndpoint,
+    ModelKey, ModelSettings, NamedSecrets, Reach, SandboxFiles, ServerConfig, edited_settings, report,
 };
 use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
 use crate::limits::Limits;
@@ -20,7 +20,7 @@ use crate::models::{self, ModelError};
 use crate::names::ServerName;
 use crate::text;
 use crate::upstream::{
-    CallBounds, Later, LoginFile, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way, printed,
+    self, CallBounds, Later, LoginFile, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way, printed,
 };
 
 /// Follows the configuration files.
@@ -95,11 +95,7 @@ impl Roster {
     #[must_use]
     pub fn specs(&self) -> Vec<ServerSpec> {
         let now = self.now();
-        now.in_effect
-            .servers
-            .iter()
-            .map(|server| self.spec(server, now.files.withheld_from(server)))
-            .collect()
+        now.in_effect.servers.iter().map(|server| self.spec(server, now.files.environment())).collect()
     }
 
     /// What is known of the servers in effect without asking them.
@@ -159,15 +155,16 @@ impl Roster {
         model_endpoint(endpoint, &self.mark, limits).await
     }
 
-    fn spec(&self, server: &ServerConfig, without: Vec<String>) -> ServerSpec {
+    fn spec(&self, server: &ServerConfig, environment: &Arc<Environment>) -> ServerSpec {
         let (mark, program, logins) = (self.mark.clone(), self.program.clone(), self.logins.clone());
-        let of_bridge = OfBridge { mark, program, without, logins };
+        let of_bridge = OfBridge { mark, program, environment: Arc::clone(environment), logins };
         let later = server.later.as_ref().map(|later| of_bridge.later(later));
         let rules = &server.rules;
-        let set_in = format!("{} of {}", server.key, server.source.display());
+        let set_in = server.place();
         ServerSpec {
             name: server.name.clone(),
             way: of_bridge.way(&server.name, &server.reach),
+            start_time: rules.start_time,
             bounds: CallBounds { time: rules.call_time, at_once: rules.calls_at_once, set_in },
             secrets: owned(&server.references),
             later,
@@ -184,8 +181,7 @@ impl Roster {
 struct OfBridge {
     mark: Mark,
     program: PathBuf,
-    /// Variables that are not for it.
-    without: Vec<String>,
+    environment: Arc<Environment>,
     /// Where logins are kept.
     logins: Option<PathBuf>,
 }
@@ -193,12 +189,12 @@ struct OfBridge {
 impl OfBridge {
     fn way(&self, server: &ServerName, reach: &Reach) -> Way {
         match reach {
-            Reach::Launch(Launch { program, args, env, cwd }) => Way::Process(ProcessSpec {
-                program: program.clone(),
-                args: args.clone(),
-                env: owned(env).into_iter().chain([parent(&self.mark)]).collect(),
-                without: self.without.clone(),
-                cwd: cwd.clone(),
+            Reach::Launch(launch) => Way::Process(ProcessSpec {
+                program: launch.program.clone(),
+                args: launch.args.clone(),
+                env: owned(&launch.env).into_iter().chain([parent(&self.mark)]).collect(),
+                inherited: inherited(&self.environment, launch),
+                cwd: launch.cwd.clone(),
                 keeper: Keeper::new(self.program.clone()),
             }),
             Reach::Endpoint(endpoint) => Way::Remote(remote_spec(server, endpoint, self.logins.as_deref())),
@@ -254,11 +250,17 @@ fn command_spec(command: &CommandLine, mark: &Mark) -> ProcessSpec {
         program: words.next().unwrap_or_default().into(),
         args: words.collect(),
         env: vec![parent(mark)],
-        // They are the user's own, and may need what they need.
-        without: vec![],
+        // Commands are the user's own: a keyring or an agent is found by variables that no list foresees.
+        inherited: upstream::Inherited::All,
         cwd: command.folder.clone(),
         keeper: None,
     }
+}
+
+/// What the server inherits of the bridge's environment.
+fn inherited(environment: &Environment, launch: &Launch) -> upstream::Inherited {
+    let config::Inherited { variables, withheld } = environment.inherited(launch);
+    upstream::Inherited::Only { variables, withheld }
 }
 
 /// How a server at this address is reached. A login is used only where the user has configured no credentials.

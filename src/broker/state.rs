@@ -2,7 +2,7 @@
 //!
 //! It answers no call; `answer` does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -89,6 +89,8 @@ pub struct Broker {
     pub(super) models: Models,
     /// Over which the servers' lists of tools came that the catalog holds.
     pub(super) connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
+    /// Servers that the run has waited for in vain.
+    pub(super) awaited: Mutex<BTreeSet<ServerName>>,
 }
 
 impl Broker {
@@ -149,6 +151,7 @@ impl Broker {
             readings: AtomicU64::new(0),
             models,
             connections,
+            awaited: Mutex::default(),
         }
     }
 
@@ -300,6 +303,10 @@ impl Broker {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn awaited(&self) -> MutexGuard<'_, BTreeSet<ServerName>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A server of the run.
     pub(super) fn admitted(&self, server: &str, scope: &ServerScope) -> Result<ServerName, ToolFault> {
         let catalog = self.catalog().scoped(scope);
@@ -325,7 +332,17 @@ impl Broker {
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<Arc<Connection>, UpstreamError> {
-        match self.upstream.connect(server, deadline, cancel).await {
+        // Stays where this is dropped, or given up.
+        self.awaited().insert(server.clone());
+        let connected = self.upstream.connect(server, deadline, cancel).await;
+        let given_up = matches!(
+            connected,
+            Err(UpstreamError::Cancelled { .. } | UpstreamError::Deadline { .. } | UpstreamError::Closing)
+        );
+        if !given_up {
+            self.awaited().remove(server);
+        }
+        match connected {
             Ok(connection) => {
                 let (key, listing) = (self.knowledge.key(server), connection.tools());
                 let before = self.connections().get(server).map(Weak::as_ptr);
@@ -343,8 +360,7 @@ impl Broker {
                 Ok(connection)
             }
             Err(error) => {
-                // A call that was given up says nothing of the server.
-                let given_up = matches!(error, UpstreamError::Cancelled { .. } | UpstreamError::Closing);
+                // A call that was given up says nothing of the server, which may be starting still.
                 if let Some(key) = self.knowledge.key(server).filter(|_| !given_up) {
                     let reason = self.upstream.redacted(server, error.to_string());
                     self.knowledge.learn_failure(server, &key, &reason);

@@ -40,6 +40,9 @@ pub(super) enum Meaning {
     Deny,
     Seconds,
     Milliseconds,
+    /// The time of the server's start.
+    StartSeconds,
+    StartMilliseconds,
     Description,
     /// Of how the client shows it only.
     Silent,
@@ -90,8 +93,9 @@ pub(super) enum Http {
     Either,
 }
 
-const ENV_FILE: Meaning =
-    Meaning::Foreign("set its variables where hotcell is started, or write them as env");
+const ENV_FILE: Meaning = Meaning::Foreign(
+    "write its variables as env, or set them where hotcell is started and name them as env_inherit",
+);
 const LOGIN: Meaning = Meaning::Foreign("");
 const OWN: Meaning = Meaning::Foreign("");
 
@@ -192,8 +196,8 @@ pub(super) const GEMINI: Dialect = Dialect {
         ("args", Meaning::Args),
         ("env", Meaning::Env),
         ("cwd", Meaning::Cwd),
-        ("url", Meaning::Url),
         ("httpUrl", Meaning::StreamableUrl),
+        ("url", Meaning::Url),
         ("headers", Meaning::Headers),
         ("type", Meaning::Kind),
         ("timeout", Meaning::Milliseconds),
@@ -226,8 +230,8 @@ pub(super) const CODEX: Dialect = Dialect {
         ("disabled_tools", Meaning::Deny),
         ("tool_timeout_sec", Meaning::Seconds),
         ("bearer_token", Meaning::Foreign("Codex refuses it too; name a variable as bearer_token_env_var")),
-        ("startup_timeout_sec", OWN),
-        ("startup_timeout_ms", OWN),
+        ("startup_timeout_sec", Meaning::StartSeconds),
+        ("startup_timeout_ms", Meaning::StartMilliseconds),
         ("required", OWN),
         ("supports_parallel_tool_calls", OWN),
         ("experimental_environment", OWN),

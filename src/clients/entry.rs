@@ -76,8 +76,8 @@ pub(super) fn translate(value: &Value, surrounded: &Surrounded<'_>) -> Result<Tr
         }
     }
     for key in seen.into_iter().rev() {
-        if let Some(value) = value.get(key) {
-            translator.member(key, value)?;
+        if let Some(member) = value.get(key) {
+            translator.member(key, member, value)?;
         }
     }
     translator.finished(value)
@@ -98,7 +98,7 @@ pub(super) struct Translator<'t> {
 }
 
 impl Translator<'_> {
-    fn member(&mut self, key: &str, value: &Value) -> Result<(), LeftOut> {
+    fn member(&mut self, key: &str, value: &Value, entry: &Value) -> Result<(), LeftOut> {
         let meaning = self.surrounded.dialect.keys.iter().find(|(known, _)| *known == key);
         let Some((_, meaning)) = meaning else {
             self.done.foreign.push((key.to_owned(), ""));
@@ -109,6 +109,12 @@ impl Translator<'_> {
             return Ok(());
         }
         if value.node == Node::Null {
+            return Ok(());
+        }
+        if let Some(other) = self.preferred(key, entry) {
+            let message =
+                format!("is left out: {} takes {other} where both are there", self.surrounded.title);
+            self.done.notes.push((key.to_owned(), message));
             return Ok(());
         }
         match meaning {
@@ -133,7 +139,7 @@ impl Translator<'_> {
             Meaning::BearerVariable => {
                 let variable = variable(key, value)?;
                 self.done.needs.push((variable.clone(), "the bearer token".into()));
-                self.merge("headers", [("Authorization".into(), format!("Bearer ${{{variable}}}"))]);
+                self.merge("headers", ("Authorization".into(), format!("Bearer ${{{variable}}}")));
             }
             Meaning::Kind => self.kind(key, value)?,
             Meaning::Disabled | Meaning::Enabled => {
@@ -149,8 +155,10 @@ impl Translator<'_> {
                 }
             }
             Meaning::Deny => self.tools("deny", key, value)?,
-            Meaning::Seconds => self.timeout(key, value, 1.0)?,
-            Meaning::Milliseconds => self.timeout(key, value, 1000.0)?,
+            Meaning::Seconds => self.time("timeout", (key, value), 1.0)?,
+            Meaning::Milliseconds => self.time("timeout", (key, value), 1000.0)?,
+            Meaning::StartSeconds => self.time("start_timeout", (key, value), 1.0)?,
+            Meaning::StartMilliseconds => self.time("start_timeout", (key, value), 1000.0)?,
             Meaning::Description => {
                 if let Some(text) = value.text().filter(|text| !text.trim().is_empty()) {
                     self.put("description", text.trim());
@@ -159,6 +167,25 @@ impl Translator<'_> {
             Meaning::Silent | Meaning::Foreign(_) => {}
         }
         Ok(())
+    }
+
+    /// The key that counts instead of this one, where an entry has several that mean the same; the first of the dialect does.
+    fn preferred(&self, key: &str, entry: &Value) -> Option<&'static str> {
+        let keys = self.surrounded.dialect.keys;
+        let (_, meaning) = keys.iter().find(|(known, _)| *known == key)?;
+        let is_same = |other: Meaning| match meaning {
+            Meaning::Url | Meaning::StreamableUrl => matches!(other, Meaning::Url | Meaning::StreamableUrl),
+            Meaning::Kind => other == Meaning::Kind,
+            Meaning::StartSeconds | Meaning::StartMilliseconds => {
+                matches!(other, Meaning::StartSeconds | Meaning::StartMilliseconds)
+            }
+            _ => false,
+        };
+        let is_there = |name: &str| entry.get(name).is_some_and(|value| value.node != Node::Null);
+        keys.iter()
+            .take_while(|(known, _)| *known != key)
+            .find(|(known, other)| is_same(*other) && is_there(known))
+            .map(|(known, _)| *known)
     }
 
     /// What is for a command has no effect beside an address, but for variables that it was made of.
@@ -214,6 +241,7 @@ impl Translator<'_> {
             "cwd",
             "url",
             "headers",
+            "start_timeout",
             "timeout",
             "allow",
             "deny",

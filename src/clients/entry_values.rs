@@ -26,12 +26,16 @@ impl Translator<'_> {
         self.done.entry.insert(key.to_owned(), value.into());
     }
 
-    /// Puts pairs into a table of the entry, beside those that are there.
-    pub(super) fn merge(&mut self, key: &str, pairs: impl IntoIterator<Item = (String, String)>) {
+    /// Puts a pair into a table of the entry, beside those that are there.
+    pub(super) fn merge(&mut self, key: &str, (name, value): (String, String)) {
         let table = self.done.entry.entry(key).or_insert_with(|| Json::Object(Map::new()));
-        if let Json::Object(table) = table {
-            table.extend(pairs.into_iter().map(|(name, value)| (name, Json::String(value))));
+        let Json::Object(table) = table else { return };
+        let value = Json::String(value);
+        if table.get(&name).is_some_and(|before| *before != value) {
+            let message = "is said twice, and differently; the later one is taken".to_owned();
+            self.done.notes.push((format!("{key}.{name}"), message));
         }
+        table.insert(name, value);
     }
 
     /// A string of the client's as hotcell writes it.
@@ -114,6 +118,15 @@ impl Translator<'_> {
 
     pub(super) fn url(&mut self, key: &str, value: &Value) -> Result<(), LeftOut> {
         let url = self.text(key, value)?;
+        if let Some((scheme, _)) = url.split_once("://").filter(|(scheme, _)| !is_scheme_of_http(scheme)) {
+            let message = match scheme {
+                "unix" => "is a Unix socket, over which hotcell speaks to no server".to_owned(),
+                "pipe" => "is a named pipe, over which hotcell speaks to no server".to_owned(),
+                _ => "is no http or https address, and hotcell speaks to remote servers over these only"
+                    .to_owned(),
+            };
+            return Err(left_out(value, key, message));
+        }
         if references::is_literal(&url) && secrets::shown_url(&url) != url {
             self.done.literal_secrets.push(key.to_owned());
         }
@@ -149,10 +162,11 @@ impl Translator<'_> {
             } else {
                 self.text(&key, &member.value)?
             };
-            if secrets::names_secret(&member.key) && references::is_literal(&text) && !text.is_empty() {
+            let is_secret = secrets::names_secret(&member.key) || secrets::holds_credential(&text);
+            if is_secret && references::is_literal(&text) && !text.is_empty() {
                 self.done.literal_secrets.push(key);
             }
-            self.merge(into, [(member.key.clone(), text)]);
+            self.merge(into, (member.key.clone(), text));
         }
         self.context.style = style;
         Ok(())
@@ -168,7 +182,7 @@ impl Translator<'_> {
             let variable = variable(&format!("{key}[{index}]"), named)?;
             let what_for = format!("what {} passes on under that name", self.surrounded.title);
             self.done.needs.push((variable.clone(), what_for));
-            self.merge("env", [(variable.clone(), format!("${{{variable}}}"))]);
+            self.merge("env", (variable.clone(), format!("${{{variable}}}")));
         }
         Ok(())
     }
@@ -212,20 +226,33 @@ impl Translator<'_> {
         Ok(())
     }
 
-    pub(super) fn timeout(&mut self, key: &str, value: &Value, per_second: f64) -> Result<(), LeftOut> {
+    pub(super) fn time(
+        &mut self,
+        into: &str,
+        (key, value): (&str, &Value),
+        per_second: f64,
+    ) -> Result<(), LeftOut> {
         let Node::Number(number) = &value.node else {
             return Err(left_out(value, key, format!("must be a number, not {}", value.kind())));
         };
         let seconds = number.as_f64().unwrap_or(0.0) / per_second;
         if seconds > 0.0 && seconds <= SECONDS_MAX {
-            let whole = seconds.ceil();
-            self.put("timeout", whole as u64);
+            // Whole seconds are written without a point.
+            match seconds.fract() == 0.0 {
+                true => self.put(into, seconds as u64),
+                false => self.put(into, seconds),
+            }
         } else {
             let message = "is outside of what hotcell takes, above 0 s and up to an hour, and left out";
             self.done.notes.push((key.to_owned(), message.into()));
         }
         Ok(())
     }
+}
+
+fn is_scheme_of_http(scheme: &str) -> bool {
+    // A scheme that a reference brings is known later.
+    scheme.contains("${") || ["http", "https"].iter().any(|http| scheme.eq_ignore_ascii_case(http))
 }
 
 pub(super) fn variable(key: &str, value: &Value) -> Result<String, LeftOut> {

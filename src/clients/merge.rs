@@ -20,7 +20,11 @@ use crate::names::ServerName;
 use crate::own_file;
 
 /// Keys that are hotcell's own: what a user has added to an imported entry stays there.
-const OWN_KEYS: [&str; 8] = [
+const OWN_KEYS: [&str; 12] = [
+    "env_inherit",
+    "envInherit",
+    "start_timeout",
+    "startTimeout",
     "timeout",
     "max_concurrency",
     "maxConcurrency",

@@ -20,6 +20,7 @@ mod install_tests;
 mod json_text;
 mod masked;
 mod merge;
+mod opencode_switches;
 mod own_entry;
 mod places;
 mod reading;

@@ -11,6 +11,7 @@ use super::around::{part_with_references, references, shown_reference};
 use super::claude_switches::{switched_off_in, switched_off_of_project};
 use super::entry::{self, Surrounded, Translation};
 use super::file;
+use super::opencode_switches;
 use super::places::{ClientFile, Scope, Surroundings};
 use super::references::is_literal;
 use super::remark::{Remark, Weight};
@@ -217,8 +218,15 @@ impl Reading<'_> {
             };
             self.table(&table, servers, remarks);
         }
-        if self.client.layout == Layout::ClaudeCode {
-            self.projects_of_claude(root, servers, remarks);
+        match self.client.layout {
+            Layout::ClaudeCode => self.projects_of_claude(root, servers, remarks),
+            // Also of the user's servers, where this is a project's file.
+            Layout::OpenCode => {
+                for said in servers.iter_mut().flat_map(|server| opencode_switches::take_over(root, server)) {
+                    remarks.push(self.remark(Weight::LeftOut, said.at, &said.key, said.message));
+                }
+            }
+            Layout::Plain => {}
         }
     }
 

@@ -16,6 +16,10 @@ const RANDOM_PART_CHARS_MIN: usize = 12;
 const SHELL_MARKS: [&str; 8] = ["$(", "`", "|", ";", "&&", "\n", "<(", ">"];
 /// What stands before credentials in a header.
 const SCHEMES: [&str; 4] = ["", "bearer", "basic", "token"];
+/// Those that say in any text that a credential follows.
+const CREDENTIAL_SCHEMES: [&str; 2] = ["bearer ", "basic "];
+/// Shorter words behind one are words of a sentence.
+const CREDENTIAL_CHARS_MIN: usize = 6;
 
 /// Whether a variable, header or option of this name mostly holds a secret.
 pub(super) fn names_secret(name: &str) -> bool {
@@ -59,9 +63,11 @@ fn shown_entry(entry: &Value, before: Option<&Value>) -> Value {
     for (key, value) in members {
         let before = before.and_then(|before| before.get(key));
         let value = match (key.as_str(), value) {
-            ("command" | "cwd" | "type" | "description" | "disabled" | "timeout" | "allow" | "deny", _) => {
-                value.clone()
-            }
+            (
+                "command" | "cwd" | "type" | "description" | "disabled" | "env_inherit" | "start_timeout"
+                | "timeout" | "allow" | "deny",
+                _,
+            ) => value.clone(),
             ("url", Value::String(url)) => changed(around_references(url, shown_url), url, before),
             ("args", Value::Array(arguments)) => Value::Array(shown_arguments(arguments, before)),
             _ => hidden(value, before),
@@ -137,8 +143,62 @@ pub(super) fn shown_url(url: &str) -> String {
     if query { format!("{shown}?{HIDDEN}") } else { shown }
 }
 
+/// Whether a value holds a credential whatever its variable or header is called: behind a scheme, or in JSON.
+pub(super) fn holds_credential(value: &str) -> bool {
+    without_embedded_credentials(value) != value
+}
+
+/// The text without what stands behind an authentication scheme, and without the secret values of JSON in it.
+fn without_embedded_credentials(text: &str) -> String {
+    let json =
+        text.find(['{', '[']).and_then(|at| Some(format!("{}{}", &text[..at], masked_json(&text[at..])?)));
+    without_scheme_credentials(&json.unwrap_or_else(|| text.to_owned()))
+}
+
+/// The JSON without its secret values; nothing where it is no JSON, or holds none.
+fn masked_json(text: &str) -> Option<String> {
+    fn mask(value: &mut Value, is_secret: bool) {
+        match value {
+            Value::String(text) if is_secret && !text.is_empty() => *text = HIDDEN.to_owned(),
+            Value::String(text) => *text = without_scheme_credentials(text),
+            Value::Number(_) if is_secret => *value = HIDDEN.into(),
+            Value::Array(items) => items.iter_mut().for_each(|item| mask(item, is_secret)),
+            Value::Object(members) => {
+                members.iter_mut().for_each(|(name, value)| mask(value, is_secret || names_secret(name)));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let read: Value = serde_json::from_str(text).ok()?;
+    let mut masked = read.clone();
+    mask(&mut masked, false);
+    (masked != read).then(|| masked.to_string())
+}
+
+fn without_scheme_credentials(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    let mut shown = String::with_capacity(text.len());
+    let mut from = 0;
+    while let Some((begin, scheme)) = CREDENTIAL_SCHEMES
+        .iter()
+        .filter_map(|scheme| Some((from + lower[from..].find(scheme)?, *scheme)))
+        .min()
+    {
+        let at = begin + scheme.len();
+        let is_of_credential = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
+        let end = text[at..].find(|c| !is_of_credential(c)).map_or(text.len(), |length| at + length);
+        let is_word = !text[..begin].ends_with(|c: char| c.is_ascii_alphanumeric());
+        shown.push_str(&text[from..at]);
+        shown.push_str(if is_word && end - at >= CREDENTIAL_CHARS_MIN { HIDDEN } else { &text[at..end] });
+        from = end;
+    }
+    shown.push_str(&text[from..]);
+    shown
+}
+
 /// An argument without the secret in it, if it holds one.
 fn shown_argument(argument: &str) -> String {
+    let argument = &without_embedded_credentials(argument);
     if is_command(argument) {
         return without_random(&without_user(argument));
     }

@@ -3,8 +3,6 @@
 //!
 //! It watches nothing by itself: whoever needs to know asks, which costs a look at each file and reads none.
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,7 +12,6 @@ use super::environment::Environment;
 use super::file;
 use super::load::{Before, Config};
 use super::problem::Problem;
-use super::references::is_for_all;
 use super::server::{RefusedServer, ServerConfig};
 use super::servers::{self, OfFiles};
 use super::{toml_file, trust};
@@ -23,7 +20,7 @@ use crate::limits::Limits;
 /// The files of settings and servers, and what they held when they were last read.
 #[derive(Debug)]
 pub struct ConfigFiles {
-    environment: Environment,
+    environment: Arc<Environment>,
     limits: Limits,
     listing: Listing,
     /// Of the files that are listed.
@@ -39,8 +36,6 @@ pub struct ConfigFiles {
 #[derive(Debug)]
 pub(super) struct Following {
     pub(super) files: Vec<Seen>,
-    /// Environment variables, whether they are set or not.
-    pub(super) variables: BTreeSet<String>,
     /// What files said when they could be read last.
     pub(super) entries: OfFiles,
     /// Why files cannot be used now.
@@ -61,6 +56,7 @@ impl ConfigFiles {
         let (config, referred) = Config::load_following(&environment, None);
         let shared = Arc::new(config.clone());
         let told = watch::Sender::new(Arc::clone(&shared));
+        let environment = Arc::new(environment);
         (config, Self { environment, limits, listing, seen, referred, config: shared, told, adjust: |_| {} })
     }
 
@@ -105,15 +101,10 @@ impl ConfigFiles {
         &self.referred.unread
     }
 
-    /// The variables of the environment that this server is not given: those that other entries refer to, and its own does not.
+    /// The environment that the files were read in.
     #[must_use]
-    pub fn withheld_from(&self, server: &ServerConfig) -> Vec<String> {
-        let others = self.referred.variables.difference(&server.variables);
-        let is_withheld = |name: &&String| {
-            let value = self.environment.variable(name).map(OsStr::to_string_lossy);
-            value.is_some_and(|value| !is_for_all(name, &value))
-        };
-        others.filter(is_withheld).cloned().collect()
+    pub fn environment(&self) -> &Arc<Environment> {
+        &self.environment
     }
 
     /// Looks at the files; when one is not what it was, all are read again, and the problems returned that there were not

@@ -26,7 +26,9 @@ impl Reading<'_> {
     /// The address of an entry and what belongs to it, unless something about it was reported.
     pub(super) fn endpoint(&mut self, key: &str, parts: &Parts<'_>) -> Option<Endpoint> {
         let member = parts.url?;
-        for (part, value) in [("args", parts.args), ("env", parts.env), ("cwd", parts.cwd)] {
+        for (part, value) in
+            [("args", parts.args), ("env", parts.env), ("env_inherit", parts.env_inherit), ("cwd", parts.cwd)]
+        {
             if let Some(value) = value {
                 let message = "is for a command; it has no effect beside a url";
                 self.warn(value.at, &format!("{key}.{part}"), message);

@@ -2,7 +2,6 @@
 //!
 //! It sees one entry at a time; `launch` and `endpoint` read what only one kind of server has.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,8 +53,6 @@ pub(super) struct Entry {
     pub(super) path: PathBuf,
     pub(super) position: Position,
     pub(super) key: String,
-    /// The environment variables that it refers to, also where it is not used.
-    pub(super) variables: BTreeSet<String>,
     /// The server, or why there is none, to be said behind "is configured, but".
     pub(super) read: Result<Box<ServerConfig>, String>,
 }
@@ -66,10 +63,12 @@ pub(super) struct Parts<'m> {
     pub(super) command: Option<&'m Spanned>,
     pub(super) args: Option<&'m Spanned>,
     pub(super) env: Option<&'m Spanned>,
+    pub(super) env_inherit: Option<&'m Spanned>,
     pub(super) cwd: Option<&'m Spanned>,
     pub(super) url: Option<&'m Member>,
     pub(super) headers: Option<&'m Spanned>,
     pub(super) transport: Option<&'m Spanned>,
+    pub(super) start_timeout: Option<&'m Spanned>,
     pub(super) timeout: Option<&'m Spanned>,
     pub(super) max_concurrency: Option<&'m Spanned>,
     pub(super) allow: Option<&'m Spanned>,
@@ -169,7 +168,7 @@ impl Reading<'_> {
         read: Result<Box<ServerConfig>, String>,
     ) -> Entry {
         let (path, position) = (self.path.to_owned(), self.position(member.key_at));
-        Entry { name, path, position, key, variables: member.value.variables(), read }
+        Entry { name, path, position, key, read }
     }
 
     /// An entry that is not read for this reason, which is reported.
@@ -225,7 +224,6 @@ impl Reading<'_> {
             rules: rules?,
             references: NamedSecrets::new(std::mem::take(&mut self.followed.values)),
             later: self.later(member, &parts),
-            variables: member.value.variables(),
             source: self.path.to_owned(),
             position: self.position(member.key_at),
             key: key.to_owned(),
@@ -273,10 +271,12 @@ impl Reading<'_> {
                 "command" => parts.command = Some(&member.value),
                 "args" => parts.args = Some(&member.value),
                 "env" => parts.env = Some(&member.value),
+                "env_inherit" => parts.env_inherit = Some(&member.value),
                 "cwd" => parts.cwd = Some(&member.value),
                 "description" => parts.description = Some(&member.value),
                 "type" | "transport" => parts.transport = Some(&member.value),
                 "headers" => parts.headers = Some(&member.value),
+                "start_timeout" => parts.start_timeout = Some(&member.value),
                 "timeout" => parts.timeout = Some(&member.value),
                 "max_concurrency" => parts.max_concurrency = Some(&member.value),
                 "allow" => self.choice(&mut parts.allow, member, &at),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::entry::{Parts, Reading};
+use super::inherited::EnvPattern;
 use super::json::{Node, Spanned};
 use super::locate::locate_program;
 use super::problem::Severity;
@@ -19,6 +20,12 @@ impl Reading<'_> {
         let program = self.value(&format!("{key}.command"), parts.command?);
         let args = self.args(&format!("{key}.args"), parts.args);
         let env = self.env(&format!("{key}.env"), parts.env);
+        let env_inherit = self.items(
+            &format!("{key}.env_inherit"),
+            parts.env_inherit,
+            "names of variables",
+            EnvPattern::new,
+        );
         let cwd = match parts.cwd {
             Some(cwd) => Some(self.value(&format!("{key}.cwd"), cwd)?),
             None => None,
@@ -38,7 +45,7 @@ impl Reading<'_> {
             let hint = "write the program alone as command, and each argument in args";
             self.push(Severity::Warning, (parts.command?.at, &format!("{key}.command")), message, hint);
         }
-        Some(Launch { program, args: args?, env: env?, cwd })
+        Some(Launch { program, args: args?, env: env?, env_inherit: env_inherit?.unwrap_or_default(), cwd })
     }
 
     /// A command with a slash is taken from the server's working folder, or else from the file's; others stay names.

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use url::Url;
 
+use super::inherited::EnvPattern;
+
 /// The way to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
@@ -24,8 +26,10 @@ pub struct Launch {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables on top of the bridge's own.
+    /// Variables on top of those that it inherits.
     pub env: NamedSecrets,
+    /// Variables of the bridge's environment that it inherits beside the default ones.
+    pub env_inherit: Vec<EnvPattern>,
     /// Its working folder, absolute: a relative one of the file was taken from the file's folder. `None`: the bridge's.
     pub cwd: Option<PathBuf>,
 }

@@ -4,7 +4,7 @@
 //! It runs nothing: what a command prints is handed in. It knows no other shell syntax: `$NAME` stays, `$${` is a literal
 //! `${`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::config_files::Seen;
@@ -18,18 +18,6 @@ use crate::text;
 const KINDS: [&str; 5] = ["input:", "command:", "workspaceFolder", "userHome", "prompt:"];
 /// Variables that tell where and who, which texts may repeat.
 const NO_SECRETS: [&str; 8] = ["HOME", "USER", "LOGNAME", "PWD", "PATH", "SHELL", "TMPDIR", "LANG"];
-/// Variables that programs need to work at all, beside these; also written small.
-const FOR_ALL: [&str; 9] = [
-    "TERM",
-    "TZ",
-    "LANGUAGE",
-    "DISPLAY",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-];
 /// How much of a program's name or a path is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 const LITERAL_HINT: &str = "write $${ for a literal ${";
@@ -233,21 +221,6 @@ impl Sources<'_> {
     }
 }
 
-/// The environment variables that a value refers to, whether they are set or not.
-pub(super) fn variables_in(value: &str, variables: &mut BTreeSet<String>) {
-    let mut rest = value;
-    while let Some(dollar) = rest.find("${") {
-        let is_literal = rest[..dollar].ends_with('$');
-        rest = &rest[dollar + 2..];
-        let Some((reference, _)) = rest.split_once('}').filter(|_| !is_literal) else { continue };
-        let name = reference.split_once(":-").map_or(reference, |(name, _)| name);
-        let name = name.strip_prefix("env:").unwrap_or(name);
-        if is_variable_name(name) {
-            variables.insert(name.to_owned());
-        }
-    }
-}
-
 /// An address up to its path as it is written, where references stand in that; without their defaults.
 pub(super) fn written_origin(url: &str) -> Option<String> {
     let (mut origin, mut rest, mut refers) = (String::new(), url, false);
@@ -273,14 +246,6 @@ pub(super) fn written_origin(url: &str) -> Option<String> {
         rest = &rest[first.len_utf8()..];
     }
     refers.then_some(origin)
-}
-
-/// Whether every program may know the variable, also when an entry refers to it.
-pub(super) fn is_for_all(name: &str, value: &str) -> bool {
-    NO_SECRETS.contains(&name)
-        || FOR_ALL.contains(&name.to_ascii_uppercase().as_str())
-        || ["LC_", "XDG_"].iter().any(|prefix| name.starts_with(prefix))
-        || is_place(value, Files::Read)
 }
 
 /// The words of a command: blanks part them, except between single or double quotes, which are left out.

@@ -159,17 +159,6 @@ fn where_nothing_may_be_opened_no_file_is() {
 }
 
 #[test]
-fn variables_are_found_wherever_a_value_refers_to_them() {
-    let found = |value: &str| {
-        let mut variables = BTreeSet::new();
-        variables_in(value, &mut variables);
-        variables.into_iter().collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(found("${A}-${env:b}:${C:-x} $D ${file:E} ${cmd:f $G} $${H} ${I J} ${K"), "A C b");
-    assert_eq!(found("$${${L}}"), "L");
-}
-
-#[test]
 fn a_referred_value_is_a_secret_unless_it_says_where_something_is() {
     let folder = folder();
     let path = folder.0.path().to_str().unwrap();

@@ -74,7 +74,10 @@ fn server() -> Value {
         "properties": {
             "command": text("the program that is started, on PATH or with a path"),
             "args": {"type": "array", "items": {"type": "string"}, "description": "its arguments"},
-            "env": named("variables on top of the bridge's own"),
+            "env": named("variables on top of those that it inherits"),
+            "env_inherit": {"type": "array", "maxItems": 1_000, "items": {"type": "string", "pattern": r"^(\*|[^\s*=${}]+\*?)$"},
+                "description": "variables of hotcell's environment that it inherits beside the default ones: names, with * \
+                                at their end for any rest; [\"*\"] is all"},
             "cwd": text("its working folder; a relative one is taken from this file's folder"),
             "url": text(url),
             "serverUrl": text(url),
@@ -85,6 +88,8 @@ fn server() -> Value {
             "description": text("what the server is for, for the model"),
             "disabled": {"type": "boolean", "description": "whether it is left out"},
             "enabled": {"type": "boolean", "description": "the opposite of disabled"},
+            "start_timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 3_600, "default": 30,
+                "description": "seconds that its start may take"},
             "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 86_400,
                 "description": "seconds that one call may take; the run's own time holds as well"},
             "max_concurrency": {"type": "integer", "minimum": 1, "maximum": calls_max,

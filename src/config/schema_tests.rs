@@ -25,7 +25,7 @@ fn what_the_reader_takes_is_valid_and_what_it_refuses_is_not() {
         "log": {"level": "debug"},
         "servers": {
             "files": {"command": "files", "args": ["a"], "env": {"A": "b"}, "cwd": "~", "timeout": 0.5, "max_concurrency": 1,
-                      "allow": ["get_*"], "deny": [], "sandbox_files": false, "disabled": false, "description": "d"},
+                      "allow": ["get_*"], "deny": [], "sandbox_files": false, "env_inherit": ["AWS_*", "A", "*"], "start_timeout": 45.5, "disabled": false, "description": "d"},
             "far": {"url": "https://example.com", "headers": {"A": "b"}, "type": "sse"},
         },
     });
@@ -53,6 +53,7 @@ fn what_the_reader_takes_is_valid_and_what_it_refuses_is_not() {
         json!({"servers": {"x": {"command": "c", "deny": [""]}}}),
         json!({"servers": {"x": {"command": "c", "env": {"A": 1}}}}),
         json!({"servers": {"x": {"command": "c", "sandbox_files": "no"}}}),
+        json!({"servers": {"x": {"command": "c", "env_inherit": ["A*B"]}}}),
     ] {
         assert!(!accepts(&bad), "{bad}");
     }

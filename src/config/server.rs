@@ -2,7 +2,6 @@
 //!
 //! It checks nothing: `entry` makes it of what is sound.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,8 +35,6 @@ pub struct ServerConfig {
     pub references: NamedSecrets,
     /// What has to be found out when it is started.
     pub later: Option<Later>,
-    /// The environment variables that its entry refers to.
-    pub variables: BTreeSet<String>,
     /// The file that it stands in.
     pub source: PathBuf,
     /// Where it stands there.
@@ -49,6 +46,8 @@ pub struct ServerConfig {
 /// What an entry says of the use of its server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServerRules {
+    /// The longest time of its start; `None`: that of any server.
+    pub start_time: Option<Duration>,
     /// The longest time of one call; `None`: the run's.
     pub call_time: Option<Duration>,
     /// Calls that are under way at once; `None`: as many as of any server.
@@ -83,6 +82,12 @@ pub struct RefusedServer {
 }
 
 impl ServerConfig {
+    /// Where its entry stands, for the operator.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{} of {}", self.key, self.source.display())
+    }
+
     /// How it is reached, for the operator: the program or the address as far as that is no secret.
     #[must_use]
     pub fn shown_reach(&self) -> String {
@@ -122,7 +127,6 @@ impl PartialEq for ServerConfig {
             rules,
             references,
             later,
-            variables,
             source,
             position: _,
             key,
@@ -134,7 +138,6 @@ impl PartialEq for ServerConfig {
             && *rules == other.rules
             && *references == other.references
             && *later == other.later
-            && *variables == other.variables
             && *source == other.source
             && *key == other.key
     }

@@ -12,10 +12,11 @@ use super::server::{SandboxFiles, ServerRules};
 use crate::policy::{Pattern, ToolChoice};
 
 /// Every key that counts, as it is written in TOML.
-pub(super) const KEYS: [&str; 16] = [
+pub(super) const KEYS: [&str; 18] = [
     "command",
     "args",
     "env",
+    "env_inherit",
     "cwd",
     "url",
     "headers",
@@ -24,6 +25,7 @@ pub(super) const KEYS: [&str; 16] = [
     "description",
     "disabled",
     "enabled",
+    "start_timeout",
     "timeout",
     "max_concurrency",
     "allow",
@@ -33,7 +35,7 @@ pub(super) const KEYS: [&str; 16] = [
 pub(super) const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 
 /// Keys that clients use for themselves and that change nothing here.
-pub(super) const CLIENT_KEYS: [&str; 36] = [
+pub(super) const CLIENT_KEYS: [&str; 33] = [
     "$schema",
     "alwaysAllow",
     "alwaysLoad",
@@ -61,9 +63,6 @@ pub(super) const CLIENT_KEYS: [&str; 36] = [
     "scope",
     "scopes",
     "source",
-    "startupTimeout",
-    "startup_timeout_ms",
-    "startup_timeout_sec",
     "tags",
     "targetClients",
     "title",
@@ -72,17 +71,25 @@ pub(super) const CLIENT_KEYS: [&str; 36] = [
     "watchPaths",
 ];
 /// Keys by which clients mean something that an entry can say here under another name.
-const CLIENT_KEYS_MEANING: [(&str, &str); 2] = [("tool_timeout_sec", "timeout"), ("envFile", "env")];
+const CLIENT_KEYS_MEANING: [(&str, &str); 5] = [
+    ("tool_timeout_sec", "timeout"),
+    ("envFile", "env"),
+    ("startupTimeout", "start_timeout"),
+    ("startup_timeout_ms", "start_timeout"),
+    ("startup_timeout_sec", "start_timeout"),
+];
 /// Names that clients have for `allow` and `deny`, in lower case with underscores.
 pub(super) const CLIENT_ALLOW: [&str; 2] = ["enabled_tools", "include_tools"];
 pub(super) const CLIENT_DENY: [&str; 2] = ["disabled_tools", "exclude_tools"];
 
 /// The longest time of one call.
 const CALL_S_MAX: f64 = 86_400.0;
+/// The longest time of a start.
+const START_S_MAX: f64 = 3_600.0;
 /// In a client's file, larger numbers are milliseconds.
 const CLIENT_S_MAX: f64 = 3_600.0;
-/// Patterns of one key.
-const PATTERNS_MAX: usize = 1_000;
+/// Items of one key.
+const ITEMS_MAX: usize = 1_000;
 
 impl Reading<'_> {
     /// Says that a key has no effect: one of a client's own is no problem, a slip in a key of ours is an error.
@@ -107,12 +114,15 @@ impl Reading<'_> {
 
     /// What the entry says of the use of its server; `None` where that was reported.
     pub(super) fn rules(&mut self, key: &str, parts: &Parts<'_>) -> Option<ServerRules> {
-        let call_time = self.call_time(&format!("{key}.timeout"), parts.timeout);
+        let start_time = self.time(&format!("{key}.start_timeout"), parts.start_timeout, START_S_MAX);
+        let call_time = self.time(&format!("{key}.timeout"), parts.timeout, CALL_S_MAX);
         let calls_at_once = self.calls_at_once(&format!("{key}.max_concurrency"), parts.max_concurrency);
-        let allow = self.patterns(&format!("{key}.allow"), parts.allow);
-        let deny = self.patterns(&format!("{key}.deny"), parts.deny);
+        let wanted = "patterns of tools' names";
+        let allow = self.items(&format!("{key}.allow"), parts.allow, wanted, Pattern::new);
+        let deny = self.items(&format!("{key}.deny"), parts.deny, wanted, Pattern::new);
         let sandbox_files = self.sandbox_files(&format!("{key}.sandbox_files"), parts.sandbox_files);
         Some(ServerRules {
+            start_time: start_time?,
             call_time: call_time?,
             calls_at_once: calls_at_once?,
             tools: ToolChoice::new(allow?, deny?.unwrap_or_default()),
@@ -120,13 +130,13 @@ impl Reading<'_> {
         })
     }
 
-    fn call_time(&mut self, key: &str, value: Option<&Spanned>) -> Option<Option<Duration>> {
+    fn time(&mut self, key: &str, value: Option<&Spanned>, max_s: f64) -> Option<Option<Duration>> {
         let Some((at, given)) = self.number(key, value, "a number of seconds")? else { return Some(None) };
         let is_milliseconds = self.section == Section::McpServers && given > CLIENT_S_MAX;
         let seconds = if is_milliseconds { given / 1000.0 } else { given };
-        let time = (seconds <= CALL_S_MAX).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten();
+        let time = (seconds <= max_s).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten();
         let Some(time) = time.filter(|time| !time.is_zero()) else {
-            self.report(at, key, format!("is {given}, it must be above 0 and up to {CALL_S_MAX} seconds"));
+            self.report(at, key, format!("is {given}, it must be above 0 and up to {max_s} seconds"));
             return None;
         };
         if is_milliseconds {
@@ -159,36 +169,39 @@ impl Reading<'_> {
         }
     }
 
-    fn patterns(&mut self, key: &str, value: Option<&Spanned>) -> Option<Option<Vec<Pattern>>> {
+    /// A list of texts, each read by `read`; `None` where something about it was reported.
+    pub(super) fn items<T>(
+        &mut self,
+        key: &str,
+        value: Option<&Spanned>,
+        wanted: &str,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Option<Vec<T>>> {
         let items = match value.map(|value| (value.at, &value.node)) {
             None => return Some(None),
-            Some((_, Node::Array(items))) if items.len() <= PATTERNS_MAX => items,
+            Some((_, Node::Array(items))) if items.len() <= ITEMS_MAX => items,
             Some((at, Node::Array(items))) => {
-                let message = format!("has {} patterns, more than the {PATTERNS_MAX} allowed", items.len());
+                let message = format!("has {} items, more than the {ITEMS_MAX} allowed", items.len());
                 self.report(at, key, message);
                 return None;
             }
             Some((at, other)) => {
-                self.report(
-                    at,
-                    key,
-                    format!("must be an array of patterns of tools' names, not {}", other.kind()),
-                );
+                self.report(at, key, format!("must be an array of {wanted}, not {}", other.kind()));
                 return None;
             }
         };
-        let mut patterns = Vec::with_capacity(items.len());
+        let mut read_items = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
-            let pattern = match &item.node {
-                Node::String(text) => Pattern::new(text),
+            let item_read = match &item.node {
+                Node::String(text) => read(text),
                 other => Err(format!("must be a string, not {}", other.kind())),
             };
-            match pattern {
-                Ok(pattern) => patterns.push(pattern),
+            match item_read {
+                Ok(item) => read_items.push(item),
                 Err(message) => self.report(item.at, &format!("{key}[{index}]"), message),
             }
         }
-        (patterns.len() == items.len()).then_some(Some(patterns))
+        (read_items.len() == items.len()).then_some(Some(read_items))
     }
 
     fn sandbox_files(&mut self, key: &str, value: Option<&Spanned>) -> Option<SandboxFiles> {

@@ -94,11 +94,12 @@ fn rules(json: &str, toml: &str) -> [ServerRules; 2] {
 #[test]
 fn the_keys_of_every_server_mean_the_same_in_json_and_toml() {
     let [json, toml] = rules(
-        r#""timeout": 2.5, "maxConcurrency": 3, "allow": ["get_*"], "deny": ["*_all"], "sandboxFiles": false"#,
-        "timeout = 2.5\nmax_concurrency = 0x3\nallow = ['get_*']\ndeny = [\n  '*_all',\n]\nsandbox_files = false",
+        r#""startTimeout": 45.5, "timeout": 2.5, "maxConcurrency": 3, "allow": ["get_*"], "deny": ["*_all"], "sandboxFiles": false"#,
+        "start_timeout = 45.5\ntimeout = 2.5\nmax_concurrency = 0x3\nallow = ['get_*']\ndeny = [\n  '*_all',\n]\nsandbox_files = false",
     );
     assert_eq!(json, toml);
     assert_eq!((json.call_time, json.calls_at_once), (Some(Duration::from_millis(2_500)), Some(3)));
+    assert_eq!(json.start_time, Some(Duration::from_millis(45_500)));
     assert_eq!(json.sandbox_files, SandboxFiles::Kept);
     let kept_back =
         ["get_one", "get_all", "set"].map(|tool| json.tools.kept_back(crate::policy::Names::only(tool)));
@@ -109,6 +110,39 @@ fn the_keys_of_every_server_mean_the_same_in_json_and_toml() {
     );
     assert_eq!(json, toml);
     assert_eq!(json.call_time, Some(Duration::from_secs(3_600)));
+}
+
+/// The patterns of the server x.
+fn inherits(home: &Home) -> Vec<String> {
+    let config = home.load();
+    let Reach::Launch(launch) = &config.servers[0].reach else { panic!("a command") };
+    launch.env_inherit.iter().map(|pattern| pattern.as_str().to_owned()).collect()
+}
+
+#[test]
+fn inherited_variables_are_named_alike_in_json_and_toml_and_are_nothing_beside_a_url() {
+    for key in ["env_inherit", "envInherit"] {
+        let json = format!(r#"{{"mcpServers": {{"x": {{"command": "c", "{key}": ["AWS_*", "A"]}}}}}}"#);
+        assert_eq!(inherits(&Home::new().file("MCPs/a.json", &json)), ["AWS_*", "A"]);
+    }
+    let toml = Home::new().user("[servers.x]\ncommand = \"c\"\nenv_inherit = [\"AWS_*\", \"A\"]\n");
+    assert_eq!(inherits(&toml), ["AWS_*", "A"]);
+    let wrong = Home::new().user(
+        "[servers.a]\ncommand = \"c\"\nenv_inherit = [\"A*B\", \"A=1\", 1]\n[servers.b]\ncommand = \"c\"\n\
+         env_inherit = \"*\"\n[servers.far]\nurl = \"https://x.example\"\nenv_inherit = [\"A\"]\n",
+    );
+    insta::assert_snapshot!(wrong.seen());
+}
+
+#[test]
+fn a_project_that_is_not_trusted_widens_what_no_server_inherits() {
+    let entry = |patterns: &str| format!("[servers.x]\ncommand = \"c\"\nenv_inherit = [{patterns}]\n");
+    let home = Home::new().user(&entry("\"A\"")).project(&entry("\"*\""));
+    assert_eq!(inherits(&home), ["A"]);
+    trust_project(&home.environment(), &Limits::default()).unwrap();
+    assert_eq!(inherits(&home), ["*"]);
+    let changed = home.project(&entry("\"B\", \"*\""));
+    assert_eq!(inherits(&changed), ["A"]);
 }
 
 #[test]
@@ -482,9 +516,9 @@ fn the_example_of_a_config_toml_loads_without_a_problem() {
     assert_eq!(
         home.seen(),
         "+ github command github-mcp-server (.config/hotcell/config.toml:9:10)\n\
-         + issues at https://example.com (.config/hotcell/config.toml:18:10)\n\
-         - server 'parked' is configured, but is not used: .config/hotcell/config.toml:24:10: servers.parked: is switched off \
+         + issues at https://example.com (.config/hotcell/config.toml:20:10)\n\
+         - server 'parked' is configured, but is not used: .config/hotcell/config.toml:26:10: servers.parked: is switched off \
          in its entry\n\
-         note .config/hotcell/config.toml:24:10: servers.parked: is switched off in its entry"
+         note .config/hotcell/config.toml:26:10: servers.parked: is switched off in its entry"
     );
 }

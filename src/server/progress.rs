@@ -60,6 +60,7 @@ fn described(event: &Progress) -> String {
     match event {
         Progress::Started => "running".to_owned(),
         Progress::Call { tool, answered, made } => format!("{tool} {answered}/{made}"),
+        Progress::AwaitsTools { servers } => format!("waiting for the tools of {servers}"),
         Progress::OfServer { tool, said } => format!("{tool}: {said}"),
     }
 }

@@ -101,6 +101,7 @@ impl Drop for Group {
 mod tests {
     use std::time::Duration;
 
+    use super::super::Inherited;
     use super::*;
 
     fn shell(script: &str) -> ProcessSpec {
@@ -108,7 +109,7 @@ mod tests {
             program: "sh".into(),
             args: vec!["-c".into(), script.into()],
             env: vec![("MARK".into(), "m".into())],
-            without: vec![],
+            inherited: Inherited::All,
             cwd: None,
             keeper: None,
         }

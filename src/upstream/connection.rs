@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::CallBounds;
 use super::answers::{Answer, Answers};
-use super::error::UpstreamError;
+use super::error::{LastWords, UpstreamError};
 use super::face::{Advance, Face};
 use super::http::{Lost, ParameterHeaders, Remote};
 use super::input::{self, Input};
@@ -309,7 +309,7 @@ impl Connection {
     }
 
     /// The last that it has written to stderr; nothing of a remote one.
-    pub(super) fn last_words(&self) -> String {
+    pub(super) fn last_words(&self) -> LastWords {
         self.stderr.as_ref().map(StderrTail::last_words).unwrap_or_default()
     }
 

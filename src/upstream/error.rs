@@ -36,8 +36,8 @@ pub enum UpstreamError {
         server: ServerName,
         /// What happened.
         reason: String,
-        /// Its last lines on stderr.
-        stderr: String,
+        /// What it wrote to stderr.
+        stderr: LastWords,
     },
     /// The request did not get through to it, so that nothing was done.
     #[error("server '{server}' could not be asked: {reason}; the call was not made")]
@@ -81,8 +81,8 @@ pub enum UpstreamError {
     Died {
         /// The server.
         server: ServerName,
-        /// Its last lines on stderr.
-        stderr: String,
+        /// What it wrote to stderr.
+        stderr: LastWords,
     },
     /// It sent a line over the bound, which was dropped; whether the call took effect is not known.
     #[error(
@@ -145,22 +145,55 @@ pub enum UpstreamError {
     Closing,
 }
 
+/// The last that a server wrote to stderr, without secrets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LastWords {
+    /// On one line.
+    pub text: String,
+    /// The variables that it named which the bridge has and does not pass on to it.
+    pub withheld: Vec<String>,
+}
+
 impl UpstreamError {
+    /// The variables that the failed server named which the bridge has and does not pass on to it.
+    #[must_use]
+    pub fn withheld(&self) -> &[String] {
+        match self {
+            Self::Handshake { stderr, .. } | Self::Died { stderr, .. } => &stderr.withheld,
+            _ => &[],
+        }
+    }
+
+    /// What the user can change so that the server gets the variables that it named; `set_in` is where its entry stands.
+    #[must_use]
+    pub fn advice(&self, set_in: &str) -> Option<String> {
+        let names = self.withheld();
+        let list = names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+        (!names.is_empty()).then(|| {
+            format!(
+                "{} {} set where hotcell runs and not passed on to this server; to pass on what it needs, add the key \
+                 env_inherit with [{list}] to its entry ({set_in})",
+                names.join(", "),
+                if names.len() == 1 { "is" } else { "are" },
+            )
+        })
+    }
+
     /// How much of it the server itself has said, in bytes.
     #[must_use]
     pub fn bytes_of_server(&self) -> usize {
         match self {
             Self::Refused { message, .. } => message.len(),
             Self::NotAllowed { reason, .. } | Self::NeedsLogin { reason, .. } => reason.len(),
-            Self::Handshake { reason, stderr, .. } => reason.len() + stderr.len(),
-            Self::Died { stderr, .. } => stderr.len(),
+            Self::Handshake { reason, stderr, .. } => reason.len() + stderr.text.len(),
+            Self::Died { stderr, .. } => stderr.text.len(),
             _ => 0,
         }
     }
 }
 
-fn stderr_note(stderr: &str) -> String {
-    if stderr.is_empty() { String::new() } else { format!("; its last words: {stderr}") }
+fn stderr_note(stderr: &LastWords) -> String {
+    if stderr.text.is_empty() { String::new() } else { format!("; its last words: {}", stderr.text) }
 }
 
 #[cfg(test)]
@@ -171,12 +204,30 @@ mod tests {
     fn what_a_server_says_in_an_error_is_counted_and_our_own_words_are_not() {
         let (server, words) = (ServerName::new("s").unwrap(), "12345".to_owned());
         let of = |error: UpstreamError| error.bytes_of_server();
+        let stderr = LastWords { text: words.clone(), withheld: vec![] };
         assert_eq!(of(UpstreamError::Refused { server: server.clone(), message: words.clone() }), 5);
         assert_eq!(of(UpstreamError::NotAllowed { server: server.clone(), reason: words.clone() }), 5);
-        assert_eq!(of(UpstreamError::Died { server: server.clone(), stderr: words.clone() }), 5);
-        let (reason, stderr) = (words.clone(), words.clone());
+        assert_eq!(of(UpstreamError::Died { server: server.clone(), stderr: stderr.clone() }), 5);
+        let reason = words.clone();
         assert_eq!(of(UpstreamError::Handshake { server: server.clone(), reason, stderr }), 10);
         assert_eq!(of(UpstreamError::NotReached { server: server.clone(), reason: words }), 0);
         assert_eq!(of(UpstreamError::Deadline { server }), 0);
+    }
+
+    #[test]
+    fn advice_names_the_key_and_the_entry_for_the_user() {
+        let died = |withheld: &[&str]| UpstreamError::Died {
+            server: ServerName::new("s").unwrap(),
+            stderr: LastWords {
+                text: "x".into(),
+                withheld: withheld.iter().map(|&name| name.to_owned()).collect(),
+            },
+        };
+        assert_eq!(died(&[]).advice("servers.s of /c.toml"), None);
+        assert_eq!(
+            died(&["AWS_PROFILE", "AWS_REGION"]).advice("servers.s of /c.toml").unwrap(),
+            "AWS_PROFILE, AWS_REGION are set where hotcell runs and not passed on to this server; to pass on what it needs, \
+             add the key env_inherit with [\"AWS_PROFILE\", \"AWS_REGION\"] to its entry (servers.s of /c.toml)"
+        );
     }
 }

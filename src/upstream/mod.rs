@@ -24,7 +24,7 @@ mod subscription;
 pub use answers::{Answer, Answers, Awaited};
 pub use commands::printed;
 pub use connection::{Clock, Connection, Request};
-pub use error::UpstreamError;
+pub use error::{LastWords, UpstreamError};
 pub use face::Advance;
 pub use http::Lost;
 pub use listeners::{Asked, Asks, Heard, NotAnswered, Said};
@@ -34,4 +34,6 @@ pub use oauth::{
     probe,
 };
 pub use registry::Upstream;
-pub use spec::{CallBounds, FoundBy, Later, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
+pub use spec::{
+    CallBounds, FoundBy, Inherited, Later, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way,
+};

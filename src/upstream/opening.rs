@@ -3,6 +3,7 @@
 //! It keeps nothing: what it opens belongs to the server's task.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 
 use super::answers::Answers;
 use super::connection::{Connection, Far, Running, lost_error};
-use super::error::UpstreamError;
+use super::error::{LastWords, UpstreamError};
 use super::face::Face;
 use super::http::{Lost, ParameterHeaders, Remote};
 use super::listeners::ClientSide;
@@ -60,6 +61,7 @@ struct Attempt<'a> {
     bounds: &'a CallBounds,
     side: &'a Arc<ClientSide>,
     limits: &'a Arc<Limits>,
+    time: Duration,
     deadline: Instant,
     means: &'a Means,
 }
@@ -82,17 +84,19 @@ enum NotBegun {
 type Opened = (RunningService<RoleClient, Face>, Peer<RoleClient>, Tools);
 
 impl Connection {
-    /// Starts or reaches the server, initializes it, reads all pages of its tools; all within `limits.server_start`.
+    /// Starts or reaches the server, initializes it, reads all pages of its tools; all within the time of its entry
+    /// or else `limits.server_start`.
     pub(super) async fn open(
         spec: &ServerSpec,
         side: &Arc<ClientSide>,
         limits: &Arc<Limits>,
         means: &Means,
     ) -> Result<(Self, Running), UpstreamError> {
-        let deadline = Instant::now() + limits.server_start;
+        let time = spec.start_time.unwrap_or(limits.server_start);
+        let deadline = Instant::now() + time;
         let (server, bounds) = (&spec.name, &spec.bounds);
         let beginning = Beginning::Discover;
-        let attempt = Attempt { beginning, server, bounds, side, limits, deadline, means };
+        let attempt = Attempt { beginning, server, bounds, side, limits, time, deadline, means };
         let first = match attempt.open(spec).await {
             Ok(opened) => return Ok(opened),
             Err(NotOpen { error, may_be_older: false }) => return Err(error),
@@ -190,6 +194,9 @@ async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection
             Ok((connection, Running { service, far, closed_its_end, listening }))
         }
         Err(not_begun) => {
+            // What a server writes while it is being ended is no reason.
+            let before_its_end =
+                matches!(not_begun, NotBegun::Late(_)).then(|| process.stderr().first_error_and_last_words());
             // Its last words may come after its last breath.
             let ended = process.end().await;
             let (reason, may_be_older) = not_begun.parts();
@@ -199,7 +206,8 @@ async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection
                     NotOpen { error, may_be_older: false }
                 }
                 None => {
-                    let stderr = ended.stderr.last_words();
+                    let stderr = before_its_end.filter(|words| !words.text.is_empty());
+                    let stderr = stderr.unwrap_or_else(|| ended.stderr.first_error_and_last_words());
                     NotOpen { error: UpstreamError::Handshake { server, reason, stderr }, may_be_older }
                 }
             })
@@ -232,7 +240,7 @@ async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection,
             NotOpen { error: lost_error(server, lost), may_be_older: false }
         }
         lost => NotOpen {
-            error: UpstreamError::Handshake { server, reason, stderr: String::new() },
+            error: UpstreamError::Handshake { server, reason, stderr: LastWords::default() },
             may_be_older: may_be_older && !matches!(lost, Some(Lost::NotReached(_))),
         },
     })
@@ -308,7 +316,13 @@ where
     };
     match tokio::time::timeout_at(attempt.deadline, opening).await {
         Ok(opened) => opened,
-        Err(_) => Err(NotBegun::Late(format!("no answer within {} s", limits.server_start.as_secs()))),
+        Err(_) => {
+            let set_in = match attempt.bounds.set_in.as_str() {
+                "" => String::new(),
+                set_in => format!(" (start_timeout in {set_in})"),
+            };
+            Err(NotBegun::Late(format!("no answer within {} s{set_in}", attempt.time.as_secs_f64())))
+        }
     }
 }
 

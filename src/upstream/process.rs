@@ -15,9 +15,11 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
-use super::ProcessSpec;
+use super::error::LastWords;
 use super::redaction::Redaction;
+use super::{Inherited, ProcessSpec};
 use crate::guard::Keeper;
+use crate::text;
 
 /// How long a server gets after each step of its ending.
 const STEP: Duration = Duration::from_millis(700);
@@ -53,6 +55,8 @@ pub(super) struct Ended {
 pub(super) struct StderrTail {
     kept: Arc<Mutex<Kept>>,
     redaction: Redaction,
+    /// Names of variables that the bridge has and the server does not.
+    withheld: Arc<[String]>,
 }
 
 #[derive(Default)]
@@ -66,6 +70,25 @@ struct Kept {
 const LAST_WORDS_BYTES_MAX: usize = 2048;
 /// The same in lines.
 const LAST_LINES_MAX: usize = 5;
+/// Longest first line of an error, in characters.
+const FIRST_ERROR_CHARS_MAX: usize = 300;
+/// Variables that are named to the user.
+const WITHHELD_TOLD_MAX: usize = 5;
+/// What lines hold that tell of an error, in lower case.
+const ERROR_WORDS: [&str; 12] = [
+    "error",
+    "exception",
+    "fatal",
+    "panic",
+    "failed",
+    "cannot",
+    "can't",
+    "could not",
+    "not found",
+    "denied",
+    "missing",
+    "required",
+];
 
 impl Process {
     pub(super) fn start(
@@ -77,9 +100,13 @@ impl Process {
             Some(keeper) => Command::from(keeper.command(&spec.program)),
             None => Command::new(&spec.program),
         };
-        for name in &spec.without {
-            command.env_remove(name);
-        }
+        let withheld = match &spec.inherited {
+            Inherited::All => Vec::new(),
+            Inherited::Only { variables, withheld } => {
+                command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
+                withheld.clone()
+            }
+        };
         command
             .args(&spec.args)
             .envs(spec.env.iter().map(|(name, value)| (name, value)))
@@ -98,7 +125,7 @@ impl Process {
         let pipe = child.stderr.take().ok_or_else(missing)?;
         let kept = Arc::<Mutex<Kept>>::default();
         let stderr_task = tokio::spawn(keep_tail(pipe, Arc::clone(&kept), stderr_bytes_max));
-        let stderr = StderrTail { kept, redaction: redaction.clone() };
+        let stderr = StderrTail { kept, redaction: redaction.clone(), withheld: withheld.into() };
         let is_kept = spec.keeper.is_some();
         let process = Self { child, group: Pid::from_raw(pid), is_kept, stderr, stderr_task };
         Ok((process, Pipes { stdin, stdout }))
@@ -128,7 +155,7 @@ impl Process {
         }
         let stderr = self.stderr();
         let not_started = match status {
-            Ok(status) if self.is_kept => Keeper::not_started(status, &stderr.last_words()),
+            Ok(status) if self.is_kept => Keeper::not_started(status, &stderr.last_words().text),
             Ok(_) => None,
             Err(error) => {
                 tracing::debug!(%error, "a server's process could not be reaped");
@@ -181,7 +208,29 @@ impl Drop for Process {
 impl StderrTail {
     /// The last lines, at most 2 KiB, as one line of text without secrets: they are taken out first, since a part of one would
     /// not be known for what it is.
-    pub(super) fn last_words(&self) -> String {
+    pub(super) fn last_words(&self) -> LastWords {
+        let (bytes, text) = self.read();
+        LastWords { text: last_lines(&text).join(" | "), withheld: self.withheld_in(&bytes) }
+    }
+
+    /// As [`Self::last_words`], behind the first line that tells of an error: what a server says last is mostly not the
+    /// cause of its failure.
+    pub(super) fn first_error_and_last_words(&self) -> LastWords {
+        let (bytes, text) = self.read();
+        let last = last_lines(&text);
+        let first = text.lines().map(str::trim).find(|line| tells_of_error(line));
+        let text = match first.map(|first| (first, last.iter().position(|line| *line == first))) {
+            Some((_, Some(place))) => last[place..].join(" | "),
+            Some((first, None)) => {
+                format!("{} | … | {}", text::bounded(first, FIRST_ERROR_CHARS_MAX), last.join(" | "))
+            }
+            None => last.join(" | "),
+        };
+        LastWords { text, withheld: self.withheld_in(&bytes) }
+    }
+
+    /// What is kept, as it came and without secrets.
+    fn read(&self) -> (Vec<u8>, String) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let (bytes, is_cut): (Vec<u8>, bool) = (kept.bytes.iter().copied().collect(), kept.is_cut);
         drop(kept);
@@ -189,13 +238,46 @@ impl StderrTail {
             true => self.redaction.tail(&bytes),
             false => self.redaction.text(String::from_utf8_lossy(&bytes).into_owned()),
         };
-        let mut begin = text.len().saturating_sub(LAST_WORDS_BYTES_MAX);
-        while !text.is_char_boundary(begin) {
-            begin += 1;
-        }
-        let lines: Vec<&str> = text[begin..].lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        lines[lines.len().saturating_sub(LAST_LINES_MAX)..].join(" | ")
+        (bytes, text)
     }
+
+    /// The withheld variables that stand in what the server wrote, in the order of the text.
+    fn withheld_in(&self, bytes: &[u8]) -> Vec<String> {
+        // Before secrets are replaced: their names would be taken for the server's words.
+        let text = String::from_utf8_lossy(bytes);
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let mut found: Vec<String> = Vec::new();
+        for word in words.filter(|word| is_usual_name(word)) {
+            let is_new = !found.iter().any(|known| known == word);
+            if is_new && found.len() < WITHHELD_TOLD_MAX && self.withheld.iter().any(|name| name == word) {
+                found.push(word.to_owned());
+            }
+        }
+        found
+    }
+}
+
+/// The last lines of a text, at most 2 KiB.
+fn last_lines(text: &str) -> Vec<&str> {
+    let mut begin = text.len().saturating_sub(LAST_WORDS_BYTES_MAX);
+    while !text.is_char_boundary(begin) {
+        begin += 1;
+    }
+    let lines: Vec<&str> = text[begin..].lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LAST_LINES_MAX)..].to_vec()
+}
+
+/// Whether a line is more than the noise that servers write when they start.
+fn tells_of_error(line: &str) -> bool {
+    let line = line.to_lowercase();
+    ERROR_WORDS.iter().any(|word| line.contains(word))
+}
+
+/// Other words of a text may be names of variables by chance.
+fn is_usual_name(word: &str) -> bool {
+    word.len() >= 3
+        && word.contains(|c: char| c.is_ascii_uppercase())
+        && !word.contains(|c: char| c.is_ascii_lowercase())
 }
 
 async fn keep_tail(mut pipe: ChildStderr, kept: Arc<Mutex<Kept>>, bytes_max: usize) {
@@ -225,7 +307,7 @@ mod tests {
             kept.take_in(chunk, bytes_max);
         }
         let redaction = of(&[("KEY", "first-line-0123456789\nsecond-line-0123456789")]);
-        StderrTail { kept: Arc::new(Mutex::new(kept)), redaction }.last_words()
+        StderrTail { kept: Arc::new(Mutex::new(kept)), redaction, withheld: Arc::default() }.last_words().text
     }
 
     #[test]
@@ -242,5 +324,39 @@ mod tests {
         }
         assert_eq!(last_words(&format!("\u{e4}\n\nkey {secret}\n end \n"), 1024), "\u{e4} | key [KEY] | end");
         assert_eq!(last_words("1\n2\n3\n4\n5\n6", 1024), "2 | 3 | 4 | 5 | 6");
+    }
+
+    fn tail(said: &str, withheld: &[&str]) -> StderrTail {
+        let mut kept = Kept::default();
+        kept.take_in(said.as_bytes(), 64 * 1024);
+        let redaction = of(&[("SET_KEY", "0123456789")]);
+        let withheld = withheld.iter().map(|&name| name.to_owned()).collect();
+        StderrTail { kept: Arc::new(Mutex::new(kept)), redaction, withheld }
+    }
+
+    #[test]
+    fn first_line_of_an_error_stands_before_the_last_lines() {
+        let words = |said: &str| tail(said, &[]).first_error_and_last_words().text;
+        assert_eq!(words("starting\nready"), "starting | ready");
+        assert_eq!(
+            words("npm warn old\nnpm error code E404\nnpm error 404"),
+            "npm error code E404 | npm error 404"
+        );
+        let noise = (0..6).map(|line| format!("closing {line}\n")).collect::<String>();
+        assert_eq!(
+            words(&format!("starting\nModuleNotFoundError: x\n{noise}")),
+            "ModuleNotFoundError: x | … | closing 1 | closing 2 | closing 3 | closing 4 | closing 5"
+        );
+    }
+
+    #[test]
+    fn withheld_variables_are_found_as_whole_words_of_what_the_server_wrote() {
+        let withheld = ["AWS_PROFILE", "HOSTNAME", "SET_KEY", "name", "AWS"];
+        let found = |said: &str| tail(said, &withheld).last_words().withheld;
+        assert_eq!(
+            found("KeyError: 'AWS_PROFILE'\n$HOSTNAME is unset, AWS_PROFILE too"),
+            ["AWS_PROFILE", "HOSTNAME"]
+        );
+        assert_eq!(found("MY_AWS_PROFILE is no name; AWS_PROFILES; 0123456789 is replaced"), [""; 0]);
     }
 }

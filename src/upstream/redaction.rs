@@ -97,7 +97,7 @@ impl fmt::Debug for Redaction {
 pub(super) mod tests {
     use super::*;
     use crate::names::ServerName;
-    use crate::upstream::{ProcessSpec, ServerSpec, Way};
+    use crate::upstream::{Inherited, ProcessSpec, ServerSpec, Way};
 
     /// Of a server with these references.
     pub(in crate::upstream) fn of(references: &[(&str, &str)]) -> Redaction {
@@ -105,7 +105,7 @@ pub(super) mod tests {
             program: "x".into(),
             args: vec![],
             env: vec![("FOLDER".to_owned(), "/srv/data".to_owned())],
-            without: vec![],
+            inherited: Inherited::All,
             cwd: None,
             keeper: None,
         });

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -48,6 +50,7 @@ struct Entry {
     redaction: Redaction,
     /// The login that it may have.
     access: Option<Arc<Access>>,
+    is_starting: Arc<AtomicBool>,
     asks: mpsc::Sender<Ask>,
     /// Ends the task, and the server with it.
     leaving: CancellationToken,
@@ -96,7 +99,9 @@ impl Upstream {
                     let secrets = Arc::new(Secrets::of(&spec));
                     let redaction = Redaction::new(Arc::clone(&secrets), access.clone());
                     let means = Means { access: access.clone(), redaction: redaction.clone(), large_bodies };
-                    let trusted = Trusted { spec: spec.clone(), secrets };
+                    let is_starting = Arc::<AtomicBool>::default();
+                    let trusted =
+                        Trusted { spec: spec.clone(), secrets, is_starting: Arc::clone(&is_starting) };
                     let (side, limits) = (Arc::clone(&self.side), Arc::clone(&self.limits));
                     let owned =
                         own(trusted, side, limits, means, Wires { asks: inbox, closing: leaving.clone() });
@@ -108,7 +113,7 @@ impl Upstream {
                         owned.await;
                         drop(ends);
                     });
-                    Entry { spec, redaction, access, asks, leaving, ended }
+                    Entry { spec, redaction, access, is_starting, asks, leaving, ended }
                 }
             };
             table.servers.insert(name, entry);
@@ -157,6 +162,14 @@ impl Upstream {
         })
     }
 
+    /// How long the server's start may take, while it is starting.
+    #[must_use]
+    pub fn starting(&self, server: &ServerName) -> Option<Duration> {
+        let table = self.table();
+        let entry = table.servers.get(server).filter(|entry| entry.is_starting.load(Ordering::Acquire));
+        entry.map(|entry| self.start_time(entry))
+    }
+
     /// The servers whose login has changed since this was asked last.
     #[must_use]
     pub fn changed_logins(&self) -> Vec<ServerName> {
@@ -193,13 +206,15 @@ impl Upstream {
     /// What the server lists. One that does not run is started for it and ended again, unless a call comes meanwhile.
     ///
     /// # Errors
-    /// As [`Self::connect`].
+    /// As [`Self::connect`], where it is too late after twice the time of its start: one that does not become usable is
+    /// ended before it is given up.
     pub async fn tools(
         &self,
         server: &ServerName,
-        deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<Arc<[Value]>, UpstreamError> {
+        let start_time = self.table().servers.get(server).map(|entry| self.start_time(entry));
+        let deadline = Instant::now() + start_time.unwrap_or_default() * 2;
         self.ask(server, Ask::Tools, deadline, cancel).await
     }
 
@@ -223,6 +238,10 @@ impl Upstream {
             () = cancel.cancelled() => Err(UpstreamError::Cancelled { server: server.clone() }),
             () = tokio::time::sleep_until(deadline) => Err(UpstreamError::Deadline { server: server.clone() }),
         }
+    }
+
+    fn start_time(&self, entry: &Entry) -> Duration {
+        entry.spec.start_time.unwrap_or(self.limits.server_start)
     }
 
     fn table(&self) -> RwLockReadGuard<'_, Table> {

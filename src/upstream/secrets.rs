@@ -114,6 +114,7 @@ mod tests {
     use super::*;
     use crate::names::ServerName;
     use crate::secret::replaced_in;
+    use crate::upstream::Inherited;
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -124,7 +125,7 @@ mod tests {
             program: "x".into(),
             args: vec!["from-a-file".into()],
             env: pairs(env),
-            without: vec![],
+            inherited: Inherited::All,
             cwd: None,
             keeper: None,
         })

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -34,6 +35,23 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fr
 pub(super) struct Trusted {
     pub(super) spec: ServerSpec,
     pub(super) secrets: Arc<Secrets>,
+    pub(super) is_starting: Arc<AtomicBool>,
+}
+
+/// Says that a server is starting, until it is dropped.
+struct Starting(Arc<AtomicBool>);
+
+impl Starting {
+    fn begin(is_starting: &Arc<AtomicBool>) -> Self {
+        is_starting.store(true, Ordering::Release);
+        Self(Arc::clone(is_starting))
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// How the task is asked, and told to end.
@@ -52,6 +70,7 @@ struct Failed {
 struct Server {
     spec: ServerSpec,
     secrets: Arc<Secrets>,
+    is_starting: Arc<AtomicBool>,
     side: Arc<ClientSide>,
     limits: Arc<Limits>,
     means: Means,
@@ -63,14 +82,14 @@ struct Server {
 
 /// Serves the server's requests until the bridge closes.
 pub(super) async fn own(
-    Trusted { spec, secrets }: Trusted,
+    Trusted { spec, secrets, is_starting }: Trusted,
     side: Arc<ClientSide>,
     limits: Arc<Limits>,
     means: Means,
     Wires { mut asks, closing }: Wires,
 ) {
-    let mut server =
-        Server { spec, secrets, side, limits, means, current: None, failed: None, back_off: BACK_OFF.0 };
+    let (current, failed, back_off) = (None, None, BACK_OFF.0);
+    let mut server = Server { spec, secrets, is_starting, side, limits, means, current, failed, back_off };
     let serving = async {
         loop {
             let asked = tokio::select! {
@@ -125,7 +144,7 @@ impl Server {
                 return Ok(connection);
             }
             tracing::info!(server = %self.spec.name, "the server had ended and is started again");
-            self.say("stderr", connection.last_words());
+            self.say("stderr", connection.last_words().text);
             running.end().await;
         }
         // Before it is used: one that comes meanwhile is another one.
@@ -136,10 +155,12 @@ impl Server {
         {
             return Err(failed.error.clone());
         }
+        let starting = Starting::begin(&self.is_starting);
         let opened = match self.found().await {
             Ok(spec) => Connection::open(&spec, &self.side, &self.limits, &self.means).await,
             Err(error) => Err(error),
         };
+        drop(starting);
         match opened {
             Ok((connection, running)) => {
                 let connection = Arc::new(connection);
@@ -149,7 +170,9 @@ impl Server {
                 Ok(connection)
             }
             Err(error) => {
-                self.say("failed", error.to_string());
+                let advice = error.advice(&self.spec.bounds.set_in);
+                let advice = advice.map(|advice| format!("; {advice}")).unwrap_or_default();
+                self.say("failed", format!("{error}{advice}"));
                 self.failed =
                     Some(Failed { error: error.clone(), until: Instant::now() + self.back_off, login });
                 self.back_off = (self.back_off * 2).min(BACK_OFF.1);
@@ -194,7 +217,7 @@ impl Server {
 
     fn say_last_words(&self) {
         if let Some((connection, _)) = &self.current {
-            self.say("stderr", connection.last_words());
+            self.say("stderr", connection.last_words().text);
         }
     }
 

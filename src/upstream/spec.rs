@@ -1,5 +1,6 @@
 //! How a server is reached.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,8 @@ pub struct ServerSpec {
     pub name: ServerName,
     /// The way to it; where `later` is something, only as far as that is known without it.
     pub way: Way,
+    /// The longest time of its start; `None`: that of any server.
+    pub start_time: Option<Duration>,
     /// What its entry bounds.
     pub bounds: CallBounds,
     /// Further values that are kept out of texts, each with what is written for it.
@@ -29,7 +32,7 @@ impl ServerSpec {
     /// A server of which no more is said than how it is reached.
     #[must_use]
     pub fn new(name: ServerName, way: Way) -> Self {
-        Self { name, way, bounds: CallBounds::default(), secrets: Vec::new(), later: None }
+        Self { name, way, start_time: None, bounds: CallBounds::default(), secrets: Vec::new(), later: None }
     }
 }
 
@@ -83,14 +86,28 @@ pub struct ProcessSpec {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Added to the bridge's own environment.
+    /// What it has of the bridge's environment.
+    pub inherited: Inherited,
+    /// Added to that.
     pub env: Vec<(String, String)>,
-    /// Variables of the bridge's own environment that it is not given.
-    pub without: Vec<String>,
     /// Where it runs; the bridge's own folder by default.
     pub cwd: Option<PathBuf>,
     /// Ends whatever it starts; nothing where the system has no such thing.
     pub keeper: Option<Keeper>,
+}
+
+/// What a process has of the bridge's environment.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Inherited {
+    /// All of it.
+    All,
+    /// Some of it.
+    Only {
+        /// These variables.
+        variables: Vec<(OsString, OsString)>,
+        /// The names of the others.
+        withheld: Vec<String>,
+    },
 }
 
 /// Where a remote server is, and how it is spoken to.

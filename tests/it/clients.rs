@@ -181,7 +181,7 @@ fn resolved(server: &ServerConfig) -> String {
         pairs.iter().map(|(name, value)| format!(" {name}={value}")).collect::<String>()
     };
     match &server.reach {
-        Reach::Launch(Launch { program, args, env, cwd }) => {
+        Reach::Launch(Launch { program, args, env, cwd, .. }) => {
             let cwd = cwd.as_ref().map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
             format!("{} {args:?}{}{cwd}", program.display(), named(env))
         }
@@ -508,4 +508,97 @@ fn a_file_that_is_none_is_refused_and_an_unknown_one_needs_its_client() {
     fs::set_permissions(home.path().join(".cursor/mcp.json"), fs::Permissions::from_mode(0o666)).unwrap();
     let output = home.run(&["import"]);
     assert!(output.stdout.contains("may be written by every user"), "{}", output.stdout);
+}
+
+/// What is said of one client's file, and the entry of its one server.
+fn imported_alone(place: &str, content: &str) -> (String, Value) {
+    let home = Home::new().file(place, content);
+    let output = home.run(&["import", "--yes"]);
+    let said = said(&home, &output);
+    let files = files_below(&home.path().join("MCPs"));
+    let entry = files.first().map_or(Value::Null, |file| {
+        let text = fs::read_to_string(home.path().join("MCPs").join(file)).unwrap();
+        let file: Value = serde_json::from_str(&text).unwrap();
+        file["mcpServers"].as_object().unwrap().values().next().unwrap().clone()
+    });
+    (said, entry)
+}
+
+#[test]
+fn of_two_keys_that_mean_the_same_the_client_s_own_is_taken_and_the_other_said() {
+    for order in [["serverUrl", "url"], ["url", "serverUrl"]] {
+        let urls =
+            order.map(|key| format!("\"{key}\": \"https://{}.example/mcp\"", key.to_lowercase())).join(", ");
+        let content = format!("{{\"mcpServers\": {{\"x\": {{{urls}}}}}}}");
+        let (said, entry) = imported_alone(".codeium/windsurf/mcp_config.json", &content);
+        assert_eq!(entry, json!({"url": "https://serverurl.example/mcp"}), "{order:?}");
+        assert!(
+            said.contains("mcpServers.x: url is left out: Windsurf takes serverUrl where both are there\n"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_server_behind_a_socket_is_left_out_with_a_line() {
+    let content = r#"{"servers": {"x": {"type": "http", "url": "unix:///tmp/mcp.sock"}}}"#;
+    let (said, entry) = imported_alone(".config/Code/User/mcp.json", content);
+    assert_eq!(entry, Value::Null);
+    assert!(
+        said.contains(
+            "servers.x.url: is a Unix socket, over which hotcell speaks to no server; the server is left out\n"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn tools_that_opencode_switches_off_are_denied_here() {
+    let with = |tools: &str| {
+        let content =
+            format!("{{{tools}, \"mcp\": {{\"x\": {{\"type\": \"local\", \"command\": [\"c\"]}}}}}}");
+        imported_alone(".config/opencode/opencode.json", &content)
+    };
+    let (said, entry) = with(r#""tools": {"x_*": false, "bash": false}"#);
+    assert_eq!(entry["deny"], json!(["*"]));
+    assert!(said.contains("tools: is taken over for x as deny: [\"*\"]\n"), "{said}");
+    let (_, entry) = with(r#""tools": {"x*": false, "x_read": true}"#);
+    assert_eq!((&entry["allow"], &entry["deny"]), (&json!(["read"]), &Value::Null));
+    let (said, entry) =
+        with(r#""tools": {"x_set_*": false, "*_x": false, "x_set_a": true}, "permission": {"x_*": "ask"}"#);
+    assert_eq!(entry["deny"], json!(["set_*"]));
+    for key in ["tools.*_x", "tools.x_set_a", "permission.x_*"] {
+        assert!(said.contains(&format!("{key}: is not taken over for x; ")), "{key}: {said}");
+    }
+}
+
+#[test]
+fn times_are_taken_over_to_the_fraction() {
+    let content = "[mcp_servers.x]\ncommand = \"c\"\nstartup_timeout_sec = 45.5\ntool_timeout_sec = 2.5\n";
+    let (said, entry) = imported_alone(".codex/config.toml", content);
+    assert_eq!(entry, json!({"command": "c", "start_timeout": 45.5, "timeout": 2.5}));
+    assert!(!said.contains("warning"), "{said}");
+    let both = "[mcp_servers.x]\ncommand = \"c\"\nstartup_timeout_ms = 1500\nstartup_timeout_sec = 60\n";
+    let (said, entry) = imported_alone(".codex/config.toml", both);
+    assert_eq!(entry["start_timeout"], json!(60));
+    assert!(said.contains("startup_timeout_ms is left out: Codex takes startup_timeout_sec"), "{said}");
+}
+
+#[test]
+fn credentials_in_json_values_are_neither_shown_nor_copied_in_silence() {
+    let headers = r#"{\"Authorization\": \"Bearer hunter2-of-notion\", \"Version\": \"1\"}"#;
+    let content = format!(
+        r#"{{"mcpServers": {{"x": {{"command": "npx",
+            "args": ["--headers", "{headers}", "--h={headers}", "Authorization Bearer hunter2-of-ada"],
+            "env": {{"OPENAPI_MCP_HEADERS": "{headers}", "MODE": "basic"}}}}}}}}"#
+    );
+    let (said, entry) = imported_alone(".cursor/mcp.json", &content);
+    assert_eq!(entry["args"][1], "{\"Authorization\": \"Bearer hunter2-of-notion\", \"Version\": \"1\"}");
+    assert!(
+        said.contains(
+            "has what look like secrets, which are copied as they are: args[1], args[2], args[3], env.OPENAPI_MCP_HEADERS; "
+        ),
+        "{said}"
+    );
+    assert!(said.contains(r#"+        "{\"Authorization\":\"…\",\"Version\":\"1\"}","#), "{said}");
 }

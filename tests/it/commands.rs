@@ -154,6 +154,62 @@ fn doctor_asks_each_server_for_its_tools_when_it_is_told_to_and_says_why_it_does
 }
 
 #[test]
+fn doctor_says_what_servers_inherit_and_which_key_passes_on_what_one_lacks() {
+    let lacking = json!({"command": "sh", "args": ["-c", "echo \"KeyError: 'AWS_PROFILE'\" >&2; exit 1"]});
+    let mut given = lacking.clone();
+    given["env_inherit"] = json!(["AWS_*", "NONE_*"]);
+    let mut vain = lacking.clone();
+    vain["env_inherit"] = json!(["NONE_*"]);
+    let home = Home::new()
+        .env("AWS_PROFILE", "work")
+        .server("lacking", lacking)
+        .server("given", given)
+        .server("vain", vain);
+    let asked = home.run(&["doctor", "--ask"]).stdout;
+    let place = home.path().join("MCPs/servers.json").display().to_string();
+    let advice = format!(
+        "what to do: AWS_PROFILE is set where hotcell runs and not passed on to this server; to pass on what it needs, \
+         add the key env_inherit with [\"AWS_PROFILE\"] to its entry (mcpServers.lacking of {place})"
+    );
+    assert!(asked.lines().any(|line| line.trim() == advice), "{asked}");
+    assert!(!asked.contains("mcpServers.given of"), "{asked}");
+    assert!(asked.contains("inherits by env_inherit: AWS_PROFILE\n"), "{asked}");
+    assert!(asked.contains("inherits by env_inherit: no variable that is set\n"), "{asked}");
+}
+
+#[test]
+fn doctor_starts_no_more_servers_at_once_than_there_are_processors() {
+    let home = Home::new();
+    let log = home.path().join("log");
+    let script = format!("echo begins >>{0}; sleep 0.2; echo ends >>{0}", log.display());
+    let entry = json!({"command": "sh", "args": ["-c", script]});
+    let home = (0..8).fold(home, |home, number| home.server(&format!("s{number}"), entry.clone()));
+    home.run(&["doctor", "--ask"]);
+    let events = std::fs::read_to_string(&log).unwrap();
+    let mut now = 0_usize;
+    let most = events.lines().map(|event| {
+        now = if event == "begins" { now + 1 } else { now - 1 };
+        now
+    });
+    let processors = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(most.max(), Some(processors.min(8)), "{events}");
+}
+
+#[test]
+fn doctor_shows_the_first_error_of_a_server_that_does_not_start_in_time() {
+    let script = "echo 'loading' >&2; echo 'Error: no licence' >&2; trap 'echo interrupted >&2; exit 1' TERM; \
+                  while :; do sleep 0.05; done";
+    let entry = json!({"command": "sh", "args": ["-c", script], "start_timeout": 0.5});
+    let asked = Home::new().server("slow", entry).run(&["doctor", "--ask"]);
+    let (_, below) = of_server(&asked, "slow");
+    assert!(
+        below.starts_with("FAILED: server 'slow' did not start: no answer within 0.5 s (start_timeout in "),
+        "{below}"
+    );
+    assert!(below.ends_with("; its last words: Error: no licence"), "{below}");
+}
+
+#[test]
 fn doctor_names_the_servers_that_it_waits_for() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = std::sync::Mutex::new(released);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
-use hotcell::upstream::{ProcessSpec, ServerSpec, Upstream, Way};
+use hotcell::upstream::{Inherited, ProcessSpec, ServerSpec, Upstream, Way};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -49,7 +49,7 @@ async fn opened(reply: &str, start: Duration) -> (Result<usize, String>, Vec<Str
         program: "python3".into(),
         args: ["-c".to_owned(), code, log.to_str().unwrap().to_owned()].into(),
         env: vec![],
-        without: vec![],
+        inherited: Inherited::All,
         cwd: None,
         keeper: None,
     };

@@ -10,7 +10,7 @@ use hotcell::guard::Mark;
 use hotcell::limits::Limits;
 use hotcell::names::ServerName;
 use hotcell::upstream::{
-    CallBounds, Connection, Later, ProcessSpec, Request, ServerSpec, Upstream, UpstreamError, Way,
+    CallBounds, Connection, Inherited, Later, ProcessSpec, Request, ServerSpec, Upstream, UpstreamError, Way,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -28,7 +28,7 @@ fn process(program: &str, args: &[&str], env: &[(&str, &str)]) -> ProcessSpec {
         program: program.into(),
         args: args.iter().map(|&arg| arg.to_owned()).collect(),
         env: env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        without: vec![],
+        inherited: Inherited::All,
         cwd: None,
         keeper: None,
     }
@@ -116,6 +116,27 @@ async fn a_call_over_the_time_of_its_server_s_entry_is_cancelled_there_and_says_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_start_has_the_time_of_its_entry_and_is_said_while_it_lasts() {
+    let mute = Fixture::new(&["--never-answer"]);
+    let way = Way::Process(fixture_process(&mute, &[]));
+    let bounds = CallBounds { set_in: "servers.fixture of /c.toml".into(), ..CallBounds::default() };
+    let start_time = Some(Duration::from_millis(1_500));
+    let upstream = upstream(ServerSpec { start_time, bounds, ..ServerSpec::new(name(), way) });
+    assert_eq!(upstream.starting(&name()), None);
+    let soon = Instant::now() + Duration::from_millis(300);
+    let late = upstream.connect(&name(), soon, &CancellationToken::new()).await.map(|_| ()).unwrap_err();
+    assert!(matches!(late, UpstreamError::Deadline { .. }), "{late}");
+    // It goes on without the caller.
+    assert_eq!(upstream.starting(&name()), start_time);
+    assert_eq!(
+        connected(&upstream).await.map(|_| ()).unwrap_err().to_string(),
+        "server 'fixture' did not start: no answer within 1.5 s (start_timeout in servers.fixture of /c.toml)"
+    );
+    assert_eq!((upstream.starting(&name()), mute.pids().len()), (None, 1));
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_more_calls_are_under_way_than_the_entry_allows() {
     let fixture = Fixture::new(&[]);
     let way = Way::Process(fixture_process(&fixture, &[]));
@@ -149,42 +170,59 @@ fn upstream_of(home: &std::path::Path, entries: Value) -> Upstream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_variable_that_entries_refer_to_is_given_to_their_servers_only() {
+async fn a_server_inherits_a_default_set_and_what_its_entry_names() {
     let (home, fixture) = (tempfile::tempdir().unwrap(), Fixture::new(&[]));
-    let with = |env: Value, more: Value| {
+    let with = |more: Value| {
         let mut entry = fixture.entry();
-        entry["env"] = env;
         entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         entry
     };
-    // Set for every test; that of the package's folder only says where something is.
-    let (name, folder) = ("CARGO_PKG_DESCRIPTION", "CARGO_MANIFEST_DIR");
-    let off = json!({"disabled": true, "description": "of ${CARGO_PKG_RUST_VERSION}"});
+    // Set for every test.
+    let (name, other) = ("CARGO_PKG_DESCRIPTION", "CARGO_PKG_AUTHORS");
     let upstream = upstream_of(
         home.path(),
         json!({
-            "mine": with(json!({"A": "${CARGO_PKG_DESCRIPTION}", "B": "${CARGO_MANIFEST_DIR} ${PATH}"}), json!({})),
-            "other": with(json!({}), json!({})),
-            "own": with(json!({name: "set here"}), json!({})),
-            "off": with(json!({"C": "${CARGO_PKG_AUTHORS}"}), off),
+            "plain": with(json!({"env": {"A": "${CARGO_PKG_DESCRIPTION}"}})),
+            "named": with(json!({"env_inherit": [name]})),
+            "many": with(json!({"envInherit": ["CARGO_PKG_*"], "env": {"CARGO_PKG_AUTHORS": "set here"}})),
+            "all": with(json!({"env_inherit": ["*"]})),
         }),
     );
-    let has = async |server: &str, variable: &str| {
+    let of = async |server: &str| {
         let server = ServerName::new(server).unwrap();
         let connection =
             upstream.connect(&server, Instant::now() + PATIENCE, &CancellationToken::new()).await.unwrap();
-        let environment = environment_of(&connection).await;
-        let found = environment.into_iter().find_map(|pair| Some(pair.strip_prefix(variable)?.to_owned()));
-        found.and_then(|rest| Some(rest.strip_prefix('=')?.to_owned()))
+        environment_of(&connection).await
     };
-    let description = std::env::var(name).unwrap();
-    assert!(description.len() > 6 && std::env::var("CARGO_PKG_AUTHORS").is_ok());
-    assert_eq!(has("mine", name).await, Some(description.clone()));
-    assert_eq!(has("mine", "A").await, Some(description));
-    assert_eq!(has("other", name).await, None);
-    assert_eq!(has("own", name).await.as_deref(), Some("set here"));
-    assert_eq!(has("other", "CARGO_PKG_RUST_VERSION").await, None, "also of an entry that is switched off");
-    assert!(has("other", "PATH").await.is_some() && has("other", folder).await.is_some());
+    let value = |environment: &[String], name: &str| {
+        let begin = format!("{name}=");
+        environment.iter().find_map(|pair| pair.strip_prefix(&begin).map(str::to_owned))
+    };
+    let (plain, named, many, all) = (of("plain").await, of("named").await, of("many").await, of("all").await);
+    let description = std::env::var(name).ok();
+    assert!(description.is_some() && std::env::var(other).is_ok());
+    assert_eq!([value(&plain, name), value(&plain, "A")], [None, description.clone()]);
+    assert_eq!(value(&plain, "PATH"), std::env::var("PATH").ok());
+    let own = ["A", "HOTCELL_PARENT"];
+    let others = std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("CARGO"));
+    assert!(
+        others.into_iter().all(|name| own.contains(&name.as_str()) || value(&plain, &name).is_none()),
+        "{plain:?}"
+    );
+    assert_eq!([value(&named, name), value(&named, other)], [description.clone(), None]);
+    assert_eq!([value(&many, name), value(&many, other)], [description, Some("set here".into())]);
+    assert!(std::env::vars().all(|(name, _)| value(&all, &name).is_some()), "{all:?}");
+    upstream.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_server_that_names_a_withheld_variable_tells_the_user_which_key_to_add() {
+    let home = tempfile::tempdir().unwrap();
+    let script = "echo 'KeyError: CARGO_PKG_DESCRIPTION' >&2; exit 1";
+    let upstream = upstream_of(home.path(), json!({"fixture": {"command": "sh", "args": ["-c", script]}}));
+    let error = connected(&upstream).await.map(|_| ()).unwrap_err();
+    assert_eq!(error.withheld(), ["CARGO_PKG_DESCRIPTION"]);
+    assert!(!error.to_string().contains("env_inherit"), "the model reads this: {error}");
     upstream.close().await;
 }
 

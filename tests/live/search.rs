@@ -19,6 +19,7 @@ on_every_engine!(
     kept_files_that_are_broken_are_said_and_made_anew,
     a_word_that_a_helper_does_not_know_is_refused_with_those_that_it_knows,
     servers_that_cannot_tell_are_named_and_hold_up_nothing,
+    a_first_search_waits_for_servers_that_were_never_asked,
     a_list_of_all_tools_waits_for_no_mute_server_and_says_that_its_tools_are_not_known,
     a_secret_that_a_server_lists_is_not_kept,
     without_a_place_to_keep_anything_tools_are_found_all_the_same,
@@ -169,8 +170,7 @@ fn servers_that_cannot_tell_are_named_and_hold_up_nothing(engine: &Engine) {
     let end = "2 unavailable: \
         broken: did not start: it ended, or closed its end, before it was initialized; its last words: fixture_server: \
         the token is missing; \
-        lost: could not be started: its command \"no-such-command\" was not found\n\
-        1 not searched yet, being asked for their tools (search again): mute";
+        lost: could not be started: its command \"no-such-command\" was not found";
     assert!(text.ends_with(end), "{text}");
     let named = bridge.ok(
         "r = runtime.search_tool_docs_sync('add')\n([row['server'] for row in r.unavailable], r.indexing, r.servers, r.tools)",
@@ -179,6 +179,27 @@ fn servers_that_cannot_tell_are_named_and_hold_up_nothing(engine: &Engine) {
     bridge.hang_up();
     bridge.wait(PATIENCE);
     eventually("nothing of the mute server is left", PATIENCE, || mute.living().is_empty());
+}
+
+fn a_first_search_waits_for_servers_that_were_never_asked(engine: &Engine) {
+    let (fast, slow, mute) = (Fixture::new(&[]), Fixture::new(&[]), Fixture::new(&["--never-answer"]));
+    let mut slowly = slow.entry();
+    let (program, args) = (slowly["command"].take(), slowly["args"].take());
+    let words: Vec<&str> = args.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    let script = format!("sleep 2; exec '{}' {}", program.as_str().unwrap(), words.join(" "));
+    let slowly = json!({"command": "sh", "args": ["-c", script]});
+    let home = Home::on(engine).server("fast", fast.entry()).server("sqlite", slowly);
+    let text = Bridge::start(&home).warm().ok("print(runtime.search_tool_docs_sync('sqlite add'))");
+    assert!(text.contains("\nmcp_sqlite.add(") && !text.contains("INCOMPLETE"), "{text}");
+    // One that the query does not name holds up nothing.
+    let home =
+        home.server("mute", mute.entry()).env("XDG_CACHE_HOME", home.path().join("empty").to_str().unwrap());
+    let text = Bridge::start(&home).warm().ok("print(runtime.search_tool_docs_sync('sqlite add'))");
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().contains(" tools for 'sqlite add' so far"), "{text}");
+    let incomplete = "INCOMPLETE: 1 of 3 servers has not answered yet (search again): mute";
+    assert_eq!(lines.next(), Some(incomplete), "{text}");
+    assert!(lines.next().unwrap().starts_with("mcp_sqlite.add("), "{text}");
 }
 
 fn a_word_that_a_helper_does_not_know_is_refused_with_those_that_it_knows(engine: &Engine) {

@@ -66,6 +66,7 @@ impl Actor {
                     report.calls.planned = self.broker.take_planned();
                     report.calls.readings = self.broker.take_readings();
                     report.notes.extend(self.broker.run_notes());
+                    report.notes.extend(self.broker.servers_still_starting());
                     let Some(current) = self.current.take() else { continue };
                     self.broker.jobs().drop_unbegun();
                     // Nobody reads the reply of a run that was cancelled: it is said in the next one.

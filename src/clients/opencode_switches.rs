@@ -1,0 +1,124 @@
+//! What OpenCode's file says of servers' tools beside their entries: `tools` switches them, `permission` and single agents
+//! say more.
+//!
+//! It knows the tools by OpenCode's names only: the server's name, an underscore, and the tool's own name.
+
+use serde_json::Value as Json;
+
+use super::reading::FoundServer;
+use super::tree::{Member, Node, Value};
+
+/// Something about a server that is to be said, at a byte and under a key of the file.
+pub(super) struct Said {
+    pub(super) at: usize,
+    pub(super) key: String,
+    pub(super) message: String,
+}
+
+/// Takes over what the file says of the tools of this server, as far as an entry can say it.
+pub(super) fn take_over(root: &Value, server: &mut FoundServer) -> Vec<Said> {
+    let prefix = prefix(&server.name);
+    let mut said = Vec::new();
+    let (mut denied, mut allowed) = (Vec::new(), Vec::new());
+    let mut first = None;
+    for member in root.get("tools").map(Value::members).unwrap_or_default() {
+        let Some(own) = own_tools(&member.key, &prefix) else { continue };
+        let key = format!("tools.{}", member.key);
+        match (own, &member.value.node) {
+            (Some(own), Node::Bool(false)) => denied.push(own),
+            (Some(own), Node::Bool(true)) => allowed.push((own, key, member.at)),
+            _ => said.push(not_taken(server, key, member.at, "name the tools as allow or deny of its entry")),
+        }
+        first.get_or_insert(member.at);
+    }
+    let is_all_denied = denied.iter().any(|own| own == "*");
+    // All are denied but these.
+    if is_all_denied && !allowed.is_empty() && !server.entry.contains_key("allow") {
+        let allowed: Vec<String> = allowed.into_iter().map(|(own, ..)| own).collect();
+        said.extend(first.map(|at| taken(server, at, "allow", &allowed)));
+        server.entry.insert("allow".to_owned(), allowed.into());
+        denied.retain(|own| own != "*");
+    } else if !denied.is_empty() {
+        for (_, key, at) in allowed {
+            said.push(not_taken(server, key, at, "name the tools as allow of its entry"));
+        }
+    }
+    if !denied.is_empty() {
+        said.extend(first.map(|at| taken(server, at, "deny", &denied)));
+        server.entry.insert("deny".to_owned(), denied.into());
+    }
+    for (key, member) in rules_elsewhere(root) {
+        if own_tools(&member.key, &prefix).is_some() {
+            said.push(not_taken(server, key, member.at, "hotcell's policy decides on calls"));
+        }
+    }
+    said
+}
+
+/// What stands before the names of a server's tools.
+fn prefix(server: &str) -> String {
+    let name: String =
+        server.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
+    format!("{name}_")
+}
+
+/// The pattern of the server's own names of tools. Nothing inside: it may mean tools of the server, in a way that no
+/// pattern of own names says.
+fn own_tools(pattern: &str, prefix: &str) -> Option<Option<String>> {
+    if let Some(own) = pattern.strip_prefix(prefix) {
+        return (!own.is_empty()).then(|| Some(own.to_owned()));
+    }
+    let (literal, wild) = pattern.split_at(pattern.find(['*', '?'])?);
+    prefix.starts_with(literal).then(|| (wild == "*").then(|| "*".to_owned()))
+}
+
+/// What `permission` and single agents say of tools, with its keys.
+fn rules_elsewhere(root: &Value) -> Vec<(String, &Member)> {
+    let mut rules = members_below("permission", root.get("permission"));
+    for agent in root.get("agent").map(Value::members).unwrap_or_default() {
+        for kind in ["tools", "permission"] {
+            rules.extend(members_below(&format!("agent.{}.{kind}", agent.key), agent.value.get(kind)));
+        }
+    }
+    rules
+}
+
+fn members_below<'v>(path: &str, table: Option<&'v Value>) -> Vec<(String, &'v Member)> {
+    let members = table.map(Value::members).unwrap_or_default();
+    members.iter().map(|member| (format!("{path}.{}", member.key), member)).collect()
+}
+
+fn taken(server: &FoundServer, at: usize, key: &str, patterns: &[String]) -> Said {
+    let patterns = Json::from(patterns.to_vec());
+    let message = format!("is taken over for {} as {key}: {patterns}", server.name);
+    Said { at, key: "tools".to_owned(), message }
+}
+
+fn not_taken(server: &FoundServer, key: String, at: usize, instead: &str) -> Said {
+    Said { at, key, message: format!("is not taken over for {}; {instead}", server.name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_all_tools_become_those_of_one_server() {
+        let own = |pattern: &str| own_tools(pattern, "my-mcp_");
+        for (pattern, expected) in [
+            ("my-mcp_*", Some(Some("*"))),
+            ("my-mcp*", Some(Some("*"))),
+            ("*", Some(Some("*"))),
+            ("my-mcp_get_*", Some(Some("get_*"))),
+            ("my-mcp_read", Some(Some("read"))),
+            ("*_read", Some(None)),
+            ("my?mcp_read", Some(None)),
+            ("my-mcp_", None),
+            ("bash", None),
+            ("other_*", None),
+        ] {
+            assert_eq!(own(pattern), expected.map(|own| own.map(str::to_owned)), "{pattern}");
+        }
+        assert_eq!(prefix("my mcp.x"), "my_mcp_x_");
+    }
+}
