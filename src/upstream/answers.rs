@@ -36,6 +36,8 @@ pub struct Answers {
     not_opened: Arc<OnceLock<Lost>>,
     redaction: Redaction,
     discovery: Discovery,
+    /// Whether `server/discover` was answered after it had been given up.
+    discovered_late: Arc<AtomicBool>,
 }
 
 /// How far `server/discover` has come, which begins a connection.
@@ -72,6 +74,11 @@ impl Answers {
     /// Whether a line was too long that could be anybody's, which ended the connection.
     pub(super) fn were_cut_off(&self) -> bool {
         self.overlong.load(Ordering::Acquire)
+    }
+
+    /// Whether the server answered `server/discover` after `initialize` had been sent instead: it is of the newest era.
+    pub(super) fn discovered_late(&self) -> bool {
+        self.discovered_late.load(Ordering::Acquire)
     }
 
     /// No answer will come to this request.
@@ -135,7 +142,10 @@ impl Messages for Answers {
             return Ok(Some(message));
         }
         let completed = match &self.discovery {
-            Discovery::GivenUp(id) if answers(envelope, id) => return Ok(None),
+            Discovery::GivenUp(id) if answers(envelope, id) => {
+                self.discovered_late.store(envelope.result.is_some(), Ordering::Release);
+                return Ok(None);
+            }
             Discovery::Asked(id) if answers(envelope, id) => completed(line),
             _ => None,
         };

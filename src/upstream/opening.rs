@@ -51,6 +51,9 @@ enum Beginning {
     Discover,
     /// With `initialize`, as earlier versions: for a server that `server/discover` has ended, or that refuses it otherwise.
     Initialize,
+    /// With `server/discover`, which may take all the time there is: for a server that answered it too late the first time,
+    /// and then refused `initialize`.
+    DiscoverPatiently,
 }
 
 /// One attempt.
@@ -69,14 +72,16 @@ struct Attempt<'a> {
 /// Why an attempt failed.
 struct NotOpen {
     error: UpstreamError,
-    /// Whether the other beginning may do: the server was reached, and has not taken all the time there was.
-    may_be_older: bool,
+    /// The beginning that may do better: the server was reached, and has not taken all the time there was.
+    next: Option<Beginning>,
 }
 
 /// Why no session began over a transport.
 enum NotBegun {
     /// The server refused, or ended.
     Refused(String),
+    /// It refused `initialize`, since it had answered `server/discover`, late.
+    Newer(String),
     /// It took all the time there was.
     Late(String),
 }
@@ -99,11 +104,14 @@ impl Connection {
         let attempt = Attempt { beginning, server, bounds, side, limits, time, deadline, means };
         let first = match attempt.open(spec).await {
             Ok(opened) => return Ok(opened),
-            Err(NotOpen { error, may_be_older: false }) => return Err(error),
-            Err(NotOpen { error, .. }) => error,
+            Err(failed) => failed,
         };
-        let second = Attempt { beginning: Beginning::Initialize, ..attempt }.open(spec).await;
-        second.map_err(|second| both(first, second.error))
+        let Some(beginning) = first.next else { return Err(first.error) };
+        match (Attempt { beginning, ..attempt }.open(spec).await, beginning) {
+            (Ok(opened), _) => Ok(opened),
+            (Err(second), Beginning::Initialize) => Err(both(first.error, second.error)),
+            (Err(second), _) => Err(second.error),
+        }
     }
 }
 
@@ -173,7 +181,7 @@ async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection
     let (process, pipes) =
         Process::start(spec, redaction, limits.server_stderr_bytes_max).map_err(|error| {
             let reason = spawn_reason(spec, &error);
-            NotOpen { error: UpstreamError::Spawn { server: server.clone(), reason }, may_be_older: false }
+            NotOpen { error: UpstreamError::Spawn { server: server.clone(), reason }, next: None }
         })?;
     let stderr = process.stderr();
     let answers = Answers::of(redaction.clone());
@@ -199,16 +207,16 @@ async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection
                 matches!(not_begun, NotBegun::Late(_)).then(|| process.stderr().first_error_and_last_words());
             // Its last words may come after its last breath.
             let ended = process.end().await;
-            let (reason, may_be_older) = not_begun.parts();
+            let (reason, next) = not_begun.parts();
             Err(match ended.not_started {
                 Some(error) => {
                     let error = UpstreamError::Spawn { server, reason: spawn_reason(spec, &error) };
-                    NotOpen { error, may_be_older: false }
+                    NotOpen { error, next: None }
                 }
                 None => {
                     let stderr = before_its_end.filter(|words| !words.text.is_empty());
                     let stderr = stderr.unwrap_or_else(|| ended.stderr.first_error_and_last_words());
-                    NotOpen { error: UpstreamError::Handshake { server, reason, stderr }, may_be_older }
+                    NotOpen { error: UpstreamError::Handshake { server, reason, stderr }, next }
                 }
             })
         }
@@ -222,7 +230,7 @@ async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection,
         Ok(opened) => return Ok(opened),
         Err(failed) => failed,
     };
-    let (reason, may_be_older) = not_begun.parts();
+    let (reason, next) = not_begun.parts();
     let refuses_posts = matches!(lost, Some(Lost::Refused { status: 400 | 404 | 405, .. }));
     let reason = if spec.transport.is_none() && refuses_posts && attempt.beginning == Beginning::Initialize {
         match reached_over(RemoteTransport::Sse, attempt, spec).await {
@@ -237,11 +245,11 @@ async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection,
     let server = attempt.server.clone();
     Err(match lost {
         Some(lost @ (Lost::NotAllowed(_) | Lost::NeedsLogin { .. })) => {
-            NotOpen { error: lost_error(server, lost), may_be_older: false }
+            NotOpen { error: lost_error(server, lost), next: None }
         }
         lost => NotOpen {
             error: UpstreamError::Handshake { server, reason, stderr: LastWords::default() },
-            may_be_older: may_be_older && !matches!(lost, Some(Lost::NotReached(_))),
+            next: next.filter(|_| !matches!(lost, Some(Lost::NotReached(_)))),
         },
     })
 }
@@ -294,6 +302,9 @@ where
     let limits = attempt.limits;
     let mode = match attempt.beginning {
         Beginning::Initialize => ClientLifecycleMode::Initialize,
+        Beginning::DiscoverPatiently => {
+            ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
+        }
         Beginning::Discover => ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::LATEST],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
@@ -301,7 +312,10 @@ where
     };
     let opening = async {
         let service = face.serve_with_lifecycle(transport, mode).await;
-        let service = service.map_err(|error| NotBegun::Refused(start_reason(&error)))?;
+        let service = service.map_err(|error| match answers.discovered_late() {
+            true => NotBegun::Newer(start_reason(&error)),
+            false => NotBegun::Refused(start_reason(&error)),
+        })?;
         let peer = service.peer().clone();
         let tools = if peer.peer_info().is_none_or(|info| Listed::Tools.is_offered(&info.capabilities)) {
             let tools = list_tools(&peer, answers, parameters, limits).await;
@@ -337,11 +351,12 @@ async fn ask_for_words(peer: &Peer<RoleClient>) {
 }
 
 impl NotBegun {
-    /// What happened, and whether the other beginning may do.
-    fn parts(self) -> (String, bool) {
+    /// What happened, and which beginning may do better.
+    fn parts(self) -> (String, Option<Beginning>) {
         match self {
-            Self::Refused(reason) => (reason, true),
-            Self::Late(reason) => (reason, false),
+            Self::Refused(reason) => (reason, Some(Beginning::Initialize)),
+            Self::Newer(reason) => (reason, Some(Beginning::DiscoverPatiently)),
+            Self::Late(reason) => (reason, None),
         }
     }
 }

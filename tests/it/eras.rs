@@ -116,6 +116,15 @@ async fn a_server_that_never_answers_the_newest_beginning_or_late_is_initialized
     }
 }
 
+/// As the official Python SDK does when its imports take longer than the newest beginning is waited for.
+#[tokio::test]
+async fn a_newer_server_that_starts_slowly_and_refuses_initialize_is_discovered_again() {
+    let reply = "time.sleep(11)\nstart(lambda m, p: -32022 if m == 'initialize' else newer(m, p))";
+    let (found, asked) = opened(reply, START).await;
+    let expected = ["server/discover", "initialize", "server/discover", "tools/list"];
+    assert_eq!((found, asked), (Ok(1), expected.map(str::to_owned).to_vec()));
+}
+
 #[tokio::test]
 async fn a_server_of_neither_era_fails_with_both_reasons() {
     let (found, _) = opened("start(lambda m, p: -32601)", START).await;
