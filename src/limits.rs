@@ -102,6 +102,8 @@ pub struct Limits {
     pub first_index: Duration,
     /// How long a search or a list of all tools waits for servers that are asked for the first time.
     pub search_wait: Duration,
+    /// The same for servers that the search names.
+    pub search_wait_named: Duration,
     /// How long a call waits for a human who has to be asked.
     pub approval: Duration,
     /// Calls of one run that a human is asked about.
@@ -259,7 +261,8 @@ impl Default for Limits {
             servers_indexed_at_once_max: 8,
             slow_index: Duration::from_secs(1),
             first_index: Duration::from_secs(3),
-            search_wait: Duration::from_secs(10),
+            search_wait: Duration::from_secs(5),
+            search_wait_named: Duration::from_secs(10),
             approval: Duration::from_secs(600),
             approvals_per_run_max: 20,
             waiting_per_run: Duration::from_secs(1800),

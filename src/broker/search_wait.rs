@@ -41,11 +41,12 @@ impl Broker {
         };
         let now = Instant::now();
         let half = call.deadline.saturating_duration_since(now) / 2;
-        let deadline = now + self.limits.search_wait.min(half);
-        self.indexing.settled(&named, deadline, cancel, tell).await;
         if named.is_empty() {
+            let deadline = now + self.limits.search_wait.min(half);
             self.indexing.settled(servers, deadline, cancel, tell).await;
         } else {
+            let deadline = now + self.limits.search_wait_named.min(half);
+            self.indexing.settled(&named, deadline, cancel, tell).await;
             let soon = deadline.min(Instant::now() + self.limits.further_index);
             self.indexing.settled_soon(servers, soon, cancel, |_| {}).await;
         }

@@ -206,15 +206,15 @@ impl Upstream {
     /// What the server lists. One that does not run is started for it and ended again, unless a call comes meanwhile.
     ///
     /// # Errors
-    /// As [`Self::connect`], where it is too late after twice the time of its start: one that does not become usable is
-    /// ended before it is given up.
+    /// As [`Self::connect`]. It is too late some time after that of its start, since one that does not become usable is ended
+    /// before it is given up.
     pub async fn tools(
         &self,
         server: &ServerName,
         cancel: &CancellationToken,
     ) -> Result<Arc<[Value]>, UpstreamError> {
         let start_time = self.table().servers.get(server).map(|entry| self.start_time(entry));
-        let deadline = Instant::now() + start_time.unwrap_or_default() * 2;
+        let deadline = Instant::now() + start_time.unwrap_or_default() + self.limits.server_start;
         self.ask(server, Ask::Tools, deadline, cancel).await
     }
 

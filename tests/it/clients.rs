@@ -602,3 +602,16 @@ fn credentials_in_json_values_are_neither_shown_nor_copied_in_silence() {
     );
     assert!(said.contains(r#"+        "{\"Authorization\":\"…\",\"Version\":\"1\"}","#), "{said}");
 }
+
+#[test]
+fn a_project_s_file_does_not_say_what_its_servers_inherit() {
+    let content = r#"{"mcpServers": {"x": {"command": "c", "env_inherit": ["*"], "envInherit": ["*"]}}}"#;
+    let home = Home::new().file(".mcp.json", content);
+    let output = home.run(&["import", "--project", "--yes"]);
+    let said = said(&home, &output);
+    assert!(
+        said.contains("has no counterpart here for env_inherit, envInherit, which is left out"),
+        "{said}"
+    );
+    assert!(!imported(&home).to_lowercase().contains("inherit"), "{}", imported(&home));
+}

@@ -189,11 +189,18 @@ fn a_first_search_waits_for_servers_that_were_never_asked(engine: &Engine) {
     let script = format!("sleep 2; exec '{}' {}", program.as_str().unwrap(), words.join(" "));
     let slowly = json!({"command": "sh", "args": ["-c", script]});
     let home = Home::on(engine).server("fast", fast.entry()).server("sqlite", slowly);
-    let text = Bridge::start(&home).warm().ok("print(runtime.search_tool_docs_sync('sqlite add'))");
+    let mut bridge = Bridge::start(&home).warm();
+    let arguments = json!({"code": "print(runtime.search_tool_docs_sync('sqlite add'))"});
+    let meta = json!({"progressToken": "p"});
+    let params = json!({"name": "run_python", "arguments": arguments, "_meta": meta});
+    let run = bridge.send_request("tools/call", params);
+    bridge
+        .message("the progress", |message| message["params"]["message"] == "waiting for the tools of sqlite");
+    let text = bridge.reply(run).text;
     assert!(text.contains("\nmcp_sqlite.add(") && !text.contains("INCOMPLETE"), "{text}");
     // One that the query does not name holds up nothing.
-    let home =
-        home.server("mute", mute.entry()).env("XDG_CACHE_HOME", home.path().join("empty").to_str().unwrap());
+    let cache = home.path().join("empty").to_str().unwrap().to_owned();
+    let home = home.server("mute", mute.entry()).env("XDG_CACHE_HOME", &cache);
     let text = Bridge::start(&home).warm().ok("print(runtime.search_tool_docs_sync('sqlite add'))");
     let mut lines = text.lines();
     assert!(lines.next().unwrap().contains(" tools for 'sqlite add' so far"), "{text}");
