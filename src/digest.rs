@@ -1,11 +1,19 @@
-//! SHA-256 as hexadecimal digits.
+//! SHA-256 as hexadecimal digits, and the text of JSON that it is taken of.
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// The digest of bytes: 64 digits.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
+}
+
+/// JSON as text that does not depend on the order of keys, which servers change between answers.
+#[must_use]
+pub fn canonical(mut value: Value) -> String {
+    value.sort_all_objects();
+    value.to_string()
 }
 
 /// Bytes as two digits each.
@@ -26,5 +34,14 @@ mod tests {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(sha256(b"abc"), abc);
         assert_eq!(hex(&[0, 9, 0xaf, 0xff]), "0009afff");
+    }
+
+    #[test]
+    fn the_order_of_keys_does_not_count_and_that_of_items_does() {
+        let [one, other] =
+            [r#"{"b": [{"y": 1, "x": 2}, 3], "a": 4}"#, r#"{"a": 4, "b": [{"x": 2, "y": 1}, 3]}"#];
+        let text = |json: &str| canonical(serde_json::from_str(json).unwrap());
+        assert_eq!((text(one), text(other)), (text(other), r#"{"a":4,"b":[{"x":2,"y":1},3]}"#.into()));
+        assert_ne!(text("[1,2]"), text("[2,1]"));
     }
 }

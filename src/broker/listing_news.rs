@@ -61,6 +61,13 @@ mod tests {
         let names = "server s has changed its tools (added: d; removed: a)";
         assert_eq!(said(&server, &before, &after, true).unwrap(), names);
         assert_eq!(said(&server, &before, &before, false), None);
+        // The same schema with its keys in another order.
+        let schemas = [r#"{"type":"object","title":"t"}"#, r#"{"title":"t","type":"object"}"#];
+        let [one, other] = schemas.map(|schema| {
+            let schema: Value = serde_json::from_str(schema).unwrap();
+            tools(&json!([{"name": "a", "inputSchema": schema}]))
+        });
+        assert_eq!(said(&server, &one, &other, false), None);
         let many: Vec<Value> = (0..1_000).map(|number| json!({"name": format!("tool{number}")})).collect();
         assert!(said(&server, &[], &tools(&json!(many)), false).unwrap().chars().count() < 400);
     }

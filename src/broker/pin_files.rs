@@ -70,8 +70,8 @@ impl Pin {
             ("outputSchema", json!(tool.output_schema)),
             ("annotations", json!(tool.annotations)),
         ];
-        let all: Vec<&Value> = parts.iter().map(|(_, part)| part).collect();
-        let hash = digest::sha256(json!(all).to_string().as_bytes());
+        let all = parts.iter().map(|(_, part)| part.clone()).collect();
+        let hash = digest::sha256(digest::canonical(Value::Array(all)).as_bytes());
         let kept = parts.into_iter().map(|(name, mut part)| {
             redact(&mut part, redacted);
             let bytes = part.to_string().len();

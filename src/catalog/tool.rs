@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::alias::fnv1a;
 use super::arguments::Checker;
+use crate::digest;
 use crate::limits::Limits;
 use crate::names::{NameError, ToolName};
 use crate::policy::Names;
@@ -57,7 +58,7 @@ impl Tool {
         let annotations = object(&["annotations"]).unwrap_or_default();
         let title = item.get("title").or_else(|| annotations.get("title")).and_then(Value::as_str);
         let schema = ["inputSchema", "input_schema"].iter().filter_map(|key| item.get(key));
-        let schema_hash = schema.map(|schema| fnv1a(0, schema.to_string().as_bytes())).next();
+        let schema_hash = schema.map(|schema| fnv1a(0, digest::canonical(schema.clone()).as_bytes())).next();
         Ok(Self {
             alias: name.as_str().to_owned(),
             title: title
