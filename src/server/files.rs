@@ -12,7 +12,7 @@ use rmcp::{RoleServer, service::RequestContext};
 
 use crate::session::Files;
 use crate::text;
-use crate::workspace::{FilePath, Kept, View, mime_type, path_of, uri};
+use crate::workspace::{FilePath, Kept, mime_type, path_of, uri};
 
 /// Files in one page of the list.
 const PAGE_FILES: usize = 500;
@@ -88,11 +88,21 @@ pub(super) async fn list(
 /// What a file holds: its text, or where it is none, its bytes.
 pub(super) async fn read(uri: &str, files: &Files) -> Result<ReadResourceResult, ErrorData> {
     let path = path_of(uri).ok_or_else(|| unknown(uri))?;
-    let not_there = || ErrorData::resource_not_found(format!("there is no file {path} in /workspace"), None);
-    let view: View = files.view().await.ok_or_else(not_there)?;
-    let wanted = path.clone();
-    let bytes = on_disk(move || view.read(&wanted, READ_BYTES_MAX).map_err(|error| error.to_string())).await;
-    let bytes = bytes.map_err(|error| ErrorData::resource_not_found(error.message, None))?;
+    let (view, wanted) = (files.view().await, path.clone());
+    let looked = on_disk(move || {
+        let view = view.filter(|view| view.has(&wanted));
+        view.map(|view| view.read(&wanted, READ_BYTES_MAX).map_err(|error| error.to_string())).transpose()
+    });
+    let bytes = looked.await.map_err(|error| ErrorData::resource_not_found(error.message, None))?;
+    let Some(bytes) = bytes else {
+        let mut said = format!("there is no file {} in /workspace of this session", shown(&path));
+        if let Some(command) = files.handed_over(path).await {
+            said.push_str(&format!(
+                "; another one handed such a file over, which the user gets by `{command}`"
+            ));
+        }
+        return Err(ErrorData::resource_not_found(said, None));
+    };
     let contents = match String::from_utf8(bytes) {
         Ok(text) => ResourceContents::text(text, uri),
         Err(error) => {
