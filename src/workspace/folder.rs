@@ -86,8 +86,8 @@ pub enum WorkspaceError {
         /// Which.
         path: FilePath,
     },
-    /// There is more than a workspace may hold.
-    #[error("a workspace holds at most {bytes_max} bytes in {files_max} files and folders")]
+    /// There is more than may be kept.
+    #[error("there is room for at most {bytes_max} bytes in {files_max} files and folders")]
     Full {
         /// Bytes of all files.
         bytes_max: u64,

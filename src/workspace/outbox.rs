@@ -58,8 +58,19 @@ impl Outbox {
         if !about.is_file() {
             return Err(of_file(io::Error::other("it is no plain file")));
         }
+        let full = || WorkspaceError::Full {
+            bytes_max: self.limits.workspace_bytes_max.min(self.limits.outbox_bytes_max),
+            files_max: self.limits.workspace_files_max,
+        };
+        // Nothing goes for what there is no room for in any case.
+        if about.len() > self.limits.workspace_bytes_max.min(self.limits.outbox_bytes_max) {
+            return Err(full());
+        }
         own.mark_time().map_err(of_file)?;
         let room = self.make_room(own, about.len()).map_err(of_file)?;
+        if about.len() > room {
+            return Err(full());
+        }
         while own.bytes().saturating_add(about.len()) > room && own.remove_oldest()? {}
         loop {
             // It reads nothing of a file that there is no room for.

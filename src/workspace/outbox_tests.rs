@@ -87,6 +87,7 @@ fn the_oldest_go_when_all_are_too_large_and_then_the_oldest_files_of_the_session
     assert_eq!(files(&own.view()), ["second", "third"], "neither the oldest file nor its empty folders");
     let error = outbox.take(&mut own, &path("fourth"), file(101)).unwrap_err();
     assert!(matches!(error, WorkspaceError::Full { .. }), "{error}");
+    assert_eq!(files(&own.view()), ["second", "third"], "nothing goes for it");
 }
 
 #[test]
