@@ -77,6 +77,9 @@ pub struct Doctor {
     /// Start or reach each configured server, and say whether it lists its tools; ask the model that is set one question.
     #[arg(long)]
     pub ask: bool,
+    /// With the environment that this client starts hotcell with: say which variables come through it.
+    #[arg(long, value_name = "NAME", value_parser = client_name())]
+    pub client: Option<String>,
 }
 
 /// Arguments of `config`.
@@ -262,6 +265,9 @@ pub struct Install {
     /// Replace another server of that name.
     #[arg(long)]
     pub force: bool,
+    /// Have the client make hotcell's calls without asking, where it refuses them otherwise: `codex exec` does.
+    #[arg(long)]
+    pub approve_calls: bool,
 }
 
 /// Arguments of `uninstall`.

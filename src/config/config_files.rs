@@ -105,6 +105,12 @@ impl ConfigFiles {
         &self.referred.unread
     }
 
+    /// The environment variables that entries and the model's settings refer to, whether they are set or not.
+    #[must_use]
+    pub fn referred_variables(&self) -> &BTreeSet<String> {
+        &self.referred.variables
+    }
+
     /// The variables of the environment that this server is not given: those that other entries refer to, and its own does not.
     #[must_use]
     pub fn withheld_from(&self, server: &ServerConfig) -> Vec<String> {

@@ -320,10 +320,10 @@ fn files_that_are_handed_over_outlive_their_session(engine: &Engine) {
         "from mcp import runtime\nimport os\nos.mkdir('report')\nopen('report/report.md', 'w').write('one')\n\
          open('other', 'w').write('x')\nruntime.save('report/report.md');",
     );
-    let (_, command) =
-        said.split_once("note: kept for the user after this session: `hotcell files --session ").unwrap();
+    let command =
+        said.split("note: kept for the user after this session: `hotcell files --session ").nth(1).unwrap();
     let (id, get) = command.split_once(' ').unwrap();
-    assert_eq!((id.len(), get), (8, "get report/report.md`"));
+    assert_eq!((id.len(), get.split_once('`').unwrap().0), (8, "get 'report/report.md'"));
     // As it was when it was handed over, and again when it is once more; two have one note.
     bridge.ok("open('report/report.md', 'w').write('two')");
     let files = |arguments: &[&str]| home.run(&[&["files", "--session", id][..], arguments].concat());
@@ -346,7 +346,7 @@ fn files_that_are_handed_over_outlive_their_session(engine: &Engine) {
     let error = read("workspace:///report/report.md");
     let says = format!(
         "there is no file report/report.md in /workspace of this session; another one handed such a file over, which the \
-         user gets by `hotcell files --session {id} get report/report.md`"
+         user gets by `hotcell files --session {id} get 'report/report.md'`"
     );
     assert_eq!((&error["code"], error["message"].as_str().unwrap()), (&json!(-32002), says.as_str()));
     assert!(!read("workspace:///other")["message"].as_str().unwrap().contains("hotcell files"));
