@@ -47,7 +47,7 @@ pub enum Command {
     Log(Log),
     /// Show what sessions have run, export one, remove some, or run one once more.
     Session(Session),
-    /// Show the files of a workspace that is kept, take some out, or put some in.
+    /// Show the files that are kept, of a workspace or handed over by a session: take some out, put some in, remove some.
     Files(Files),
     /// The images that sandboxes are made of: build one with more packages or languages, list, choose, remove.
     #[command(subcommand)]
@@ -77,6 +77,9 @@ pub struct Doctor {
     /// Start or reach each configured server, and say whether it lists its tools; ask the model that is set one question.
     #[arg(long)]
     pub ask: bool,
+    /// With the environment that this client starts hotcell with: say which variables come through it.
+    #[arg(long, value_name = "NAME", value_parser = client_name())]
+    pub client: Option<String>,
 }
 
 /// Arguments of `config`.
@@ -105,9 +108,12 @@ pub enum ConfigCommand {
 /// Arguments of `files`.
 #[derive(Debug, clap::Args)]
 pub struct Files {
-    /// Which one; without, the one that MCP_BRIDGE_WORKSPACE names.
+    /// Which workspace; without, the one that MCP_BRIDGE_WORKSPACE names.
     #[arg(long, value_name = "NAME", global = true)]
     pub workspace: Option<String>,
+    /// What this session has handed over, instead: the beginning of its ID, or `last`.
+    #[arg(long, value_name = "ID", global = true, conflicts_with = "workspace")]
+    pub session: Option<String>,
     /// What to do.
     #[command(subcommand)]
     pub command: FilesCommand,
@@ -116,7 +122,7 @@ pub struct Files {
 /// What `files` does.
 #[derive(Debug, Subcommand)]
 pub enum FilesCommand {
-    /// List its files with their sizes; where no workspace is named, the workspaces.
+    /// List its files with their sizes; where none is named, the workspaces, and the sessions that have handed files over.
     Ls,
     /// Copy a file out of it; nothing that is there is overwritten.
     Get {
@@ -139,8 +145,11 @@ pub enum FilesCommand {
     /// Remove a file from it, which no hotcell may be using.
     Rm {
         /// Its path below /workspace.
-        #[arg(value_name = "PATH")]
-        path: String,
+        #[arg(value_name = "PATH", required_unless_present = "all")]
+        path: Option<String>,
+        /// All that a session has handed over.
+        #[arg(long, conflicts_with = "path")]
+        all: bool,
     },
 }
 
@@ -256,6 +265,9 @@ pub struct Install {
     /// Replace another server of that name.
     #[arg(long)]
     pub force: bool,
+    /// Have the client make hotcell's calls without asking, where it refuses them otherwise: `codex exec` does.
+    #[arg(long)]
+    pub approve_calls: bool,
 }
 
 /// Arguments of `uninstall`.

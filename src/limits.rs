@@ -172,6 +172,10 @@ pub struct Limits {
     pub workspace_bytes_max: u64,
     /// Files and folders of a workspace.
     pub workspace_files_max: usize,
+    /// Sessions whose handed over files are kept for the user.
+    pub outbox_sessions_max: usize,
+    /// Bytes of the handed over files of all sessions; of one, what a workspace may hold.
+    pub outbox_bytes_max: u64,
     /// How long a run's changes of files may take to be kept.
     pub keep_files: Duration,
     /// Largest journal of one session.
@@ -297,6 +301,8 @@ impl Default for Limits {
             saved_tools_max: 1000,
             workspace_bytes_max: 128 * MIB as u64,
             workspace_files_max: 4_000,
+            outbox_sessions_max: 50,
+            outbox_bytes_max: 512 * MIB as u64,
             keep_files: Duration::from_secs(60),
             journal_session_bytes_max: 32 * MIB as u64,
             journals_bytes_max: 512 * MIB as u64,

@@ -195,9 +195,10 @@ def handles() -> Handles:
 
 
 def save(path: str | PathLike[str], name: str | None = None) -> str:
-    """Hands a file over to the user: the reply names it, and it can be read as a resource. Returns where it is kept.
+    """Hands a file over to the user: the reply names it and says where the user finds it after the session.
 
-    A file outside /workspace is copied into it; `name` is its path there.
+    Returns where it is in this session. A file outside /workspace is copied into it; `name` is its path there. What is
+    written to it later is kept for the user only when it is saved again.
     """
     return SAVED.save(path, name)
 

@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 use super::printing::{err, out};
 use super::{login, model, search_model, wiring};
 use crate::audit::last_remarks;
-use crate::cli;
 use crate::config::{Config, ConfigFiles, Environment, Later, Launch, Reach, ServerConfig, locate_program};
 use crate::engine::{About, Kernel, find};
 use crate::guard::Mark;
@@ -37,9 +36,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Servers that are looked at at once. Fewer are started.
 const LOOKED_AT_AT_ONCE_MAX: usize = 16;
 
-/// Prints the report; the exit code is 1 when code could not be run.
-pub(super) async fn doctor(config: Config, files: ConfigFiles, arguments: &cli::Doctor) -> ExitCode {
+/// Prints the report; the exit code is 1 when code could not be run. Where servers are asked (`asks`), they are started;
+/// `client` is what there is to say of the client whose environment this is.
+pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, client: &[String]) -> ExitCode {
     out!("hotcell {}", env!("CARGO_PKG_VERSION"));
+    for (at, said) in client.iter().enumerate() {
+        line(if at == 0 { "client" } else { "" }, said);
+    }
     let limits = Arc::new(config.limits.clone());
     let probed = Session::probe(wiring::wanted_once(&config), limits).await;
     match &probed {
@@ -51,13 +54,11 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, arguments: &cli::
     }
     line("search", &search_model::state(&config));
     line("model", &model::state(&config));
-    if arguments.ask
-        && let Some(answer) = model::answer(&config).await
-    {
+    if asks && let Some(answer) = model::answer(&config).await {
         line("", &answer);
     }
     let environment = Arc::clone(files.environment());
-    let asking = arguments.ask.then(|| wiring::servers(&config, files, &Mark::new()).1);
+    let asking = asks.then(|| wiring::servers(&config, files, &Mark::new()).1);
     servers(&config, &environment, asking.as_deref()).await;
     if let Some(upstream) = asking {
         upstream.close().await;

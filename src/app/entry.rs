@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use super::printing::{err, told};
 use super::{
     config, doctor, files, guardian, image, import, install, log, logging, login, run, search_model, serve,
-    session, skill, trust,
+    session, skill, through_client, trust,
 };
 use crate::cli::{self, Arguments, Command};
 use crate::config::{ConfigFiles, Environment};
+use crate::text;
 
 /// Does what the command line asks for.
 #[must_use]
@@ -33,6 +34,18 @@ fn bridge(command: Option<Command>) -> ExitCode {
         Some(Command::Uninstall(arguments)) => return install::uninstall(&environment, arguments),
         _ => {}
     }
+    let (environment, through) = match &command {
+        Some(Command::Doctor(cli::Doctor { client: Some(client), .. })) => {
+            match through_client::through(environment, client) {
+                Ok((environment, lines)) => (environment, lines),
+                Err(why) => {
+                    err!("hotcell: {}", text::inert(&why));
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
+        _ => (environment, vec![]),
+    };
     let secret = match &command {
         Some(Command::Login(arguments)) => login::client_secret(arguments, &environment),
         _ => None,
@@ -63,7 +76,9 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
             Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
             Some(Command::Logout(arguments)) => login::logout(&config, &arguments).await,
-            Some(Command::Doctor(arguments)) => doctor::doctor(config, config_files, &arguments).await,
+            Some(Command::Doctor(arguments)) => {
+                doctor::doctor(config, config_files, arguments.ask, &through).await
+            }
             Some(Command::Image(command)) => match of_images {
                 Some(environment) => image::image(&config, &environment, command).await,
                 None => ExitCode::from(70),

@@ -1,4 +1,5 @@
-//! `hotcell files`: the files of workspaces that are kept, for the user: shown, taken out, put in, removed.
+//! `hotcell files`: the files that are kept for the user, of workspaces and handed over by sessions: shown, taken out, put
+//! in, removed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,39 +9,94 @@ use std::process::ExitCode;
 use super::failure::{Failure, failed, told};
 use super::new_file;
 use super::printing::{err, out};
-use super::wiring::workspaces;
+use super::wiring::{outbox, workspaces};
 use crate::cli::{self, FilesCommand};
 use crate::config::{Config, nearest};
+use crate::journal::Sessions;
 use crate::names::WorkspaceName;
 use crate::text;
-use crate::workspace::{FilePath, Place, View, Workspace, names};
+use crate::workspace::{FilePath, HandedOver, Outbox, Place, View, Workspace, names};
 
 /// Longest name that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
 
 /// Does what is asked for, or says why not.
 pub(super) fn files(config: &Config, arguments: cli::Files) -> ExitCode {
+    told(done(config, arguments))
+}
+
+fn done(config: &Config, arguments: cli::Files) -> Result<(), Failure> {
+    if let Some(asked) = arguments.session {
+        return of_session(config, &asked, arguments.command);
+    }
     let root = workspaces(config);
-    let done = match (&arguments.workspace, &config.workspace) {
-        (Some(name), _) => named(name).map(Some),
-        (None, configured) => Ok(configured.clone()),
+    let name = match (&arguments.workspace, &config.workspace) {
+        (Some(name), _) => Some(named(name)?),
+        (None, configured) => configured.clone(),
     };
-    let done = done.and_then(|name| match (arguments.command, name) {
-        (FilesCommand::Ls, None) => list_workspaces(&root),
-        (_, None) => {
-            Err(Failure::Usage("say which workspace: --workspace NAME, or set MCP_BRIDGE_WORKSPACE".into()))
-        }
+    match (arguments.command, name) {
+        (FilesCommand::Ls, None) => list_all(config, &root),
+        (_, None) => Err(Failure::Usage(
+            "say whose: --workspace NAME or --session ID, or set MCP_BRIDGE_WORKSPACE; `hotcell files ls` lists them".into(),
+        )),
         (FilesCommand::Ls, Some(name)) => list(&view(&root, &name)?),
         (FilesCommand::Get { path, to }, Some(name)) => get(&view(&root, &name)?, &path, to),
         (FilesCommand::Put { file, path }, Some(name)) => {
             put(config, &Place { root, name: Some(name) }, &file, path)
         }
-        (FilesCommand::Rm { path }, Some(name)) => {
+        (FilesCommand::Rm { path: Some(path), .. }, Some(name)) => {
             view(&root, &name)?;
             remove(config, &Place { root, name: Some(name) }, &path)
         }
-    });
-    told(done)
+        (FilesCommand::Rm { path: None, .. }, Some(_)) => {
+            Err(Failure::Usage("--all is for what a session has handed over: --session ID".into()))
+        }
+    }
+}
+
+/// What is asked for of the files that a session has handed over.
+fn of_session(config: &Config, asked: &str, command: FilesCommand) -> Result<(), Failure> {
+    let outbox = Outbox::new(outbox(config), &config.limits);
+    let HandedOver { session, view, .. } = found(outbox.all().map_err(failed)?, asked)?;
+    match command {
+        FilesCommand::Ls => list(&view),
+        FilesCommand::Get { path, to } => get(&view, &path, to),
+        FilesCommand::Put { .. } => {
+            Err(Failure::Usage("only its code hands files over; --workspace NAME takes some in".into()))
+        }
+        FilesCommand::Rm { path, .. } => {
+            let mut own = outbox.of(&session).map_err(failed)?;
+            if let Some(path) = path {
+                own.remove(&kept(&view, &path)?).map_err(failed)?;
+                if view.all().map_err(failed)?.iter().any(|kept| !kept.is_folder) {
+                    return Ok(());
+                }
+            }
+            own.discard();
+            Ok(())
+        }
+    }
+}
+
+/// The session that begins like this, or the last one.
+fn found(mut all: Vec<HandedOver>, asked: &str) -> Result<HandedOver, Failure> {
+    if asked == Sessions::LAST
+        && let Some(last) = all.pop()
+    {
+        return Ok(last);
+    }
+    let beginning = asked.to_lowercase();
+    all.retain(|of| of.session.as_str().starts_with(&beginning));
+    match (all.pop(), all.is_empty()) {
+        (Some(one), true) if !asked.is_empty() => Ok(one),
+        (None, _) => {
+            let asked = text::inert_excerpt(asked, SHOWN_CHARS_MAX);
+            Err(Failure::Usage(format!(
+                "nothing is kept that a session \"{asked}\" has handed over; `hotcell files ls` lists what is kept"
+            )))
+        }
+        _ => Err(Failure::Usage("several sessions begin like that; give more of the ID".into())),
+    }
 }
 
 fn named(name: &str) -> Result<WorkspaceName, Failure> {
@@ -60,22 +116,31 @@ fn view(root: &Path, name: &WorkspaceName) -> Result<View, Failure> {
     })
 }
 
-fn list_workspaces(root: &Path) -> Result<(), Failure> {
+/// The workspaces, and behind them the sessions that have handed something over, the last one last.
+fn list_all(config: &Config, root: &Path) -> Result<(), Failure> {
     let names = names(root).map_err(failed)?;
-    if names.is_empty() {
-        err!("hotcell: no workspace is kept yet; MCP_BRIDGE_WORKSPACE=NAME keeps one");
+    let sessions = Outbox::new(outbox(config), &config.limits).all().map_err(failed)?;
+    if names.is_empty() && sessions.is_empty() {
+        err!(
+            "hotcell: no file is kept yet; MCP_BRIDGE_WORKSPACE=NAME keeps all of a session, runtime.save(path) in its code one"
+        );
     }
     for name in names {
-        let (files, bytes) = match View::named(root, &name).map(|view| view.all()) {
-            Some(Ok(all)) => {
-                (all.iter().filter(|kept| !kept.is_folder).count(), all.iter().map(|kept| kept.bytes).sum())
-            }
-            Some(Err(error)) => return Err(failed(error)),
-            None => (0, 0_u64),
-        };
-        out!("{name}  {files} file{}, {bytes} bytes", if files == 1 { "" } else { "s" });
+        if let Some(view) = View::named(root, &name) {
+            out!("{name}  {}", counted(&view)?);
+        }
+    }
+    for HandedOver { session, view, .. } in sessions {
+        out!("session {}  {}", Sessions::short(session.as_str()), counted(&view)?);
     }
     Ok(())
+}
+
+fn counted(view: &View) -> Result<String, Failure> {
+    let all = view.all().map_err(failed)?;
+    let files = all.iter().filter(|kept| !kept.is_folder).count();
+    let bytes: u64 = all.iter().map(|kept| kept.bytes).sum();
+    Ok(format!("{files} file{}, {bytes} bytes", if files == 1 { "" } else { "s" }))
 }
 
 fn list(view: &View) -> Result<(), Failure> {

@@ -9,9 +9,10 @@ use super::import::{USAGE, is_own_command, refused, surroundings};
 use super::printing::{err, out, to_stdout};
 use crate::cli;
 use crate::clients::{
-    self, Edit, InstallError, Plan, Registration, Replacing, Scope, Starting, Surroundings, Workshop, client,
+    self, Calls, Edit, InstallError, Plan, Registration, Replacing, Scope, Starting, Surroundings, Workshop,
+    client, missing_approval,
 };
-use crate::config::{Config, Environment};
+use crate::config::{Config, ConfigFiles, Environment};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::text;
@@ -26,14 +27,24 @@ pub(super) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
         list(&surroundings);
         return ExitCode::SUCCESS;
     }
-    let config = Config::load(environment);
+    let mut named = arguments.clients.iter().filter_map(|name| client(name));
+    if let Some(client) = named.find(|client| arguments.approve_calls && !client.can_approve()) {
+        err!(
+            "hotcell: --approve-calls: {} has no such setting that hotcell knows; use its own",
+            client.title
+        );
+        return ExitCode::from(USAGE);
+    }
+    let (config, files) = ConfigFiles::load(environment.clone());
     let Some(program) = environment.executable.as_deref().filter(|program| program.is_absolute()) else {
         return refused("the system does not tell where this executable is");
     };
     let limits = Limits::default();
     // The longest run, a human who has to be asked, and the start of the sandbox before.
     let longest_reply = config.timeout_max + limits.approval + limits.sandbox_start;
-    let starting = Starting { program, longest_reply, start: limits.sandbox_start };
+    let calls = if arguments.approve_calls { Calls::Approved } else { Calls::AsSet };
+    let variables = files.referred_variables();
+    let starting = Starting { program, longest_reply, start: limits.sandbox_start, variables, calls };
     let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
     let replacing = if arguments.force { Replacing::Allowed } else { Replacing::Refused };
     let scope = if arguments.project { Scope::Project } else { Scope::User };
@@ -43,6 +54,11 @@ pub(super) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
         if registration.scope == Scope::User && !registration.client.is_there(workshop.surroundings) {
             out!("{} was not found here; its file is made all the same", registration.client.title);
         }
+        let hint = match calls {
+            Calls::AsSet => missing_approval(registration, workshop)?,
+            Calls::Approved => None,
+        };
+        let hint = hint.map(|(key, refuses)| approval_hint(registration, key, refuses)).unwrap_or_default();
         match clients::install(registration, starting, (replacing, &is_own), workshop)? {
             Plan::Nothing(path) => {
                 Ok((None, format!("{} is in {} already", registration.name, shown(&path))))
@@ -50,11 +66,23 @@ pub(super) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
             Plan::Edit(edit) => {
                 let word = if edit.replaces { "replaced another server called" } else { "put" };
                 let done = format!("{word} {} into {}", registration.name, shown(&edit.path));
-                let after = format!("{done}; {} sees it when it starts next", registration.client.title);
+                let after =
+                    format!("{done}; {} sees it when it starts next{hint}", registration.client.title);
                 Ok((Some(edit), after))
             }
         }
     })
+}
+
+/// A line on what the user may want to set: hotcell sets it only when told to.
+fn approval_hint(registration: &Registration<'_>, key: &str, refuses: &str) -> String {
+    let Registration { client, name, .. } = registration;
+    let name = if *name == "hotcell" { String::new() } else { format!(" --name {name}") };
+    format!(
+        "\nnote: {refuses} refuses each call without `{key}`; `hotcell install --client {}{name} --approve-calls` sets it: {} then \
+         makes every call of run_python without asking you, and only hotcell's own policy decides what code calls",
+        client.name, client.title
+    )
 }
 
 /// Takes hotcell out of each named client's file.

@@ -25,6 +25,7 @@ mod session;
 mod session_words;
 mod signals;
 mod skill;
+mod through_client;
 mod trust;
 mod wiring;
 

@@ -19,7 +19,6 @@ use super::wiring::Rooms;
 use crate::cli;
 use crate::config::{Config, ConfigFiles, report};
 use crate::jobs::Status;
-use crate::names::WorkspaceName;
 use crate::render::{calls_made, calls_with_unknown_outcome};
 use crate::run::{
     ClientAbilities, OutputStream, Planned, PlannedCall, PythonError, Reset, RunOutcome, RunReport,
@@ -27,12 +26,10 @@ use crate::run::{
 };
 use crate::session::RunAsked;
 use crate::text;
-use crate::workspace::{FilePath, path_of};
+use crate::workspace::FilePath;
 
 /// What journals call this command.
 const CLIENT: &str = "hotcell run";
-/// Longest name of a file that is shown, in characters.
-const SHOWN_CHARS_MAX: usize = 300;
 /// Bad usage, as clap's own.
 const USAGE: u8 = 2;
 /// The code was interrupted for its time, as `timeout(1)` says it.
@@ -122,11 +119,7 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
         }
     };
     let code = match reported {
-        Some(Ok(report)) => {
-            let code = print(&report);
-            tell_saved(&report.saved, config.workspace.as_ref());
-            code
-        }
+        Some(Ok(report)) => print(&report),
         Some(Err(fault)) => {
             err!("hotcell: {fault}");
             70
@@ -230,22 +223,6 @@ fn print(report: &RunReport) -> u8 {
         err!("hotcell: {line}");
     }
     code
-}
-
-/// Where the user finds the files that the code has handed over.
-fn tell_saved(saved: &[String], workspace: Option<&WorkspaceName>) {
-    for path in saved.iter().filter_map(|address| path_of(address)) {
-        let shown = text::inert_line(path.as_str());
-        match workspace {
-            Some(name) => {
-                let word = text::shell_word(path.as_str(), SHOWN_CHARS_MAX);
-                err!("hotcell: saved: `hotcell files --workspace {name} get {word}` takes it out");
-            }
-            None => {
-                err!("hotcell: {shown} goes with this command: MCP_BRIDGE_WORKSPACE=NAME keeps what is saved")
-            }
-        }
-    }
 }
 
 /// A line for each call that a dry run has not made.

@@ -13,6 +13,7 @@ use crate::engine::{Choice, Folder, Places, User};
 use crate::guard::{Guardian, Mark};
 use crate::journal::{Journal, Keep, RecordedSession, Sessions, SessionsError};
 use crate::limits::Limits;
+use crate::names::WorkspaceName;
 use crate::run::{FaultCode, ToolFault};
 use crate::session::{CpuLimit, Resumed, SandboxSettings, Session, Wanted};
 use crate::upstream::Upstream;
@@ -28,6 +29,9 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Where workspaces are kept, below the folder for what is the user's own.
 const WORKSPACES: &str = "workspaces";
+
+/// Where the files are kept that sessions hand over, beside it.
+const OUTBOX: &str = "outbox";
 
 /// Where is kept what servers say of themselves, below what is kept of the user's own.
 pub(super) const SERVER_LOG: &str = "servers";
@@ -154,6 +158,11 @@ pub(super) fn workspaces(config: &Config) -> PathBuf {
     config.state_dir.join(WORKSPACES)
 }
 
+/// Where the files are kept that sessions hand over.
+pub(super) fn outbox(config: &Config) -> PathBuf {
+    config.state_dir.join(OUTBOX)
+}
+
 /// How the sandbox of a command is to be that needs no session. Must be called inside a tokio runtime.
 pub(super) fn wanted_once(config: &Config) -> Wanted {
     let mark = Mark::new();
@@ -185,6 +194,7 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         extra_system_calls: config.extra_syscalls.clone(),
         trace_denied: config.trace_denied,
         workspace: Place { root: workspaces(config), name: config.workspace.clone() },
+        outbox: Place { root: outbox(config), name: WorkspaceName::new(mark.as_str()).ok() },
         folders: config.mounts.iter().map(folder).collect(),
         idle_stop: config.idle_stop,
         lock_dir: config.lock_dir.clone(),

@@ -32,7 +32,8 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
                                          text as str, else bytes as above
   list_prompts(server)  get_prompt(server, name, {...})   messages: role and content
   plan(dry_run=True)                     for `with ... as p`: makes only calls that read, and p shows them and the others
-  save(path)                             hands a file over: the reply names it; files in /workspace outlive the sandbox
+  save(path)                             keeps a copy for the user after the session; the reply says where. Other files of
+                                         /workspace outlive the sandbox; the session only if the user named the workspace
   state['key'] = value                   JSON values that outlive variables, as files in /workspace do
   save_tool(func, test=None)             keeps a function: from skills import func; runtime.skills lists them
   ask_llm(prompt, context=None)  map_llm(chunk(text_or_path), prompt)   a model's answers, as str, if the user lets it

@@ -37,6 +37,14 @@ pub enum InstallError {
         /// The file.
         path: PathBuf,
     },
+    /// Hotcell is not in the file.
+    #[error("hotcell is not in {path}; `hotcell install --client {client}` puts it there")]
+    NotThere {
+        /// The client, as the command line calls it.
+        client: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
     /// The entry does not start hotcell.
     #[error("the server {name:?} in {path} does not start hotcell, and stays; --name names another one")]
     Foreign {

@@ -12,7 +12,8 @@ use super::error::InstallError;
 use super::file;
 use super::format::Format;
 use super::masked::masked;
-use super::own_entry::{self, Parts, Starting};
+use super::own_entry::{self, Calls, Parts, Starting};
+use super::passing::passing;
 use super::places::{ClientFile, Scope, Surroundings};
 use super::reading::IsOwn;
 use super::table::Client;
@@ -140,17 +141,26 @@ pub fn install(
         reply_s: starting.longest_reply.as_secs(),
         start_s: starting.start.as_secs(),
     };
-    let entry = match seen.is_deeper {
+    let mut entry = match seen.is_deeper {
         true => own_entry::opencode_2(&parts),
         false => (registration.client.own_entry)(&parts),
     };
+    let passing = passing(registration.client.passes, starting.variables);
+    let approving = registration.client.approving.filter(|_| starting.calls == Calls::Approved);
+    let approving = approving.map(|setting| (setting.key, setting.value.into()));
+    for (key, value) in passing.into_iter().chain(approving) {
+        entry[key] = value;
+    }
     let there = seen.entry(registration.name).map(Value::to_json);
+    // One that is hotcell at another place is only brought up to date.
+    let is_other = there.as_ref().is_some_and(|there| !starts_hotcell(there, is_own));
+    if let Some(there) = there.as_ref().filter(|_| !is_other) {
+        entry = own_entry::with_additions(entry, there);
+    }
     if there.as_ref() == Some(&entry) {
         return Ok(Plan::Nothing(seen.file.path));
     }
     let text = seen.text.as_deref().unwrap_or_default();
-    // One that is hotcell at another place is only brought up to date.
-    let is_other = there.is_some_and(|there| !starts_hotcell(&there, is_own));
     if is_other && replacing == Replacing::Refused {
         return Err(InstallError::Other { name: registration.name.into(), path: seen.file.path });
     }
@@ -167,6 +177,37 @@ pub fn install(
         false => Keeps::Before,
     };
     Ok(Plan::Edit(seen.edit(Some(after), (keeps, backup), is_other)))
+}
+
+/// The file that hotcell is put into, and its entry there.
+///
+/// # Errors
+/// The file cannot be read, or hotcell is not in it.
+pub(super) fn own_entry_of(
+    registration: &Registration<'_>,
+    is_own: IsOwn<'_>,
+    workshop: &Workshop<'_>,
+) -> Result<(PathBuf, Json), InstallError> {
+    let seen = Seen::read(registration, workshop)?;
+    let there = seen.entry(registration.name).map(Value::to_json);
+    match there.filter(|there| starts_hotcell(there, is_own)) {
+        Some(entry) => Ok((seen.file.path, entry)),
+        None => Err(InstallError::NotThere { client: registration.client.name, path: seen.file.path }),
+    }
+}
+
+/// The setting without which the client refuses hotcell's calls, and who does, where its entry does not have it.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn missing_approval(
+    registration: &Registration<'_>,
+    workshop: &Workshop<'_>,
+) -> Result<Option<(&'static str, &'static str)>, InstallError> {
+    let Some(approving) = registration.client.approving else { return Ok(None) };
+    let seen = Seen::read(registration, workshop)?;
+    let is_set = seen.entry(registration.name).is_some_and(|entry| entry.get(approving.key).is_some());
+    Ok((!is_set).then_some((approving.key, approving.refuses)))
 }
 
 /// What has to be done to have hotcell out of the client's file: the former file where nothing else has changed in it.

@@ -35,6 +35,8 @@ fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
         program: Path::new("/bin/hotcell"),
         longest_reply: Duration::from_secs(1),
         start: Duration::from_secs(1),
+        variables: &std::collections::BTreeSet::new(),
+        calls: super::own_entry::Calls::AsSet,
     };
     let plan = install(&registration, starting, (Replacing::Refused, &|_, _| false), &workshop).unwrap();
     let Plan::Edit(edit) = plan else { panic!("nothing to do") };

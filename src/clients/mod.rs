@@ -22,6 +22,7 @@ mod masked;
 mod merge;
 mod opencode_switches;
 mod own_entry;
+mod passing;
 mod places;
 mod reading;
 mod references;
@@ -35,9 +36,10 @@ mod yaml_text;
 
 pub use diff::diff;
 pub use error::InstallError;
-pub use install::{Edit, Plan, Registration, Replacing, Workshop, install, uninstall};
+pub use install::{Edit, Plan, Registration, Replacing, Workshop, install, missing_approval, uninstall};
 pub use merge::{Change, merge};
-pub use own_entry::Starting;
+pub use own_entry::{Calls, Starting};
+pub use passing::passed;
 pub use places::{Scope, Surroundings, place_variables};
 pub use reading::{
     Files, Found, FoundServer, IsOwn, client_of_file, read_client, servers_of_client_file,

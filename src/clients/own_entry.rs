@@ -2,6 +2,7 @@
 //!
 //! It writes nothing: `install` does.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +17,43 @@ pub struct Starting<'s> {
     pub longest_reply: Duration,
     /// The longest time until it answers at all.
     pub start: Duration,
+    /// The variables that it needs of the client's environment.
+    pub variables: &'s BTreeSet<String>,
+    /// Whether the client asks before calls.
+    pub calls: Calls,
+}
+
+/// What a client does with hotcell's calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Calls {
+    /// As it is set.
+    AsSet,
+    /// It makes them without asking.
+    Approved,
+}
+
+/// The entry with what the user has added to the one that is there. Of a table or a list in both, all parts count.
+pub(super) fn with_additions(mut entry: Value, there: &Value) -> Value {
+    let (Some(made), Some(there)) = (entry.as_object_mut(), there.as_object()) else { return entry };
+    for (key, old) in there {
+        match (made.get_mut(key), old) {
+            (None, old) => {
+                made.insert(key.clone(), old.clone());
+            }
+            (Some(Value::Object(new)), Value::Object(old)) => {
+                for (key, old) in old {
+                    new.entry(key).or_insert_with(|| old.clone());
+                }
+            }
+            // The words that start hotcell are its own.
+            (Some(Value::Array(new)), Value::Array(old)) if key != "args" && key != "command" => {
+                let more: Vec<Value> = old.iter().filter(|one| !new.contains(one)).cloned().collect();
+                new.extend(more);
+            }
+            (Some(_), _) => {}
+        }
+    }
+    entry
 }
 
 /// What an entry is made of.

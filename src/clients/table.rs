@@ -11,8 +11,10 @@
 //! - Windsurf: docs.windsurf.com/windsurf/cascade/mcp: the file, `serverUrl`, `disabledTools`, `${env:NAME}`, `${file:PATH}`.
 //! - Gemini CLI: geminicli.com/docs/tools/mcp-server and its configuration page: `httpUrl`, `url`, `timeout` in
 //!   milliseconds, `includeTools`, `excludeTools`, `mcp.excluded`, `mcp.allowed`, `$VAR` and `${VAR}` in any string.
+//!   `environmentSanitization.ts` of Gemini CLI 0.61.0: which variables servers do not get.
 //! - Codex: developers.openai.com/codex/mcp and `codex-rs/config/src/mcp_types.rs`: every key of `[mcp_servers.NAME]`.
-//!   `CODEX_HOME` moves the folder.
+//!   `CODEX_HOME` moves the folder. Codex 0.169.0 itself: which variables servers get, `env_vars`, and that `codex exec` makes
+//!   no call without `default_tools_approval_mode = "approve"`.
 //! - OpenCode: opencode.ai/v1/docs/mcp-servers (`mcp.NAME`, `enabled`) and opencode.ai/v2/docs/mcp-servers
 //!   (`mcp.servers.NAME`, `disabled`); `{env:NAME}` and `{file:PATH}` by its page on configuration.
 //! - Zed: zed.dev/docs/ai/mcp, and `crates/settings_content/src/project.rs`: `context_servers`, `timeout` in seconds, the
@@ -39,6 +41,40 @@ pub struct Client {
     /// What hotcell's own entry looks like there.
     pub(super) own_entry: fn(&Parts<'_>) -> serde_json::Value,
     pub(super) layout: Layout,
+    /// What of its environment servers get.
+    pub(super) passes: Passes,
+    /// What has it make hotcell's calls without asking, where it would refuse them otherwise.
+    pub(super) approving: Option<Approving>,
+}
+
+/// What a client gives the servers that it starts of its own environment, as far as that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passes {
+    /// It is not known.
+    Unknown,
+    /// These, and those whose names are listed under a key of the entry.
+    Listed {
+        /// That key.
+        key: &'static str,
+        /// What every server gets.
+        always: &'static [&'static str],
+    },
+    /// All that do not look like secrets by their names, and those that `env` of the entry takes over as `$NAME`.
+    Harmless {
+        /// What is in names that look like it.
+        secret: &'static [&'static str],
+        /// Further names.
+        names: &'static [&'static str],
+    },
+}
+
+/// A setting of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Approving {
+    pub(super) key: &'static str,
+    pub(super) value: &'static str,
+    /// What refuses each call without it.
+    pub(super) refuses: &'static str,
 }
 
 /// Where servers stand beside the keys that each place names.
@@ -91,6 +127,12 @@ pub(super) enum Base {
 }
 
 impl Client {
+    /// Whether it can be told to make hotcell's calls without asking.
+    #[must_use]
+    pub fn can_approve(&self) -> bool {
+        self.approving.is_some()
+    }
+
     /// Whether the servers of this table stand under `servers` in it: no server of that name does.
     pub(super) fn has_deeper_servers(&self, table: &Value) -> bool {
         let is_server = |inner: &Value| inner.get("type").is_some_and(|kind| kind.text().is_some());
@@ -129,6 +171,42 @@ const ZED: &[&[&str]] = &[&["context_servers"]];
 const GEMINI_OFF: &[&str] = &["mcp", "excluded"];
 const GEMINI_ON: &[&str] = &["mcp", "allowed"];
 
+const GEMINI_SECRET: &[&str] =
+    &["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "AUTH", "CREDENTIAL", "CREDS", "PRIVATE", "CERT"];
+const GEMINI_NEVER: &[&str] = &[
+    "CLIENT_ID",
+    "DB_URI",
+    "CONNECTION_STRING",
+    "AWS_DEFAULT_REGION",
+    "AZURE_CLIENT_ID",
+    "AZURE_TENANT_ID",
+    "SLACK_WEBHOOK_URL",
+    "TWILIO_ACCOUNT_SID",
+    "DATABASE_URL",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_CLOUD_ACCOUNT",
+    "FIREBASE_PROJECT_ID",
+];
+const CODEX_ALWAYS: &[&str] = &[
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "SSL_CERT_FILE",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "__CF_USER_TEXT_ENCODING",
+];
+const CODEX_APPROVING: Approving = Approving {
+    key: "default_tools_approval_mode",
+    value: "approve",
+    refuses: "`codex exec`, which can ask nobody,",
+};
+
 static TABLE: [Client; 10] = [
     Client {
         name: "claude-desktop",
@@ -142,6 +220,8 @@ static TABLE: [Client; 10] = [
         dialect: &dialect::CLAUDE_DESKTOP,
         own_entry: own_entry::plain,
         layout: Layout::Plain,
+        passes: Passes::Unknown,
+        approving: None,
     },
     Client {
         name: "claude-code",
@@ -153,6 +233,8 @@ static TABLE: [Client; 10] = [
         dialect: &dialect::CLAUDE_CODE,
         own_entry: own_entry::claude_code,
         layout: Layout::ClaudeCode,
+        passes: Passes::Unknown,
+        approving: None,
     },
     Client {
         name: "cursor",
@@ -164,6 +246,8 @@ static TABLE: [Client; 10] = [
         dialect: &dialect::CURSOR,
         own_entry: own_entry::with_type,
         layout: Layout::Plain,
+        passes: Passes::Unknown,
+        approving: None,
     },
     Client {
         name: "vscode",
@@ -189,6 +273,8 @@ static TABLE: [Client; 10] = [
         dialect: &dialect::VSCODE,
         own_entry: own_entry::with_type,
         layout: Layout::Plain,
+        passes: Passes::Unknown,
+        approving: None,
     },
     Client {
         name: "windsurf",
@@ -197,6 +283,8 @@ static TABLE: [Client; 10] = [
         dialect: &dialect::WINDSURF,
         own_entry: own_entry::plain,
         layout: Layout::Plain,
+        passes: Passes::Unknown,
+        approving: None,
     },
     Client {
         name: "gemini",
@@ -210,6 +298,8 @@ static TABLE: [Client; 10] = [
         dialect: &dialect::GEMINI,
         own_entry: own_entry::gemini,
         layout: Layout::Plain,
+        passes: Passes::Harmless { secret: GEMINI_SECRET, names: GEMINI_NEVER },
+        approving: None,
     },
     Client {
         name: "codex",
@@ -221,6 +311,8 @@ static TABLE: [Client; 10] = [
         dialect: &dialect::CODEX,
         own_entry: own_entry::codex,
         layout: Layout::Plain,
+        passes: Passes::Listed { key: "env_vars", always: CODEX_ALWAYS },
+        approving: Some(CODEX_APPROVING),
     },
     Client {
         name: "opencode",
@@ -234,6 +326,8 @@ static TABLE: [Client; 10] = [
         dialect: &dialect::OPENCODE,
         own_entry: own_entry::opencode,
         layout: Layout::OpenCode,
+        passes: Passes::Unknown,
+        approving: None,
     },
     Client {
         name: "zed",
@@ -245,6 +339,8 @@ static TABLE: [Client; 10] = [
         dialect: &dialect::ZED,
         own_entry: own_entry::zed,
         layout: Layout::Plain,
+        passes: Passes::Unknown,
+        approving: None,
     },
     Client {
         name: "goose",
@@ -253,6 +349,8 @@ static TABLE: [Client; 10] = [
         dialect: &dialect::GOOSE,
         own_entry: own_entry::goose,
         layout: Layout::Plain,
+        passes: Passes::Unknown,
+        approving: None,
     },
 ];
 

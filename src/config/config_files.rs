@@ -101,6 +101,12 @@ impl ConfigFiles {
         &self.referred.unread
     }
 
+    /// The environment variables that entries and the model's settings refer to, whether they are set or not.
+    #[must_use]
+    pub fn referred_variables(&self) -> &BTreeSet<String> {
+        &self.referred.variables
+    }
+
     /// The environment that the files were read in.
     #[must_use]
     pub fn environment(&self) -> &Arc<Environment> {

@@ -9,6 +9,7 @@ use rmcp::service::RequestContext;
 use super::clients;
 use super::face::FaceSettings;
 use super::files::{self, Watched};
+use super::listeners::Listeners;
 use super::rounds::Ended;
 use crate::render::{self, Block, Reply, Verdict};
 use crate::run::{FaultCode, RunReport, ToolFault};
@@ -18,6 +19,7 @@ use crate::session::Session;
 pub(super) struct Answering {
     pub(super) session: Arc<Session>,
     pub(super) watched: Arc<Watched>,
+    pub(super) listeners: Arc<Listeners>,
     pub(super) settings: FaceSettings,
     pub(super) context: RequestContext<RoleServer>,
 }
@@ -45,7 +47,8 @@ impl Answering {
 
     /// The reply, and before it what has become of the files.
     async fn written(&self, reply: Reply) -> CallToolResult {
-        files::tell_changes(self.session.files(), &self.watched, &self.context.peer).await;
+        let Self { watched, listeners, context, .. } = self;
+        files::tell_changes(self.session.files(), watched, listeners, &context.peer).await;
         let blocks = reply
             .blocks
             .into_iter()

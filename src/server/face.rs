@@ -8,11 +8,11 @@ use rmcp::model::{
     DiscoverResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, Implementation, ListResourcesResult,
     ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
     ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-    TaskPayload, UnsubscribeRequestParams, UpdateTaskParams,
+    SubscriptionFilter, TaskPayload, UnsubscribeRequestParams, UpdateTaskParams,
 };
 #[expect(deprecated, reason = "clients of all versions up to now set a level")]
 use rmcp::model::{LoggingLevel, SetLevelRequestParams};
-use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::answering::Answering;
 use super::arguments::{self, Configured, RunDefaults};
 use super::files::{self, Watched};
+use super::listeners::{self, Listeners};
 use super::rounds::{self, Heard, Rounds, Turn, UnderWay};
 use super::tasks::{self, Tasks};
 use super::{description, live_output, notify, progress, questions};
@@ -66,6 +67,7 @@ pub struct Face {
     #[expect(deprecated, reason = "clients of all versions up to now set a level")]
     log_level: Mutex<Option<LoggingLevel>>,
     watched: Arc<Watched>,
+    listeners: Arc<Listeners>,
     rounds: Rounds,
     tasks: Tasks,
 }
@@ -105,6 +107,7 @@ impl Face {
             settings,
             log_level: Mutex::new(None),
             watched: Arc::default(),
+            listeners: Arc::default(),
             rounds: Rounds::default(),
             tasks: Tasks::default(),
         }
@@ -288,6 +291,7 @@ impl ServerHandler for Face {
         let answering = Answering {
             session: Arc::clone(&self.session),
             watched: Arc::clone(&self.watched),
+            listeners: Arc::clone(&self.listeners),
             settings,
             context,
         };
@@ -380,6 +384,14 @@ impl ServerHandler for Face {
         Ok(())
     }
 
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(listeners::accepted(requested, &MANUALS))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.listeners.listen(&context).await
+    }
+
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
@@ -404,6 +416,9 @@ fn misshapen(method: &str) -> ErrorData {
         "tools/call" => ErrorData::invalid_params("tools/call wants a name and an object of arguments", None),
         "resources/read" => ErrorData::invalid_params("resources/read wants a uri", None),
         "tasks/get" | "tasks/cancel" => ErrorData::invalid_params(format!("{method} wants a taskId"), None),
+        "subscriptions/listen" => {
+            ErrorData::invalid_params("subscriptions/listen wants an object of notifications", None)
+        }
         "tasks/update" => ErrorData::invalid_params("tasks/update wants a taskId and inputResponses", None),
         "tools/list" | "resources/list" | "initialize" | "ping" | "server/discover" | "logging/setLevel" => {
             ErrorData::invalid_params(format!("the parameters of {method} have another shape"), None)

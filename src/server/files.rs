@@ -10,9 +10,10 @@ use rmcp::model::{
 use rmcp::service::Peer;
 use rmcp::{RoleServer, service::RequestContext};
 
+use super::listeners::Listeners;
 use crate::session::Files;
 use crate::text;
-use crate::workspace::{FilePath, Kept, View, mime_type, path_of, uri};
+use crate::workspace::{FilePath, Kept, mime_type, path_of, uri};
 
 /// Files in one page of the list.
 const PAGE_FILES: usize = 500;
@@ -21,14 +22,14 @@ const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Longest name of a file that is shown, in characters.
 const NAME_CHARS_MAX: usize = 300;
 /// Files that a client may watch.
-const WATCHED_MAX: usize = 1_000;
+pub(super) const WATCHED_MAX: usize = 1_000;
 /// The first version in which results may hold links to resources.
 const LINKS_SINCE: ProtocolVersion = ProtocolVersion::V_2025_06_18;
 
 /// The last version in which servers tell what has changed by themselves.
 const TOLD_UNTIL: ProtocolVersion = ProtocolVersion::V_2025_11_25;
 
-/// The files that the client wants to hear of.
+/// The files that the client wants to hear of, as clients with a handshake say it.
 #[derive(Debug, Default)]
 pub(super) struct Watched(Mutex<BTreeSet<FilePath>>);
 
@@ -88,11 +89,21 @@ pub(super) async fn list(
 /// What a file holds: its text, or where it is none, its bytes.
 pub(super) async fn read(uri: &str, files: &Files) -> Result<ReadResourceResult, ErrorData> {
     let path = path_of(uri).ok_or_else(|| unknown(uri))?;
-    let not_there = || ErrorData::resource_not_found(format!("there is no file {path} in /workspace"), None);
-    let view: View = files.view().await.ok_or_else(not_there)?;
-    let wanted = path.clone();
-    let bytes = on_disk(move || view.read(&wanted, READ_BYTES_MAX).map_err(|error| error.to_string())).await;
-    let bytes = bytes.map_err(|error| ErrorData::resource_not_found(error.message, None))?;
+    let (view, wanted) = (files.view().await, path.clone());
+    let looked = on_disk(move || {
+        let view = view.filter(|view| view.has(&wanted));
+        view.map(|view| view.read(&wanted, READ_BYTES_MAX).map_err(|error| error.to_string())).transpose()
+    });
+    let bytes = looked.await.map_err(|error| ErrorData::resource_not_found(error.message, None))?;
+    let Some(bytes) = bytes else {
+        let mut said = format!("there is no file {} in /workspace of this session", shown(&path));
+        if let Some(command) = files.handed_over(path).await {
+            said.push_str(&format!(
+                "; another one handed such a file over, which the user gets by `{command}`"
+            ));
+        }
+        return Err(ErrorData::resource_not_found(said, None));
+    };
     let contents = match String::from_utf8(bytes) {
         Ok(text) => ResourceContents::text(text, uri),
         Err(error) => {
@@ -105,11 +116,20 @@ pub(super) async fn read(uri: &str, files: &Files) -> Result<ReadResourceResult,
 }
 
 /// Tells the client what the run has changed.
-pub(super) async fn tell_changes(files: &Files, watched: &Watched, peer: &Peer<RoleServer>) {
+pub(super) async fn tell_changes(
+    files: &Files,
+    watched: &Watched,
+    listeners: &Listeners,
+    peer: &Peer<RoleServer>,
+) {
     let changed = files.changes().await;
-    // Later clients say what they want to hear in another way, and hear nothing that they have not asked for.
+    if changed.is_empty() {
+        return;
+    }
+    listeners.tell(&changed).await;
+    // Later clients have said to `listeners` what they want to hear, and hear nothing else.
     let version = peer.peer_info().map(|info| info.protocol_version.clone());
-    if changed.is_empty() || version.is_none_or(|version| version > TOLD_UNTIL) {
+    if version.is_none_or(|version| version > TOLD_UNTIL) {
         return;
     }
     let mut told = peer.notify_resource_list_changed().await;

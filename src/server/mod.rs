@@ -9,6 +9,7 @@ mod clients;
 mod description;
 mod face;
 mod files;
+mod listeners;
 mod live_output;
 mod notify;
 mod progress;

@@ -14,15 +14,18 @@ use base64::engine::general_purpose::STANDARD;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::journal::Sessions;
 use crate::limits::Limits;
 use crate::protocol::{FilePiece, ToSupervisor};
 use crate::text;
-use crate::workspace::{FilePath, Piece, Place, View, Workspace};
+use crate::workspace::{FilePath, Outbox, Piece, Place, View, Workspace, path_of};
 
 /// Jobs that may wait; a piece is below a megabyte.
 const JOBS_QUEUED_MAX: usize = 8;
 /// Longest part of a report on one file, in characters.
 const SAID_CHARS_MAX: usize = 300;
+/// Files that are named when they could not be kept for the user.
+const NOT_KEPT_NAMED_MAX: usize = 3;
 
 /// What the thread is asked for.
 enum Job {
@@ -40,6 +43,10 @@ enum Job {
     Look(oneshot::Sender<View>),
     /// Answers with the files that have changed since this was last asked.
     Changes(oneshot::Sender<BTreeSet<FilePath>>),
+    /// Keeps these files for the user, and answers with sentences on where.
+    HandOver(Vec<FilePath>, oneshot::Sender<Vec<String>>),
+    /// Answers with the command by which the user gets the file of this path that a session has handed over last.
+    HandedOver(FilePath, oneshot::Sender<String>),
     /// Sends the pieces of all files, and answers with how many files there were.
     PutBack(mpsc::Sender<Vec<u8>>, oneshot::Sender<Result<PutBack, String>>),
 }
@@ -81,12 +88,13 @@ pub struct Files {
 
 impl Files {
     /// Begins; the workspace is opened when it is first used. The task ends after [`Self::close`].
-    pub(super) fn start(place: Place, limits: &Arc<Limits>) -> (Self, JoinHandle<()>) {
+    pub(super) fn start(place: Place, outbox: Place, limits: &Arc<Limits>) -> (Self, JoinHandle<()>) {
         let (jobs, inbox) = mpsc::channel(JOBS_QUEUED_MAX);
         let limits = Arc::clone(limits);
         let has_changed = Arc::new(AtomicBool::new(false));
         let changing = Arc::clone(&has_changed);
-        let task = tokio::task::spawn_blocking(move || Keeper::new(place, limits, changing).work(inbox));
+        let task =
+            tokio::task::spawn_blocking(move || Keeper::new(place, outbox, limits, changing).work(inbox));
         (Self { jobs, has_changed }, task)
     }
 
@@ -129,6 +137,24 @@ impl Files {
         answer.await.unwrap_or_else(|_| Err("what keeps the files has broken".into()))
     }
 
+    /// Keeps files for the user that a run has handed over, as resources name them; says where the user finds them.
+    pub(super) async fn hand_over(&self, saved: &[String]) -> Vec<String> {
+        let paths: Vec<FilePath> = saved.iter().filter_map(|address| path_of(address)).collect();
+        if paths.is_empty() {
+            return vec![];
+        }
+        let (reply, answer) = oneshot::channel();
+        self.ask(Job::HandOver(paths, reply)).await;
+        answer.await.unwrap_or_default()
+    }
+
+    /// The command by which the user gets a file of this path that a session has handed over, where one has.
+    pub async fn handed_over(&self, path: FilePath) -> Option<String> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Job::HandedOver(path, reply)).await;
+        answer.await.ok()
+    }
+
     /// What is kept now: files change between runs only. Nothing when no file was ever kept.
     pub async fn view(&self) -> Option<View> {
         let (reply, answer) = oneshot::channel();
@@ -156,8 +182,11 @@ impl Files {
 /// The thread's own.
 struct Keeper {
     place: Place,
+    outbox: Place,
     limits: Arc<Limits>,
     workspace: Option<Workspace>,
+    /// This session's part of the outbox, once it has handed something over.
+    handed_over: Option<Workspace>,
     /// What has come or gone since somebody last asked.
     changed: BTreeSet<FilePath>,
     has_changed: Arc<AtomicBool>,
@@ -166,8 +195,9 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(place: Place, limits: Arc<Limits>, has_changed: Arc<AtomicBool>) -> Self {
-        Self { place, limits, workspace: None, changed: BTreeSet::new(), has_changed, failed: None }
+    fn new(place: Place, outbox: Place, limits: Arc<Limits>, has_changed: Arc<AtomicBool>) -> Self {
+        let (workspace, handed_over, changed, failed) = (None, None, BTreeSet::new(), None);
+        Self { place, outbox, limits, workspace, handed_over, changed, has_changed, failed }
     }
 
     fn work(mut self, mut inbox: mpsc::Receiver<Job>) {
@@ -194,6 +224,19 @@ impl Keeper {
                     let put = self.open().and_then(|workspace| workspace.put(&path, file).map_err(said));
                     if reply.send(put).is_err() {
                         tracing::debug!("nobody waits any more for a file to be put");
+                    }
+                }
+                Job::HandOver(paths, reply) => {
+                    if reply.send(self.hand_over(&paths)).is_err() {
+                        tracing::debug!("nobody waits any more to hear where files are kept for the user");
+                    }
+                }
+                Job::HandedOver(path, reply) => {
+                    let outbox = Outbox::new(self.outbox.root.clone(), &self.limits);
+                    if let Some(session) = outbox.last_with(&path)
+                        && reply.send(command(Kind::Session, session.as_str(), path.as_str())).is_err()
+                    {
+                        tracing::debug!("nobody waits any more to hear where a file is");
                     }
                 }
                 Job::Close => return,
@@ -304,6 +347,56 @@ impl Keeper {
         Ok(put)
     }
 
+    /// A named workspace outlives the session, so its files need no copy.
+    fn hand_over(&mut self, paths: &[FilePath]) -> Vec<String> {
+        let (mut kept, mut failed) = (Vec::new(), Vec::new());
+        for path in paths {
+            match self.keep_for_user(path) {
+                Ok(()) => kept.push(path),
+                Err(why) => failed.push(why),
+            }
+        }
+        let (kind, name) = match (&self.place.name, &self.outbox.name) {
+            (Some(workspace), _) => (Kind::Workspace, workspace.as_str()),
+            (None, session) => (Kind::Session, session.as_ref().map_or("", |session| session.as_str())),
+        };
+        let mut said = Vec::new();
+        match kept[..] {
+            [] => {}
+            [path] => said.push(format!(
+                "kept for the user after this session: `{}`",
+                command(kind, name, path.as_str())
+            )),
+            [first, ..] => said.push(format!(
+                "kept for the user after this session, each by its own path: `{}`",
+                command(kind, name, first.as_str())
+            )),
+        }
+        let count = failed.len();
+        failed.truncate(NOT_KEPT_NAMED_MAX);
+        if count > 0 {
+            let more = if count > failed.len() {
+                format!("; and {} more", count - failed.len())
+            } else {
+                String::new()
+            };
+            said.push(format!("not kept for the user after this session: {}{more}", failed.join("; ")));
+        }
+        said
+    }
+
+    fn keep_for_user(&mut self, path: &FilePath) -> Result<(), String> {
+        let in_workspace = self.look().ok_or_else(|| format!("{path}: there is no such file"))?;
+        let file = in_workspace.open(path).map_err(said)?;
+        let (None, Some(session)) = (&self.place.name, &self.outbox.name) else { return Ok(()) };
+        let outbox = Outbox::new(self.outbox.root.clone(), &self.limits);
+        let own = match &mut self.handed_over {
+            Some(own) => own,
+            none => none.insert(outbox.of(session).map_err(said)?),
+        };
+        outbox.take(own, path, file).map_err(said)
+    }
+
     fn note_change(&mut self, path: FilePath) {
         if self.changed.len() < self.limits.workspace_files_max {
             self.changed.insert(path);
@@ -316,6 +409,22 @@ impl Keeper {
             let (_, count) = self.failed.get_or_insert((said, 0));
             *count += 1;
         }
+    }
+}
+
+/// What the user's command names.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Workspace,
+    Session,
+}
+
+/// The command by which the user gets a file.
+fn command(kind: Kind, name: &str, path: &str) -> String {
+    let path = text::shell_word(path, SAID_CHARS_MAX);
+    match kind {
+        Kind::Workspace => format!("hotcell files --workspace {name} get {path}"),
+        Kind::Session => format!("hotcell files --session {} get {path}", Sessions::short(name)),
     }
 }
 

@@ -57,7 +57,8 @@ impl Session {
         let recorder = Arc::clone(&broker);
         let turns = Turns::new(limits.runs_queued_max, closing.clone());
         let (asked_to_close, asked_to_prewarm) = (closing.clone(), Arc::clone(&prewarm));
-        let (files, keeper) = Files::start(wanted().workspace, &limits);
+        let SandboxSettings { workspace, outbox, .. } = wanted();
+        let (files, keeper) = Files::start(workspace, outbox, &limits);
         let of_session = files.clone();
         let checkpoints = Arc::<Checkpoints>::default();
         let (of_handle, of_actors) = (Arc::clone(&wanted), Arc::clone(&checkpoints));
@@ -132,13 +133,17 @@ impl Session {
                 return Err(fault);
             }
         };
-        let Some(resumed) = &self.resumed else { return self.run_from_checkpoints(asked).await };
-        let said = match resumed.done(self, &asked).await {
-            Ok(said) => said,
-            Err(fault) => return Ok(RunReport::not_started(fault)),
+        let said = match &self.resumed {
+            None => None,
+            Some(resumed) => match resumed.done(self, &asked).await {
+                Ok(said) => said,
+                Err(fault) => return Ok(RunReport::not_started(fault)),
+            },
         };
         let mut report = self.run_from_checkpoints(asked).await?;
         report.notes.extend(said);
+        let where_kept = self.files.hand_over(&report.saved).await;
+        report.notes.extend(where_kept);
         Ok(report)
     }
 

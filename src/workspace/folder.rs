@@ -41,7 +41,7 @@ pub struct Workspace {
     incoming: Option<(FilePath, File, u64)>,
     /// What is in it, with the bytes of each file.
     sizes: BTreeMap<FilePath, u64>,
-    _lock: Flock<File>,
+    lock: Flock<File>,
 }
 
 /// A file that is kept.
@@ -86,8 +86,8 @@ pub enum WorkspaceError {
         /// Which.
         path: FilePath,
     },
-    /// There is more than a workspace may hold.
-    #[error("a workspace holds at most {bytes_max} bytes in {files_max} files and folders")]
+    /// There is more than may be kept.
+    #[error("there is room for at most {bytes_max} bytes in {files_max} files and folders")]
     Full {
         /// Bytes of all files.
         bytes_max: u64,
@@ -132,7 +132,7 @@ impl Workspace {
             files_max: limits.workspace_files_max,
             incoming: None,
             sizes: BTreeMap::new(),
-            _lock: lock,
+            lock,
         };
         workspace.sizes = workspace.view().all()?.into_iter().map(|kept| (kept.path, kept.bytes)).collect();
         fs::remove_file(workspace.part()).or_else(absent).map_err(of_folder)?;
@@ -208,6 +208,53 @@ impl Workspace {
         removed.or_else(absent).map_err(of_file)?;
         self.sizes.remove(path);
         Ok(())
+    }
+
+    /// Removes the file that was put in the longest time ago, and the folders that are empty without it; says whether there was
+    /// one.
+    ///
+    /// # Errors
+    /// When the folder cannot be read, or the file cannot be removed.
+    pub fn remove_oldest(&mut self) -> Result<bool, WorkspaceError> {
+        use std::os::unix::fs::MetadataExt;
+        let files = self.files_folder();
+        // What a file says of its last change is what its sandbox has said.
+        let put_in = |path: &FilePath| {
+            let about = fs::symlink_metadata(path.below(&files)).ok()?;
+            Some((about.ctime(), about.ctime_nsec()))
+        };
+        let all = self.view().all()?.into_iter().filter(|kept| !kept.is_folder);
+        let Some(oldest) = all.min_by_key(|kept| put_in(&kept.path)) else { return Ok(false) };
+        self.remove(&oldest.path)?;
+        for (at, _) in oldest.path.as_str().rmatch_indices('/') {
+            let folder = FilePath::new(&oldest.path.as_str()[..at]);
+            if !folder.is_ok_and(|folder| self.remove(&folder).is_ok()) {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Bytes of all its files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.sizes.values().sum()
+    }
+
+    /// Removes it with all that is in it.
+    pub fn discard(mut self) {
+        self.is_kept = false;
+    }
+
+    /// Has its lock say that it was used now.
+    pub(super) fn mark_time(&self) -> io::Result<()> {
+        let now = nix::sys::time::TimeSpec::UTIME_NOW;
+        Ok(nix::sys::stat::futimens(&*self.lock, &now, &now)?)
+    }
+
+    /// Its folder, with more than its files.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// What is in it.
@@ -289,12 +336,26 @@ impl View {
         &self,
         path: &FilePath,
     ) -> Result<impl Iterator<Item = io::Result<Piece>> + use<>, WorkspaceError> {
+        let file = self.open(path)?;
+        pieces_of(path.clone(), file).map_err(|error| WorkspaceError::File { path: path.clone(), error })
+    }
+
+    /// A file or folder, to be read.
+    ///
+    /// # Errors
+    /// When it is not there, or is a link.
+    pub fn open(&self, path: &FilePath) -> Result<File, WorkspaceError> {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
         let target = plain(&self.files, path);
         let opened = target.and_then(|target| OpenOptions::new().read(true).custom_flags(flags).open(target));
-        opened
-            .and_then(|file| pieces_of(path.clone(), file))
-            .map_err(|error| WorkspaceError::File { path: path.clone(), error })
+        opened.map_err(|error| WorkspaceError::File { path: path.clone(), error })
+    }
+
+    /// Whether there is a plain file of this path.
+    #[must_use]
+    pub fn has(&self, path: &FilePath) -> bool {
+        let about = self.open(path).ok().and_then(|file| file.metadata().ok());
+        about.is_some_and(|about| about.is_file())
     }
 
     /// The bytes of a file.
@@ -365,7 +426,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// The lock of this workspace, unless somebody has it.
-fn lock(folder: &Path) -> io::Result<Option<Flock<File>>> {
+pub(super) fn lock(folder: &Path) -> io::Result<Option<Flock<File>>> {
     let flags = OFlag::O_NOFOLLOW.bits();
     let file = OpenOptions::new()
         .write(true)
@@ -373,7 +434,7 @@ fn lock(folder: &Path) -> io::Result<Option<Flock<File>>> {
         .truncate(false)
         .mode(0o600)
         .custom_flags(flags)
-        .open(folder.join(LOCK))?;
+        .open(lock_path(folder))?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => Ok(Some(lock)),
         Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
@@ -381,9 +442,14 @@ fn lock(folder: &Path) -> io::Result<Option<Flock<File>>> {
     }
 }
 
+/// The file in a workspace's folder that is locked while somebody has it.
+pub(super) fn lock_path(folder: &Path) -> PathBuf {
+    folder.join(LOCK)
+}
+
 /// Waits until nobody else makes or sweeps workspaces; it is free again when this is dropped, and when its holder ends in
 /// whatever way.
-fn lock_all(root: &Path) -> io::Result<File> {
+pub(super) fn lock_all(root: &Path) -> io::Result<File> {
     let folder = File::open(root)?;
     folder.lock()?;
     Ok(folder)

@@ -107,7 +107,7 @@ fn more_than_a_workspace_holds_is_refused() {
     let mut workspace = Workspace::open(&place(root.path(), Some("w")), &limits).unwrap();
     workspace.take(&piece("a", 0, b"123456", true)).unwrap();
     let error = workspace.take(&piece("b", 0, b"12345", true)).unwrap_err();
-    assert_eq!(error.to_string(), "a workspace holds at most 10 bytes in 2 files and folders");
+    assert_eq!(error.to_string(), "there is room for at most 10 bytes in 2 files and folders");
     assert!(matches!(workspace.take(&piece("a", 0, &[0; 11], true)), Err(WorkspaceError::Full { .. })));
     workspace.take(&piece("a", 0, b"1234567890", true)).unwrap();
     workspace.take(&folder("b")).unwrap();

@@ -6,10 +6,12 @@
 
 mod file_path;
 mod folder;
+mod outbox;
 mod pieces;
 mod uri;
 
 pub use file_path::{FilePath, FilePathError};
 pub use folder::{Kept, Place, View, Workspace, WorkspaceError, names};
+pub use outbox::{HandedOver, Outbox};
 pub use pieces::Piece;
 pub use uri::{mime_type, path_of, uri};

@@ -7,6 +7,7 @@
 mod support;
 
 mod conformance;
+mod listening;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

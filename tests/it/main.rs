@@ -43,6 +43,7 @@ mod sessions;
 mod soak_checks;
 mod start;
 mod stateless;
+mod through_clients;
 mod tidy;
 mod tls;
 mod tokens;

@@ -192,9 +192,14 @@ fn run_tells_what_becomes_of_jobs_and_saved_files(engine: &Engine) {
         spawned.stderr
     );
     let save = "open('a b.txt', 'w').write('x')\nruntime.save('a b.txt');";
-    let gone = "hotcell: a b.txt goes with this command: MCP_BRIDGE_WORKSPACE=NAME keeps what is saved\n";
-    assert_eq!(run(&home, &["run", "-c", save], ""), left(0, "", gone));
-    let kept = "hotcell: saved: `hotcell files --workspace kept get 'a b.txt'` takes it out\n";
+    let saved = run(&home, &["run", "-c", save], "");
+    let says =
+        saved.stderr.strip_prefix("hotcell: kept for the user after this session: `hotcell files --session ");
+    let (id, get) = says.unwrap_or_else(|| panic!("{saved:?}")).split_once(' ').unwrap();
+    assert_eq!((saved.code, get), (Some(0), "get 'a b.txt'`\n"));
+    assert_eq!(run(&home, &["files", "--session", id, "get", "a b.txt", "-"], "").stdout, "x");
+    let kept =
+        "hotcell: kept for the user after this session: `hotcell files --workspace kept get 'a b.txt'`\n";
     let home = home.env("MCP_BRIDGE_WORKSPACE", "kept");
     assert_eq!(run(&home, &["run", "-c", save], ""), left(0, "", kept));
     assert_eq!(run(&home, &["files", "--workspace", "kept", "get", "a b.txt", "-"], "").stdout, "x");

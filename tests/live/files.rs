@@ -22,6 +22,7 @@ on_every_engine!(
     a_run_that_changes_no_file_writes_nothing_on_the_host,
     files_are_resources_that_are_listed_read_and_subscribed_to,
     files_that_are_handed_over_are_links_in_the_reply,
+    files_that_are_handed_over_outlive_their_session,
     the_user_takes_files_out_of_a_workspace_and_puts_some_in,
     a_run_from_the_shell_is_given_files,
     state_survives_what_variables_do_not,
@@ -310,6 +311,67 @@ fn files_that_are_handed_over_are_links_in_the_reply(engine: &Engine) {
         let read = bridge.request("resources/read", json!({"uri": "workspace:///fig%201.svg"})).unwrap();
         assert_eq!(read["contents"][0]["text"], "<svg/>");
     }
+}
+
+fn files_that_are_handed_over_outlive_their_session(engine: &Engine) {
+    let home = Home::on(engine);
+    let mut bridge = Bridge::start(&home).warm();
+    let said = bridge.ok(
+        "from mcp import runtime\nimport os\nos.mkdir('report')\nopen('report/report.md', 'w').write('one')\n\
+         open('other', 'w').write('x')\nruntime.save('report/report.md');",
+    );
+    let command =
+        said.split("note: kept for the user after this session: `hotcell files --session ").nth(1).unwrap();
+    let (id, get) = command.split_once(' ').unwrap();
+    assert_eq!((id.len(), get.split_once('`').unwrap().0), (8, "get 'report/report.md'"));
+    // As it was when it was handed over, and again when it is once more; two have one note.
+    bridge.ok("open('report/report.md', 'w').write('two')");
+    let files = |arguments: &[&str]| home.run(&[&["files", "--session", id][..], arguments].concat());
+    assert_eq!(files(&["get", "report/report.md", "-"]).stdout, "one");
+    let said = bridge.ok("runtime.save('report/report.md')\nruntime.save('/etc/hostname', 'name');");
+    assert!(
+        said.contains("note: kept for the user after this session, each by its own path: `hotcell files"),
+        "{said}"
+    );
+    assert_eq!(files(&["get", "report/report.md", "-"]).stdout, "two");
+    let in_use = files(&["rm", "name"]);
+    assert!(in_use.code == Some(1) && in_use.stderr.contains("is in use by another hotcell"), "{in_use:?}");
+    bridge.signal(Signal::SIGKILL);
+    bridge.wait(PATIENCE);
+    drop(bridge);
+    // The next session has none of it in its workspace, and says where it is.
+    let mut bridge = Bridge::start(&home);
+    bridge.first("import os\nos.listdir()");
+    let mut read = |uri: &str| bridge.request("resources/read", json!({"uri": uri})).unwrap_err();
+    let error = read("workspace:///report/report.md");
+    let says = format!(
+        "there is no file report/report.md in /workspace of this session; another one handed such a file over, which the \
+         user gets by `hotcell files --session {id} get 'report/report.md'`"
+    );
+    assert_eq!((&error["code"], error["message"].as_str().unwrap()), (&json!(-32002), says.as_str()));
+    assert!(!read("workspace:///other")["message"].as_str().unwrap().contains("hotcell files"));
+    let listed = files(&["ls"]).stdout;
+    assert!(
+        listed.contains("  name\n")
+            && listed.ends_with("              report/\n           3  report/report.md\n"),
+        "{listed}"
+    );
+    let all = home.run(&["files", "ls"]).stdout;
+    assert!(all.starts_with(&format!("session {id}  2 files, ")), "{all}");
+    for (arguments, says) in [
+        (&["get", "report/reprot.md"][..], "did you mean report/report.md?"),
+        (&["get", "../lock"], "\"..\""),
+        (&["put", "x"], "--workspace NAME takes some in"),
+        (&["--workspace", "w", "ls"], "cannot be used with"),
+    ] {
+        let refused = files(arguments);
+        assert!(refused.code == Some(2) && refused.stderr.contains(says), "{arguments:?}: {refused:?}");
+    }
+    let unknown = home.run(&["files", "--session", "zz", "ls"]);
+    assert!(unknown.code == Some(2) && unknown.stderr.contains("`hotcell files ls` lists"), "{unknown:?}");
+    assert_eq!(files(&["rm", "name"]).code, Some(0));
+    assert_eq!(files(&["rm", "--all"]).code, Some(0));
+    assert_eq!(std::fs::read_dir(home.path().join("MCPs/outbox")).unwrap().count(), 0);
 }
 
 fn the_user_takes_files_out_of_a_workspace_and_puts_some_in(engine: &Engine) {

@@ -64,6 +64,8 @@ pub struct SandboxSettings {
     pub lock_dir: PathBuf,
     /// The workspace whose files are kept.
     pub workspace: Place,
+    /// Where the files that the session hands over stay when it ends, where its workspace ends with it.
+    pub outbox: Place,
     /// Hears of everything that would outlive this bridge, before it is there.
     pub guardian: Guardian,
 }
