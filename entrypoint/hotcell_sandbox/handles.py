@@ -6,6 +6,7 @@ The bridge puts what it stands for into calls; here is only its number, and the 
 from __future__ import annotations
 
 from .arguments import Standing
+from .awaitable import Awaitable
 from .results import unwrap
 
 TYPE_CHECKING = False
@@ -95,7 +96,11 @@ class Handle(Standing):
         return {"reference": self._reference(), "chars": [0, max(0, int(characters))]}
 
     def _loaded(self, value: Any) -> Any:
-        return value if self._path or self._json else unwrap(value, self.server, self.tool, self._told.get("wraps") is True)
+        return (
+            value
+            if self._path or self._json
+            else unwrap(value, self.server, self.tool, self._told.get("wraps") is True)
+        )
 
     def __iter__(self) -> NoReturn:
         self._refuse("be gone through")
@@ -126,7 +131,7 @@ def _again(told: dict[str, Any], path: tuple[str | int, ...], json: bool) -> Han
     return Handle(import_module("mcp.runtime")._calls, told, path, json)
 
 
-class Handles(list[Handle]):
+class Handles(Awaitable, list[Handle]):
     """All that are kept."""
 
     def __repr__(self) -> str:

@@ -44,16 +44,13 @@ _CALLED_STATUS = re.compile(r"\.(status|result|name|number)\(\)")
 
 NO_NETWORK = (
     "there is no network in here: call a tool of a server instead; "
-    'print(runtime.search_tool_docs_sync("what you need")) finds one'
+    'print(runtime.search_tool_docs("what you need")) finds one'
 )
 NO_INSTALL = "packages cannot be installed, there is no network in here"
 BUILD = "hotcell image build"
 ADD = f"the user can run `{BUILD} --with NAME --use`"
 LOOK = "print(runtime.packages()) shows what is here"
-AWAIT = (
-    "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...) of a tool, "
-    "and of runtime the function whose name ends in _sync"
-)
+AWAIT = "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...) of a tool"
 HANDLE = (
     "a handle stands for a result that stays on the host: give it, or a part of it (h['rows'][0]), to another call, "
     "or `await h.load()` for the value"
@@ -71,7 +68,7 @@ NO_ROOM = (
     "room ([[mount]] in config.toml, writable = true)"
 )
 LESS = "del what is not needed, or leave large results on the host: await mcp_NAME.tool.handle(...)"
-NO_SERVER = "no server has this name: print(runtime.list_servers_sync()) shows those that there are"
+NO_SERVER = "no server has this name: print(runtime.list_servers()) shows those that there are"
 NO_INPUT = "nobody can answer input() in here: put the value into the code"
 NO_MAGIC = "this is plain Python, no notebook: lines with ! or % do not work; use subprocess, or Python itself"
 NO_FENCE = "send bare Python, without Markdown fences"

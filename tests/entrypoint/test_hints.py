@@ -43,7 +43,7 @@ def test_forgotten_await_is_named(sandbox: Sandbox, code: str) -> None:
 
 
 def test_await_of_what_is_no_coroutine_is_named(sandbox: Sandbox) -> None:
-    assert hint(sandbox, "await mcp_a.t.sync()") == hints.NO_AWAIT
+    assert hint(sandbox, "await len(mcp_a.t.sync())") == hints.NO_AWAIT
 
 
 @pytest.mark.parametrize(
