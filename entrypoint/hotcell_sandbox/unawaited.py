@@ -33,6 +33,6 @@ def _change(warnings: ModuleType) -> None:
         places = [(file, line) for file, line, _ in coroutine.cr_origin or () if not file.startswith(OURS)]
         file, line = places[0] if places else (coroutine.cr_code.co_filename, coroutine.cr_code.co_firstlineno)
         message = f"coroutine {coroutine.__qualname__!r} was never awaited"
-        warnings.warn_explicit(message, RuntimeWarning, file, line, source=coroutine)
+        warnings.warn_explicit(message, RuntimeWarning, file, line)
 
     warnings.__dict__["_warn_unawaited_coroutine"] = warn
