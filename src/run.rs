@@ -255,6 +255,8 @@ pub enum FreshReason {
     IdleStop,
     /// The interpreter or container had been lost before.
     Lost,
+    /// The code uses what an earlier session had.
+    NewSession,
 }
 
 /// What a run wrote, head and tail of it.

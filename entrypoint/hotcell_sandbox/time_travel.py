@@ -36,7 +36,7 @@ class CheckpointError(RuntimeError):
 
 
 class GoingBack(SystemExit):
-    """Ends the run that goes back to a checkpoint; who catches it only delays that to the end of the run."""
+    """Ends the run that goes back to a checkpoint or resumes a session; who catches it only delays that to its end."""
 
 
 class TimeTravel:

@@ -87,6 +87,8 @@ __all__ = [
     "read_resource_sync",
     "restore",
     "restore_sync",
+    "resume",
+    "resume_sync",
     "run",
     "run_sync",
     "save",
@@ -211,6 +213,18 @@ def checkpoint(name: str) -> str:
 def restore(name: str) -> NoReturn:
     """Ends this run, and puts all variables back to where checkpoint(name) was called; the next run begins there."""
     _travel().restore(name)
+
+
+def resume(session: str = "last") -> NoReturn:
+    """Ends this run, and makes the runs of an earlier session again, with calls answered from its journal.
+
+    All variables are then as that session left them, and those of this one are gone. `session` is the beginning of its
+    name, which `hotcell session ls` lists, or "last"; "5f1c:3" stops after run 3. MCPError where it cannot be resumed.
+    """
+    from hotcell_sandbox.time_travel import GoingBack
+
+    _calls.call_sync(None, "resume_session", {"session": session})
+    raise GoingBack
 
 
 def checkpoints() -> Checkpoints:
@@ -456,6 +470,7 @@ packages_sync = packages
 plan_sync = plan
 read_resource_sync = read_resource
 restore_sync = restore
+resume_sync = resume
 run_sync = run
 save_sync = save
 save_tool_sync = save_tool

@@ -120,6 +120,7 @@ pub(super) fn change(report: &RunReport) -> Option<String> {
         (StateNote::Fresh(FreshReason::IdleStop), _) => {
             "fresh interpreter: the sandbox had been stopped for being idle; earlier variables are gone"
         }
+        (StateNote::Fresh(FreshReason::NewSession), _) => "new session: variables of earlier ones are gone",
         (StateNote::Fresh(FreshReason::Lost), _) => {
             "fresh interpreter: the previous one was lost; earlier variables are gone"
         }

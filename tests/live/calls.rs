@@ -335,7 +335,7 @@ asked = {
     "save_tool": (twice,), "ask_llm": ("say it",), "map_llm": (["a", "b"], "say"), "chunk": ("some text",),
     "spawn": (twice, 2), "jobs": (), "job": (1,), "checkpoint": ("here",), "checkpoints": (), "packages": (),
     "run": ("python", "print(6 * 7)"), "call_tool": ("fixture", "echo", {"text": "hi"}), "show": ("shown",),
-    "last_output": (), "handles": (), "forget_checkpoint": ("gone",), "restore": ("gone",),
+    "last_output": (), "handles": (), "forget_checkpoint": ("gone",), "restore": ("gone",), "resume": ("nine",),
 }
 
 def plain(value):
@@ -366,7 +366,10 @@ fn helpers_without_await_say_what_those_with_it_do(engine: &Engine) {
     bridge.ok(TWINS);
     assert_eq!(bridge.ok("different"), "{}");
     // Without a model, and with names that nothing has; no other.
-    assert_eq!(bridge.ok("sorted(refused)"), "['ask_llm', 'forget_checkpoint', 'map_llm', 'restore']");
+    assert_eq!(
+        bridge.ok("sorted(refused)"),
+        "['ask_llm', 'forget_checkpoint', 'map_llm', 'restore', 'resume']"
+    );
     // None is left out: neither one of the manual nor one that has a twin.
     let helpers = "import re\nmanual = runtime.capability_summary().split('works with and without')[1].split('Replies:')[0]\n\
                    named = {n for n in re.findall(r'\\b(\\w+)\\(', manual) if hasattr(runtime, n)}\n\
