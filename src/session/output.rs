@@ -40,6 +40,9 @@ struct Kept {
     bytes: Vec<u8>,
 }
 
+/// Bytes and characters that were not kept.
+type Cut = (u64, u64);
+
 impl OutputBuffer {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
@@ -95,7 +98,7 @@ impl OutputBuffer {
     /// The record as text.
     pub(super) fn finish(mut self) -> Output {
         // With each what was cut before it, of its stream.
-        let mut all: Vec<(u64, OutputStream, Vec<u8>, Option<(u64, u64)>)> = Vec::new();
+        let mut all: Vec<(OutputStream, Kept, Option<Cut>)> = Vec::new();
         for (name, stream) in
             [(OutputStream::Stdout, &mut self.stdout), (OutputStream::Stderr, &mut self.stderr)]
         {
@@ -104,17 +107,15 @@ impl OutputBuffer {
             if cut.is_some() && stream.tail.is_empty() {
                 stream.tail.push_back(Kept { stretch: self.stretch.0, bytes: Vec::new() });
             }
-            all.extend(stream.head.drain(..).map(|Kept { stretch, bytes }| (stretch, name, bytes, None)));
-            all.extend(
-                stream.tail.drain(..).map(|Kept { stretch, bytes }| (stretch, name, bytes, cut.take())),
-            );
+            all.extend(stream.head.drain(..).map(|kept| (name, kept, None)));
+            all.extend(stream.tail.drain(..).map(|kept| (name, kept, cut.take())));
         }
-        all.sort_by_key(|(stretch, ..)| *stretch);
+        all.sort_by_key(|(_, kept, _)| kept.stretch);
         let mut pieces: Vec<(OutputStream, Vec<u8>)> = Vec::new();
         let mut output = Output::default();
-        for (_, stream, bytes, cut) in all {
+        for (stream, Kept { bytes, .. }, cut) in all {
             match pieces.last_mut() {
-                Some((last, kept)) if *last == stream && cut.is_none() => kept.extend_from_slice(&bytes),
+                Some((last, before)) if *last == stream && cut.is_none() => before.extend_from_slice(&bytes),
                 _ => pieces.push((stream, bytes)),
             }
             if let Some((bytes, chars)) = cut {

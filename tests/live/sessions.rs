@@ -94,7 +94,10 @@ fn code_resumes_the_last_session_that_is_not_in_use(engine: &Engine) {
     let said = bridge.ok(in_use);
     assert!(said.contains(" is in use") || said.contains("several sessions begin with"), "{said}");
     let resumed = bridge.ok("runtime.resume()\nprint('never reached')");
-    assert!(resumed.ends_with("2 runs of it were made once more, with calls answered from its journal"), "{resumed}");
+    assert!(
+        resumed.ends_with("2 runs of it were made once more, with calls answered from its journal"),
+        "{resumed}"
+    );
     assert_eq!(bridge.ok("(x, y['sum'])"), "(20, 21.0)");
     assert_eq!(fixture.ledger(), calls, "no call was made again");
     // What goes wrong behind it leaves all as it is, and so does a job.
