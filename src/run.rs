@@ -260,6 +260,8 @@ pub enum FreshReason {
     IdleStop,
     /// The interpreter or container had been lost before.
     Lost,
+    /// The code uses what an earlier session had.
+    NewSession,
 }
 
 /// What a run wrote, head and tail of it.
@@ -267,10 +269,32 @@ pub enum FreshReason {
 pub struct Output {
     /// Pieces in the order of arrival, neighbours of one stream joined.
     pub pieces: Vec<OutputPiece>,
-    /// Bytes left out between the kept head and the kept tail, per stream.
-    pub stdout_cut_bytes: u64,
-    /// As above, for stderr.
-    pub stderr_cut_bytes: u64,
+    /// What was not kept of stdout, between its head and its tail.
+    pub stdout_cut: Option<OutputCut>,
+    /// What was not kept of stderr, between its head and its tail.
+    pub stderr_cut: Option<OutputCut>,
+}
+
+impl Output {
+    /// What was not kept of this stream.
+    #[must_use]
+    pub fn cut(&self, stream: OutputStream) -> Option<OutputCut> {
+        match stream {
+            OutputStream::Stdout => self.stdout_cut,
+            OutputStream::Stderr => self.stderr_cut,
+        }
+    }
+}
+
+/// A part of a stream that was not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputCut {
+    /// The index of the piece that follows it.
+    pub before_piece: usize,
+    /// Its size.
+    pub bytes: u64,
+    /// Its characters, where it is UTF-8.
+    pub chars: u64,
 }
 
 /// Text of one stream.

@@ -23,10 +23,21 @@ if TYPE_CHECKING:
 
 # Up to its first run, in about this order.
 _OF_WORKER = (
-    *("worker", "landlock", "seccomp", "streams", "interpreter", "calls", "placeholder", "images", "results"),
+    *(
+        "worker",
+        "landlock",
+        "seccomp",
+        "streams",
+        "interpreter",
+        "calls",
+        "placeholder",
+        "awaitable",
+        "images",
+        "results",
+    ),
     *("arguments", "interrupts", "channel", "resources", "saved_files", "after_import", "forking", "origin"),
     "import_room",
-    *("call_check", "effects", "figures", "proxies", "text", "report", "sources", "skills", "account"),
+    *("call_check", "effects", "figures", "proxies", "text", "report", "sources", "skills", "account", "unawaited"),
 )
 NAMES = (*(f"hotcell_sandbox.{name}" for name in _OF_WORKER), "mcp.runtime", "mcp.servers", "mcp")
 _BYTES_MAX = 4 << 20

@@ -45,7 +45,7 @@ class CallCheck:
                 "tool": call.tool,
                 "names": call.names,
                 "by_place": call.by_place,
-                "is_certain": not (call.is_conditional or call.is_in_function),
+                "is_certain": not call.is_conditional,
             }
             for call in found
         ]
@@ -63,13 +63,8 @@ class CallCheck:
 
 
 def _is_certain(call: LiteralCall, fault: dict[str, str]) -> bool:
-    # A condition may ask whether a server or tool is there, and a function may be for a run that has the server.
-    match fault["code"]:
-        case "server_unavailable":
-            return not (call.is_conditional or call.is_in_function)
-        case "unknown_tool":
-            return not call.is_conditional
-    return True
+    # A condition may ask whether a server or tool is there.
+    return not (call.is_conditional and fault["code"] in ("server_unavailable", "unknown_tool"))
 
 
 def _message(code: str, wrong: list[tuple[LiteralCall, dict[str, str]]]) -> str:

@@ -13,6 +13,7 @@ from array import array
 from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
 
+from .awaitable import Awaitable
 from .placeholder import Placeholder
 
 TYPE_CHECKING = False
@@ -51,7 +52,7 @@ class Chunk(str):
     end: int
 
 
-class Chunks(Sequence["Chunk"]):
+class Chunks(Awaitable, Sequence["Chunk"]):
     """The parts, cut as they are asked for; how many there are is known once all have been."""
 
     __module__ = "mcp.runtime"

@@ -6,6 +6,7 @@ The bridge puts what it stands for into calls; here is only its number, and the 
 from __future__ import annotations
 
 from .arguments import Standing
+from .awaitable import Awaitable
 from .results import unwrap
 
 TYPE_CHECKING = False
@@ -128,7 +129,7 @@ def _again(told: dict[str, Any], path: tuple[str | int, ...], json: bool) -> Han
     return Handle(import_module("mcp.runtime")._calls, told, path, json)
 
 
-class Handles(list[Handle]):
+class Handles(Awaitable, list[Handle]):
     """All that are kept."""
 
     def __repr__(self) -> str:

@@ -36,6 +36,9 @@ _NETWORK_CLIENTS = frozenset(
 )
 _NETWORK_FILES = ("/socket.py", "/http/client.py", "/ssl.py")
 _PIP = re.compile(r"\bpip3?\b['\"\s,]+install\b|\b(conda|apt|apt-get)\s+install\b")
+# A tool, behind its server.
+_READS_FILES = re.compile(r"\..*(read|get|open).*file", re.IGNORECASE)
+_HITS = 20
 _OTHER_LANGUAGES = {"true": "True", "false": "False", "null": "None", "none": "None", "undefined": "None"}
 
 # Up to Python 3.13, and from 3.14 on.
@@ -44,16 +47,13 @@ _CALLED_STATUS = re.compile(r"\.(status|result|name|number)\(\)")
 
 NO_NETWORK = (
     "there is no network in here: call a tool of a server instead; "
-    'print(runtime.search_tool_docs_sync("what you need")) finds one'
+    'print(runtime.search_tool_docs("what you need")) finds one'
 )
 NO_INSTALL = "packages cannot be installed, there is no network in here"
 BUILD = "hotcell image build"
 ADD = f"the user can run `{BUILD} --with NAME --use`"
 LOOK = "print(runtime.packages()) shows what is here"
-AWAIT = (
-    "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...) of a tool, "
-    "and of runtime the function whose name ends in _sync"
-)
+AWAIT = "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...) of a tool"
 HANDLE = (
     "a handle stands for a result that stays on the host: give it, or a part of it (h['rows'][0]), to another call, "
     "or `await h.load()` for the value"
@@ -61,17 +61,15 @@ HANDLE = (
 JOB = "a job's status, result, name and number are no methods: leave out the ()"
 NO_AWAIT = "this is no coroutine: leave out `await`, which .sync(...) and plain functions do not need"
 MOUNT = "the user adds others with [[mount]] in config.toml, or gives one with `hotcell run --file`"
-NO_FILES = (
-    "files of the host are not in here: read them with a tool of a server; /workspace and /tmp are this sandbox's own; "
-    f"{MOUNT}"
-)
+NO_FILES = "files of the host are not in here"
+READ_BY_TOOL = "read them with a tool of a server; /workspace and /tmp are this sandbox's own"
 NOT_FOR_OTHERS = "the file is there, but its mode lets only its owner read or write it, which code in here is not"
 NO_ROOM = (
     "/workspace and /tmp have no more room for this: remove files, write less, or have the user mount a folder with "
     "room ([[mount]] in config.toml, writable = true)"
 )
 LESS = "del what is not needed, or leave large results on the host: await mcp_NAME.tool.handle(...)"
-NO_SERVER = "no server has this name: print(runtime.list_servers_sync()) shows those that there are"
+NO_SERVER = "no server has this name: print(runtime.list_servers()) shows those that there are"
 NO_INPUT = "nobody can answer input() in here: put the value into the code"
 NO_MAGIC = "this is plain Python, no notebook: lines with ! or % do not work; use subprocess, or Python itself"
 NO_FENCE = "send bare Python, without Markdown fences"
@@ -229,7 +227,7 @@ def _of_file(error: OSError, code: str) -> str:
         if name in ("curl", "wget", "git", "ssh"):
             return NO_NETWORK
         if not name.startswith(_INSIDE):
-            is_own = "/" in name and name.startswith(_OWN_FOLDERS)
+            is_own = "/" in name and name.startswith(_OWN_FOLDERS) and not _was_below_home(name, code)
             return _in_a_mounted_folder(name) if is_own else _of_missing_file(name)
     elif error.errno == EACCES and name.startswith(_MOUNTED):
         return READ_ONLY if os.access(name, os.R_OK) and _is_read_only(name) else NOT_FOR_OTHERS
@@ -242,9 +240,27 @@ def _of_missing_file(name: str) -> str:
     """Of a path that looks like one of the user's own machine: where it is in here, if it is."""
     mounted = _mounted_folders()
     if not mounted:
-        return NO_FILES
+        return f"{NO_FILES}: {_how_to_read()}; {MOUNT}"
     others = f"of the user's files only these folders are in here: {', '.join(mounted[:_NAMES_MAX])}; {MOUNT}"
     return _in_a_mounted_folder(name) or others
+
+
+def _was_below_home(name: str, code: str) -> bool:
+    """Whether the code means the user's home, in the place of which is the sandbox's own."""
+    home = os.path.expanduser("~")
+    return name.startswith(f"{home}/") and f"~{name[len(home) :]}" in code
+
+
+def _how_to_read() -> str:
+    """The tool that reads files, if a server of the run has one."""
+    try:
+        search = {"query": "read file", "limit": _HITS, "detail": "signature"}
+        hits = sys.modules["mcp.runtime"]._calls.call_sync(None, "search_tool_docs", search)["hits"]
+        names = [f"{hit['serverAlias']}.{hit['toolAlias']}" for hit in hits if not hit.get("skill")]
+    except Exception:  # where no call can be made, as in a process that code has forked
+        names = []
+    readers = [name for name in names if _READS_FILES.search(name)]
+    return f"await mcp_{min(readers, key=len)}(...) may read them" if readers else READ_BY_TOOL
 
 
 def _in_a_mounted_folder(name: str) -> str:

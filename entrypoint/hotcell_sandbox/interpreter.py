@@ -36,6 +36,7 @@ from .skills import Skills
 from .sources import Sources, with_plain_line_ends
 from .sources import install as show_sources
 from .streams import Streams
+from .unawaited import install as warn_of_unawaited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ _STOPS_MAX = 8
 _THREAD_STACK_BYTES = 1 << 20
 _RECURSION_LIMIT = sys.getrecursionlimit()
 _compile, _getpid, _exit = compile, os.getpid, os._exit
-_LET_GO = compile("del _", "", "exec")
 _enumerate_threads = threading.enumerate
 _main_thread = threading.main_thread()
 
@@ -62,7 +62,7 @@ _main_thread = threading.main_thread()
 def load_the_rest() -> None:
     """What is imported at need otherwise: a first run that comes at once does not wait for what it may not use."""
     prepare()
-    from . import bindings, event_loop, free_names, literal_calls, pictures, search_results, stubs  # noqa: F401
+    from . import awaiting, bindings, event_loop, free_names, literal_calls, pictures, search_results, stubs  # noqa: F401
 
 
 class Interpreter:
@@ -84,8 +84,8 @@ class Interpreter:
         runtime.keep_in(self._skills)
         show_figures()
         show_sources()
+        warn_of_unawaited()
         self._call_check = CallCheck(calls, self._namespace)
-        self._let_go = _LET_GO
         self._known_left: WeakSet[Any] = WeakSet()
         # For the next run: what was found and done after the last one.
         self._notes: list[str] = []
@@ -241,12 +241,7 @@ class Interpreter:
 
         if value is None:
             return None, bindings.lines(names, self._namespace)
-        if "_" in self._namespace:
-            # As if by the expression that it is from: Python names that when it warns of a coroutine nobody awaited.
-            eval(self._let_go, self._namespace)
         self._namespace["_"] = value
-        line = next((line for _, _, line in parts[-1].co_lines() if line), 1)
-        self._let_go = _LET_GO.replace(co_filename=name, co_firstlineno=line)
         self.changed = True
         if isinstance(value, CoroutineType) and not self._calls.unsent:
             notes.append("the last expression is a coroutine that was not awaited: put `await` before it")

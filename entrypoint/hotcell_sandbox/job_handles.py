@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from binascii import a2b_base64
 
+from .awaitable import Awaitable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -120,7 +122,7 @@ class Job:
 _WORDS = {"cancelled": "was cancelled", "timed_out": "was ended for its time", "lost": "was lost"}
 
 
-class JobList(list["Job"]):
+class JobList(Awaitable, list["Job"]):
     """All jobs that are known; printed, one line for each."""
 
     def __init__(self, calls: Calls) -> None:

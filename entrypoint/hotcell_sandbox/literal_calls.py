@@ -73,7 +73,6 @@ class LiteralCall(NamedTuple):
     line: int
     is_conditional: bool
     """It may not come to it: a condition stands before."""
-    is_in_function: bool
 
 
 class _Server(NamedTuple):
@@ -112,6 +111,7 @@ def literal_calls(code: str, namespace: Mapping[str, object]) -> list[LiteralCal
         kind = type(node)
         if isinstance(node, ast.Call):
             calls.append(node)
+            around.note_call(node)
         elif kind in _TELLING and not names.learn(node):
             return []
         if kind in _LEAVING or (isinstance(node, ast.Call) and _called(node) in _LEAVERS):
@@ -233,6 +233,10 @@ class _Around:
 
     def __init__(self) -> None:
         self.parents: dict[ast.AST, ast.AST] = {}
+        # By the name of what they call.
+        self._calls: dict[str, list[ast.Call]] = {}
+        # Whether a function is called where code may not come to only; nothing where this code does not call it.
+        self._of_functions: dict[ast.AST, bool | None] = {}
         # Statements by which the block that they stand in may be left.
         self._leaving: set[ast.AST] = set()
 
@@ -241,8 +245,12 @@ class _Around:
             self._leaving.add(node)
             node = self.parents[node]
 
+    def note_call(self, call: ast.Call) -> None:
+        if isinstance(call.func, ast.Name):
+            self._calls.setdefault(call.func.id, []).append(call)
+
     def place(self, call: ast.Call) -> _Place | None:
-        """Nothing for a call that is expected to fail."""
+        """Nothing for a call that is expected to fail, or in a function that this code does not call itself."""
         is_conditional = is_in_function = False
         node: ast.AST = call
         while node in self.parents:
@@ -253,9 +261,14 @@ class _Around:
                 case ast.With(items=items) | ast.AsyncWith(items=items) if any(map(_catches, items)):
                     return None
                 case ast.FunctionDef() | ast.AsyncFunctionDef() if _has(above.body, node):
-                    is_in_function = True
+                    if not is_in_function:
+                        is_in_function = True
+                        called = self._is_called_conditionally(above)
+                        if called is None:
+                            return None
+                        is_conditional |= called
                 case ast.Lambda():
-                    is_in_function = True
+                    return None
                 case (
                     ast.If(test=first) | ast.While(test=first) | ast.IfExp(test=first) | ast.BoolOp(values=[first, *_])
                 ):
@@ -268,6 +281,18 @@ class _Around:
                 is_conditional = not self._leaving.isdisjoint(_before(node, above))
             node = above
         return _Place(isinstance(self.parents[call], ast.Await), is_conditional, is_in_function)
+
+    def _is_called_conditionally(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool | None:
+        if function in self._of_functions:
+            return self._of_functions[function]
+        # One that calls itself is called by another one as well, or not at all.
+        self._of_functions[function] = None
+        is_method = isinstance(self.parents[function], ast.ClassDef)
+        if not (function.decorator_list or is_method):
+            places = [place for call in self._calls.get(function.name, ()) if (place := self.place(call))]
+            if places:
+                self._of_functions[function] = all(place.is_conditional for place in places)
+        return self._of_functions[function]
 
 
 def _before(statement: ast.stmt, above: ast.AST) -> Iterator[ast.AST]:
@@ -313,7 +338,7 @@ def _literal(call: ast.Call, names: _Names, around: _Around) -> LiteralCall | No
     # One that is awaited elsewhere, or by a function that is called elsewhere, fails there.
     if names.looks_at_failures and (place.is_in_function or not (is_sync or place.is_awaited)):
         return None
-    return LiteralCall(server, tool, given, by_place, call.lineno, place.is_conditional, place.is_in_function)
+    return LiteralCall(server, tool, given, by_place, call.lineno, place.is_conditional)
 
 
 def _given(call: ast.Call) -> list[str] | None:

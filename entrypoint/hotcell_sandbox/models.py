@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Mapping
 
 from .arguments import encode_arguments
+from .awaitable import Awaitable
 from .placeholder import Placeholder
 from .results import MCPError
 
@@ -23,7 +24,7 @@ _AT_ONCE_MAX = 64
 _NAMED = b'{"context":'
 
 
-class LLMAnswer(str):
+class LLMAnswer(Awaitable, str):
     """What a model has said: `model`, `stop_reason` (end_turn, max_tokens, ...) and `usage`, a dict of tokens."""
 
     __module__ = "mcp.runtime"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from importlib.metadata import distributions
 
+from .awaitable import Awaitable
 from .languages import available
 
 LINE_CHARACTERS_MAX = 100
@@ -31,7 +32,7 @@ INSTALLED_AS = {
 }
 
 
-class Packages(dict[str, str]):
+class Packages(Awaitable, dict[str, str]):
     """Each package's version by its name, in the order of the names; `languages` are those of runtime.run."""
 
     def __init__(self) -> None:

@@ -6,6 +6,8 @@ does not look at values. As a condition it holds; it is equal to nothing but its
 
 from __future__ import annotations
 
+from .awaitable import Awaitable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +19,7 @@ _OPERAND_CHARACTERS_MAX = 60
 _begun: set[str] = set()
 
 
-class Placeholder:
+class Placeholder(Awaitable):
     """The result of a call that was not made."""
 
     # How many there have been: while there are none nothing needs to look for them.

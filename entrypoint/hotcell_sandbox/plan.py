@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .awaitable import Awaitable
 from .frames import Frame
 
 TYPE_CHECKING = False
@@ -44,7 +45,7 @@ class PlannedCall:
         return line
 
 
-class Plan:
+class Plan(Awaitable):
     """A block whose calls are listed: `.calls` are all of them, in order, each with `.outcome`."""
 
     def __init__(self, calls: Calls, dry_run: bool) -> None:

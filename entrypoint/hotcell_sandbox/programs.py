@@ -14,6 +14,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from time import monotonic
 
+from .awaitable import Awaitable
 from .child import Ended, Stop
 from .child import run as run_child
 from .diagnostics import Diagnostic, diagnostics
@@ -34,7 +35,7 @@ _CRASHES = frozenset(
 _NATIVE = "hotcell_sandbox/native.py"
 
 
-class Result:
+class Result(Awaitable):
     """What came of a program.
 
     `status`: completed (exit code 0), failed (another one, or it does not compile), crashed (by a signal such as
@@ -101,8 +102,9 @@ class Program:
         self._arguments = [_argument(argument) for argument in args or ()]
         self._seconds = _seconds(timeout)
 
-    def run(self, stop: Stop) -> Result:
+    def run(self, stop: Stop | None = None) -> Result:
         """In this thread."""
+        stop = Stop() if stop is None else stop
         deadline = monotonic() + self._seconds
         folder = mkdtemp(prefix="run-", dir=_FOLDER)
         try:

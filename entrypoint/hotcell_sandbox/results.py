@@ -7,8 +7,9 @@ Blob that has the keys of what it stands for.
 from __future__ import annotations
 
 from binascii import a2b_base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
+from .awaitable import Awaitable
 from .frames import DEPTH_MAX, Frame, deeper_than
 from .images import IMAGES
 from .json_reader import reader
@@ -64,19 +65,26 @@ def _tool_error(server: str, tool: str, message: str, hint: str | None, raw: obj
     return ToolError(server, tool, message, hint=hint, raw=raw)
 
 
-class DictResult(dict[str, "Any"]):
+class DictResult(dict[str, "Any"], Awaitable):
     raw: Any = None
 
 
-class ListResult(list["Any"]):
+class ListResult(list["Any"], Awaitable):
     raw: Any = None
 
 
-class StrResult(str):
+class StrResult(str, Awaitable):
     raw: Any = None
 
 
-class Blob(Mapping[str, "Any"]):
+class TupleResult(tuple["Any", ...], Awaitable):
+    pass
+
+
+_AWAITABLE: dict[type, Callable[[Any], Any]] = {dict: DictResult, list: ListResult, str: StrResult, tuple: TupleResult}
+
+
+class Blob(Awaitable, Mapping[str, "Any"]):
     """Binary content of a result: an image, audio or an embedded resource. As an argument of a call it is base64.
 
     It has the keys of what the server sent, since a tool's schema may promise these.
@@ -233,18 +241,13 @@ def blob(mime_type: object, data: str, block: dict[str, Any]) -> Any:
 
 
 def with_raw(value: Any, raw: object) -> Any:
-    wrapped: DictResult | ListResult | StrResult
-    match value:
-        case dict():
-            wrapped = DictResult(value)
-        case list():
-            wrapped = ListResult(value)
-        case str():
-            wrapped = StrResult(value)
-        case Blob():
-            value.raw = raw
-            return value
-        case _:
-            return value
-    wrapped.raw = raw
-    return wrapped
+    value = awaitable(value)
+    if isinstance(value, DictResult | ListResult | StrResult | Blob):
+        value.raw = raw
+    return value
+
+
+def awaitable(value: Any) -> Any:
+    """The same value, as one that can be awaited if its kind has such a twin."""
+    twin = _AWAITABLE.get(type(value))
+    return value if twin is None else twin(value)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from json.encoder import JSONEncoder
 from typing import Any
 
+from .awaitable import Awaitable
+
 _json = JSONEncoder(ensure_ascii=False).encode
 _UNAVAILABLE_SHOWN_MAX = 10
 _INDEXING_SHOWN_MAX = 10
 _QUERY_CHARACTERS_MAX = 80
 
 
-class SearchResults(list[dict[str, Any]]):
+class SearchResults(Awaitable, list[dict[str, Any]]):
     """One page of hits, best first; each has server, serverAlias, tool, toolAlias, signature and mostly description.
 
     total: how many were found; offset: how many come before this page; tools, servers: how many were looked at, skills

@@ -12,6 +12,7 @@ from .after_import import AfterImport
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
 
     # By file: its size, the time of its change, its lines and its full name.
     Cache = dict[str, tuple[int, None, list[str], str]]
@@ -36,6 +37,16 @@ def _show(linecache: ModuleType) -> None:
     linecache.cache.update(_KEPT)
     _CACHES.append(linecache.cache)
     del _CACHES[:-_CACHES_MAX]
+
+
+def source_lines(file: str, names: dict[str, Any]) -> list[str]:
+    """Of a run, or of a file of code with these global names."""
+    kept = _KEPT.get(file)
+    if kept is not None:
+        return kept[2]
+    from linecache import getlines  # at need: runs do without it
+
+    return getlines(file, names)
 
 
 def with_plain_line_ends(code: str) -> str:

@@ -10,6 +10,8 @@ import sys
 from _thread import get_ident
 from threading import main_thread
 
+from .awaitable import Awaitable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +36,7 @@ class CheckpointError(RuntimeError):
 
 
 class GoingBack(SystemExit):
-    """Ends the run that goes back to a checkpoint; who catches it only delays that to the end of the run."""
+    """Ends the run that goes back to a checkpoint or resumes a session; who catches it only delays that to its end."""
 
 
 class TimeTravel:
@@ -123,7 +125,7 @@ class TimeTravel:
         self._go_on_from_here()
 
 
-class Checkpoints(list["dict[str, Any]"]):
+class Checkpoints(Awaitable, list["dict[str, Any]"]):
     """Each has name, run, line, seconds (its age), bytes (of the interpreter then) and sleeps (False: it would be made
     again from the journal)."""
 

@@ -1,25 +1,25 @@
 """Helpers for code in the sandbox: which servers and tools there are, how to call them, what to keep.
 
-Each asks the bridge; nothing is cached here. The plain names without `_sync` are to be awaited, except those that
-return at once: discovered_servers, describe_server, list_loaded_server_metadata, capability_summary, save_tool,
-last_output, save, show, plan, packages, handles, chunk, checkpoint, restore, checkpoints, forget_checkpoint. Their
-_sync twins are the same, so that no caller needs to know which is which.
+Each asks the bridge; nothing is cached here. Every helper can be used with and without `await`: where its result is
+awaited in sight of the call it returns a coroutine, so that several go on side by side, otherwise the result itself,
+which can be awaited as well. A name with `_sync` is the same helper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from sys import _getframe
 
 from hotcell_sandbox.calls import Calls
 from hotcell_sandbox.output_record import OutputRecord
 from hotcell_sandbox.resources import ResourceText, contents, messages
-from hotcell_sandbox.results import Blob, InvalidCallError, MCPError, ToolError
+from hotcell_sandbox.results import Blob, InvalidCallError, MCPError, ToolError, awaitable
 from hotcell_sandbox.saved_files import SAVED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from os import PathLike
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, TypeVar
 
     from hotcell_sandbox.chunks import Chunks
     from hotcell_sandbox.handles import Handles
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from hotcell_sandbox.search_results import SearchResults
     from hotcell_sandbox.skills import Skills
     from hotcell_sandbox.time_travel import Checkpoints, TimeTravel
+
+    T = TypeVar("T")
 
 __all__ = [
     "Blob",
@@ -85,6 +87,8 @@ __all__ = [
     "read_resource_sync",
     "restore",
     "restore_sync",
+    "resume",
+    "resume_sync",
     "run",
     "run_sync",
     "save",
@@ -171,27 +175,22 @@ def travel_with(travel: Callable[[], TimeTravel]) -> None:
 
 def last_output() -> str:
     """All that the run before this one wrote to stdout and stderr: what its reply had to cut stands here."""
-    return _record.last_run()
+    return _given(_record.last_run())
 
 
-async def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = None, *, handle: bool = False) -> Any:
+def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = None, *, handle: bool = False) -> Any:
     """Calls a tool by its own name; the result is unwrapped, `.raw` is all of it.
 
     With `handle` the result stays on the host, and what comes is a handle of it, an argument for further calls.
     """
-    return await _calls.call(server, tool, dict(args or {}), handle)
-
-
-def call_tool_sync(server: str, tool: str, args: Mapping[str, Any] | None = None, *, handle: bool = False) -> Any:
-    """call_tool without await."""
-    return _calls.call_sync(server, tool, dict(args or {}), handle)
+    return _made(_calls.later, _calls.call_sync, server, tool, dict(args or {}), handle)
 
 
 def handles() -> Handles:
     """The results that are kept on the host: `.handle(...)` of a tool makes one."""
     from hotcell_sandbox.handles import kept
 
-    return kept(_calls)
+    return _given(kept(_calls))
 
 
 def save(path: str | PathLike[str], name: str | None = None) -> str:
@@ -200,7 +199,7 @@ def save(path: str | PathLike[str], name: str | None = None) -> str:
     Returns where it is in this session. A file outside /workspace is copied into it; `name` is its path there. What is
     written to it later is kept for the user only when it is saved again.
     """
-    return SAVED.save(path, name)
+    return _given(SAVED.save(path, name))
 
 
 def checkpoint(name: str) -> str:
@@ -209,7 +208,7 @@ def checkpoint(name: str) -> str:
     One of that name is replaced. It shares memory with what does not change. Files, runtime.state and what servers have
     done are not part of it; neither are threads and asyncio tasks.
     """
-    return _travel().checkpoint(name)
+    return _given(_travel().checkpoint(name))
 
 
 def restore(name: str) -> NoReturn:
@@ -217,24 +216,37 @@ def restore(name: str) -> NoReturn:
     _travel().restore(name)
 
 
+def resume(session: str = "last") -> NoReturn:
+    """Ends this run, and makes the runs of an earlier session again, with calls answered from its journal.
+
+    All variables are then as that session left them, and those of this one are gone. `session` is the beginning of its
+    name, which `hotcell session ls` lists, or "last"; "5f1c:3" stops after run 3. MCPError where it cannot be resumed.
+    """
+    from hotcell_sandbox.time_travel import GoingBack
+
+    _calls.call_sync(None, "resume_session", {"session": session})
+    raise GoingBack
+
+
 def checkpoints() -> Checkpoints:
     """The checkpoints that there are: dicts of name, run, line, seconds, bytes, sleeps; printed, a table."""
-    return _travel().checkpoints()
+    return _given(_travel().checkpoints())
 
 
 def forget_checkpoint(name: str) -> None:
     """Lets a checkpoint go."""
     _travel().forget(name)
+    return _given(None)
 
 
 def packages() -> Packages:
     """What this sandbox's image has besides the standard library: a dict of versions; print it for languages, too."""
     from hotcell_sandbox.packages import Packages
 
-    return Packages()
+    return _given(Packages())
 
 
-async def run(
+def run(
     language: str,
     code: str,
     stdin: str | bytes | None = None,
@@ -249,25 +261,11 @@ async def run(
     """
     from hotcell_sandbox.programs import Program
 
-    return await Program(language, code, stdin, files, args, timeout).run_async()
+    program = Program(language, code, stdin, files, args, timeout)
+    return _made(program.run_async, program.run)
 
 
-def run_sync(
-    language: str,
-    code: str,
-    stdin: str | bytes | None = None,
-    files: Mapping[str, str | bytes] | None = None,
-    args: Sequence[str] | None = None,
-    timeout: float | None = None,
-) -> Result:
-    """run without await."""
-    from hotcell_sandbox.child import Stop
-    from hotcell_sandbox.programs import Program
-
-    return Program(language, code, stdin, files, args, timeout).run(Stop())
-
-
-async def ask_llm(
+def ask_llm(
     prompt: str,
     context: object = None,
     max_tokens: int = 1024,
@@ -280,23 +278,11 @@ async def ask_llm(
     """
     from hotcell_sandbox.models import Models
 
-    return await Models(_calls, max_tokens, system, temperature).ask(prompt, context)
+    models = Models(_calls, max_tokens, system, temperature)
+    return _made(models.ask, models.ask_sync, prompt, context)
 
 
-def ask_llm_sync(
-    prompt: str,
-    context: object = None,
-    max_tokens: int = 1024,
-    system: str | None = None,
-    temperature: float | None = None,
-) -> LLMAnswer:
-    """ask_llm without await."""
-    from hotcell_sandbox.models import Models
-
-    return Models(_calls, max_tokens, system, temperature).ask_sync(prompt, context)
-
-
-async def map_llm(
+def map_llm(
     chunks: Iterable[object],
     prompt: str,
     concurrency: int = 4,
@@ -311,22 +297,8 @@ async def map_llm(
     """
     from hotcell_sandbox.models import Models
 
-    return await Models(_calls, max_tokens, system, temperature).map(chunks, prompt, concurrency, on_error)
-
-
-def map_llm_sync(
-    chunks: Iterable[object],
-    prompt: str,
-    concurrency: int = 4,
-    max_tokens: int = 1024,
-    system: str | None = None,
-    temperature: float | None = None,
-    on_error: str = "raise",
-) -> list[LLMAnswer | MCPError]:
-    """map_llm without await."""
-    from hotcell_sandbox.models import Models
-
-    return Models(_calls, max_tokens, system, temperature).map_sync(chunks, prompt, concurrency, on_error)
+    models = Models(_calls, max_tokens, system, temperature)
+    return _made(models.map, models.map_sync, chunks, prompt, concurrency, on_error)
 
 
 def chunk(
@@ -339,7 +311,7 @@ def chunk(
     """
     from hotcell_sandbox.chunks import chunks
 
-    return chunks(text_or_path, size, overlap, by)
+    return _given(chunks(text_or_path, size, overlap, by))
 
 
 def plan(dry_run: bool = True) -> Plan:
@@ -350,49 +322,43 @@ def plan(dry_run: bool = True) -> Plan:
     """
     from hotcell_sandbox.plan import Plan  # at need: a first run waits for what is imported above
 
-    return Plan(_calls, dry_run)
+    return _given(Plan(_calls, dry_run))
 
 
 def discovered_servers(detailed: bool = False) -> tuple[Any, ...]:
     """All configured servers: their names, or dicts of name, alias and what description there is."""
-    return tuple(_ask("discovered_servers", detailed=detailed))
+    return _asked("discovered_servers", tuple, detailed=detailed)
 
 
-async def list_servers() -> tuple[str, ...]:
+def list_servers() -> tuple[str, ...]:
     """The servers of this run."""
-    return tuple(await _ask_async("list_servers"))
+    return _asked("list_servers", tuple)
 
 
-def list_servers_sync() -> tuple[str, ...]:
-    """list_servers without await."""
-    return tuple(_ask("list_servers"))
-
-
-async def list_tools(server: str) -> list[dict[str, Any]]:
+def list_tools(server: str) -> list[dict[str, Any]]:
     """The tools of a server: name, alias, description, inputSchema, and more where the server says it."""
-    return list(await _ask_async("list_tools", server=server))
+    return _asked("list_tools", list, server=server)
 
 
-def list_tools_sync(server: str) -> tuple[dict[str, Any], ...]:
-    """list_tools without await."""
-    return tuple(_ask("list_tools", server=server))
-
-
-async def query_tool_docs(server: str, tool: str | None = None, detail: str = "summary") -> Any:
+def query_tool_docs(server: str, tool: str | None = None, detail: str = "summary") -> Any:
     """Documentation of a server's tools (a list), or of one tool; detail: signature, summary, full or stub."""
-    docs = await _ask_async("query_tool_docs", server=server, tool=tool, detail=detail)
-    if tool is not None and isinstance(docs, list) and len(docs) == 1:
-        return docs[0]
-    return docs
+
+    def one_of_one(docs: Any) -> Any:
+        return docs[0] if tool is not None and isinstance(docs, list) and len(docs) == 1 else docs
+
+    return _asked("query_tool_docs", one_of_one, server=server, tool=tool, detail=detail)
 
 
 def query_tool_docs_sync(server: str, tool: str | None = None, detail: str = "summary") -> list[Any]:
-    """query_tool_docs without await; always a list."""
-    docs = _ask("query_tool_docs", server=server, tool=tool, detail=detail)
-    return docs if isinstance(docs, list) else [docs]
+    """query_tool_docs, but always a list."""
+
+    def listed(docs: Any) -> Any:
+        return docs if isinstance(docs, list) else [docs]
+
+    return _asked("query_tool_docs", listed, server=server, tool=tool, detail=detail)
 
 
-async def search_tool_docs(
+def search_tool_docs(
     query: str = "",
     limit: int = 8,
     detail: str = "signature",
@@ -404,90 +370,58 @@ async def search_tool_docs(
 
     An empty query lists all. detail: signature, summary or full; group_by: "server". The next page: offset=8, 16, ...
     """
-    asked = _search(query, limit, detail, offset, group_by, servers)
-    return _found(await _ask_async("search_tool_docs", **asked), query, group_by)
+
+    def found(answer: Any) -> SearchResults:
+        from hotcell_sandbox.search_results import SearchResults  # at need: a first run waits for what is above
+
+        return SearchResults(answer, query, group_by is not None)
+
+    named = [servers] if isinstance(servers, str) else None if servers is None else list(servers)
+    options = {"limit": limit, "detail": detail, "offset": offset, "group_by": group_by, "servers": named}
+    return _asked("search_tool_docs", found, query=query, **options)
 
 
-def search_tool_docs_sync(
-    query: str = "",
-    limit: int = 8,
-    detail: str = "signature",
-    offset: int = 0,
-    group_by: str | None = None,
-    servers: str | Iterable[str] | None = None,
-) -> SearchResults:
-    """search_tool_docs without await."""
-    asked = _search(query, limit, detail, offset, group_by, servers)
-    return _found(_ask("search_tool_docs", **asked), query, group_by)
-
-
-async def list_resources(server: str) -> list[dict[str, Any]]:
+def list_resources(server: str) -> list[dict[str, Any]]:
     """What a server has to read: uri, name, perhaps description and mimeType of each."""
-    return list(await _ask_async("list_resources", server=server))
+    return _asked("list_resources", list, server=server)
 
 
-def list_resources_sync(server: str) -> list[dict[str, Any]]:
-    """list_resources without await."""
-    return list(_ask("list_resources", server=server))
-
-
-async def list_resource_templates(server: str) -> list[dict[str, Any]]:
+def list_resource_templates(server: str) -> list[dict[str, Any]]:
     """Patterns of further addresses that a server has something to read at: uriTemplate, name, ... of each."""
-    return list(await _ask_async("list_resource_templates", server=server))
+    return _asked("list_resource_templates", list, server=server)
 
 
-def list_resource_templates_sync(server: str) -> list[dict[str, Any]]:
-    """list_resource_templates without await."""
-    return list(_ask("list_resource_templates", server=server))
-
-
-async def read_resource(uri: str, server: str | None = None) -> Any:
+def read_resource(uri: str, server: str | None = None) -> Any:
     """What is at the address: a str with .json() and .mime_type, or a Blob; a list of several; .raw is all of it.
 
     Without a server, the one of those that run which lists the address.
     """
-    return contents(await _ask_async("read_resource", uri=uri, server=server))
+    return _asked("read_resource", contents, uri=uri, server=server)
 
 
-def read_resource_sync(uri: str, server: str | None = None) -> Any:
-    """read_resource without await."""
-    return contents(_ask("read_resource", uri=uri, server=server))
-
-
-async def list_prompts(server: str) -> list[dict[str, Any]]:
+def list_prompts(server: str) -> list[dict[str, Any]]:
     """The prompts of a server: name, perhaps description and arguments of each."""
-    return list(await _ask_async("list_prompts", server=server))
+    return _asked("list_prompts", list, server=server)
 
 
-def list_prompts_sync(server: str) -> list[dict[str, Any]]:
-    """list_prompts without await."""
-    return list(_ask("list_prompts", server=server))
-
-
-async def get_prompt(server: str, name: str, arguments: Mapping[str, str] | None = None) -> Any:
+def get_prompt(server: str, name: str, arguments: Mapping[str, str] | None = None) -> Any:
     """A prompt, filled in: a list of messages, each a dict of role and content; .raw is all of it."""
-    return messages(await _ask_async("get_prompt", **_prompt(server, name, arguments)))
-
-
-def get_prompt_sync(server: str, name: str, arguments: Mapping[str, str] | None = None) -> Any:
-    """get_prompt without await."""
-    return messages(_ask("get_prompt", **_prompt(server, name, arguments)))
+    return _asked("get_prompt", messages, server=server, name=name, arguments=dict(arguments or {}))
 
 
 def describe_server(name: str) -> dict[str, Any]:
     """One server's metadata: name, alias, tools, cwd."""
-    described: dict[str, Any] = _ask("describe_server", name=name)
-    return described
+    return _asked("describe_server", dict, name=name)
 
 
 def list_loaded_server_metadata() -> tuple[dict[str, Any], ...]:
     """The metadata of all servers of this run; one with a note has not told its tools yet."""
-    return tuple(_ask("list_loaded_server_metadata"))
+    return _asked("list_loaded_server_metadata", tuple)
 
 
 def capability_summary() -> str:
     """The manual of this sandbox."""
-    return str(_ask("capability_summary"))
+    return _asked("capability_summary", str)
 
 
 def save_tool(
@@ -503,7 +437,7 @@ def save_tool(
     """
     from hotcell_sandbox.skill_saving import saving  # at need: a first run waits for what is imported above
 
-    return saving(_calls, _skills, func, description=description, tags=tags, test=test)
+    return _given(saving(_calls, _skills, func, description=description, tags=tags, test=test))
 
 
 def show(thing: object) -> None:
@@ -511,51 +445,70 @@ def show(thing: object) -> None:
     from hotcell_sandbox.pictures import show
 
     show(thing)
+    return _given(None)
 
 
-discovered_servers_sync = discovered_servers
-describe_server_sync = describe_server
-last_output_sync = last_output
-save_sync = save
-show_sync = show
-handles_sync = handles
-packages_sync = packages
-checkpoint_sync = checkpoint
-restore_sync = restore
-checkpoints_sync = checkpoints
-forget_checkpoint_sync = forget_checkpoint
-plan_sync = plan
-chunk_sync = chunk
-list_loaded_server_metadata_sync = list_loaded_server_metadata
+ask_llm_sync = ask_llm
+call_tool_sync = call_tool
 capability_summary_sync = capability_summary
+checkpoint_sync = checkpoint
+checkpoints_sync = checkpoints
+chunk_sync = chunk
+describe_server_sync = describe_server
+discovered_servers_sync = discovered_servers
+forget_checkpoint_sync = forget_checkpoint
+get_prompt_sync = get_prompt
+handles_sync = handles
+last_output_sync = last_output
+list_loaded_server_metadata_sync = list_loaded_server_metadata
+list_prompts_sync = list_prompts
+list_resource_templates_sync = list_resource_templates
+list_resources_sync = list_resources
+list_servers_sync = list_servers
+list_tools_sync = list_tools
+map_llm_sync = map_llm
+packages_sync = packages
+plan_sync = plan
+read_resource_sync = read_resource
+restore_sync = restore
+resume_sync = resume
+run_sync = run
+save_sync = save
 save_tool_sync = save_tool
+search_tool_docs_sync = search_tool_docs
+show_sync = show
 
 
-def _search(
-    query: str, limit: int, detail: str, offset: int, group_by: str | None, servers: str | Iterable[str] | None
-) -> dict[str, Any]:
-    named = [servers] if isinstance(servers, str) else None if servers is None else list(servers)
-    return {"query": query, "limit": limit, "detail": detail, "offset": offset, "group_by": group_by, "servers": named}
+def _asked(helper: str, read: Callable[[Any], T], /, **arguments: Any) -> T:
+    """What the bridge answers. What was left out is for the bridge to choose."""
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+
+    async def later() -> T:
+        return read(await _calls.call(None, helper, arguments))
+
+    return _made(later, lambda: read(_calls.call_sync(None, helper, arguments)))
 
 
-def _prompt(server: str, name: str, arguments: Mapping[str, str] | None) -> dict[str, Any]:
-    return {"server": server, "name": name, "arguments": dict(arguments or {})}
+def _given(value: T) -> T:
+    """What a helper has at once."""
+
+    async def later() -> T:
+        return value
+
+    return _made(later, lambda: value)
 
 
-def _found(answer: dict[str, Any], query: str, group_by: str | None) -> SearchResults:
-    from hotcell_sandbox.search_results import SearchResults  # at need: a first run waits for what is imported above
+def _made(later: Callable[..., Coroutine[Any, Any, T]], now: Callable[..., T], *arguments: Any) -> T:
+    """A coroutine, or the result, as the code needs it that has called the helper."""
+    from hotcell_sandbox.awaiting import is_awaited  # at need: it reads code, with what takes time to import
 
-    return SearchResults(answer, query, group_by is not None)
-
-
-def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    # What was left out is for the bridge to choose.
-    return {name: value for name, value in arguments.items() if value is not None}
-
-
-def _ask(helper: str, **arguments: Any) -> Any:
-    return _calls.call_sync(None, helper, _given(arguments))
-
-
-async def _ask_async(helper: str, **arguments: Any) -> Any:
-    return await _calls.call(None, helper, _given(arguments))
+    helper = _getframe(1)
+    while helper.f_back is not None and helper.f_back.f_globals is helper.f_globals:
+        helper = helper.f_back
+    if helper.f_back is not None and is_awaited(helper.f_back):
+        coroutine = later(*arguments)
+        # What Python's own warning calls it.
+        coroutine.__qualname__ = f"runtime.{helper.f_code.co_name}"  # type: ignore[attr-defined]
+        return coroutine  # type: ignore[return-value] # which it will be
+    made: T = awaitable(now(*arguments))
+    return made

@@ -21,8 +21,8 @@ use crate::config::{Config, ConfigFiles, report};
 use crate::jobs::Status;
 use crate::render::{calls_made, calls_with_unknown_outcome};
 use crate::run::{
-    ClientAbilities, OutputStream, Planned, PlannedCall, PythonError, Reset, RunOutcome, RunReport,
-    RunRequest, SandboxLoss, ServerScope, StateNote,
+    ClientAbilities, OutputCut, OutputStream, Planned, PlannedCall, PythonError, Reset, RunOutcome,
+    RunReport, RunRequest, SandboxLoss, ServerScope, StateNote,
 };
 use crate::session::RunAsked;
 use crate::text;
@@ -199,10 +199,8 @@ fn print(report: &RunReport) -> u8 {
     if let Some(value) = &report.value {
         out!("{value}");
     }
-    for (stream, bytes) in
-        [("stdout", report.output.stdout_cut_bytes), ("stderr", report.output.stderr_cut_bytes)]
-    {
-        if bytes > 0 {
+    for (stream, cut) in [("stdout", report.output.stdout_cut), ("stderr", report.output.stderr_cut)] {
+        if let Some(OutputCut { bytes, .. }) = cut {
             lost(&format!("the last {bytes} bytes of {stream}: at most {PRINTED_BYTES_MAX} are printed"));
         }
     }

@@ -126,6 +126,7 @@ fn of_state(state: StateNote) -> &'static str {
         StateNote::Kept | StateNote::Fresh(FreshReason::First) => "",
         StateNote::Fresh(FreshReason::Reset) => ", in a fresh interpreter by reset",
         StateNote::Fresh(FreshReason::IdleStop) => ", in a fresh interpreter after an idle stop",
+        StateNote::Fresh(FreshReason::NewSession) => ", in a new session",
         StateNote::Fresh(FreshReason::Lost) => ", in a fresh interpreter, as the one before was lost",
         StateNote::Lost => ", variables lost",
         StateNote::RolledBack => ", variables as before this run",

@@ -46,6 +46,7 @@ impl Broker {
             "save_tool" | "remove_skill" if call.making != Making::Always => return self.plan_help(call),
             "save_tool" => self.save_tool(call)?,
             "remove_skill" => self.remove_skill(call)?,
+            "resume_session" => self.resume_session(call).await?,
             "load_handle" => return self.load_handle(call).await,
             "handles" => self.handles.list(),
             "drop_handle" => self.drop_handle(call)?,

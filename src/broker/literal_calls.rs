@@ -138,7 +138,7 @@ fn unknown_tool(server: &ServerTools, unknown: &UnknownTool) -> ToolFault {
     let nearest = unknown.near.0.first().and_then(|alias| server.resolve(alias).ok());
     let hint = match nearest {
         Some(tool) => format!("signature: {}", text::bounded(&tool.signature, SIGNATURE_CHARS_MAX)),
-        None => "runtime.search_tool_docs_sync(\"what it should do\") finds tools".to_owned(),
+        None => "runtime.search_tool_docs(\"what it should do\") finds tools".to_owned(),
     };
     let near = if unknown.near.0.is_empty() { String::new() } else { format!("; {}", unknown.near) };
     ToolFault::new(FaultCode::UnknownTool, format!("{unknown}{near}")).hint(hint)

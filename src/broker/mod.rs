@@ -30,6 +30,7 @@ mod pins;
 mod replay;
 mod replay_words;
 mod resources;
+mod resuming;
 mod roster;
 mod search;
 mod search_wait;

@@ -30,7 +30,7 @@ use super::servers_ask::{Ears, Listening, ServersAsk};
 use crate::audit::{Event, Log, ServerLog};
 use crate::catalog::{self, Catalog, Tool};
 use crate::jobs::Jobs;
-use crate::journal::Journal;
+use crate::journal::{Journal, RecordedSession};
 use crate::limits::Limits;
 use crate::names::{RunId, ServerName};
 use crate::protocol::RunServer;
@@ -82,6 +82,8 @@ pub struct Broker {
     /// Calls that the journal has been told of.
     pub(super) calls_noted: AtomicU64,
     pub(super) is_aside: Arc<AtomicBool>,
+    /// The session that the run under way asks to resume.
+    pub(super) resumes: Mutex<Option<(RecordedSession, u64)>>,
     pub(super) replay: Replay,
     pub(super) jobs: Arc<Jobs>,
     /// Resources and prompts that the run has asked for.
@@ -147,6 +149,7 @@ impl Broker {
             journal,
             calls_noted: AtomicU64::new(0),
             is_aside: Arc::default(),
+            resumes: Mutex::default(),
             replay: Replay::default(),
             readings: AtomicU64::new(0),
             models,

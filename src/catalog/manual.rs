@@ -13,7 +13,7 @@ Servers are functions, called on the host:
   r = await mcp_<alias>.<tool>(arg=value)          asyncio.gather(...) runs calls in parallel
   r = mcp_<alias>.<tool>.sync(arg=value)           without await
   mcp_servers[\"name\"].<tool>(...)   from mcp.servers.<alias> import <tool>
-  await runtime.call_tool(\"server\", \"tool\", {...})  any raw name; call_tool_sync without await
+  await runtime.call_tool(\"server\", \"tool\", {...})  any raw name, with or without await
   h = await mcp_<alias>.<tool>.handle(...)         a large result stays on the host; h, h[\"key\"] are arguments; h.load()
   help(mcp_<alias>.<tool>)   its parameters, types and docs; help(mcp_<alias>) of all, dir(mcp_<alias>) their names
 Arguments go by name, and are checked before they are sent: InvalidCallError (a TypeError) says what is wrong.
@@ -22,7 +22,7 @@ A thread or task that an earlier run left behind cannot call: start it in this r
 session share one interpreter, so `servers` of a run keeps mistakes apart and is no boundary within a session.
 Binary content has .save(path), .show() and .data; as an argument of another call it is sent as base64, and never shown.
 
-`from mcp import runtime`; every helper has a _sync twin:
+`from mcp import runtime`; every helper works with and without `await`; awaited ones go on side by side:
   search_tool_docs(query, limit=8, offset=0, group_by=\"server\", servers=[...])
                                          ranked, over all servers, running or not; \"\" lists all; print it
   query_tool_docs(server, tool=None, detail=\"summary\"|\"full\"|\"stub\")   \"full\" adds the schema
@@ -39,6 +39,7 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   ask_llm(prompt, context=None)  map_llm(chunk(text_or_path), prompt)   a model's answers, as str, if the user lets it
   spawn(func, *args)  jobs()  job(n)     go on beside later runs: await job, .status, .result, .tail(), .cancel()
   checkpoint(name)  restore(name)        all variables back to where they were; so does `checkpoint: name`; checkpoints() lists
+  resume(\"last\")                         ends the run, and makes the last session's variables again, where its journal allows it
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
 
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and

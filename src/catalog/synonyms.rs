@@ -29,6 +29,11 @@ pub(super) fn synonyms(stem: &str) -> impl Iterator<Item = &str> {
     BY_STEM.get(stem).into_iter().flatten().map(String::as_str)
 }
 
+/// Whether this is the stem of a word of the list.
+pub(super) fn is_known(stem: &str) -> bool {
+    BY_STEM.contains_key(stem)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -159,6 +159,32 @@ impl Sessions {
         }
     }
 
+    /// A session to go on from within this one, of this name: of the same client, ended, and with runs.
+    ///
+    /// # Errors
+    /// When there is none, or it is in use.
+    pub fn earlier_than(&self, own: &str, asked: &str) -> Result<String, SessionsError> {
+        let all = self.all()?;
+        let client = all.iter().find(|session| session.id == own).map(|session| session.client.clone());
+        let mut earlier = all.into_iter().filter(|session| {
+            session.id != own && session.has_run && Some(&session.client) == client.as_ref()
+        });
+        let unknown = |instead: &str| SessionsError::Unknown {
+            asked: text::inert_excerpt(asked, NAME_CHARS_MAX),
+            instead: instead.into(),
+        };
+        if asked == Self::LAST {
+            let last = earlier.rfind(|session| !session.is_open);
+            return Ok(last.ok_or_else(|| unknown("no earlier session of this client is kept"))?.id);
+        }
+        let id = self.find(asked)?;
+        match earlier.find(|session| session.id == id) {
+            Some(session) if session.is_open => Err(SessionsError::InUse { id: Self::short(&id) }),
+            Some(_) => Ok(id),
+            None => Err(unknown("it is this one, has no runs, or is of another client")),
+        }
+    }
+
     /// What is kept of a session.
     ///
     /// # Errors

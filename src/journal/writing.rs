@@ -28,6 +28,8 @@ const LAST_LINE_BYTES: u64 = 64;
 pub struct Journal {
     keep: Keep,
     bytes_max: u64,
+    /// All journals, and the name of this one, where any are kept.
+    among: Option<(Sessions, String)>,
     state: Mutex<State>,
 }
 
@@ -50,17 +52,14 @@ impl Journal {
     /// Of a session with this name, in a folder that is made by its first run; nowhere without a folder.
     #[must_use]
     pub fn new(keep: Keep, dir: Option<PathBuf>, id: &str, limits: &Limits) -> Self {
-        let file = match dir {
-            Some(dir) if keep != Keep::Off => Place::Waits {
-                sessions: Sessions::new(dir, limits),
-                id: id.to_owned(),
-                first: vec![],
-                continues: None,
-            },
-            _ => Place::Over(None),
+        let dir = dir.filter(|_| keep != Keep::Off);
+        let among = dir.map(|dir| (Sessions::new(dir, limits), id.to_owned()));
+        let file = match among.clone() {
+            Some((sessions, id)) => Place::Waits { sessions, id, first: vec![], continues: None },
+            None => Place::Over(None),
         };
         let state = Mutex::new(State { file, said: None });
-        Self { keep, bytes_max: limits.journal_session_bytes_max, state }
+        Self { keep, bytes_max: limits.journal_session_bytes_max, among, state }
     }
 
     /// Whether anything is written now.
@@ -73,6 +72,12 @@ impl Journal {
     #[must_use]
     pub fn keep(&self) -> Keep {
         self.keep
+    }
+
+    /// All journals, and the name of this session among them, where any are kept.
+    #[must_use]
+    pub fn among(&self) -> Option<(Sessions, String)> {
+        self.among.clone()
     }
 
     /// The session begins with the runs of another one.

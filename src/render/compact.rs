@@ -7,7 +7,7 @@
 
 use super::calls::{calls_made, calls_not_made, calls_with_unknown_outcome};
 use super::fitting::{fitted, hint, hint_of_sandbox};
-use super::output::{Written, cuts};
+use super::output::Written;
 use super::own_lines::{in_one_line, quoted};
 use super::reply::Verdict;
 use super::structured::{exit_code, status, verdict, within_room};
@@ -120,6 +120,7 @@ pub(super) fn change(report: &RunReport) -> Option<String> {
         (StateNote::Fresh(FreshReason::IdleStop), _) => {
             "fresh interpreter: the sandbox had been stopped for being idle; earlier variables are gone"
         }
+        (StateNote::Fresh(FreshReason::NewSession), _) => "new session: variables of earlier ones are gone",
         (StateNote::Fresh(FreshReason::Lost), _) => {
             "fresh interpreter: the previous one was lost; earlier variables are gone"
         }
@@ -133,7 +134,7 @@ pub(super) fn change(report: &RunReport) -> Option<String> {
     Some(format!("state: {sentence}"))
 }
 
-/// The output within the bound, then the value or the names that were bound, and how much was never kept.
+/// The output within the bound, then the value or the names that were bound.
 fn body(report: &RunReport, chars_max: usize) -> String {
     let mut below = Vec::new();
     if let Some(value) = &report.value {
@@ -145,7 +146,6 @@ fn body(report: &RunReport, chars_max: usize) -> String {
         below.push(quoted(value));
     }
     below.extend(report.bound.iter().map(|line| quoted(&in_one_line(line))));
-    below.extend(cuts(&report.output));
     let below = fitted(&below.join("\n"), chars_max / 2);
     let room = chars_max.saturating_sub(below.chars().count() + 1);
     let mut body = Written::of(report).of_both(room);

@@ -2,23 +2,22 @@
 //!
 //! It knows where in the whole output a line stands, and not what the line means.
 
-use std::collections::VecDeque;
-
 use super::fitting::grouped;
 use super::own_lines::quote;
-use crate::run::{Output, OutputStream, RunOutcome, RunReport, SandboxLoss};
+use crate::run::{OutputStream, RunOutcome, RunReport, SandboxLoss};
 use crate::text::inert;
 
 /// A longer line is cut within, in characters as they were written.
 const CHUNK_CHARS: usize = 200;
 /// Room for the notice of what was left out.
 const NOTICE_CHARS: usize = 160;
+/// What is left out is read on in parts of this share of the room: as text they fit there, with what is shown of a
+/// character that steers, and of a stream's change.
+const ROOM_PER_PART: usize = 2;
 
 /// The output of a report, of both streams or of one.
 pub(super) struct Written {
     chunks: Vec<Chunk>,
-    /// As they were written, of both streams.
-    chars: usize,
     /// Whether the sandbox still has all of it.
     is_kept: bool,
 }
@@ -31,31 +30,41 @@ struct Chunk {
     /// What quotes it in a plain reply.
     quote: &'static str,
     is_start_of_line: bool,
-    /// Its place among the characters of all output.
-    start: usize,
+    /// Characters of its stream that were not kept before it.
+    cut_before: usize,
+    /// Where it ends among the characters that were kept of all output.
     end: usize,
+    /// Its characters, as they were written.
+    chars: usize,
 }
 
 impl Written {
     pub(super) fn of(report: &RunReport) -> Self {
         let mut chunks = Vec::new();
-        let mut start = 0;
-        for piece in &report.output.pieces {
-            for line in piece.text.split_inclusive('\n') {
+        let mut end = 0;
+        for (index, piece) in report.output.pieces.iter().enumerate() {
+            let cut = report.output.cut(piece.stream).filter(|cut| cut.before_piece == index);
+            let mut cut_before = cut.map_or(0, |cut| usize::try_from(cut.chars).unwrap_or(usize::MAX));
+            // What follows a cut is in the midst of a line, mostly.
+            let mut is_start_of_line = cut_before == 0;
+            let lines = piece.text.split_inclusive('\n').chain(piece.text.is_empty().then_some(""));
+            for line in lines {
                 let mut quote = Some(quote(line));
                 for raw in chunked(line) {
-                    let end = start + raw.chars().count();
+                    let chars = raw.chars().count();
+                    end += chars;
                     let (stream, text) = (piece.stream, inert(raw).into_owned());
-                    let is_start_of_line = quote.is_some();
                     let quote = quote.take().unwrap_or_default();
-                    chunks.push(Chunk { stream, text, quote, is_start_of_line, start, end });
-                    start = end;
+                    let cut_before = std::mem::take(&mut cut_before);
+                    chunks.push(Chunk { stream, text, quote, is_start_of_line, cut_before, end, chars });
+                    is_start_of_line = false;
                 }
+                is_start_of_line = true;
             }
         }
         let container_is_gone =
             matches!(report.outcome, RunOutcome::SandboxLost(SandboxLoss::Container { .. }));
-        Self { chunks, chars: start, is_kept: !container_is_gone }
+        Self { chunks, is_kept: !container_is_gone }
     }
 
     /// Both streams in order, with a mark where the stream changes.
@@ -86,62 +95,58 @@ impl Written {
     /// All of them, or head and tail around a notice.
     fn fitted(&self, chunks: &[&Chunk], chars_max: usize) -> String {
         let chars = |chunk: &&Chunk| chunk.text.chars().count();
-        let all: usize = chunks.iter().map(chars).sum();
-        if all <= chars_max {
+        let is_whole = chunks.iter().all(|chunk| chunk.cut_before == 0);
+        if is_whole && chunks.iter().map(chars).sum::<usize>() <= chars_max {
             return chunks.iter().map(|chunk| chunk.text.as_str()).collect();
         }
         // Errors and results stand at the end, so that it gets the larger part.
         let kept = chars_max.saturating_sub(NOTICE_CHARS);
         let (mut head, mut head_chars) = (0, 0);
-        while let Some(next) = chunks.get(head).map(chars).filter(|next| head_chars + next <= kept * 2 / 5) {
-            head_chars += next;
-            head += 1;
-        }
-        let (mut tail, mut tail_chars) = (VecDeque::new(), 0);
-        for chunk in chunks[head..].iter().rev() {
-            if tail_chars + chars(chunk) > kept - kept * 2 / 5 {
+        while let Some(next) = chunks.get(head).filter(|next| next.cut_before == 0) {
+            if head_chars + chars(next) > kept * 2 / 5 {
                 break;
             }
-            tail_chars += chars(chunk);
-            tail.push_front(*chunk);
+            head_chars += chars(next);
+            head += 1;
         }
-        let from = chunks[..head].last().map_or(0, |chunk| chunk.end);
-        let to = tail.front().map(|chunk| self.chars - chunk.start);
+        let (mut tail, mut tail_chars) = (chunks.len(), 0);
+        while tail > head && tail_chars + chars(&chunks[tail - 1]) <= kept - kept * 2 / 5 {
+            tail -= 1;
+            tail_chars += chars(&chunks[tail]);
+            if chunks[tail].cut_before > 0 {
+                break;
+            }
+        }
         let mut text: String = chunks[..head].iter().map(|chunk| chunk.text.as_str()).collect();
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        text.push_str(&self.notice(all - head_chars - tail_chars, from, to));
-        if tail.front().is_some_and(|chunk| !chunk.is_start_of_line) {
+        let between = chunks[head..tail]
+            .iter()
+            .fold(0, |sum, chunk| chunk.cut_before.saturating_add(sum) + chunk.chars);
+        let left_out = between.saturating_add(chunks.get(tail).map_or(0, |chunk| chunk.cut_before));
+        let from = chunks[..head].last().map_or(0, |chunk| chunk.end);
+        text.push_str(&self.notice(left_out, from, (chars_max / ROOM_PER_PART).max(1)));
+        if chunks.get(tail).is_some_and(|chunk| !chunk.is_start_of_line) {
             // What is behind a cut within a line is not the beginning of one.
             text.push('…');
         }
-        tail.into_iter().for_each(|chunk| text.push_str(&chunk.text));
+        text.extend(chunks[tail..].iter().map(|chunk| chunk.text.as_str()));
         text
     }
 
-    /// From the beginning to the head's end, and from the tail's start to the end: what the bridge itself has not kept
-    /// lies between the two, so that both hold all the same.
-    fn notice(&self, left_out: usize, from: usize, to: Option<usize>) -> String {
-        let left_out = grouped(left_out as u64);
+    /// How much is missing here, and the code that shows the first of it. It gives all of the output a name, since the
+    /// next run writes as well.
+    fn notice(&self, left_out: usize, from: usize, part: usize) -> String {
+        let count = grouped(left_out as u64);
         if !self.is_kept {
-            return format!("… {left_out} characters left out here …\n");
+            return format!("… {count} characters left out here …\n");
         }
-        let to = to.map(|to| format!("-{to}")).unwrap_or_default();
+        let to = from + part.min(left_out);
         format!(
-            "… {left_out} characters left out here: print(runtime.last_output()[{from}:{to}]) shows them …\n"
+            "… {count} characters left out here; read on: out = runtime.last_output(); print(out[{from}:{to}]) …\n"
         )
     }
-}
-
-/// How much of each stream the bridge has not kept, a sentence for each.
-pub(super) fn cuts(output: &Output) -> impl Iterator<Item = String> {
-    [("stdout", output.stdout_cut_bytes), ("stderr", output.stderr_cut_bytes)]
-        .into_iter()
-        .filter(|(_, bytes)| *bytes > 0)
-        .map(|(stream, bytes)| {
-            format!("… {} bytes of {stream} left out between its head and tail …", grouped(bytes))
-        })
 }
 
 /// A line in parts of about CHUNK_CHARS.
@@ -163,40 +168,78 @@ fn chunked(line: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{OutputPiece, ToolFault};
+    use crate::run::{OutputCut, OutputPiece, ToolFault};
 
     fn written(pieces: &[(OutputStream, &str)]) -> Written {
+        Written::of(&wrote(pieces))
+    }
+
+    /// So many characters were not kept before the piece of this index.
+    fn cut(pieces: &[(OutputStream, &str)], before_piece: usize, chars: u64) -> Written {
+        let mut report = wrote(pieces);
+        report.output.stdout_cut = Some(OutputCut { before_piece, bytes: chars, chars });
+        Written::of(&report)
+    }
+
+    fn wrote(pieces: &[(OutputStream, &str)]) -> RunReport {
         let mut report =
             RunReport::not_started(ToolFault::new(crate::run::FaultCode::Internal, "none of this matters"));
         report.output.pieces = pieces
             .iter()
             .map(|(stream, text)| OutputPiece { stream: *stream, text: (*text).into() })
             .collect();
-        Written::of(&report)
+        report
     }
 
-    /// The bounds in `[from:-to]` of a notice.
-    fn bounds(text: &str) -> (usize, usize) {
-        let (_, slice) = text.split_once("print(runtime.last_output()[").unwrap();
-        let (from, rest) = slice.split_once(":-").unwrap();
-        (from.parse().unwrap(), rest.split_once(']').unwrap().0.parse().unwrap())
+    /// How many characters a notice says are left out, and the bounds of its slice.
+    fn noticed(text: &str) -> (usize, usize, usize) {
+        let (said, slice) = text.split_once("; read on: out = runtime.last_output(); print(out[").unwrap();
+        let (_, said) = said.rsplit_once("… ").unwrap();
+        let count = said.strip_suffix(" characters left out here").unwrap().replace(',', "");
+        let (from, rest) = slice.split_once(':').unwrap();
+        (count.parse().unwrap(), from.parse().unwrap(), rest.split_once(']').unwrap().0.parse().unwrap())
     }
 
     #[test]
-    fn the_expression_names_what_lies_between_head_and_tail_of_all_output() {
+    fn the_notice_counts_what_is_missing_and_reads_on_behind_the_head() {
         use OutputStream::{Stderr, Stdout};
         let out: String = (0..1000).map(|line| format!("line {line} €\u{1b}\n")).collect();
         let err: String = (0..500).map(|line| format!("trouble {line}\n")).collect();
         let shown = written(&[(Stdout, &out), (Stderr, &err), (Stdout, "end")]).of_both(3_000);
         assert!(shown.chars().count() <= 3_000, "{}", shown.chars().count());
         let whole: Vec<char> = format!("{out}{err}end").chars().collect();
-        let (from, to) = bounds(&shown);
+        let (left_out, from, to) = noticed(&shown);
+        assert_eq!(to, from + 1_500);
         let head: String = whole[..from].iter().collect();
-        let tail: String = whole[whole.len() - to..].iter().collect();
+        let tail: String = whole[from + left_out..].iter().collect();
         let (shown_head, rest) = shown.split_once("… ").unwrap();
         let (_, shown_tail) = rest.split_once(" …\n").unwrap();
         assert_eq!(shown_head, inert(&head));
         assert_eq!(shown_tail, format!("{}[stdout]\nend", tail.strip_suffix("end").unwrap()));
+        // What is read on fits.
+        let part: String = whole[from..to].iter().collect();
+        assert_eq!(written(&[(Stdout, &part)]).of_both(3_000), inert(&part));
+    }
+
+    #[test]
+    fn what_was_not_kept_is_counted_where_it_is_missing() {
+        use OutputStream::{Stderr, Stdout};
+        let (head, tail) = ("h".repeat(5_000), "t".repeat(5_000));
+        let pieces = [(Stdout, head.as_str()), (Stderr, "trouble\n"), (Stdout, tail.as_str())];
+        let shown = cut(&pieces, 2, 1_000_000).of_both(2_000);
+        let (left_out, from, to) = noticed(&shown);
+        let (shown_head, rest) = shown.split_once("\n… ").unwrap();
+        let (_, shown_tail) = rest.split_once(" …\n…").unwrap();
+        let (shown_head, shown_tail) = (shown_head.len(), shown_tail.len());
+        assert!(left_out == 1_010_008 - shown_head - shown_tail, "{left_out} {shown_head} {shown_tail}");
+        assert_eq!((from, to), (shown_head, shown_head + 1_000));
+        // It is said also where all that was kept would fit, and of the stream that it is of.
+        let both = cut(&pieces, 2, 1_000_000).of_both(20_000);
+        assert!(both.starts_with(&format!("{head}\n[stderr]\ntrouble\n… 1,000,000 characters")), "{both}");
+        assert!(both.ends_with(&format!(" …\n…[stdout]\n{tail}")), "{both}");
+        let of_out = cut(&pieces, 2, 1_000_000).lines_of(Stdout, 20_000);
+        assert_eq!((noticed(&of_out[1]).0, of_out.len()), (1_000_000, 3));
+        assert_eq!(cut(&pieces, 2, 1_000_000).lines_of(Stderr, 20_000), ["trouble"]);
     }
 
     #[test]
@@ -205,13 +248,9 @@ mod tests {
         let err = "e".repeat(10_000);
         let lines =
             written(&[(Stdout, "before\n"), (Stderr, &err), (Stdout, "after")]).lines_of(Stderr, 1_000);
-        let (from, to) = bounds(&lines.join("\n"));
-        assert!(from > "before\n".len() && to > "after".len(), "{from} {to}");
-        assert_eq!(lines.concat().matches('e').count() - "before".matches('e').count(), {
-            let shown = (from - "before\n".len()) + (to - "after".len());
-            // Those of the notice itself.
-            shown + lines[1].matches('e').count() - 2
-        });
+        let (left_out, from, _) = noticed(&lines[1]);
+        assert_eq!(from, "before\n".len() + lines[0].len());
+        assert_eq!(left_out, 10_000 - lines[0].len() - lines[2].matches('e').count());
     }
 
     #[test]
@@ -225,7 +264,7 @@ mod tests {
         let shown = written(&[(OutputStream::Stdout, &"x".repeat(1_000))]).of_both(10);
         assert_eq!(
             shown,
-            "… 1,000 characters left out here: print(runtime.last_output()[0:]) shows them …\n"
+            "… 1,000 characters left out here; read on: out = runtime.last_output(); print(out[0:5]) …\n"
         );
     }
 

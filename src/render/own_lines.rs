@@ -90,7 +90,7 @@ mod tests {
             "dry run, calls that were not made: 3",
             "[stderr]",
             " [value] ",
-            "… 5 characters left out here: print(runtime.last_output()[0:5]) shows them …",
+            "… 5 characters left out here; read on: out = runtime.last_output(); print(out[0:5]) …",
             "error: the sandbox went away",
         ] {
             assert_eq!(quoted(line), format!("> {line}"));

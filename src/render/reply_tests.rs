@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::names::ServerName;
 use crate::run::{
-    CallCounts, Calls, FaultCode, FreshReason, Output, OutputPiece, OutputStream, PythonError, RunOutcome,
-    SandboxLoss, StateNote, ToolCalls, ToolEffect,
+    CallCounts, Calls, FaultCode, FreshReason, Output, OutputCut, OutputPiece, OutputStream, PythonError,
+    RunOutcome, SandboxLoss, StateNote, ToolCalls, ToolEffect,
 };
 
 fn report(outcome: RunOutcome) -> RunReport {
@@ -187,7 +187,11 @@ fn in_every_mode_the_whole_reply_keeps_its_bound_and_says_how_to_read_on() {
             let chars = text(&reply).chars().count();
             assert!(chars <= reply_chars_max, "{mode:?}: {chars}");
             assert!(chars * 3 > reply_chars_max, "{mode:?} leaves its room unused: {chars}");
-            assert!(text(&reply).contains(": print(runtime.last_output()["), "{mode:?}: {}", text(&reply));
+            assert!(
+                text(&reply).contains("; read on: out = runtime.last_output(); print(out["),
+                "{mode:?}: {}",
+                text(&reply)
+            );
         }
     }
 }
@@ -279,14 +283,14 @@ fn a_change_of_state_is_said_and_only_a_change() {
 
 #[test]
 fn cut_output_and_notes_are_said_exactly() {
-    let mut report = wrote(report(RunOutcome::Finished), &[(OutputStream::Stdout, "head tail\n")]);
-    report.output.stdout_cut_bytes = 123_456;
-    report.output.stderr_cut_bytes = 7;
+    let pieces = [(OutputStream::Stdout, "head\n"), (OutputStream::Stdout, "tail\n")];
+    let mut report = wrote(report(RunOutcome::Finished), &pieces);
+    report.output.stdout_cut = Some(OutputCut { before_piece: 1, bytes: 123_457, chars: 123_456 });
     report.notes = vec!["memory is not limited by this engine".into()];
     assert_eq!(
         compact(&report),
-        "head tail\n… 123,456 bytes of stdout left out between its head and tail …\n\
-         … 7 bytes of stderr left out between its head and tail …\nnote: memory is not limited by this engine"
+        "head\n… 123,456 characters left out here; read on: out = runtime.last_output(); print(out[5:7982]) …\n\
+         …tail\nnote: memory is not limited by this engine"
     );
 }
 
@@ -323,7 +327,7 @@ fn a_reply_stays_within_its_bound_and_keeps_the_error() {
     assert!(shown.chars().count() <= limits.reply_chars_max, "{}", shown.chars().count());
     assert!(shown.starts_with("status: error\nexit: 1\n0123456789 €\n"));
     assert!(shown.ends_with("0123456789 €\nTraceback (most recent call last):\n  line 2\n    f()\nValueError: no\nstate: variables kept"));
-    assert!(shown.contains(" characters left out here: print(runtime.last_output()["));
+    assert!(shown.contains(" characters left out here; read on: out = runtime.last_output(); print(out["));
     report.notes = vec!["\u{0}".repeat(100_000); 10];
     assert!(compact(&report).chars().count() <= limits.reply_chars_max);
 }

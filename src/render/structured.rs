@@ -134,14 +134,6 @@ fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize
     if !matches!(report.outcome, RunOutcome::NotStarted(_)) {
         fields.insert("state".into(), json!(state(report.state)));
     }
-    let output = &report.output;
-    for (key, bytes) in
-        [("stdoutCutBytes", output.stdout_cut_bytes), ("stderrCutBytes", output.stderr_cut_bytes)]
-    {
-        if bytes > 0 {
-            fields.insert(key.into(), json!(bytes));
-        }
-    }
     insert_calls_made(report, &mut fields);
     let is_told = report.state == StateNote::Kept;
     let mut notes: Vec<String> = change(report).into_iter().filter(|_| !is_told).collect();

@@ -59,6 +59,8 @@ pub struct Resumed {
     has_files: bool,
     /// Whether some have been made that did not come to their end.
     is_begun: AtomicBool,
+    /// Whether the code of a run asks for it, and not the user.
+    is_of_code: bool,
     /// What the first reply says of it, or why it cannot be.
     done: OnceCell<Result<String, ToolFault>>,
     is_told: AtomicBool,
@@ -72,21 +74,23 @@ impl Resumed {
             from,
             has_files,
             is_begun: AtomicBool::new(false),
+            is_of_code: false,
             done: OnceCell::new(),
             is_told: AtomicBool::new(false),
         }
+    }
+
+    /// The same, in a session that has run already: its interpreter gives way to a new one.
+    pub(super) fn within(from: (RecordedSession, u64), has_files: bool) -> Self {
+        Self { is_begun: AtomicBool::new(true), is_of_code: true, ..Self::new(Ok(from), has_files) }
     }
 
     /// Makes the runs, once; what the first reply says of them.
     ///
     /// # Errors
     /// A call has no answer in what is kept, or there is no sandbox.
-    pub(super) async fn done(
-        &self,
-        session: &Session,
-        asked: &RunAsked,
-    ) -> Result<Option<String>, ToolFault> {
-        let said = self.done.get_or_try_init(|| self.make(session, asked)).await?;
+    pub(super) async fn done(&self, session: &Session, asker: &Asker) -> Result<Option<String>, ToolFault> {
+        let said = self.done.get_or_try_init(|| self.make(session, asker)).await?;
         match said {
             Ok(said) => Ok((!self.is_told.swap(true, Ordering::AcqRel)).then(|| said.clone())),
             Err(fault) => Err(fault.clone()),
@@ -94,10 +98,10 @@ impl Resumed {
     }
 
     /// The outer fault passes: the next run tries again.
-    async fn make(
+    pub(super) async fn make(
         &self,
         session: &Session,
-        asked: &RunAsked,
+        asker: &Asker,
     ) -> Result<Result<String, ToolFault>, ToolFault> {
         let (of, until) = match &self.from {
             Ok((of, until)) => (of, *until),
@@ -105,33 +109,32 @@ impl Resumed {
         };
         let id = Sessions::short(&of.begun.id);
         if let Err((why, before)) = is_whole(of, until) {
-            return Ok(Err(cannot_go_on(&id, &why, before)));
+            return Ok(Err(self.cannot_go_on(&id, &why, before)));
         }
         if !self.has_files {
-            return self.make_runs(session, asked, (of, until)).await;
+            return self.make_runs(session, asker, (of, until)).await;
         }
-        let asker = Asker::of(asked);
-        if let Err(why) = session.put_files_aside(&asker).await? {
+        if let Err(why) = session.put_files_aside(asker).await? {
             let why = format!("the files of the workspace cannot be put aside meanwhile: {why}");
-            return Ok(Err(cannot_go_on(&id, &why, 0)));
+            return Ok(Err(self.cannot_go_on(&id, &why, 0)));
         }
         // Until they are as they were: what is kept of them is right all the time.
         let _files = session.checkpoints.keep_no_files();
-        let made = self.make_runs(session, asked, (of, until)).await;
-        session.put_files_back(&asker).await?;
+        let made = self.make_runs(session, asker, (of, until)).await;
+        session.put_files_back(asker).await?;
         made
     }
 
     async fn make_runs(
         &self,
         session: &Session,
-        asked: &RunAsked,
+        asker: &Asker,
         (of, until): (&RecordedSession, u64),
     ) -> Result<Result<String, ToolFault>, ToolFault> {
         let id = Sessions::short(&of.begun.id);
         let (mut made, mut told) = (0, Vec::new());
-        let cancel = &asked.cancel;
-        let anew = Anew { way: Way::Recorded, client: &asked.client, cancel };
+        let cancel = &asker.cancel;
+        let anew = Anew { way: Way::Recorded, client: &asker.client, cancel };
         for run in of.runs.iter().filter(|run| run.begun.run <= until) {
             let number = run.begun.run;
             let mut tell = |said: String| {
@@ -157,7 +160,7 @@ impl Resumed {
                 Compared::LeftOut(why) => tell(format!("was left out: {why}")),
                 Compared::NotStarted(fault) => return Err(fault),
                 Compared::Stopped(why) => {
-                    return Ok(Err(cannot_go_on(&id, &format!("run {number}: {why}"), number - 1)));
+                    return Ok(Err(self.cannot_go_on(&id, &format!("run {number}: {why}"), number - 1)));
                 }
             }
         }
@@ -171,16 +174,18 @@ impl Resumed {
             told.concat()
         )))
     }
-}
 
-/// `before`: the last run after which it could be gone on with.
-fn cannot_go_on(id: &str, why: &str, before: u64) -> ToolFault {
-    let why = format!("session {id} cannot be gone on with: {why}");
-    let afresh = "without MCP_BRIDGE_RESUME a session begins afresh";
-    ToolFault::new(FaultCode::SandboxUnavailable, why).hint(match before {
-        0 => format!("the user decides: {afresh}"),
-        _ => format!("the user decides: {id}:{before} goes on after run {before}, and {afresh}"),
-    })
+    /// `before`: the last run after which it could be gone on with.
+    fn cannot_go_on(&self, id: &str, why: &str, before: u64) -> ToolFault {
+        let why = format!("session {id} cannot be gone on with: {why}");
+        let afresh = "without MCP_BRIDGE_RESUME a session begins afresh";
+        ToolFault::new(FaultCode::SandboxUnavailable, why).hint(match (self.is_of_code, before) {
+            (true, 0) => String::new(),
+            (true, _) => format!("runtime.resume(\"{id}:{before}\") goes on after run {before}"),
+            (false, 0) => format!("the user decides: {afresh}"),
+            (false, _) => format!("the user decides: {id}:{before} goes on after run {before}, and {afresh}"),
+        })
+    }
 }
 
 /// Whether the journal has all runs up to this one, and it: why not, and the last run that it has all of.
@@ -332,7 +337,10 @@ mod tests {
         for missing in [0, 3] {
             assert_eq!(is_whole(&recorded(&[]), missing), Err((format!("it has no run {missing}"), 2)));
         }
+        let user = Resumed::new(Ok((recorded(&[]), 2)), false);
         let hint = "the user decides: without MCP_BRIDGE_RESUME a session begins afresh";
-        assert_eq!(cannot_go_on("ab", "why", 0).hint, hint);
+        assert_eq!(user.cannot_go_on("ab", "why", 0).hint, hint);
+        let code = Resumed::within((recorded(&[]), 2), false);
+        assert_eq!(code.cannot_go_on("ab", "why", 1).hint, "runtime.resume(\"ab:1\") goes on after run 1");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, OnceCell, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,9 @@ use super::actor::Actor;
 use super::again::Resumed;
 use super::asked::{Ask, RunAsked};
 use super::checkpoints::Checkpoints;
+use super::earlier::Earlier;
 use super::files::Files;
+use super::remade::Asker;
 use super::sandbox::{Maker, SandboxReport, SandboxSettings, Wanted};
 use super::turns::Turns;
 use crate::audit::{Event, RunEvent};
@@ -37,6 +39,8 @@ pub struct Session {
     pub(super) broker: Arc<Broker>,
     /// What it begins with.
     resumed: Option<Resumed>,
+    /// The one before it, once it is of use.
+    pub(super) earlier: OnceCell<Option<Earlier>>,
     prewarm: Arc<Notify>,
     closing: CancellationToken,
     files: Files,
@@ -94,6 +98,7 @@ impl Session {
             asks,
             broker: recorder,
             resumed,
+            earlier: OnceCell::new(),
             prewarm,
             closing,
             files: of_session,
@@ -133,9 +138,10 @@ impl Session {
                 return Err(fault);
             }
         };
+        let asker = Asker::of(&asked);
         let said = match &self.resumed {
             None => None,
-            Some(resumed) => match resumed.done(self, &asked).await {
+            Some(resumed) => match resumed.done(self, &asker).await {
                 Ok(said) => said,
                 Err(fault) => return Ok(RunReport::not_started(fault)),
             },
@@ -144,6 +150,10 @@ impl Session {
         report.notes.extend(said);
         let where_kept = self.files.hand_over(&report.saved).await;
         report.notes.extend(where_kept);
+        self.resume_asked(&mut report, &asker).await;
+        if self.resumed.is_none() {
+            self.tell_of_earlier(&mut report).await;
+        }
         Ok(report)
     }
 

@@ -538,6 +538,7 @@ fn began(reason: FreshReason) -> String {
         FreshReason::Reset => "it asked for a reset",
         FreshReason::IdleStop => "the sandbox had been stopped for being idle",
         FreshReason::Lost => "the previous one was lost",
+        FreshReason::NewSession => "the session was new",
     };
     format!("began in a fresh interpreter: {why}; earlier variables are gone")
 }

@@ -11,6 +11,7 @@ mod attention;
 mod calls;
 mod checkpoints;
 mod compared;
+mod earlier;
 mod ending;
 mod files;
 mod handle;

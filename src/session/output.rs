@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::limits::Limits;
-use crate::run::{Output, OutputPiece, OutputStream};
+use crate::run::{Output, OutputCut, OutputPiece, OutputStream};
 
 /// Pieces that are kept in the order of both streams. Beyond that, what comes joins the last piece of its stream, so that
 /// streams that alternate byte by byte cost no more than others.
@@ -30,6 +30,7 @@ struct Stream {
     head_bytes: usize,
     tail_bytes: usize,
     cut_bytes: u64,
+    cut_chars: u64,
 }
 
 #[derive(Debug)]
@@ -38,6 +39,9 @@ struct Kept {
     stretch: u64,
     bytes: Vec<u8>,
 }
+
+/// Bytes and characters that were not kept.
+type Cut = (u64, u64);
 
 impl OutputBuffer {
     pub(super) fn new(limits: &Limits) -> Self {
@@ -93,30 +97,38 @@ impl OutputBuffer {
 
     /// The record as text.
     pub(super) fn finish(mut self) -> Output {
-        let mut all: Vec<(u64, OutputStream, Vec<u8>)> = Vec::new();
+        // With each what was cut before it, of its stream.
+        let mut all: Vec<(OutputStream, Kept, Option<Cut>)> = Vec::new();
         for (name, stream) in
             [(OutputStream::Stdout, &mut self.stdout), (OutputStream::Stderr, &mut self.stderr)]
         {
             stream.trim_exactly(self.tail_bytes_max);
-            let kept = stream.head.drain(..).chain(stream.tail.drain(..));
-            all.extend(kept.map(|Kept { stretch, bytes }| (stretch, name, bytes)));
+            let mut cut = Some((stream.cut_bytes, stream.cut_chars)).filter(|(bytes, _)| *bytes > 0);
+            if cut.is_some() && stream.tail.is_empty() {
+                stream.tail.push_back(Kept { stretch: self.stretch.0, bytes: Vec::new() });
+            }
+            all.extend(stream.head.drain(..).map(|kept| (name, kept, None)));
+            all.extend(stream.tail.drain(..).map(|kept| (name, kept, cut.take())));
         }
-        all.sort_by_key(|(stretch, ..)| *stretch);
+        all.sort_by_key(|(_, kept, _)| kept.stretch);
         let mut pieces: Vec<(OutputStream, Vec<u8>)> = Vec::new();
-        for (_, stream, bytes) in all {
+        let mut output = Output::default();
+        for (stream, Kept { bytes, .. }, cut) in all {
             match pieces.last_mut() {
-                Some((last, kept)) if *last == stream => kept.extend_from_slice(&bytes),
+                Some((last, before)) if *last == stream && cut.is_none() => before.extend_from_slice(&bytes),
                 _ => pieces.push((stream, bytes)),
             }
+            if let Some((bytes, chars)) = cut {
+                let cut = Some(OutputCut { before_piece: pieces.len() - 1, bytes, chars });
+                match stream {
+                    OutputStream::Stdout => output.stdout_cut = cut,
+                    OutputStream::Stderr => output.stderr_cut = cut,
+                }
+            }
         }
-        Output {
-            pieces: pieces
-                .into_iter()
-                .map(|(stream, bytes)| OutputPiece { stream, text: text(&bytes) })
-                .collect(),
-            stdout_cut_bytes: self.stdout.cut_bytes,
-            stderr_cut_bytes: self.stderr.cut_bytes,
-        }
+        output.pieces =
+            pieces.into_iter().map(|(stream, bytes)| OutputPiece { stream, text: text(&bytes) }).collect();
+        output
     }
 }
 
@@ -128,13 +140,14 @@ impl Stream {
     /// Lets whole pieces go while the tail holds more than it must.
     fn shed(&mut self, tail_bytes_max: usize) {
         while self.tail_bytes > tail_bytes_max {
-            let Some(oldest) = self.tail.front().map(|kept| kept.bytes.len()) else { return };
-            if self.tail_bytes - oldest < tail_bytes_max {
+            let Some(oldest) = self.tail.front() else { return };
+            if self.tail_bytes - oldest.bytes.len() < tail_bytes_max {
                 return;
             }
+            self.tail_bytes -= oldest.bytes.len();
+            self.cut_bytes += oldest.bytes.len() as u64;
+            self.cut_chars += chars(&oldest.bytes);
             self.tail.pop_front();
-            self.tail_bytes -= oldest;
-            self.cut_bytes += oldest as u64;
         }
     }
 
@@ -148,10 +161,16 @@ impl Stream {
             .find(|&at| oldest[at] & 0xC0 != 0x80)
             .unwrap_or(excess)
             .min(oldest.len());
+        self.cut_chars += chars(&oldest[..cut]);
         oldest.drain(..cut);
         self.tail_bytes -= cut;
         self.cut_bytes += cut as u64;
     }
+}
+
+/// The characters that begin in these bytes of UTF-8.
+fn chars(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count() as u64
 }
 
 /// The last boundary of a character at or before `at`, looking back no further than a character is long.
@@ -217,8 +236,30 @@ mod tests {
             buffer.push(Stdout, b"0123456789");
         }
         let output = buffer.finish();
-        assert_eq!(pieces(&output), [(Stdout, "012345678956789")]);
-        assert_eq!(output.stdout_cut_bytes, 10_000 - 15);
+        assert_eq!(pieces(&output), [(Stdout, "0123456789"), (Stdout, "56789")]);
+        let cut = OutputCut { before_piece: 1, bytes: 10_000 - 15, chars: 10_000 - 15 };
+        assert_eq!((output.stdout_cut, output.stderr_cut), (Some(cut), None));
+    }
+
+    #[test]
+    fn characters_that_are_not_kept_are_counted_once_each() {
+        let mut buffer = buffer(4, 4);
+        for _ in 0..5_000 {
+            buffer.push(Stderr, "€€".as_bytes());
+        }
+        let output = buffer.finish();
+        assert_eq!(pieces(&output), [(Stderr, "€"), (Stderr, "€")]);
+        let cut = OutputCut { before_piece: 1, bytes: 30_000 - 6, chars: 10_000 - 2 };
+        assert_eq!(output.stderr_cut, Some(cut));
+    }
+
+    #[test]
+    fn a_stream_without_a_tail_is_cut_at_its_end() {
+        let mut buffer = buffer(4, 0);
+        buffer.push(Stdout, b"012345");
+        let output = buffer.finish();
+        assert_eq!(pieces(&output), [(Stdout, "0123"), (Stdout, "")]);
+        assert_eq!(output.stdout_cut, Some(OutputCut { before_piece: 1, bytes: 2, chars: 2 }));
     }
 
     #[test]
@@ -229,8 +270,8 @@ mod tests {
         buffer.push(Stderr, b"late");
         buffer.push(Stdout, b"!");
         let output = buffer.finish();
-        assert_eq!(pieces(&output), [(Stdout, "0123789"), (Stderr, "late"), (Stdout, "!")]);
-        assert_eq!(output.stdout_cut_bytes, 3);
+        assert_eq!(pieces(&output), [(Stdout, "0123"), (Stdout, "789"), (Stderr, "late"), (Stdout, "!")]);
+        assert_eq!(output.stdout_cut, Some(OutputCut { before_piece: 1, bytes: 3, chars: 3 }));
     }
 
     #[test]
@@ -264,9 +305,8 @@ mod tests {
                 written[usize::from(*err)].push_str(text);
             }
             let output = buffer.finish();
-            for (stream, cut, whole) in
-                [(Stdout, output.stdout_cut_bytes, &written[0]), (Stderr, output.stderr_cut_bytes, &written[1])]
-            {
+            for (stream, whole) in [(Stdout, &written[0]), (Stderr, &written[1])] {
+                let cut = output.cut(stream).map_or(0, |cut| cut.bytes);
                 let kept: String = output.pieces.iter().filter(|p| p.stream == stream).map(|p| p.text.as_str()).collect();
                 prop_assert_eq!(kept.len() as u64 + cut, whole.len() as u64);
                 if cut == 0 {

@@ -31,8 +31,8 @@ const TOLD_MAX: usize = 5;
 
 /// Who asks.
 pub(super) struct Asker {
-    client: String,
-    cancel: CancellationToken,
+    pub(super) client: String,
+    pub(super) cancel: CancellationToken,
     timeout: std::time::Duration,
 }
 

@@ -47,7 +47,9 @@ def fault(code: str, message: str, hint: str = "") -> Frame:
         "from mcp.runtime import call_tool as c\nawait c('git-hub', 'search', {'a': 1, 'b': 2})",
         "import mcp\nmcp.runtime.call_tool_sync('git-hub', 'search', {'a': 1, 'b': 2})",
         "import asyncio\nasync def main():\n  return await asyncio.gather(mcp_git_hub.search(a=1, b=2))\nawait main()",
-        "def f():\n  return mcp_git_hub.search.sync(a=1, b=2)",
+        "def f():\n  return mcp_git_hub.search.sync(a=1, b=2)\nf()",
+        "def f():\n  def g():\n    return mcp_git_hub.search.sync(a=1, b=2)\n  return g()\nf()",
+        "def f(n):\n  return n and f(n - 1) or mcp_git_hub.search.sync(a=1, b=2)\nf(1)",
         "with open('/dev/null') as f:\n  print(mcp_git_hub.search.sync(a=1, b=2))",
     ],
 )
@@ -75,9 +77,12 @@ def test_names_of_earlier_runs_are_known(sandbox: Sandbox) -> None:
 
 
 def test_calls_that_code_may_not_come_to_are_not_certain(sandbox: Sandbox) -> None:
-    code = "mcp_fs.a.sync()\nif 1:\n  mcp_fs.b.sync()\ndef f():\n  mcp_fs.c.sync()\nf()"
+    code = (
+        "mcp_fs.a.sync()\nif 1:\n  mcp_fs.b.sync()\ndef f():\n  mcp_fs.c.sync()\nf()\n"
+        "def g():\n  mcp_fs.d.sync()\nif 1: g()\ndef h():\n  g()\n  if 1: mcp_fs.e.sync()\nh()"
+    )
     certain = {call["tool"]: call["is_certain"] for call in asked(sandbox, code)}
-    assert certain == {"a": True, "b": False, "c": False}
+    assert certain == {"a": True, "b": False, "c": True, "d": True, "e": False}
 
 
 def test_names_that_are_not_known_are_not_told(sandbox: Sandbox) -> None:
@@ -122,6 +127,14 @@ def test_names_that_are_not_known_are_not_told(sandbox: Sandbox) -> None:
         "runtime.list_servers_sync()",
         "mcp_fs.__repr__()",
         "text = 'mcp_fs.t.sync()'",
+        # What this run does not call.
+        "def f():\n  mcp_fs.t.sync()",
+        "def f():\n  mcp_fs.t.sync()\ndef g():\n  f()",
+        "def f():\n  f()\n  mcp_fs.t.sync()",
+        "class C:\n  def f(self):\n    mcp_fs.t.sync()\n  def g(self):\n    f()\nf = C().g",
+        "f = lambda: mcp_fs.t.sync()",
+        "def retry(f): return f\n@retry\ndef f():\n  mcp_fs.t.sync()\nf",
+        "async def f():\n  await mcp_fs.t()\njob = f",
         # What is expected to fail.
         "try:\n  mcp_fs.t.sync()\nexcept Exception:\n  pass",
         "import contextlib\nwith contextlib.suppress(Exception):\n  mcp_fs.t.sync()",
@@ -212,7 +225,12 @@ def test_a_long_list_of_problems_is_bounded(sandbox: Sandbox) -> None:
             "import sys\nsys.exit()\nmcp_fs.t.sync()",
             {"server_unavailable": 0, "unknown_tool": 0, "invalid_arguments": 1},
         ),
-        ("def f():\n  mcp_fs.t.sync()", {"server_unavailable": 0, "unknown_tool": 1, "invalid_arguments": 1}),
+        ("def f():\n  mcp_fs.t.sync()", {"server_unavailable": 0, "unknown_tool": 0, "invalid_arguments": 0}),
+        ("def f():\n  mcp_fs.t.sync()\nf()", {"server_unavailable": 1, "unknown_tool": 1, "invalid_arguments": 1}),
+        (
+            "def f():\n  mcp_fs.t.sync()\nif 1: f()",
+            {"server_unavailable": 0, "unknown_tool": 0, "invalid_arguments": 1},
+        ),
         ("for _ in []:\n  mcp_fs.t.sync()", {"server_unavailable": 1, "unknown_tool": 1, "invalid_arguments": 1}),
         ("mcp_fs.t.sync()", {"server_unavailable": 1, "unknown_tool": 1, "invalid_arguments": 1}),
         ("mcp_fs.t.sync() or 1", {"server_unavailable": 1, "unknown_tool": 1, "invalid_arguments": 1}),

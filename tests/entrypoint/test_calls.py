@@ -633,7 +633,7 @@ def test_helpers_ask_the_bridge_by_parameter_name(sandbox: Sandbox) -> None:
         ("await runtime.list_servers()", ("a",), "list_servers", {}),
         ("runtime.list_servers_sync()", ("a",), "list_servers", {}),
         ("await runtime.list_tools('a')", [{"name": "t-1", "alias": "t_1"}], "list_tools", {"server": "a"}),
-        ("runtime.list_tools_sync('a')", ({"name": "t-1", "alias": "t_1"},), "list_tools", {"server": "a"}),
+        ("runtime.list_tools_sync('a')", [{"name": "t-1", "alias": "t_1"}], "list_tools", {"server": "a"}),
         (
             "await runtime.query_tool_docs('a', 't')",
             {"tool": "t-1"},
@@ -654,9 +654,9 @@ def test_helpers_ask_the_bridge_by_parameter_name(sandbox: Sandbox) -> None:
         assert asked.pop() == (tool, arguments)
 
 
-def test_every_helper_of_the_manual_exists_with_its_sync_twin() -> None:
+def test_every_helper_of_the_manual_exists_with_its_sync_name() -> None:
     manual = (Path(__file__).parents[2] / "src" / "catalog" / "manual.rs").read_text()
-    helpers = manual.partition("every helper has a _sync twin")[2].partition("\n\n")[0]
+    helpers = manual.partition("every helper works with and without")[2].partition("\n\n")[0]
     # Without the methods of what they return: job.tail().
     names = {*re.findall(r"(?<![.\w])(\w+)\(", helpers), *re.findall(r"runtime\.(\w+)\(", manual)}
     assert {"call_tool", "search_tool_docs", "list_loaded_server_metadata", "save_tool", "spawn"} <= names

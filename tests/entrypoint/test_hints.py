@@ -43,7 +43,7 @@ def test_forgotten_await_is_named(sandbox: Sandbox, code: str) -> None:
 
 
 def test_await_of_what_is_no_coroutine_is_named(sandbox: Sandbox) -> None:
-    assert hint(sandbox, "await mcp_a.t.sync()") == hints.NO_AWAIT
+    assert hint(sandbox, "await len(mcp_a.t.sync())") == hints.NO_AWAIT
 
 
 @pytest.mark.parametrize(
@@ -157,14 +157,19 @@ def test_near_names_are_offered(sandbox: Sandbox, code: str, near: str) -> None:
     assert hint(sandbox, code) == near
 
 
+NO_FILES = f"{hints.NO_FILES}: {hints.READ_BY_TOOL}; {hints.MOUNT}"
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("open('/home/me/data.csv')", hints.NO_FILES),
-        ("import os\nos.listdir('/Users/me')", hints.NO_FILES),
-        ("open('data.csv')", hints.NO_FILES),
-        ("open(b'C:\\\\data.csv')", hints.NO_FILES),
-        ("import pathlib\npathlib.Path('~/x').read_text()", hints.NO_FILES),
+        ("open('/home/me/data.csv')", NO_FILES),
+        ("import os\nos.listdir('/Users/me')", NO_FILES),
+        ("open('data.csv')", NO_FILES),
+        ("open(b'C:\\\\data.csv')", NO_FILES),
+        ("import pathlib\npathlib.Path('~/x').read_text()", NO_FILES),
+        ("import os\nopen(os.path.expanduser('~/x.csv'))", NO_FILES),
+        ("open('C:/Users/me/x.csv')", NO_FILES),
         ("open('/tmp/not/there')", ""),
         ("open('/etc/not-there')", ""),
         ("raise OSError(30, 'Read-only file system', '/home/x')", hints.READ_ONLY),
@@ -180,6 +185,23 @@ def test_near_names_are_offered(sandbox: Sandbox, code: str, near: str) -> None:
 )
 def test_what_is_not_in_a_sandbox_is_named(sandbox: Sandbox, code: str, said: str) -> None:
     assert hint(sandbox, code) == said
+
+
+def test_the_tool_that_reads_files_is_named(sandbox: Sandbox) -> None:
+    names = (("git", "read_mail"), ("git-hub", "read_media_file"), ("git-hub", "read_file"))
+    hits: list[dict[str, object]] = [
+        {"serverAlias": server.replace("-", "_"), "toolAlias": tool} for server, tool in names
+    ]
+    hits.insert(0, {"serverAlias": "skills", "toolAlias": "read_file", "skill": True})
+    asked = []
+
+    def on_call(call: Frame) -> object:
+        asked.append((call["server"], call["tool"], call["arguments"]["query"]))
+        return {"hits": hits}
+
+    error = sandbox.run("open('/home/me/x.csv')", (), on_call)["error"]
+    assert error["hint"] == f"{hints.NO_FILES}: await mcp_git_hub.read_file(...) may read them; {hints.MOUNT}"
+    assert asked == [(None, "search_tool_docs", "read file")]
 
 
 @pytest.mark.parametrize(

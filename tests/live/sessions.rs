@@ -28,6 +28,8 @@ on_every_engine!(
     a_session_that_cannot_be_gone_on_with_says_why_and_runs_nothing,
     what_servers_said_in_an_earlier_session_counts_for_labels_in_the_next,
     a_name_that_was_unknown_keeps_no_session_from_being_replayed,
+    code_resumes_the_last_session_that_is_not_in_use,
+    a_session_whose_results_are_not_kept_is_not_resumed_and_variables_stay,
     a_session_is_not_gone_on_with_where_its_runs_would_write_to_the_users_folders_again,
 );
 
@@ -76,6 +78,52 @@ fn session(home: &Home, codes: &[&str]) {
 
 fn replay(home: &Home, further: &[&str]) -> Output {
     home.run(&[&["session", "replay", "last"], further].concat())
+}
+
+fn code_resumes_the_last_session_that_is_not_in_use(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = home(engine, &fixture);
+    session(&home, &["x = 20", "y = await mcp_one.add(a=x, b=1)"]);
+    let calls = fixture.ledger();
+    let mut other = Bridge::start(&home);
+    other.ok("x = 'of the other one'");
+    let mut bridge = Bridge::start(&home);
+    bridge.ok("x = 'own'");
+    let in_use = "ids = '0123456789abcdef'\nfor a in ids:\n  try: runtime.resume(a)\n  \
+                  except runtime.MCPError as e:\n    if 'in use' in str(e) or 'several' in str(e): print(e)";
+    let said = bridge.ok(in_use);
+    assert!(said.contains(" is in use") || said.contains("several sessions begin with"), "{said}");
+    let resumed = bridge.ok("runtime.resume()\nprint('never reached')");
+    assert!(
+        resumed.ends_with("2 runs of it were made once more, with calls answered from its journal"),
+        "{resumed}"
+    );
+    assert_eq!(bridge.ok("(x, y['sum'])"), "(20, 21.0)");
+    assert_eq!(fixture.ledger(), calls, "no call was made again");
+    // What goes wrong behind it leaves all as it is, and so does a job.
+    assert!(bridge.run("x = 3\ntry: runtime.resume()\nfinally: 1 / 0").text.contains("ZeroDivisionError"));
+    assert_eq!(bridge.ok("x"), "3");
+    let job = bridge.run("await runtime.spawn(runtime.resume)").text;
+    assert!(job.contains("a job cannot resume one, a run can"), "{job}");
+    // The session can itself be made again.
+    end(&mut bridge);
+    end(&mut other);
+    let replayed = replay(&home, &[]);
+    assert!(!replayed.stdout.contains("stopped"), "{}", replayed.stdout);
+}
+
+fn a_session_whose_results_are_not_kept_is_not_resumed_and_variables_stay(engine: &Engine) {
+    let fixture = Fixture::new(&[]);
+    let home = Home::on(engine).server("one", fixture.entry());
+    session(&home, &["y = await mcp_one.add(a=20, b=1)"]);
+    let mut bridge = Bridge::start(&home);
+    bridge.ok("x = 'own'");
+    let missing = bridge.run("y").text;
+    assert!(missing.ends_with("\nstate: new session: variables of earlier ones are gone"), "{missing}");
+    let refused = bridge.run("runtime.resume()").text;
+    assert!(refused.contains(" cannot be resumed: ") && refused.contains("one.add"), "{refused}");
+    assert!(refused.contains("variables are as before"), "{refused}");
+    assert_eq!(bridge.ok("x"), "'own'");
 }
 
 fn a_session_is_listed_shown_exported_and_run_once_more_without_a_server(engine: &Engine) {
