@@ -392,7 +392,7 @@ def query_tool_docs_sync(server: str, tool: str | None = None, detail: str = "su
 
 
 async def search_tool_docs(
-    query: str = "",
+    query: str | Iterable[str] = "",
     limit: int = 8,
     detail: str = "signature",
     offset: int = 0,
@@ -401,14 +401,15 @@ async def search_tool_docs(
 ) -> SearchResults:
     """Searches the tools of all servers of this run, or of those given, running or not; printed, one line for each.
 
-    An empty query lists all. detail: signature, summary or full; group_by: "server". The next page: offset=8, 16, ...
+    A list of queries is one search, for other words or several things; an empty query lists all.
+    detail: signature, summary or full; group_by: "server". The next page: offset=8, 16, ...
     """
     asked = _search(query, limit, detail, offset, group_by, servers)
-    return _found(await _ask_async("search_tool_docs", **asked), query, group_by)
+    return _found(await _ask_async("search_tool_docs", **asked), asked["query"], group_by)
 
 
 def search_tool_docs_sync(
-    query: str = "",
+    query: str | Iterable[str] = "",
     limit: int = 8,
     detail: str = "signature",
     offset: int = 0,
@@ -417,7 +418,7 @@ def search_tool_docs_sync(
 ) -> SearchResults:
     """search_tool_docs without await."""
     asked = _search(query, limit, detail, offset, group_by, servers)
-    return _found(_ask("search_tool_docs", **asked), query, group_by)
+    return _found(_ask("search_tool_docs", **asked), asked["query"], group_by)
 
 
 async def list_resources(server: str) -> list[dict[str, Any]]:
@@ -531,8 +532,14 @@ save_tool_sync = save_tool
 
 
 def _search(
-    query: str, limit: int, detail: str, offset: int, group_by: str | None, servers: str | Iterable[str] | None
+    query: str | Iterable[str],
+    limit: int,
+    detail: str,
+    offset: int,
+    group_by: str | None,
+    servers: str | Iterable[str] | None,
 ) -> dict[str, Any]:
+    query = query if isinstance(query, str) else list(query)
     named = [servers] if isinstance(servers, str) else None if servers is None else list(servers)
     return {"query": query, "limit": limit, "detail": detail, "offset": offset, "group_by": group_by, "servers": named}
 
@@ -541,7 +548,7 @@ def _prompt(server: str, name: str, arguments: Mapping[str, str] | None) -> dict
     return {"server": server, "name": name, "arguments": dict(arguments or {})}
 
 
-def _found(answer: dict[str, Any], query: str, group_by: str | None) -> SearchResults:
+def _found(answer: dict[str, Any], query: str | list[str], group_by: str | None) -> SearchResults:
     from hotcell_sandbox.search_results import SearchResults  # at need: a first run waits for what is imported above
 
     return SearchResults(answer, query, group_by is not None)
