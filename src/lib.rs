@@ -11,7 +11,7 @@
 //! | F3 | [`broker`] |
 //! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
 //! | F1 | [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`], [`web`] |
-//! | F0 | [`digest`], [`names`], [`limits`], [`own_file`], [`secret`], [`text`] |
+//! | F0 | [`digest`], [`names`], [`limits`], [`memory`], [`own_file`], [`secret`], [`text`] |
 
 pub mod app;
 pub mod audit;
@@ -28,6 +28,7 @@ pub mod jobs;
 pub mod journal;
 pub mod jsonrpc;
 pub mod limits;
+pub mod memory;
 pub mod models;
 pub mod names;
 pub mod own_file;

@@ -25,7 +25,7 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
     unavailable: servers that could not be looked at, with the reason; indexing: servers that are being asked now.
     """
 
-    def __init__(self, answer: dict[str, Any], query: str, by_server: bool) -> None:
+    def __init__(self, answer: dict[str, Any], query: str | list[str], by_server: bool) -> None:
         super().__init__(answer["hits"])
         self.query = query
         self.total: int = answer["total"]
@@ -45,7 +45,9 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
     __str__ = __repr__
 
     def _header(self) -> str:
-        what = f"for {_quoted(self.query)}" if self.query.strip() else "of all"
+        queries = [self.query] if isinstance(self.query, str) else self.query
+        asked = [query for query in queries if query.strip()]
+        what = f"for {' or '.join(map(_quoted, asked))}" if asked else "of all"
         if self._indexing_total:
             # What follows must not read as all that there is.
             what += " so far"

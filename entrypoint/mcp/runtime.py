@@ -359,7 +359,7 @@ def query_tool_docs_sync(server: str, tool: str | None = None, detail: str = "su
 
 
 def search_tool_docs(
-    query: str = "",
+    query: str | Iterable[str] = "",
     limit: int = 8,
     detail: str = "signature",
     offset: int = 0,
@@ -368,17 +368,19 @@ def search_tool_docs(
 ) -> SearchResults:
     """Searches the tools of all servers of this run, or of those given, running or not; printed, one line for each.
 
-    An empty query lists all. detail: signature, summary or full; group_by: "server". The next page: offset=8, 16, ...
+    A list of queries is one search, for other words or several things; an empty query lists all.
+    detail: signature, summary or full; group_by: "server". The next page: offset=8, 16, ...
     """
+    asked = query if isinstance(query, str) else list(query)
 
     def found(answer: Any) -> SearchResults:
         from hotcell_sandbox.search_results import SearchResults  # at need: a first run waits for what is above
 
-        return SearchResults(answer, query, group_by is not None)
+        return SearchResults(answer, asked, group_by is not None)
 
     named = [servers] if isinstance(servers, str) else None if servers is None else list(servers)
     options = {"limit": limit, "detail": detail, "offset": offset, "group_by": group_by, "servers": named}
-    return _asked("search_tool_docs", found, query=query, **options)
+    return _asked("search_tool_docs", found, query=asked, **options)
 
 
 def list_resources(server: str) -> list[dict[str, Any]]:

@@ -99,7 +99,7 @@ fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     if report.reaped > 0 {
         line("removed", &format!("{} stale containers of bridges that are gone", report.reaped));
     }
-    for notice in &report.notices {
+    for notice in report.rootful().into_iter().chain(report.notices.iter().map(String::as_str)) {
         line("notice", notice);
     }
     if !report.extra_system_calls.is_empty() {
@@ -198,7 +198,10 @@ async fn servers(config: &Config, environment: &Environment, asking: Option<&Ups
         }
     }
     for refused in &config.refused {
-        line("server", &format!("{}: NOT USED ({})", refused.name, refused.source.display()));
+        let reason = &refused.reason;
+        let reason = ["is not used: ", "cannot be used: "].iter().find_map(|said| reason.strip_prefix(said));
+        let reason = text::inert_line(reason.unwrap_or(&refused.reason));
+        line("server", &format!("{}: NOT USED: {reason}", refused.name));
     }
 }
 
@@ -266,7 +269,11 @@ fn remarks(config: &Config, server: &ServerName) {
 
 fn problems(config: &Config) {
     for problem in &config.problems {
-        line("config", &format!("{}: {problem}", problem.severity));
+        let shown = problem.to_string();
+        // The line of a server that is not used has said it.
+        if !config.refused.iter().any(|refused| refused.reason.ends_with(&shown)) {
+            line("config", &format!("{}: {shown}", problem.severity));
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where the program goes after its arguments are parsed.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use super::printing::{err, told};
@@ -67,6 +68,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
     };
     let code = runtime.block_on(async {
         match command {
+            None if std::io::stdin().is_terminal() => serve::explain_to_a_person(),
             None => serve::serve(config, config_files).await,
             Some(Command::Run(run)) => run::run(config, config_files, run).await,
             Some(Command::Log(arguments)) => log::log(&config, arguments),

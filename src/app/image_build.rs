@@ -26,6 +26,18 @@ const LINES_KEPT: usize = 200;
 const LINES_SAID: usize = 5;
 /// How lines begin that say why.
 const REASONS: [&str; 5] = ["ERROR: ", "install-packages: ", "install-languages: ", "lock-packages: ", "E: "];
+/// What pip, apt and engines say when they cannot reach where packages or images come from.
+const UNREACHABLE: [&str; 5] = [
+    "after connection broken by",
+    "Max retries exceeded",
+    "Temporary failure resolving",
+    "Could not connect to",
+    "dial tcp",
+];
+/// What to do then.
+const WITHOUT_REGISTRY: &str = "a registry of packages or images could not be reached: check the network, or set PIP_INDEX_URL to \
+    a mirror, HTTPS_PROXY to a proxy, or PIP_CERT to its certificates; `--from IMAGE` builds on an image that is here; or \
+    build on another machine, and move the image with `podman save` and `podman load` (or `docker`)";
 /// Largest bundle of certificates, in bytes.
 const CERTIFICATES_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -266,14 +278,21 @@ fn labels_of(plan: &Plan, mark: &str) -> HashMap<String, String> {
     labels
 }
 
-/// The lines of a build that say why it failed.
+/// The lines of a build that say why it failed, and what to do about it.
 fn reason(lines: &VecDeque<String>, otherwise: String) -> String {
     let told = lines.iter().filter(|line| REASONS.iter().any(|begin| line.starts_with(begin)));
     let mut told: Vec<&str> = told.map(String::as_str).collect();
     // The engine's own words come last, and only name the step.
     told.dedup();
     let from = told.len().saturating_sub(LINES_SAID);
-    if told.is_empty() { otherwise } else { told[from..].join("; ") }
+    let is_unreachable = |said: &str| UNREACHABLE.iter().any(|words| said.contains(words));
+    let hint = if is_unreachable(&otherwise) || lines.iter().any(|line| is_unreachable(line)) {
+        format!("; {WITHOUT_REGISTRY}")
+    } else {
+        String::new()
+    };
+    let why = if told.is_empty() { otherwise } else { told[from..].join("; ") };
+    why + &hint
 }
 
 async fn keep_lock(
@@ -332,5 +351,16 @@ mod tests {
         let many: Vec<String> = (0..9).map(|n| format!("E: {n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert_eq!(said(&many), "E: 4; E: 5; E: 6; E: 7; E: 8");
+    }
+
+    #[test]
+    fn unreachable_registry_is_said_with_what_to_do() {
+        let lines = [
+            "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(...)': /simple/x/",
+            "ERROR: No matching distribution found for x",
+        ];
+        assert_eq!(said(&lines), format!("ERROR: No matching distribution found for x; {WITHOUT_REGISTRY}"));
+        let of_engine = "pinging container registry docker.io: dial tcp: lookup docker.io: no such host";
+        assert_eq!(reason(&VecDeque::new(), of_engine.into()), format!("{of_engine}; {WITHOUT_REGISTRY}"));
     }
 }

@@ -5,11 +5,26 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::failure::USAGE;
+use super::printing::err;
 use super::signals::Signals;
 use super::wiring::Rooms;
 use crate::config::{Config, ConfigFiles, Prewarm, Sampling, StructuredContent, report};
 use crate::limits::Limits;
 use crate::server::{Face, FaceSettings, RunDefaults, serve as serve_client};
+
+/// What to do instead, for a person who starts at a terminal what an MCP client should start.
+pub(super) fn explain_to_a_person() -> ExitCode {
+    err!(
+        "hotcell is an MCP server with one tool, run_python. It reads MCP messages from stdin, which is a terminal here.\n\
+         \n\
+         hotcell install     put it into the configuration of your MCP client, which then starts it\n\
+         hotcell run -c '1'  run Python in a sandbox now\n\
+         hotcell doctor      check the container engine, the sandbox image and your MCP servers\n\
+         hotcell --help      list all commands"
+    );
+    ExitCode::from(USAGE)
+}
 
 /// Serves the client until it goes or a signal comes; then nothing of the bridge is left.
 pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {

@@ -198,6 +198,7 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         folders: config.mounts.iter().map(folder).collect(),
         idle_stop: config.idle_stop,
         lock_dir: config.lock_dir.clone(),
+        notices_dir: config.own_state_dir.clone(),
         guardian,
     }
 }

@@ -9,13 +9,15 @@ use tokio_util::sync::CancellationToken;
 use super::arguments;
 use super::call::Call;
 use super::state::Broker;
-use crate::catalog::{Catalog, Detail, Origin, Query, SearchHit, Shapes, Tools, grouped, search};
+use crate::catalog::{Catalog, Detail, Origin, Queries, Query, SearchHit, Shapes, Tools, grouped, search};
 use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::text;
 
 /// Hits of a search that asks for no number.
 const HITS: usize = 8;
+/// Queries of one search: each costs the encoder some milliseconds.
+const QUERIES_MAX: usize = 8;
 /// Servers that are named with the reason why they have no tools, and the longest of the reasons.
 const UNAVAILABLE_MAX: usize = 50;
 const REASON_CHARS_MAX: usize = 200;
@@ -33,7 +35,7 @@ const SERVERS_MAX: usize = 1_000;
 #[derive(Deserialize)]
 struct Arguments {
     #[serde(default)]
-    query: String,
+    query: OneOrSeveral,
     #[serde(default)]
     limit: Option<usize>,
     #[serde(default)]
@@ -44,6 +46,34 @@ struct Arguments {
     group_by: Option<String>,
     #[serde(default)]
     servers: Option<Vec<String>>,
+}
+
+/// What is searched for: in other words, or for several things at once.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrSeveral {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Default for OneOrSeveral {
+    fn default() -> Self {
+        Self::Several(vec![])
+    }
+}
+
+impl OneOrSeveral {
+    fn texts(self, tool: &str) -> Result<Vec<String>, ToolFault> {
+        match self {
+            Self::One(text) => Ok(vec![text]),
+            Self::Several(texts) if texts.len() <= QUERIES_MAX => Ok(texts),
+            Self::Several(_) => {
+                let message = format!("{tool} takes at most {QUERIES_MAX} queries at once");
+                Err(ToolFault::new(FaultCode::InvalidArguments, message)
+                    .hint("leave some out, or search twice"))
+            }
+        }
+    }
 }
 
 /// What one search found, with what is needed to tell of it.
@@ -61,6 +91,7 @@ impl Broker {
         cancel: &CancellationToken,
     ) -> Result<Value, ToolFault> {
         let Arguments { query, limit, offset, detail, group_by, servers } = self.read(call)?;
+        let queries = query.texts(&call.tool)?;
         let is_grouped = match group_by {
             Some(word) => arguments::word(&call.tool, "group_by", &word, &GROUPS)?,
             None => false,
@@ -80,15 +111,24 @@ impl Broker {
         // Before the catalog: what ends in between is found.
         let under_way = self.indexing.under_way(&names);
         let catalog = self.catalog().scoped(&scope);
-        let vector = self.semantics.vector(&catalog, &query).await;
+        let mut vectors = Vec::with_capacity(queries.len());
+        for query in &queries {
+            vectors.push(self.semantics.vector(&catalog, query).await);
+        }
         let skills = if has_skills { self.skills.all()? } else { vec![] };
         let searched = self.searched_skills.beside(&catalog, skills, &self.limits);
         let skills = searched.servers().iter().filter(|server| server.origin == Origin::Skills);
         let skills: usize = skills.map(|skills| skills.listed().len()).sum();
         // A first search of many tools counts their words.
         let searching = tokio::task::spawn_blocking(move || {
-            let query = Query { text: &query, vector: vector.as_deref() };
-            let (hits, total) = search(&searched, query, limit.unwrap_or(HITS), offset);
+            let of = |(text, vector)| Query { text, vector };
+            let queries: Queries<'_> = queries
+                .iter()
+                .map(String::as_str)
+                .zip(vectors.iter().map(Option::as_deref))
+                .map(of)
+                .collect();
+            let (hits, total) = search(&searched, queries, limit.unwrap_or(HITS), offset);
             let hits = if is_grouped { grouped(hits) } else { hits };
             let tools = searched.servers().iter().map(|server| server.listed().len()).sum();
             Page { hits, total, tools }

@@ -26,6 +26,6 @@ pub use docs::{
 pub use known::{Catalog, NearMisses, Origin, ServerTools, Tools, UnknownTool, resolved};
 pub use manual::capability_summary;
 pub use python::{Answered, Shapes, Sighting, signature};
-pub use search::{Query, SearchHit, grouped, search};
+pub use search::{Queries, Query, SearchHit, grouped, search};
 pub use tool::{Tool, ToolRefusal};
 pub use vectors::{Vectors, respelt, tool_text};

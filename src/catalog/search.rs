@@ -38,6 +38,9 @@ const WORDS_SHARE: f32 = 0.3;
 /// How near a vector must come for a tool to be found that has none of the words.
 const NEARNESS_MIN: f32 = 0.3;
 
+/// How much the first places of fused rankings count before later ones: the fewer, the more.
+const FUSED_PLACES: f32 = 5.0;
+
 /// What is searched for.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'q> {
@@ -46,6 +49,10 @@ pub struct Query<'q> {
     /// What an encoder made of it: a vector of length 1. Nothing, or any tool without a vector: the words alone count.
     pub vector: Option<&'q [f32]>,
 }
+
+/// The queries of one search, each of which says the same or something else that is looked for.
+#[derive(Debug)]
+pub struct Queries<'q>(Vec<Query<'q>>);
 
 /// One tool that a search found.
 #[derive(Debug)]
@@ -90,28 +97,70 @@ impl SearchHit {
 }
 
 /// The hits from `offset` on, best first, at most `limit` (1 to 100), and the number of all hits. An empty query
-/// browses: every tool in the order of server and name. Equal catalogs and queries give equal answers.
+/// browses: every tool in the order of server and name. Of several queries the rankings are fused. Equal catalogs and
+/// queries give equal answers.
 #[must_use]
 pub fn search<'q>(
     catalog: &Catalog,
-    query: impl Into<Query<'q>>,
+    queries: impl Into<Queries<'q>>,
     limit: usize,
     offset: usize,
 ) -> (Vec<SearchHit>, usize) {
-    let Query { text, vector } = query.into();
-    let text: String = text.trim().chars().take(QUERY_CHARS_MAX).collect();
     let limit = limit.clamp(1, HITS_MAX);
-    if text.is_empty() {
-        return browse(catalog, limit, offset);
+    let rankings = queries.into().0.into_iter().filter_map(|Query { text, vector }| {
+        let text: String = text.trim().chars().take(QUERY_CHARS_MAX).collect();
+        let nearness = vector.and_then(|vector| nearness(catalog, vector));
+        (!text.is_empty()).then(|| scores(catalog.index(), &text, nearness))
+    });
+    match fused_rankings(rankings) {
+        Some(scores) => ranked(catalog, scores, limit, offset),
+        None => browse(catalog, limit, offset),
     }
-    let nearness = vector.and_then(|vector| nearness(catalog, vector));
-    ranked(catalog, scores(catalog.index(), &text, nearness), limit, offset)
 }
 
-impl<'q> From<&'q str> for Query<'q> {
+impl<'q> From<&'q str> for Queries<'q> {
     fn from(text: &'q str) -> Self {
-        Self { text, vector: None }
+        Query { text, vector: None }.into()
     }
+}
+
+impl<'q> From<Query<'q>> for Queries<'q> {
+    fn from(query: Query<'q>) -> Self {
+        Self(vec![query])
+    }
+}
+
+impl<'q> FromIterator<Query<'q>> for Queries<'q> {
+    fn from_iter<I: IntoIterator<Item = Query<'q>>>(queries: I) -> Self {
+        Self(queries.into_iter().collect())
+    }
+}
+
+/// What several queries together are worth to each tool: the sum of what its places in their rankings are worth. Scores of
+/// different queries cannot be compared. Nothing when there is no query.
+fn fused_rankings(mut rankings: impl Iterator<Item = Vec<f32>>) -> Option<Vec<f32>> {
+    let mut fused = rankings.next()?;
+    let mut rest = rankings.peekable();
+    if rest.peek().is_some() {
+        fused = worth_of_places(&fused);
+        for ranking in rest {
+            for (sum, worth) in fused.iter_mut().zip(worth_of_places(&ranking)) {
+                *sum += worth;
+            }
+        }
+    }
+    Some(fused)
+}
+
+/// What a tool's place in a ranking is worth: the first the most; 0 to a tool that was not found.
+fn worth_of_places(scores: &[f32]) -> Vec<f32> {
+    let mut found: Vec<usize> = (0..scores.len()).filter(|tool| scores[*tool] > 0.0).collect();
+    found.sort_by(|one, other| scores[*other].total_cmp(&scores[*one]));
+    let mut worth = vec![0.0; scores.len()];
+    for (place, tool) in found.into_iter().enumerate() {
+        worth[tool] = 1.0 / (FUSED_PLACES + place as f32);
+    }
+    worth
 }
 
 /// The hits of one page with those of one server together: the servers in the order of their best hits.
@@ -324,6 +373,42 @@ mod tests {
         ] {
             assert_eq!(found(query).first().map(String::as_str), Some(first), "{query}");
         }
+    }
+
+    #[test]
+    fn several_queries_are_fused() {
+        let of = |queries: &[&str]| {
+            let queries: Queries<'_> = queries.iter().map(|text| Query { text, vector: None }).collect();
+            let (hits, total) = search(&some(), queries, 3, 0);
+            (names(&hits), total)
+        };
+        let (alone, _) = of(&["read file"]);
+        assert_eq!(of(&["text on disk", "write a file"]).0[0], "filesystem.write_file");
+        assert_eq!((of(&["read file", " "]).0, of(&["read file", "read file"]).0), (alone.clone(), alone));
+        let (each, _) = of(&["issues", "folder"]);
+        assert_eq!(each, ["filesystem.list_directory", "github.list_issues"]);
+        // An exact path counts for its own query only.
+        assert_eq!(
+            of(&["github.list_issues", "folder"]).0[..2],
+            ["filesystem.list_directory", "github.list_issues"]
+        );
+        assert_eq!(of(&[]).1, 6, "nothing asked for browses");
+    }
+
+    #[test]
+    fn what_is_to_be_remembered_leads_to_the_memory_server() {
+        let catalog = catalog(&[
+            (
+                "memory",
+                json!([
+                    {"name": "create_entities", "description": "Create multiple new entities in the knowledge graph"},
+                    {"name": "add_observations", "description": "Add new observations to existing entities"}
+                ]),
+            ),
+            ("time", json!([{"name": "get_current_time", "description": "Get current time in a timezone"}])),
+        ]);
+        let (hits, _) = search(&catalog, "remember a fact", 5, 0);
+        assert_eq!(names(&hits), ["memory.add_observations", "memory.create_entities"]);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::reading::RecordedSession;
 use super::record::Record;
@@ -49,7 +51,7 @@ pub struct About {
     /// Whether there is something to go on from: not each run was cancelled or without a sandbox, and where the session
     /// continues another one it has come as far as that.
     pub has_run: bool,
-    /// Calls of these, of servers and of helpers.
+    /// Calls of servers' tools that these and their jobs have made; helpers of the runtime do not count, as in the log.
     pub calls: u64,
     /// When its last run began or ended.
     pub last: String,
@@ -305,7 +307,7 @@ impl Sessions {
                     }
                     _ => return Ok(None),
                 },
-                Some(about) if is("call") => about.calls += 1,
+                Some(about) if is("call") => about.calls += u64::from(is_of_server(&line)),
                 Some(_) if is("resumed") => is_behind = false,
                 Some(about) if is("run") || is("end") => {
                     match serde_json::from_slice(&line) {
@@ -344,6 +346,19 @@ impl Sessions {
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         File::options().read(true).custom_flags(flags.bits()).open(self.path(id))
     }
+}
+
+/// Whether a line is of a call that names a server; its arguments, which may be long, are passed over.
+fn is_of_server(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Line {
+        call: OfServer,
+    }
+    #[derive(Deserialize)]
+    struct OfServer {
+        server: Option<IgnoredAny>,
+    }
+    serde_json::from_slice(line).is_ok_and(|line: Line| line.call.server.is_some())
 }
 
 /// As the bridge names sessions: nothing that leads out of the folder.

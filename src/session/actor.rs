@@ -90,6 +90,8 @@ pub(super) struct Actor {
     /// Whether it waits for the human.
     waiting: Option<watch::Receiver<Waits>>,
     notices_given: bool,
+    /// Whether a reply has given, or need not give, the notice about a rootful engine.
+    rootful_given: bool,
     files: Files,
     /// What the sandbox has told last of its files is being kept.
     keeping: Option<Keeping>,
@@ -142,6 +144,7 @@ impl Actor {
             current: None,
             waiting: None,
             notices_given: false,
+            rootful_given: false,
             files,
             keeping: None,
             jobs: BTreeMap::new(),

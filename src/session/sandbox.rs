@@ -4,6 +4,8 @@ mod failure;
 mod maker;
 mod special_files;
 
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -16,6 +18,7 @@ use super::outgoing::ResultLine;
 use super::posture::{self, Asked, Weakness};
 use super::watchdog::Watchdog;
 use crate::engine::{Container, ContainerOutput, EngineError, Kernel};
+use crate::own_file;
 use crate::protocol::{
     Decoder, Dropped, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor,
     ToWorker, WorkerPosture,
@@ -34,7 +37,7 @@ pub struct SandboxReport {
     pub posture: Posture,
     /// What it sees of the first worker.
     pub worker: WorkerPosture,
-    /// What the reader of the first reply must know: limits not enforced, a rootful engine.
+    /// What the reader of a session's first reply must know, such as limits that the engine does not enforce.
     pub notices: Vec<String>,
     /// Stale containers that were removed before the start.
     pub reaped: usize,
@@ -72,12 +75,36 @@ pub(super) struct Sandbox {
     pub(super) files: PutBack,
     /// Idle time after which it is stopped.
     pub(super) idle_stop: Option<Duration>,
+    /// Where it is recorded that a notice was given.
+    notices_dir: Option<PathBuf>,
 }
 
 /// How long a sandbox may take to end itself before it is killed.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// The file that records that [`ROOTFUL`] was said.
+const ROOTFUL_SAID: &str = "rootful-engine-notice";
+/// The notice about an engine that runs as root.
+const ROOTFUL: &str = "the container engine is rootful; a rootless one would be safer";
+
+impl SandboxReport {
+    /// The notice about an engine that runs as root, if it does.
+    #[must_use]
+    pub fn rootful(&self) -> Option<&'static str> {
+        (!self.posture.user_namespace).then_some(ROOTFUL)
+    }
+}
 
 impl Sandbox {
+    /// The notice about a rootful engine, the first time that a reply of this user's machine gives it.
+    pub(super) fn first_rootful(&self) -> Option<&'static str> {
+        let notice = self.report.rootful()?;
+        let dir = self.notices_dir.as_deref();
+        let recorded = dir.map(|dir| own_file::create(dir, ROOTFUL_SAID, self.report.address.as_bytes()));
+        // What cannot be recorded is rather said again than never.
+        let was_said = matches!(recorded, Some(Err(error)) if error.kind() == ErrorKind::AlreadyExists);
+        (!was_said).then_some(notice)
+    }
+
     /// The next frame, or why a line was dropped; nothing when the sandbox is gone. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Result<FromSandbox, Dropped>> {
         loop {

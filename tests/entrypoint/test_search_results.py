@@ -68,6 +68,7 @@ def test_every_parameter_reaches_the_bridge_by_its_name(sandbox: Sandbox) -> Non
             {"query": "q", "limit": 3, "detail": "full", "offset": 8, "group_by": "server", "servers": ["a", "b"]},
         ),
         ("await runtime.search_tool_docs('q', servers='a')", whole | {"servers": ["a"]}),
+        ("await runtime.search_tool_docs(q for q in 'ab')", whole | {"query": ["a", "b"]}),
     ]:
         assert sandbox.run(code, (), on_call)["outcome"] == "finished", code
         assert asked.pop() == (None, "search_tool_docs", arguments)
@@ -85,6 +86,8 @@ def test_each_hit_is_one_line_below_the_number_of_all(sandbox: Sandbox) -> None:
     assert printed(sandbox, code, found([], 0)) == "no tool for 'issues': 1,234 tools of 3 servers searched"
     browsed = printed(sandbox, "runtime.search_tool_docs_sync()", found(HITS, 1234))
     assert browsed.startswith("2 of 1,234 tools of all; the next: offset=2\n")
+    several = printed(sandbox, "runtime.search_tool_docs_sync(['issues', ' ', 'bugs'])", found(HITS, 41))
+    assert several.startswith("2 of 41 tools for 'issues' or 'bugs'; the next: offset=2\n")
     long = printed(sandbox, "runtime.search_tool_docs_sync('x' * 1000)", found([], 0))
     assert len(long) < 200
 

@@ -78,13 +78,13 @@ fn doctor_names_servers_that_cannot_be_used_and_shows_no_secret_of_the_others() 
     let shown = home.run(&["doctor"]).stdout;
     let place = home.path().join(user).display().to_string();
     for line in [
-        format!("server     off: NOT USED ({place})"),
+        format!("server     off: NOT USED: {place}:3:10: servers.off: is switched off in its entry"),
         format!("server     later: known when it is started ({place})"),
         format!("server     path: NOT FOUND: command /no/[TOKEN]/run ({place})"),
-        format!("config     note: {place}:3:10: servers.off: is switched off in its entry"),
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
     }
+    assert_eq!(shown.matches("is switched off").count(), 1, "{shown}");
 }
 
 /// The line of `doctor` about a server, and the one below it.

@@ -1,6 +1,7 @@
 //! The start: fast, without an engine, and what is said when one is needed.
 
 use std::os::unix::net::UnixListener;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -25,6 +26,22 @@ fn initialize_costs_little_more_than_starting_the_program() {
         started.elapsed()
     }));
     assert!(answered <= floor * 3 + UNNOTICED, "floor {floor:?}, initialize {answered:?}");
+}
+
+#[test]
+fn person_at_a_terminal_is_told_what_to_do_instead() {
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let output = Home::new().command(&[]).stdin(Stdio::from(terminal.slave)).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "hotcell is an MCP server with one tool, run_python. It reads MCP messages from stdin, which is a terminal here.\n\
+         \n\
+         hotcell install     put it into the configuration of your MCP client, which then starts it\n\
+         hotcell run -c '1'  run Python in a sandbox now\n\
+         hotcell doctor      check the container engine, the sandbox image and your MCP servers\n\
+         hotcell --help      list all commands\n"
+    );
 }
 
 #[test]

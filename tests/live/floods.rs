@@ -13,6 +13,7 @@ on_every_engine!(
     a_gigabyte_on_a_servers_stderr_costs_the_bridge_no_memory,
     a_line_of_a_server_that_does_not_end_is_cut_off_and_costs_that_server_only,
     a_line_of_fifty_megabytes_arrives_and_its_room_is_given_back,
+    memory_of_large_results_is_given_back,
     arguments_of_many_values_wait_for_each_other,
     results_that_nobody_reads_cost_the_run_only,
     forged_calls_with_large_arguments_are_bounded,
@@ -130,6 +131,23 @@ fn a_line_of_fifty_megabytes_arrives_and_its_room_is_given_back(engine: &Engine)
     assert!(grown < 128 * 1024, "the bridge grew by {grown} KiB");
     let kept = bridge.resident_kib().saturating_sub(before);
     assert!(kept < 16 * 1024, "the bridge keeps {kept} KiB");
+}
+
+fn memory_of_large_results_is_given_back(engine: &Engine) {
+    const BYTES: u64 = 25_000_000;
+    let fixture = Fixture::new(&[]);
+    let mut bridge = Bridge::start(&Home::on(engine).server("fixture", fixture.entry())).warm();
+    bridge.ok("await mcp_fixture.pid()");
+    let before = bridge.resident_kib();
+    // The allocator learns from the first one that is below 32 MiB, and shows it from then on.
+    for _ in 0..2 {
+        let code = format!("len(await mcp_fixture.big(bytes={BYTES}))");
+        let id = bridge.send_run(json!({"code": code, "timeout": 120}));
+        assert_eq!(bridge.late_reply(id, Duration::from_secs(130)).text, BYTES.to_string());
+    }
+    // It was twice the size of the result.
+    let kept = || bridge.resident_kib().saturating_sub(before) << 10;
+    eventually("the memory of a result is given back", PATIENCE, || kept() < BYTES / 2);
 }
 
 fn arguments_of_many_values_wait_for_each_other(engine: &Engine) {

@@ -138,6 +138,14 @@ fn what_cannot_be_installed_is_said_with_pips_own_words_and_leaves_no_image(engi
             "{last}"
         );
     }
+    let cut_off = building(engine).env("PIP_INDEX_URL", "http://127.0.0.1:9/simple");
+    let failed = cut_off.run(&["image", "build", "--with", "mdurl", "--name", &name]);
+    let last = failed.stderr.lines().last().unwrap();
+    assert!(
+        last.starts_with("hotcell: the image was not built: ERROR: ")
+            && last.contains("a registry of packages or images could not be reached: check the network, or set PIP_INDEX_URL"),
+        "{last}"
+    );
     assert!(!done(&home, &["image", "ls"]).contains(&name));
     let missing = home.run(&["image", "build", "--locked", &name]);
     assert!(missing.code == Some(2) && missing.stderr.contains("No such file"), "{}", missing.stderr);

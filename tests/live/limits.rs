@@ -250,10 +250,16 @@ fn files_leave_room_for_code_however_little_memory_there_is(engine: &Engine) {
 }
 
 fn a_rootful_engine_is_said_once(engine: &Engine) {
-    let mut bridge = Bridge::start(&Home::on(engine));
-    let note = "note: the container engine is rootful; a rootless one would be safer";
-    assert_eq!(bridge.ok("1").contains(note), !engine.is_rootless());
+    let home = Home::on(engine);
+    let notice = "the container engine is rootful; a rootless one would be safer";
+    let doctor = || assert_eq!(home.run(&["doctor"]).stdout.contains(notice), !engine.is_rootless());
+    doctor();
+    let mut bridge = Bridge::start(&home);
+    assert_eq!(bridge.ok("1").contains(&format!("note: {notice}")), !engine.is_rootless());
     assert_eq!(bridge.ok("2"), "2");
+    drop(bridge);
+    assert_eq!(Bridge::start(&home).ok("3"), "3");
+    doctor();
 }
 
 fn a_missing_image_is_said_with_the_command_that_makes_it(engine: &Engine) {

@@ -131,7 +131,11 @@ fn a_session_is_listed_shown_exported_and_run_once_more_without_a_server(engine:
     let home = home(engine, &fixture);
     session(
         &home,
-        &["x = 20", "y = await mcp_one.add(a=x, b=1)\nprint(y)\ny", "print('\\x1b[2Jdone')\n1 / 0"],
+        &[
+            "from mcp import runtime\nfound = runtime.search_tool_docs_sync('add')\nx = 20",
+            "y = await mcp_one.add(a=x, b=1)\nprint(y)\ny",
+            "print('\\x1b[2Jdone')\n1 / 0",
+        ],
     );
     let (calls, pids) = (fixture.ledger(), fixture.pids());
 
@@ -139,6 +143,10 @@ fn a_session_is_listed_shown_exported_and_run_once_more_without_a_server(engine:
     assert!(listed.contains("  3 runs, 1 call, test, "), "{listed}");
     let listed: Value = serde_json::from_str(&home.run(&["session", "ls", "--json"]).stdout).unwrap();
     assert_eq!((&listed["runs"], &listed["calls"], &listed["in_use"]), (&json!(3), &json!(1), &json!(false)));
+    let log = home.run(&["log", "--json"]).stdout;
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_runs = lines.filter(|entry| entry["kind"] == "run").map(|run| run["calls"].as_u64().unwrap());
+    assert_eq!(of_runs.sum::<u64>(), 1, "{log}");
     let id = listed["id"].as_str().unwrap();
 
     let shown = home.run(&["session", "show", &id[..6]]).stdout;

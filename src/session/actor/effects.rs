@@ -72,6 +72,7 @@ impl Actor {
                     // Nobody reads the reply of a run that was cancelled: it is said in the next one.
                     if report.outcome != RunOutcome::Interrupted {
                         report.notes.extend(self.broker.jobs().news(current.id.0));
+                        report.notes.extend(self.first_rootful());
                     }
                     self.broker.journal_end(current.id, &mut report, current.began.elapsed());
                     if current.reply.send((current.id, *report)).is_err() {
@@ -80,6 +81,13 @@ impl Actor {
                 }
             }
         }
+    }
+
+    /// At the end of a run, since a sandbox that is started ahead may never answer anybody.
+    fn first_rootful(&mut self) -> Option<String> {
+        let sandbox = self.sandbox.as_ref().filter(|_| !self.rootful_given)?;
+        self.rootful_given = true;
+        sandbox.first_rootful().map(str::to_owned)
     }
 
     fn start_sandbox(&mut self) {

@@ -62,6 +62,8 @@ pub struct SandboxSettings {
     pub idle_stop: Option<Duration>,
     /// Where the lock that marks this bridge as alive is kept.
     pub lock_dir: PathBuf,
+    /// Where it is recorded that a notice was given; without it, each session gives the notice again.
+    pub notices_dir: Option<PathBuf>,
     /// The workspace whose files are kept.
     pub workspace: Place,
     /// Where the files that the session hands over stay when it ends, where its workspace ends with it.
@@ -221,6 +223,7 @@ impl Maker {
             has_own_user,
             allow_weak: self.settings.allow_weak.clone(),
             idle_stop: self.settings.idle_stop,
+            notices_dir: self.settings.notices_dir.clone(),
             watchdog: None,
         };
         let shaken = tokio::time::timeout(self.limits.sandbox_start, self.handshake(&mut sandbox)).await;
@@ -502,10 +505,6 @@ impl Maker {
     fn judge(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
         let weak = posture::weaknesses(&sandbox.report.posture, &sandbox.asked);
         sandbox.report.allowed = sandbox.allow(weak).map_err(Failure::weak)?;
-        if !sandbox.report.posture.user_namespace {
-            let notice = "the container engine is rootful; a rootless one would be safer";
-            sandbox.report.notices.push(notice.into());
-        }
         Ok(())
     }
 
