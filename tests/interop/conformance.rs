@@ -8,9 +8,8 @@ use std::process::Command;
 
 use crate::support::Engine;
 use crate::support::engines::cache;
+use crate::table;
 
-const BEGIN: &str = "<!-- conformance: written by `make conformance` -->\n";
-const END: &str = "<!-- /conformance -->\n";
 /// Revisions of the specification whose requirements are frozen in the suite, and how many scenarios each has for clients.
 const REVISIONS: [(&str, usize); 2] = [("2025-11-25", 18), ("2026-07-28", 32)];
 /// How long one scenario may take, in milliseconds: a machine that runs other tests beside it is slow.
@@ -36,17 +35,8 @@ fn every_scored_scenario_of_the_official_suite_passes() {
             rows.entry(scenario).or_default()[column] = Some(outcome);
         }
     }
-    let table = table(&rows);
-    print!("{table}");
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conformance.md");
-    let text = std::fs::read_to_string(&page).unwrap();
-    let (before, rest) = text.split_once(BEGIN).expect("the page has a place for the table");
-    let (written, after) = rest.split_once(END).expect("the table has an end");
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&page, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-    } else {
-        assert_eq!(written, table, "`make conformance` writes it anew");
-    }
+    let table = as_table(&rows);
+    table::check("docs/conformance.md", "conformance", &table);
 }
 
 /// What the suite prints.
@@ -84,7 +74,7 @@ fn outcomes(report: &str) -> BTreeMap<String, Outcome> {
     lines.collect()
 }
 
-fn table(rows: &BTreeMap<String, [Option<Outcome>; 2]>) -> String {
+fn as_table(rows: &BTreeMap<String, [Option<Outcome>; 2]>) -> String {
     let [(older, _), (newer, _)] = REVISIONS;
     let mut table = format!("| scenario | {older} | {newer} |\n|---|---|---|\n");
     for (scenario, outcomes) in rows {
