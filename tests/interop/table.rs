@@ -45,8 +45,14 @@ pub fn versions(folder: &str, files: &[&str]) -> BTreeMap<String, String> {
 
 fn node(text: &str) -> Vec<(String, String)> {
     let package: Value = serde_json::from_str(text).unwrap();
-    let pinned = package["dependencies"].as_object().unwrap().iter();
-    pinned.map(|(name, version)| (name.clone(), version.as_str().unwrap().to_owned())).collect()
+    let pinned = |key: &str| package[key].as_object().cloned().unwrap_or_default().into_iter();
+    // What has a package for each kind of machine goes by the name of one of them.
+    let native = pinned("optionalDependencies").filter_map(|(name, version)| {
+        let name = name.strip_suffix("-linux-x64").filter(|name| *name != "node")?;
+        Some((name.to_owned(), version))
+    });
+    let all = pinned("dependencies").chain(native);
+    all.map(|(name, version)| (name, version.as_str().unwrap().to_owned())).collect()
 }
 
 fn python(text: &str) -> Vec<(String, String)> {
