@@ -36,12 +36,12 @@ fn real_clients_call_the_tool_and_get_its_result() {
         assert_eq!(outcome["left"], serde_json::json!([]), "{client}: {outcome:#}");
         table.push_str(&row(client, version, &outcome));
     }
-    table::check(PAGE, "clients", &table);
+    table::check(PAGE, "clients", "clients", &table);
 }
 
 #[test]
 fn clients_page_names_the_pinned_versions() {
-    let written = table::written(PAGE, "clients");
+    let written = table::written(PAGE, "clients", "clients");
     let rows = written.lines().skip(2).map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         (cells[1].to_owned(), cells[2].to_owned())

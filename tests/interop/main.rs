@@ -62,7 +62,7 @@ fn real_servers_answer_as_the_readme_says() {
         let version = versions.get(*package).unwrap_or_else(|| panic!("{package} is in no lock file"));
         table.push_str(&format!("| {package} | {version} | {transport} | {called} |\n"));
     }
-    table::check("README.md", "interop", &table);
+    table::check("README.md", "interop", "interop", &table);
 }
 
 /// Runs the code, and names the tools that it has called, each once.

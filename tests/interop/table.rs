@@ -5,29 +5,30 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// Compares the table with the one between the marks of this name, or writes it there with `BLESS=1`.
+/// Compares the table with the one between the marks of this name, or writes it there with `BLESS=1`; both are what
+/// `make TARGET` does.
 #[track_caller]
-pub fn check(page: &str, name: &str, table: &str) {
+pub fn check(page: &str, target: &str, name: &str, table: &str) {
     print!("{table}");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let text = std::fs::read_to_string(&path).unwrap();
-    let (before, written, after) = parts(&text, name);
+    let (before, written, after) = parts(&text, target, name);
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, format!("{before}{table}{after}")).unwrap();
     } else {
-        assert_eq!(written, table, "`make {name}` writes it anew");
+        assert_eq!(written, table, "`make {target}` writes it anew");
     }
 }
 
 /// The table between the marks of this name.
-pub fn written(page: &str, name: &str) -> String {
+pub fn written(page: &str, target: &str, name: &str) -> String {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap();
-    parts(&text, name).1.to_owned()
+    parts(&text, target, name).1.to_owned()
 }
 
-fn parts<'t>(text: &'t str, name: &str) -> (&'t str, &'t str, &'t str) {
+fn parts<'t>(text: &'t str, target: &str, name: &str) -> (&'t str, &'t str, &'t str) {
     let (begin, end) =
-        (format!("<!-- {name}: written by `make {name}` -->\n"), format!("<!-- /{name} -->\n"));
+        (format!("<!-- {name}: written by `make {target}` -->\n"), format!("<!-- /{name} -->\n"));
     let start = text.find(&begin).expect("the page has a place for the table") + begin.len();
     let length = text[start..].find(&end).expect("the table has an end");
     (&text[..start], &text[start..start + length], &text[start + length..])
