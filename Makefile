@@ -77,7 +77,7 @@ clients: ## have real agent programs and SDKs use hotcell, with scripted models,
 conformance: ## run the official conformance suite of MCP against the binary, and write the table of docs/conformance.md
 	scripts/setup.sh test
 	cargo build --locked --bin hotcell
-	BLESS=1 cargo test --locked --test interop conformance -- --nocapture
+	BLESS=1 cargo test --locked --test interop conformance -- --nocapture --test-threads=1
 
 bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; JSON in target/bench.json
 	scripts/setup.sh engines-up

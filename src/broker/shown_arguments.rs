@@ -65,17 +65,18 @@ enum Form {
 /// Puts as many pieces into each line as fit. A line begins with a piece, never within a value, so that no value can look like
 /// a line of ours.
 fn lines(label: &str, pieces: &[String]) -> Vec<String> {
-    let mut lines = vec![label.to_owned()];
+    let mut lines = Vec::new();
+    let mut line = label.to_owned();
     for (at, piece) in pieces.iter().enumerate() {
-        let line = lines.last_mut().expect("there is always one");
         let space = if at == 0 { "" } else { " " };
         if at == 0 || line.chars().count() + space.len() + piece.chars().count() <= LINE_CHARS_MAX {
             line.push_str(space);
             line.push_str(piece);
         } else {
-            lines.push(format!("{INDENT}{piece}"));
+            lines.push(std::mem::replace(&mut line, format!("{INDENT}{piece}")));
         }
     }
+    lines.push(line);
     lines
 }
 
