@@ -69,11 +69,15 @@ fn lines(label: &str, pieces: &[String]) -> Vec<String> {
     let mut line = label.to_owned();
     for (at, piece) in pieces.iter().enumerate() {
         let space = if at == 0 { "" } else { " " };
-        if at == 0 || line.chars().count() + space.len() + piece.chars().count() <= LINE_CHARS_MAX {
+        let chars = piece.chars().count();
+        let fits = line.chars().count() + space.len() + chars <= LINE_CHARS_MAX;
+        // After the label, one that no line would hold needs no line of its own.
+        if fits || at == 0 && INDENT.len() + chars > LINE_CHARS_MAX {
             line.push_str(space);
             line.push_str(piece);
         } else {
-            lines.push(std::mem::replace(&mut line, format!("{INDENT}{piece}")));
+            lines.push(line.trim_end().to_owned());
+            line = format!("{INDENT}{piece}");
         }
     }
     lines.push(line);
