@@ -21,7 +21,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-data test probes ux-transcripts interop conformance chaos soak fuzz bench search-bench tokens tasks each-write stubs-check image engines-up engines-down
+.PHONY: help demo demo-data test probes ux-transcripts interop clients conformance chaos soak fuzz bench search-bench tokens tasks each-write stubs-check image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -69,10 +69,15 @@ interop: ## call real servers of others over every transport, and write the READ
 	cargo build --locked --bin hotcell --example fixture_server
 	BLESS=1 cargo test --locked --test interop real_servers -- --nocapture
 
+clients: ## have real agent programs and SDKs use hotcell, with scripted models, and write the table of docs/clients.md; 1.8 GB
+	scripts/setup.sh clients
+	cargo build --locked --bin hotcell
+	BLESS=1 cargo test --locked --test interop real_clients -- --ignored --nocapture
+
 conformance: ## run the official conformance suite of MCP against the binary, and write the table of docs/conformance.md
 	scripts/setup.sh test
 	cargo build --locked --bin hotcell
-	BLESS=1 cargo test --locked --test interop conformance -- --nocapture
+	BLESS=1 cargo test --locked --test interop conformance -- --nocapture --test-threads=1
 
 bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; JSON in target/bench.json
 	scripts/setup.sh engines-up

@@ -9,6 +9,7 @@ usage: scripts/setup.sh COMMAND
 
   demo          a container engine if none works, python3, node, the real MCP servers, the sandbox image
   test          the same, then Podman as root and as an ordinary user, Docker, the Python and cargo tools, engines-up
+  clients       what test installs, and agent programs and SDKs for `make clients`: 1.8 GB, which no other test needs
   fuzz          cargo-fuzz, and a word if the nightly toolchain is missing that it needs
   engines-up    start the engines for the tests on private sockets and load the sandbox image into them;
                 writes HOTCELL_TEST_* lines to engines.env in the cache
@@ -20,6 +21,8 @@ Everything lands in the cache, ${HOTCELL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hotc
                                                                         the tests of logins
   conformance/node_modules/{@modelcontextprotocol/conformance,node-linux-*}  from tests/fixtures/conformance/package-lock.json,
                                                                         for `make conformance`
+  clients/node, clients/python                                          from tests/fixtures/real_clients/package-lock.json
+                                                                        and requirements.lock there, for `make clients`
   servers/python/bin/mcp-server-{git,time,...}                          from tests/fixtures/servers/requirements.lock
   servers/python-older/bin/mcp-server-{sqlite,calculator}               from tests/fixtures/servers/requirements-older.lock
   dev/bin/{mypy,ruff,pytest}                                            from scripts/dev-requirements.lock
@@ -54,6 +57,7 @@ main() {
     case ${1:-} in
     demo) demo ;;
     test) test_bench ;;
+    clients) clients ;;
     fuzz) fuzz ;;
     engines-up) engines_up ;;
     engines-down) "$repository/scripts/engines.sh" down ;;
@@ -80,6 +84,13 @@ test_bench() {
     install_cargo_tool nextest "$nextest_version"
     install_cargo_tool deny "$deny_version"
     engines_up
+}
+
+# Apart from the rest, for their size.
+clients() {
+    test_bench
+    install_node_set clients/node "$repository/tests/fixtures/real_clients"
+    install_python_set clients/python "$repository/tests/fixtures/real_clients/requirements.lock"
 }
 
 fuzz() {

@@ -264,7 +264,7 @@ fn bounded(text: &str) -> String {
 fn question(called: &Called<'_>, because: &str) -> Option<String> {
     let name = format!("{}.{}", called.server.name, called.tool.name);
     Some(format!(
-        "Code that the model wrote wants to call {} ({}).\nArguments: {}",
+        "Code that the model wrote wants to call {} ({}).\n{}",
         text::for_human_excerpt(&name, REASON_CHARS_MAX),
         bounded(because),
         shown_arguments(called.arguments, ARGUMENTS_CHARS_MAX)?

@@ -127,7 +127,7 @@ async fn the_human_sees_every_argument_or_the_call_is_denied() {
     let asked = asked.await.unwrap();
     assert_eq!(asked.len(), 1, "{asked:?}");
     assert!(
-        asked[0].contains("characters not shown") && asked[0].ends_with("\"force\": true\n}"),
+        asked[0].contains("characters not shown") && asked[0].ends_with("\n  \"force\": true}"),
         "{}",
         asked[0]
     );

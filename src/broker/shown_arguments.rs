@@ -1,9 +1,9 @@
 //! The arguments of a call as a human is asked about them: every name stands there, long texts and lists are shortened, and
 //! what is missing is counted.
 //!
-//! It asks nobody, and decides nothing but that arguments cannot be shown.
-
-use std::fmt::Write;
+//! Claude Code shows four lines of a question and cuts each at the width of the terminal, so arguments stand in as few lines
+//! as possible. Where they do not fit, an overview of all names comes first. It asks nobody, and decides nothing but that
+//! arguments cannot be shown.
 
 use serde_json::{Map, Value};
 
@@ -11,74 +11,161 @@ use crate::text;
 
 /// How much stands there of a text, in characters, and of a list, in items: the first that fits counts.
 const SHORTENINGS: [(usize, usize); 5] = [(2_000, 100), (400, 20), (120, 8), (40, 4), (20, 2)];
+/// The same, of the overview.
+const OVERVIEW_SHORTENINGS: [(usize, usize); 4] = [(40, 4), (20, 2), (8, 1), (0, 0)];
+/// A text that is longer by so many characters at most stands whole in the overview: to count them takes as much.
+const SLACK_CHARS: usize = 10;
+/// Longest line, in characters: a terminal has 80, and clients indent.
+const LINE_CHARS_MAX: usize = 72;
+/// Lines that a reader sees in every known client, below one with the name of the tool.
+const SEEN_LINES_MAX: usize = 3;
+/// Fewer by one, since the client says in the last line how many it leaves out.
+const OVERVIEW_LINES_MAX: usize = 2;
+/// With both labels.
+const OVERVIEW_CHARS_MAX: usize =
+    OVERVIEW_LINES_MAX * (LINE_CHARS_MAX + 1) + LABEL.len() + DETAIL_LABEL.len();
+const LABEL: &str = "Arguments: ";
+const DETAIL_LABEL: &str = "In detail: ";
+const INDENT: &str = "  ";
 
 /// The arguments, with all names, in at most so many characters; `None` where that is not enough.
 pub(super) fn shown(arguments: &Map<String, Value>, chars_max: usize) -> Option<String> {
-    SHORTENINGS.into_iter().find_map(|(text_chars, items)| {
-        let mut shown = Shown { text: String::new(), chars_left: chars_max, text_chars, items };
-        shown.object(arguments, 0)?;
-        Some(shown.text)
+    let whole = (usize::MAX, usize::MAX);
+    if let Some(lines) = overview(arguments, whole, SEEN_LINES_MAX) {
+        return Some(lines);
+    }
+    let left = chars_max.checked_sub(OVERVIEW_CHARS_MAX)?;
+    let detail =
+        SHORTENINGS.into_iter().find_map(|lengths| pieces(arguments, (Form::Detail, lengths), left))?;
+    let overview =
+        OVERVIEW_SHORTENINGS.into_iter().find_map(|lengths| overview(arguments, lengths, OVERVIEW_LINES_MAX));
+    Some(match overview {
+        Some(overview) => format!("{overview}\n{}", lines(DETAIL_LABEL, &detail).join("\n")),
+        None => lines(LABEL, &detail).join("\n"),
     })
+}
+
+/// The arguments, where they fit into so many lines, and none of these is too long.
+fn overview(arguments: &Map<String, Value>, lengths: (usize, usize), lines_max: usize) -> Option<String> {
+    let pieces = pieces(arguments, (Form::Overview, lengths), lines_max * LINE_CHARS_MAX)?;
+    let lines = lines(LABEL, &pieces);
+    let fits = lines.len() <= lines_max && lines.iter().all(|line| line.chars().count() <= LINE_CHARS_MAX);
+    fits.then(|| lines.join("\n"))
+}
+
+/// How a long value is shortened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Its beginning and its end.
+    Detail,
+    /// Its beginning.
+    Overview,
+}
+
+/// Puts as many pieces into each line as fit. A line begins with a piece, never within a value, so that no value can look like
+/// a line of ours.
+fn lines(label: &str, pieces: &[String]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = label.to_owned();
+    for (at, piece) in pieces.iter().enumerate() {
+        let space = if at == 0 { "" } else { " " };
+        let chars = piece.chars().count();
+        let fits = line.chars().count() + space.len() + chars <= LINE_CHARS_MAX;
+        // After the label, one that no line would hold needs no line of its own.
+        if fits || at == 0 && INDENT.len() + chars > LINE_CHARS_MAX {
+            line.push_str(space);
+            line.push_str(piece);
+        } else {
+            lines.push(line.trim_end().to_owned());
+            line = format!("{INDENT}{piece}");
+        }
+    }
+    lines.push(line);
+    lines
+}
+
+/// What must stay together: each is an item or entry that holds no others, with the brackets around it.
+fn pieces(
+    arguments: &Map<String, Value>,
+    (form, (text_chars, items)): (Form, (usize, usize)),
+    chars_max: usize,
+) -> Option<Vec<String>> {
+    let mut shown = Shown { pieces: vec![String::new()], chars_left: chars_max, form, text_chars, items };
+    shown.object(arguments)?;
+    Some(shown.pieces)
 }
 
 /// Laid out as JSON is. What is missing stands outside of quotes, where no value can write.
 struct Shown {
-    text: String,
+    pieces: Vec<String>,
     chars_left: usize,
+    form: Form,
     text_chars: usize,
     items: usize,
 }
 
 impl Shown {
-    fn value(&mut self, value: &Value, depth: usize) -> Option<()> {
+    fn value(&mut self, value: &Value) -> Option<()> {
         match value {
-            Value::Object(fields) => self.object(fields, depth),
-            Value::Array(items) => self.array(items, depth),
+            Value::Object(fields) => self.object(fields),
+            Value::Array(items) => self.array(items),
             Value::String(text) => self.string(text),
             other => self.push(&other.to_string()),
         }
     }
 
-    fn object(&mut self, fields: &Map<String, Value>, depth: usize) -> Option<()> {
+    fn object(&mut self, fields: &Map<String, Value>) -> Option<()> {
         self.push("{")?;
         for (at, (name, value)) in fields.iter().enumerate() {
-            self.next(at, depth + 1)?;
+            self.next(at)?;
             self.quoted(name)?;
             self.push(": ")?;
-            self.value(value, depth + 1)?;
+            self.value(value)?;
         }
-        self.end("}", fields.is_empty(), depth)
+        self.push("}")
     }
 
-    fn array(&mut self, items: &[Value], depth: usize) -> Option<()> {
+    fn array(&mut self, items: &[Value]) -> Option<()> {
         self.push("[")?;
         let missing = items.len().saturating_sub(self.items);
-        let head = if missing == 0 { items.len() } else { self.items.div_ceil(2) };
+        let head = match self.form {
+            Form::Detail if missing > 0 => self.items.div_ceil(2),
+            Form::Detail | Form::Overview => items.len() - missing,
+        };
         for (at, value) in items.iter().enumerate() {
             if at >= head && at < head + missing {
                 if at == head {
-                    self.next(at, depth + 1)?;
-                    self.push(&format!("… {missing} more, not shown …"))?;
+                    self.next(at)?;
+                    self.push(&match self.form {
+                        Form::Detail => format!("… {missing} more, not shown …"),
+                        Form::Overview => format!("… {missing} more"),
+                    })?;
                 }
             } else {
-                self.next(at, depth + 1)?;
-                self.value(value, depth + 1)?;
+                self.next(at)?;
+                self.value(value)?;
             }
         }
-        self.end("]", items.is_empty(), depth)
+        self.push("]")
     }
 
     fn string(&mut self, text: &str) -> Option<()> {
         let missing = text.chars().count().saturating_sub(self.text_chars);
-        if missing == 0 {
-            return self.quoted(text);
+        let begin = |chars: usize| text.chars().take(chars).collect::<String>();
+        match self.form {
+            Form::Detail if missing > 0 => {
+                let head = self.text_chars.div_ceil(2);
+                let end: String = text.chars().skip(head + missing).collect();
+                self.quoted(&begin(head))?;
+                self.push(&format!(" … {missing} characters not shown … "))?;
+                self.quoted(&end)
+            }
+            Form::Overview if missing > SLACK_CHARS => {
+                self.quoted(&begin(self.text_chars))?;
+                self.push(&format!(" … {missing} more"))
+            }
+            Form::Detail | Form::Overview => self.quoted(text),
         }
-        let head = self.text_chars.div_ceil(2);
-        let begin: String = text.chars().take(head).collect();
-        let end: String = text.chars().skip(head + missing).collect();
-        self.quoted(&begin)?;
-        self.push(&format!(" … {missing} characters not shown … "))?;
-        self.quoted(&end)
     }
 
     fn quoted(&mut self, text: &str) -> Option<()> {
@@ -89,27 +176,19 @@ impl Shown {
         self.push(&text::for_human(&Value::from(text).to_string()))
     }
 
-    fn next(&mut self, at: usize, depth: usize) -> Option<()> {
-        self.push(if at == 0 { "" } else { "," })?;
-        self.line(depth)
-    }
-
-    fn end(&mut self, bracket: &str, is_empty: bool, depth: usize) -> Option<()> {
-        if !is_empty {
-            self.line(depth)?;
+    fn next(&mut self, at: usize) -> Option<()> {
+        if at > 0 {
+            self.push(",")?;
+            // The space between them, or the indentation of a line.
+            self.chars_left = self.chars_left.checked_sub(INDENT.len() + 1)?;
+            self.pieces.push(String::new());
         }
-        self.push(bracket)
-    }
-
-    fn line(&mut self, depth: usize) -> Option<()> {
-        let indent = 2 * depth;
-        self.chars_left = self.chars_left.checked_sub(1 + indent)?;
-        write!(self.text, "\n{:indent$}", "").ok()
+        Some(())
     }
 
     fn push(&mut self, text: &str) -> Option<()> {
         self.chars_left = self.chars_left.checked_sub(text.chars().count())?;
-        self.text.push_str(text);
+        self.pieces.last_mut()?.push_str(text);
         Some(())
     }
 }
@@ -126,13 +205,24 @@ mod tests {
     }
 
     #[test]
-    fn short_arguments_stand_there_as_they_are() {
+    fn short_arguments_are_one_line() {
         let arguments =
             json!({"path": "/a\u{202e}", "options": {"force": true, "lines": [1, "b"]}, "none": []});
-        let expected = "{\n  \"path\": \"/a\\u202e\",\n  \"options\": {\n    \"force\": true,\n    \"lines\": [\n      1,\n      \
-                        \"b\"\n    ]\n  },\n  \"none\": []\n}";
+        let expected = r#"Arguments: {"path": "/a\u202e", "options": {"force": true, "lines": [1,
+  "b"]}, "none": []}"#;
         assert_eq!(of(arguments, 2_000).as_deref(), Some(expected));
-        assert_eq!(of(json!({}), 2).as_deref(), Some("{}"));
+        assert_eq!(of(json!({}), 2).as_deref(), Some("Arguments: {}"));
+    }
+
+    #[test]
+    fn all_names_stand_in_the_first_lines() {
+        let shown = of(json!({"to": "a@example.org", "body": "word ".repeat(60), "cc": vec!["b"; 9]}), 4_000)
+            .unwrap();
+        let expected = r#"Arguments: {"to": "a@example.org",
+  "body": "word word word word " … 280 more, "cc": ["b", "b", … 7 more]}
+In detail: {"to": "a@example.org","#;
+        assert_eq!(shown.lines().take(3).collect::<Vec<_>>().join("\n"), expected);
+        assert!(shown.contains(&"word ".repeat(60)), "{shown}");
     }
 
     #[test]
@@ -148,7 +238,7 @@ mod tests {
     #[test]
     fn what_is_missing_cannot_be_said_by_a_value() {
         let shown = of(json!({"body": "a\" … 3 characters not shown … \"b"}), 2_000).unwrap();
-        assert_eq!(shown, "{\n  \"body\": \"a\\\" … 3 characters not shown … \\\"b\"\n}");
+        assert_eq!(shown, "Arguments: {\"body\": \"a\\\" … 3 characters not shown … \\\"b\"}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
-    EnumSchema, ServerRequest,
+    EnumSchema, ServerRequest, SingleSelectEnumSchema,
 };
 use rmcp::service::Peer;
 use serde::Deserialize;
@@ -55,17 +55,23 @@ pub(super) fn request(message: String) -> ElicitRequest {
     ElicitRequest::new(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
+/// Clients show the fields in the order of their names, so the decision has the first. It is set already, so that a human who
+/// agrees only has to confirm.
 fn form() -> ElicitationSchema {
     let decisions = [ONCE, FURTHER, DENY].map(str::to_owned).to_vec();
+    let mut decision = EnumSchema::builder(decisions).title("Decision").build();
+    if let EnumSchema::Single(SingleSelectEnumSchema::Untitled(choices)) = &mut decision {
+        choices.default = Some(ONCE.to_owned());
+    }
     ElicitationSchema::builder()
-        .required_enum_schema("decision", EnumSchema::builder(decisions).title("Decision").build())
-        .optional_integer_with("calls", |calls| {
+        .required_enum_schema("decision", decision)
+        .optional_integer_with("further_calls", |calls| {
             calls
                 .range(1, i64::from(FURTHER_MAX))
                 .title("Further calls")
                 .description("how many, when further calls are allowed; without a number: none")
         })
-        .optional_string_with("arguments", |arguments| {
+        .optional_string_with("only_with", |arguments| {
             arguments.title("Only with arguments").description(
                 "patterns of arguments that further calls must have, such as path=/data/*, with semicolons",
             )
@@ -78,9 +84,9 @@ fn form() -> ElicitationSchema {
 struct Form {
     decision: String,
     #[serde(default)]
-    calls: Option<f64>,
+    further_calls: Option<f64>,
     #[serde(default)]
-    arguments: Option<String>,
+    only_with: Option<String>,
 }
 
 /// What the human has put into the form. What cannot be understood is no approval.
@@ -96,9 +102,9 @@ pub(super) fn approval(result: &ElicitResult) -> Approval {
 
 fn further(form: &Form) -> Approval {
     // Saturates; nobody means part of a call.
-    let calls = form.calls.unwrap_or(0.0) as u32;
+    let calls = form.further_calls.unwrap_or(0.0) as u32;
     let Some(calls) = NonZeroU32::new(calls.min(FURTHER_MAX)) else { return Approval::Once };
-    let written = form.arguments.as_deref().unwrap_or("").split(';').map(str::trim);
+    let written = form.only_with.as_deref().unwrap_or("").split(';').map(str::trim);
     let patterns = written.filter(|part| !part.is_empty()).map(|part| {
         let (path, pattern) = part.split_once('=')?;
         Some((path.trim().to_owned(), Pattern::new(pattern.trim()).ok()?))
@@ -141,9 +147,18 @@ mod tests {
     }
 
     #[test]
+    fn decision_comes_first_and_is_set_already() {
+        let form = serde_json::to_value(form()).unwrap();
+        let fields: Vec<&String> = form["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(fields, ["decision", "further_calls", "only_with"]);
+        assert_eq!(form["properties"]["decision"]["default"], ONCE);
+        assert_eq!(form["required"], json!(["decision"]));
+    }
+
+    #[test]
     fn further_calls_are_bounded_and_what_they_must_be_like_is_never_lost() {
         let accept = |calls: Value, arguments: Value| {
-            let form = json!({"decision": FURTHER, "calls": calls, "arguments": arguments});
+            let form = json!({"decision": FURTHER, "further_calls": calls, "only_with": arguments});
             answer(ElicitationAction::Accept, form)
         };
         let further = |calls, arguments: &[(&str, &str)]| Approval::Further {

@@ -1,15 +1,17 @@
 //! `make interop`: real servers of others, each reached from a real sandbox, as the table of the README.
 //!
 //! What a row says was called is what the bridge has made; a run with `BLESS=1` writes the table into the README, any other one
-//! compares.
+//! compares. Beside it are the tables of real clients and of the official conformance suite, which are made the same way.
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clients;
 mod conformance;
 mod listening;
+mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,9 +20,6 @@ use support::engines::cache;
 use support::everything::Everything;
 use support::http_fixture::{HttpFixture, reply};
 use support::{Bridge, Engine, Home};
-
-const BEGIN: &str = "<!-- interop: written by `make interop` -->\n";
-const END: &str = "<!-- /interop -->\n";
 
 /// Servers of others that are spoken to over stdio.
 const LOCAL_MIN: usize = 6;
@@ -57,22 +56,14 @@ fn real_servers_answer_as_the_readme_says() {
     assert!(local.len() >= LOCAL_MIN, "{local:?}");
     let mut bridge = Bridge::start(&home).warm();
     let mut table = String::from("| server | version | transport | called |\n|---|---|---|---|\n");
-    let versions = versions();
+    let files = ["package.json", "requirements.in", "requirements-older.in"];
+    let versions = table::versions("servers", &files);
     for (name, Case { package, transport, code, .. }) in names.iter().zip(&cases) {
         let called = called(&mut bridge, name, code);
         let version = versions.get(*package).unwrap_or_else(|| panic!("{package} is in no lock file"));
         table.push_str(&format!("| {package} | {version} | {transport} | {called} |\n"));
     }
-    print!("{table}");
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let text = std::fs::read_to_string(&readme).unwrap();
-    let (before, rest) = text.split_once(BEGIN).expect("the README has a place for the table");
-    let (written, after) = rest.split_once(END).expect("the README's table has an end");
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&readme, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-    } else {
-        assert_eq!(written, table, "`make interop` writes it anew");
-    }
+    table::check("README.md", "interop", "interop", &table);
 }
 
 /// Runs the code, and names the tools that it has called, each once.
@@ -190,21 +181,6 @@ fn cases(home: &Path, remotes: &[Everything; 2], page: &str) -> Vec<Case> {
             format!("assert 'Hot ones.' in str(await s.fetch(url='{page}', raw=True))"),
         ),
     ]
-}
-
-/// The versions that the lock files name, by package.
-fn versions() -> BTreeMap<String, String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/servers");
-    let node = std::fs::read_to_string(folder.join("package.json")).unwrap();
-    let node: Value = serde_json::from_str(&node).unwrap();
-    let node = node["dependencies"].as_object().unwrap().iter();
-    let node = node.map(|(name, version)| (name.clone(), version.as_str().unwrap().to_owned()));
-    let python = ["requirements.in", "requirements-older.in"].map(|file| {
-        let text = std::fs::read_to_string(folder.join(file)).unwrap();
-        let pinned = text.lines().filter_map(|line| line.split_once("=="));
-        pinned.map(|(name, version)| (name.to_owned(), version.to_owned())).collect::<Vec<_>>()
-    });
-    node.chain(python.into_iter().flatten()).collect()
 }
 
 fn commit(repository: &Path) {

@@ -127,7 +127,7 @@ fn the_human_is_asked_and_the_time_of_the_run_stands_still(engine: &Engine) {
     let run = bridge.send_run(json!({"code": "await mcp_fixture.echo(text='once')", "timeout": 2}));
     let (id, text) = question(&mut bridge);
     let expected = "Code that the model wrote wants to call fixture.echo (profile careful: its server does not say that it \
-                    only reads).\nArguments: {\n  \"text\": \"once\"\n}";
+                    only reads).\nArguments: {\"text\": \"once\"}";
     assert_eq!(text, expected);
     // Longer than the run has.
     assert!(bridge.next(Duration::from_secs(3)).is_err());
@@ -139,7 +139,8 @@ fn the_human_is_asked_and_the_time_of_the_run_stands_still(engine: &Engine) {
                 [getattr(r, 'code', r) for r in await asyncio.gather(*calls, return_exceptions=True)]";
     let run = bridge.send_run(json!({ "code": code }));
     let (id, _) = question(&mut bridge);
-    let further = json!({"decision": "allow further calls of this tool", "calls": 2, "arguments": "text=a*"});
+    let further =
+        json!({"decision": "allow further calls of this tool", "further_calls": 2, "only_with": "text=a*"});
     answer(&mut bridge, &id, further);
     let (id, text) = question(&mut bridge);
     assert!(text.contains("\"b1\""), "{text}");

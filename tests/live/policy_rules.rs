@@ -262,10 +262,9 @@ fn a_question_holds_nothing_that_reorders_or_hides(engine: &Engine) {
     let run = bridge.send_run(json!({ "code": code }));
     let (id, params) = bridge.asked("elicitation/create");
     let shown = r#"Code that the model wrote wants to call fixture.echo (rule 1).
-Arguments: {
-  "text": "pay \u05d0\u0661 1\u2800\u202e\u3164\xa0\U000e0041é",
-  "\u05e9": 1
-}"#;
+Arguments:
+  {"text": "pay \u05d0\u0661 1\u2800\u202e\u3164\xa0\U000e0041é",
+  "\u05e9": 1}"#;
     assert_eq!(params["message"], shown.replace('\u{e9}', "e\u{301}"));
     bridge.answer_to(&id, json!({"action": "accept", "content": {"decision": "allow this call"}}));
     // What the human has let pass is what was asked for, and the model reads it as it is.

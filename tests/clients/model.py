@@ -1,0 +1,224 @@
+"""A language model whose every answer is scripted, behind the four APIs that agent programs speak.
+
+A request that offers `run_python` and holds no result of it is answered with a call of it. One that holds results is
+answered with the last of them, word for word. Any other request gets a short text: programs also ask for titles and
+summaries. It does not stream in pieces: a stream has all its events at once.
+"""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Json = dict[str, Any]
+TOOL = "run_python"
+NAME = "scripted"
+
+
+class Model:
+    """The server, which listens on the loopback interface until the process ends."""
+
+    def __init__(self, arguments: Json) -> None:
+        # Of its one call.
+        self.arguments = arguments
+        # The tool as the first request that offered it had it: name and schema.
+        self.offered: Json | None = None
+        # The last result of the tool that a request held.
+        self.result: str | None = None
+        model = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                self.send(*model.reply(self.path, json.loads(body or b"{}")))
+
+            def do_GET(self) -> None:
+                one = {"id": NAME, "slug": NAME, "object": "model", "created": 0, "owned_by": "tests"}
+                self.send("application/json", json.dumps({"object": "list", "data": [one], "models": []}))
+
+            def do_HEAD(self) -> None:
+                self.send("text/plain", "")
+
+            def send(self, kind: str, text: str) -> None:
+                body = text.encode()
+                self.send_response(200)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def reply(self, path: str, request: Json) -> tuple[str, str]:
+        """The content type and the body of the response."""
+        route = path.partition("?")[0]
+        if route.endswith("count_tokens"):
+            return "application/json", json.dumps({"input_tokens": 1})
+        if route.endswith("/messages"):
+            return self.anthropic(request)
+        if route.endswith("/chat/completions"):
+            return self.chat(request)
+        if route.endswith("/responses"):
+            return self.responses(request)
+        if route.endswith(("generateContent", "streamGenerateContent")):
+            return self.gemini(request, is_stream="streamGenerateContent" in route)
+        return "application/json", "{}"
+
+    def turn(self, tools: list[Json], results: list[Any]) -> tuple[Json | None, str]:
+        """The tool to call now, or None with the text to say."""
+        tool = next((tool for tool in tools if tool["name"].endswith(TOOL)), None)
+        if tool is None:
+            return None, "Fine."
+        self.offered = self.offered or tool
+        if results:
+            self.result = written(results[-1])
+            return None, f"The tool answered: {self.result}"
+        return tool, ""
+
+    def anthropic(self, request: Json) -> tuple[str, str]:
+        parts = [part for message in request["messages"] for part in blocks(message["content"])]
+        results = [part["content"] for part in parts if part.get("type") == "tool_result"]
+        tools = [{"name": tool["name"], "schema": tool.get("input_schema")} for tool in request.get("tools", [])]
+        tool, text = self.turn(tools, results)
+        message: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": request["model"]}
+        message |= {"stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
+        if tool:
+            block = {"type": "tool_use", "id": "toolu_1", "name": tool["name"]}
+            whole, stop = block | {"input": self.arguments}, "tool_use"
+            start, delta = (
+                block | {"input": {}},
+                {"type": "input_json_delta", "partial_json": json.dumps(self.arguments)},
+            )
+        else:
+            whole, stop = {"type": "text", "text": text}, "end_turn"
+            start, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": text}
+        if not request.get("stream"):
+            return "application/json", json.dumps(message | {"content": [whole], "stop_reason": stop})
+        return named_events(
+            [
+                {"type": "message_start", "message": message | {"content": [], "stop_reason": None}},
+                {"type": "content_block_start", "index": 0, "content_block": start},
+                {"type": "content_block_delta", "index": 0, "delta": delta},
+                {"type": "content_block_stop", "index": 0},
+                {
+                    "type": "message_delta",
+                    "delta": {"stop_reason": stop, "stop_sequence": None},
+                    "usage": {"output_tokens": 1},
+                },
+                {"type": "message_stop"},
+            ]
+        )
+
+    def chat(self, request: Json) -> tuple[str, str]:
+        results = [message["content"] for message in request["messages"] if message["role"] == "tool"]
+        functions = [tool["function"] for tool in request.get("tools") or []]
+        tools = [{"name": tool["name"], "schema": tool.get("parameters")} for tool in functions]
+        tool, text = self.turn(tools, results)
+        message: Json = {"role": "assistant", "content": text or None}
+        if tool:
+            call = {"name": tool["name"], "arguments": json.dumps(self.arguments)}
+            message["tool_calls"] = [{"index": 0, "id": "call_1", "type": "function", "function": call}]
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        head: Json = {"id": "chatcmpl-1", "created": 0, "model": NAME, "usage": usage}
+        stop = "tool_calls" if tool else "stop"
+        if not request.get("stream"):
+            choice: Json = {"index": 0, "message": message, "finish_reason": stop}
+            return "application/json", json.dumps(head | {"object": "chat.completion", "choices": [choice]})
+        deltas: list[tuple[Json, str | None]] = [(message, None), ({}, stop)]
+        chunks = [
+            head
+            | {
+                "object": "chat.completion.chunk",
+                "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+            }
+            for delta, finish in deltas
+        ]
+        return "text/event-stream", "".join(f"data: {line}\n\n" for line in [*map(json.dumps, chunks), "[DONE]"])
+
+    def responses(self, request: Json) -> tuple[str, str]:
+        items = blocks(request["input"])
+        results = [item["output"] for item in items if item.get("type") == "function_call_output"]
+        # Tools of one server may stand together in a namespace.
+        tools = [
+            {"name": tool["name"], "schema": tool.get("parameters"), "namespace": group.get("name")}
+            for group in request.get("tools") or []
+            for tool in group.get("tools", [group])
+            if "name" in tool
+        ]
+        tool, text = self.turn(tools, results)
+        item: Json
+        if tool:
+            item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": tool["name"]}
+            item |= {"arguments": json.dumps(self.arguments), "status": "completed"}
+            if tool["namespace"] not in (None, tool["name"]):
+                item["namespace"] = tool["namespace"]
+        else:
+            content = [{"type": "output_text", "text": text, "annotations": []}]
+            item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+            item["content"] = content
+        usage: Json = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+        usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+        response: Json = {"id": "resp_1", "object": "response", "created_at": 0, "model": NAME, "tools": []}
+        response |= {"parallel_tool_calls": False, "tool_choice": "auto", "status": "completed"}
+        response |= {"output": [item], "usage": usage}
+        if not request.get("stream"):
+            return "application/json", json.dumps(response)
+        begun = response | {"status": "in_progress", "output": [], "usage": None}
+        return named_events(
+            [
+                {"type": "response.created", "response": begun, "sequence_number": 0},
+                {
+                    "type": "response.output_item.added",
+                    "output_index": 0,
+                    "item": item,
+                    "sequence_number": 1,
+                },
+                {"type": "response.output_item.done", "output_index": 0, "item": item, "sequence_number": 2},
+                {"type": "response.completed", "response": response, "sequence_number": 3},
+            ]
+        )
+
+    def gemini(self, request: Json, is_stream: bool) -> tuple[str, str]:
+        parts = [part for content in request["contents"] for part in content.get("parts", [])]
+        results = [part["functionResponse"]["response"] for part in parts if "functionResponse" in part]
+        tools = [
+            {"name": tool["name"], "schema": tool.get("parametersJsonSchema") or tool.get("parameters")}
+            for group in request.get("tools") or []
+            for tool in group.get("functionDeclarations", [])
+        ]
+        tool, text = self.turn(tools, results)
+        part: Json = {"text": text}
+        if tool:
+            part = {"functionCall": {"id": "call_1", "name": tool["name"], "args": self.arguments}}
+        response = {
+            "candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}],
+            "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
+            "modelVersion": NAME,
+        }
+        if is_stream:
+            return "text/event-stream", f"data: {json.dumps(response)}\n\n"
+        return "application/json", json.dumps(response)
+
+
+def blocks(content: Any) -> list[Json]:
+    return [] if isinstance(content, str) else list(content)
+
+
+def written(result: Any) -> str:
+    """A tool's result as text: some APIs have it as a list of parts, some as an object."""
+    if isinstance(result, str):
+        return result
+    if isinstance(result, list):
+        return "\n".join(part.get("text", "") for part in result)
+    return json.dumps(result, ensure_ascii=False)
+
+
+def named_events(events: list[Json]) -> tuple[str, str]:
+    return "text/event-stream", "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
