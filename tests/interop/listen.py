@@ -1,12 +1,13 @@
-"""The official Python SDK in its automatic mode: what it hears of files over `subscriptions/listen`, as one line of JSON."""
+"""The official Python SDK in its automatic mode: what it hears of files over `subscriptions/listen`, as JSON."""
 
 import asyncio
 import json
 import os
 import sys
 
-from mcp import Client, StdioServerParameters
 from mcp.client.subscriptions import ResourceUpdated
+
+from mcp import Client, StdioServerParameters
 
 WATCHED = "workspace:///out/a%20b.csv"
 WRITES = "import os\nos.makedirs('out', exist_ok=True)\nopen({!r}, 'w').write({!r})"

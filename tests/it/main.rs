@@ -29,6 +29,7 @@ mod each_write;
 mod eras;
 mod images;
 mod install;
+mod listening;
 mod login;
 mod login_command;
 mod models;
