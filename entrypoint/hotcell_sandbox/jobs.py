@@ -126,9 +126,15 @@ class Jobs:
             pipe = os.open(f"/proc/self/fd/{fds[1]}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             return f"refused: {error}"
+        try:
+            # A descriptor that was opened with O_PATH has the mode of a socket, and is none.
+            end = socket(fileno=fds[0])
+        except OSError as error:
+            os.close(pipe)
+            return f"refused: {error}"
         os.close(fds[1])
         output = Output(f'"type":"job_output","job":{number}', pipe)
-        job = Job(number, pid, socket(fileno=fds[0]), output, limits.frame_to_bridge_bytes - 16)
+        job = Job(number, pid, end, output, limits.frame_to_bridge_bytes - 16)
         self._jobs[number] = job
         self._sources[fds[0]] = self._sources[pipe] = job
         self._to_host.send({"type": "job_started", "job": number})

@@ -112,6 +112,10 @@ def _no_bit(position: int, mask: int) -> Block:
     return (_load(position), (_ANY_BIT, 0, 1, mask), _DENY)
 
 
+def _not_both_bits(position: int, one: int, other: int) -> Block:
+    return (_load(position), (_ANY_BIT, 0, 2, one), (_ANY_BIT, 0, 1, other), _DENY)
+
+
 def _no_pointer(position: int) -> Block:
     upper = (_LOAD, 0, 0, _ARGUMENTS + 8 * position + 4)
     return (*_one_of(position, (0,)), upper, (_EQUAL, 1, 0, 0), _DENY)
@@ -152,6 +156,7 @@ _DEVICE_CONTROLS = (
 )
 # FS and GS, features of the processor that are asked for before they are used, control flow enforcement, read.
 _ARCHITECTURE_CONTROLS = (0x1001, 0x1002, 0x1003, 0x1004, 0x1021, 0x1022, 0x1023, 0x3001, 0x5005)
+_O_WRONLY, _O_RDWR = 1, 2
 _F_SETLEASE, _F_NOTIFY, _MADV_MERGEABLE = 1024, 1026, 12
 
 
@@ -178,6 +183,9 @@ def checks(supervisor: int) -> dict[str, Block]:
         "fcntl": _none_of(1, _F_SETLEASE, _F_NOTIFY),
         # Pages that are shared with others' tell what those hold.
         "madvise": _none_of(2, _MADV_MERGEABLE),
+        # An access mode that neither reads nor writes needs no right of Landlock, and still makes a terminal.
+        "open": _not_both_bits(1, _O_WRONLY, _O_RDWR),
+        "openat": _not_both_bits(2, _O_WRONLY, _O_RDWR),
         "mknod": _no_bit(1, _DEVICE_OR_SOCKET),
         "mknodat": _no_bit(2, _DEVICE_OR_SOCKET),
     }

@@ -230,7 +230,8 @@ fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) ->
         return Some("holds your whole home, with all keys and logins");
     }
     if let Some(home) = environment.home.as_deref().map(real) {
-        let mut logins = OF_LOGINS.iter().map(|name| home.join(name));
+        // As they are named and where they are: many are links to folders elsewhere.
+        let mut logins = OF_LOGINS.iter().map(|name| home.join(name)).flat_map(|path| [real(&path), path]);
         if logins.any(|login| host.starts_with(&login) || (login.starts_with(host) && login.exists())) {
             return Some("holds keys or logins");
         }

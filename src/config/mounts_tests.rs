@@ -68,6 +68,8 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
     fs::create_dir(user.path(".ssh")).unwrap();
     fs::create_dir_all(user.path(".local/share/keyrings")).unwrap();
     std::os::unix::fs::symlink(".ssh", user.path("keys")).unwrap();
+    fs::create_dir_all(user.path("dotfiles/gnupg")).unwrap();
+    std::os::unix::fs::symlink("dotfiles/gnupg", user.path(".gnupg")).unwrap();
     for (mount, says) in [
         ("host = \"~/gone\"", "host: ~/gone: No such file or directory"),
         ("host = \"~/data/file\"", "is no folder; a file is mounted with the folder that it is in"),
@@ -85,6 +87,9 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
         ("host = \"~/keys\"", "holds keys or logins"),
         ("host = \"~/.local/share/keyrings\"", "holds keys or logins"),
         ("host = \"~/.local\"", "holds keys or logins"),
+        ("host = \"~/.gnupg\"", "holds keys or logins"),
+        ("host = \"~/dotfiles/gnupg\"", "holds keys or logins"),
+        ("host = \"~/dotfiles\"", "holds keys or logins"),
         ("host = \"~/.config\"", "holds hotcell's own files"),
         ("host = \"~/.config/hotcell\"", "holds hotcell's own files"),
         ("host = \"~/MCPs\"\nwritable = true", "holds hotcell's own files"),

@@ -137,7 +137,7 @@ impl Messages for Answers {
     fn read(&mut self, line: &[u8], envelope: &Envelope<'_>) -> Result<Option<ServerJsonRpcMessage>, String> {
         if let (None, Some(id), Some(result)) = (&envelope.method, envelope.id, envelope.result)
             && let Ok(id) = serde_json::from_str(id.get())
-            && let Some(message) = self.keep(id, Answer::Result(self.redaction.result(result)?))
+            && let Some(message) = self.keep(id, Answer::Result(in_one_line(self.redaction.result(result)?)?))
         {
             return Ok(Some(message));
         }
@@ -204,6 +204,15 @@ impl Messages for Answers {
             _ => None,
         }
     }
+}
+
+/// JSON without line breaks, which remote servers put between its parts: the sandbox reads a message from each line.
+fn in_one_line(result: Box<RawValue>) -> Result<Box<RawValue>, String> {
+    if !result.get().contains(['\n', '\r']) {
+        return Ok(result);
+    }
+    // In strings they are escaped, so that all that there are stand between parts.
+    RawValue::from_string(result.get().replace(['\n', '\r'], " ")).map_err(|error| error.to_string())
 }
 
 /// Whether it answers the request with this id. A number may come back as a string.

@@ -154,6 +154,16 @@ fn check_all(value: &str, spelled: &str) {
 }
 
 #[test]
+fn a_result_is_one_line_whatever_stands_between_its_parts() {
+    let [pretty, line] = ["{\r\n  \"a\": [1,\n2],\n  \"b\": \"x\\ny\"\n}", r#"{"a": [1, 2], "b": "x\ny"}"#];
+    let read = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
+    let kept = in_one_line(read(pretty)).unwrap();
+    assert!(!kept.get().contains(['\n', '\r']), "{}", kept.get());
+    let value = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap();
+    assert_eq!((value(kept.get()), in_one_line(read(line)).unwrap().get()), (value(line), line));
+}
+
+#[test]
 fn escapes_hide_no_credential_on_any_path() {
     check_all("abc+def/ghi", r"abc\u002Bdef/ghi");
     check_all("abc+def/ghi", r"\u0061bc\u002bdef\/ghi");

@@ -342,6 +342,18 @@ read, write = os.pipe()
 child = os.fork()
 if not child:
     import time; time.sleep(600)
+told, tell = os.pipe()
+parent = os.fork()
+if not parent:
+    if not os.fork():
+        os.setsid()
+        os.write(tell, b"%d" % os.getpid())
+        import time; time.sleep(600)
+    os._exit(0)
+os.waitpid(parent, 0)
+# Such a process may be a job, and what only looks like a socket is none.
+orphan = int(os.read(told, 20))
+no_socket = os.open(f"/proc/self/fd/{one.fileno()}", os.O_PATH)
 answers = [handover.give(end, words, *fds) for words, fds in (
     ("job", ()),
     ("job 1", (one.fileno(), read)),
@@ -351,15 +363,18 @@ answers = [handover.give(end, words, *fds) for words, fds in (
     ("job 1 1", (one.fileno(), read)),
     (f"job 1 {os.getpid()}", (one.fileno(), read)),
     (f"job 1 {child}", (one.fileno(), read)),
+    (f"job 1 {orphan}", (no_socket, read)),
 )]
 os.kill(child, 9)
+os.kill(orphan, 9)
 print(*answers, sep="\\n")
 """
 
 
 def test_what_is_no_job_is_not_taken_over(bench: Bench) -> None:
     answers = bench.run(_HAND_OVER)["stdout"].splitlines()
-    assert len(answers) == 8
+    assert len(answers) == 9
+    assert "Bad file descriptor" in answers[-1]
     assert all(answer.startswith("refused: ") for answer in answers), answers
     assert bench.run("1 + 1")["value"] == "2"
 

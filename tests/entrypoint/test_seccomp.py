@@ -95,6 +95,8 @@ ARGUMENTS: dict[str, tuple[list[Arguments], list[Arguments]]] = {
     "arch_prctl": ([(0x1002, 4096), (0x1023, 18)], [(0x1012, 0), (0x2001, 4096)]),
     "fcntl": ([(3, command) for command in (0, 1, 2, 3, 4, 6, 1030, 1031, 1032)], [(3, 1024, 1), (3, 1026, 1)]),
     "madvise": ([(4096, 4096, advice) for advice in (0, 4, 8, 14)], [(4096, 4096, 12)]),
+    "open": ([(4096, flags) for flags in (0, 1, 2, 0x80002)], [(4096, flags) for flags in (3, 0x103, 1 << 32 | 3)]),
+    "openat": ([(3, 4096, flags) for flags in (0, 1, 2, 0x80002)], [(3, 4096, flags) for flags in (3, 0x103)]),
     "mknod": (
         [(4096, mode) for mode in (0o010600, 0o100600, 0o600)],
         [(4096, kind | 0o600) for kind in (0x2000, 0x6000, 0xC000)],

@@ -333,6 +333,12 @@ if not [name for name in os.listdir('/dev') if stat.S_ISBLK(os.lstat('/dev/' + n
     )
     .by_landlock(),
     Probe::attempt(
+        "files.terminal-without-access",
+        "make a terminal by an access mode that neither reads nor writes",
+        &["EACCES", "EPERM"],
+        "os.close(os.open('/dev/ptmx', 3 | os.O_NOCTTY))",
+    ),
+    Probe::attempt(
         "files.other-processes",
         "see processes besides one's own",
         &["EACCES"],
