@@ -69,11 +69,13 @@ def _read(frame: FrameType) -> frozenset[_Place]:
 
 
 class _Flow:
-    """Which calls of a source reach `await`: directly, in a collection, or by a name that is awaited."""
+    """Which calls of a source reach `await`: directly, in a collection, or by a name or parameter that is awaited."""
 
     def __init__(self, tree: ast.AST) -> None:
         self._nodes = list(ast.walk(tree))
         self._names: set[str] = set()
+        functions = (node for node in self._nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        self._parameters = {function.name: [each.arg for each in function.args.args] for function in functions}
 
     def places(self) -> Iterator[_Place]:
         found: list[ast.Call] = []
@@ -94,6 +96,10 @@ class _Flow:
                 return [value]
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in _TAKERS and _is_asyncio(node):
                 return [*node.args, *(keyword.value for keyword in node.keywords)]
+            case ast.Call(func=ast.Name(id=name)) if name in self._parameters:
+                given = [*zip(self._parameters[name], node.args, strict=False)]
+                given += [(keyword.arg or "", keyword.value) for keyword in node.keywords]
+                return [argument for parameter, argument in given if parameter in self._names]
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=adder)) if name in self._names:
                 return node.args if adder in _ADDERS else []
             case ast.Assign(targets=targets, value=value) if any(map(self._is_awaited_name, targets)):

@@ -58,6 +58,8 @@ def test_helper_gives_the_same_with_and_without_await(sandbox: Sandbox, helper: 
         f"import asyncio\nrepr((await asyncio.to_thread(lambda: runtime.{call})){end})",
         f"x = runtime.{call}\nrepr((await x){end})",
         f"call = lambda: runtime.{call}\nrepr(call(){end})",
+        f"async def tried(it): return await it\nrepr((await tried(runtime.{call})){end})",
+        f"async def tried(*, it): return await it\nrepr((await tried(it=runtime.{call})){end})",
     ):
         assert value(sandbox, code) == repr(expected), code
 
