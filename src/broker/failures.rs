@@ -160,3 +160,26 @@ fn hint(error: &UpstreamError) -> String {
     };
     hint.to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::LastWords;
+
+    #[test]
+    fn model_is_told_to_tell_the_user_of_a_variable_that_a_server_lacks() {
+        let failed = |withheld: &[&str]| UpstreamError::Handshake {
+            server: ServerName::new("s").unwrap(),
+            reason: "it ended".into(),
+            stderr: LastWords {
+                text: "KeyError".into(),
+                withheld: withheld.iter().map(|&name| name.to_owned()).collect(),
+            },
+        };
+        assert_eq!(
+            hint(&failed(&["AWS_PROFILE"])),
+            "tell the user: hotcell does not pass AWS_PROFILE on to this server (`hotcell doctor --ask` says more)"
+        );
+        assert!(hint(&failed(&[])).starts_with("the user must fix it"));
+    }
+}

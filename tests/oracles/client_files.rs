@@ -66,6 +66,7 @@ fn check_server(server: &FoundServer) {
         "cwd",
         "url",
         "headers",
+        "start_timeout",
         "timeout",
         "allow",
         "deny",
