@@ -107,7 +107,7 @@ impl Broker {
             Some(servers) => self.narrowed(&servers, call.scope)?,
         };
         let names = self.server_names(&scope);
-        self.ask_for_tools(&names, &query, call, cancel).await;
+        self.ask_for_tools(&names, &queries.join(" "), call, cancel).await;
         // Before the catalog: what ends in between is found.
         let under_way = self.indexing.under_way(&names);
         let catalog = self.catalog().scoped(&scope);

@@ -3,6 +3,7 @@
 //!
 //! It watches nothing by itself: whoever needs to know asks, which costs a look at each file and reads none.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -36,6 +37,8 @@ pub struct ConfigFiles {
 #[derive(Debug)]
 pub(super) struct Following {
     pub(super) files: Vec<Seen>,
+    /// Environment variables, whether they are set or not.
+    pub(super) variables: BTreeSet<String>,
     /// What files said when they could be read last.
     pub(super) entries: OfFiles,
     /// Why files cannot be used now.

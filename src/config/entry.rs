@@ -2,6 +2,7 @@
 //!
 //! It sees one entry at a time; `launch` and `endpoint` read what only one kind of server has.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,6 +54,8 @@ pub(super) struct Entry {
     pub(super) path: PathBuf,
     pub(super) position: Position,
     pub(super) key: String,
+    /// The environment variables that it refers to, also where it is not used.
+    pub(super) variables: BTreeSet<String>,
     /// The server, or why there is none, to be said behind "is configured, but".
     pub(super) read: Result<Box<ServerConfig>, String>,
 }
@@ -168,7 +171,7 @@ impl Reading<'_> {
         read: Result<Box<ServerConfig>, String>,
     ) -> Entry {
         let (path, position) = (self.path.to_owned(), self.position(member.key_at));
-        Entry { name, path, position, key, read }
+        Entry { name, path, position, key, variables: member.value.variables(), read }
     }
 
     /// An entry that is not read for this reason, which is reported.

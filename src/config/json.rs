@@ -2,7 +2,10 @@
 //!
 //! It is for configuration files only: small, read once. It accepts nothing that RFC 8259 does not.
 
+use std::collections::BTreeSet;
+
 use super::problem::Position;
+use super::references::variables_in;
 
 /// A value and where it begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +61,21 @@ impl Node {
 }
 
 impl Spanned {
+    /// The environment variables that texts in it refer to.
+    pub(super) fn variables(&self) -> BTreeSet<String> {
+        let mut variables = BTreeSet::new();
+        let mut left = vec![self];
+        while let Some(Self { node, .. }) = left.pop() {
+            match node {
+                Node::String(text) => variables_in(text, &mut variables),
+                Node::Array(items) => left.extend(items),
+                Node::Object(members) => left.extend(members.iter().map(|member| &member.value)),
+                Node::Null | Node::Bool(_) | Node::Number(_) | Node::Date => {}
+            }
+        }
+        variables
+    }
+
     /// The value in one form, wherever it stands: two that mean the same are written alike. It may hold secrets.
     pub(super) fn written(&self) -> String {
         match &self.node {

@@ -214,15 +214,19 @@ impl Config {
         let entries = before.as_ref().map_or(&none, |before| before.entries);
         let loaded = servers::load(environment, &limits, allowed, (&tables, entries), &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
-        let Loaded { servers, refused, mut files, entries, mut unread } =
+        let Loaded { servers, refused, mut files, mut variables, entries, mut unread } =
             chosen(loaded, config.chosen_servers.as_deref());
         files.extend(config.model.files.iter().cloned());
+        variables.extend(config.model.variables.iter().cloned());
         unread.extend(unusable.filter(|problem| !unread.contains(problem)));
         let policy = match before {
             Some(before) => before.config.policy.clone(),
             None => PolicyFile::open(environment, &limits, stance, &mut problems),
         };
-        (Self { servers, refused, policy, problems, ..config }, Following { files, entries, unread })
+        (
+            Self { servers, refused, policy, problems, ..config },
+            Following { files, variables, entries, unread },
+        )
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! It asks nobody and runs nothing. A key stands in no setting: only where it is found does.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::config_files::Seen;
 use super::endpoint::{checked, is_loopback};
 use super::environment::Environment;
 use super::problem::Severity;
-use super::references::{CommandLine, Commands, Files, Followed, Sources};
+use super::references::{CommandLine, Commands, Files, Followed, Sources, variables_in};
 use super::settings::{Settings, Source};
 use super::values as read;
 use crate::limits::Limits;
@@ -36,6 +37,8 @@ pub struct ModelSettings {
     pub bounds: ModelBounds,
     /// What the key's reference has led to.
     pub(super) files: Vec<Seen>,
+    /// The environment variables that it refers to.
+    pub(super) variables: BTreeSet<String>,
 }
 
 /// Who is asked.
@@ -110,9 +113,10 @@ impl ModelSettings {
             time: Duration::from_secs(whole("MCP_BRIDGE_MODEL_TIMEOUT", 3_600)),
             at_once: whole("MCP_BRIDGE_MODEL_CONCURRENCY", 64) as usize,
         };
-        let mut followed = Followed::default();
+        let (mut followed, mut variables) = (Followed::default(), BTreeSet::new());
         let key = match &reference {
             Some(reference) => {
+                variables_in(reference, &mut variables);
                 let commands = match commands {
                     AllowCommands::Yes => Commands::Later,
                     AllowCommands::No => Commands::Refused,
@@ -148,7 +152,7 @@ impl ModelSettings {
                 }
             },
         };
-        Self { way, name, bounds, files: followed.files }
+        Self { way, name, bounds, files: followed.files, variables }
     }
 
     /// Nobody is asked, since some of the section could not be read: it is not replaced by something looser.

@@ -4,7 +4,7 @@
 //! It runs nothing: what a command prints is handed in. It knows no other shell syntax: `$NAME` stays, `$${` is a literal
 //! `${`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::config_files::Seen;
@@ -282,6 +282,21 @@ fn astray(message: impl Into<String>) -> Astray {
 /// As variables are mostly called; passwords are not.
 fn is_usual_name(name: &str) -> bool {
     is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())
+}
+
+/// The environment variables that a value refers to, whether they are set or not.
+pub(super) fn variables_in(value: &str, variables: &mut BTreeSet<String>) {
+    let mut rest = value;
+    while let Some(dollar) = rest.find("${") {
+        let is_literal = rest[..dollar].ends_with('$');
+        rest = &rest[dollar + 2..];
+        let Some((reference, _)) = rest.split_once('}').filter(|_| !is_literal) else { continue };
+        let name = reference.split_once(":-").map_or(reference, |(name, _)| name);
+        let name = name.strip_prefix("env:").unwrap_or(name);
+        if is_variable_name(name) {
+            variables.insert(name.to_owned());
+        }
+    }
 }
 
 fn is_variable_name(name: &str) -> bool {

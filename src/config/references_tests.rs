@@ -1,5 +1,6 @@
 //! Claims about references: what is replaced, what is refused and how, and what is remembered of it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -201,4 +202,15 @@ fn a_reference_within_a_reference_is_refused() {
         refusal,
         "has a reference within a reference, which hotcell does not know; write $${ for a literal ${"
     );
+}
+
+#[test]
+fn variables_are_found_wherever_a_value_refers_to_them() {
+    let found = |value: &str| {
+        let mut variables = BTreeSet::new();
+        variables_in(value, &mut variables);
+        variables.into_iter().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(found("${A}-${env:b}:${C:-x} $D ${file:E} ${cmd:f $G} $${H} ${I J} ${K"), "A C b");
+    assert_eq!(found("$${${L}}"), "L");
 }

@@ -3,7 +3,7 @@
 //!
 //! It starts nothing and connects to nothing: a server is data until its first use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,6 +42,8 @@ pub(super) struct Loaded {
     pub(super) refused: Vec<RefusedServer>,
     /// The files that references have led to.
     pub(super) files: Vec<Seen>,
+    /// The environment variables that entries refer to, those that are not used among them.
+    pub(super) variables: BTreeSet<String>,
     pub(super) entries: OfFiles,
     /// Why files could not be read.
     pub(super) unread: Vec<Problem>,
@@ -139,6 +141,7 @@ pub(super) fn load(
             refuse_own(environment, entry, problems);
         }
     }
+    let variables = entries.iter().flat_map(|(_, entry)| entry.variables.iter().cloned()).collect();
     let (mut servers, mut refused) = levels::first(entries, problems);
     if servers.len() > limits.servers_max {
         let message =
@@ -153,7 +156,7 @@ pub(super) fn load(
     untrusted.retain(|server: &RefusedServer| !is_known(&server.name));
     refused.extend(untrusted);
     refused.sort_by(|one, other| one.name.cmp(&other.name));
-    Loaded { servers, refused, files, entries: of_files, unread }
+    Loaded { servers, refused, files, variables, entries: of_files, unread }
 }
 
 /// Where JSON files may be: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.
