@@ -252,13 +252,7 @@ impl ServerHandler for Face {
     async fn discover(&self, _context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
         self.prewarm();
         let versions = self.supported_protocol_versions().into_owned();
-        let mut about = self.get_info();
-        // In this revision they come over `subscriptions/listen`, which is not answered here. Clients would ask again and again.
-        if let Some(resources) = &mut about.capabilities.resources {
-            resources.subscribe = None;
-            resources.list_changed = None;
-        }
-        Ok(DiscoverResult::from_server_info(versions, about))
+        Ok(DiscoverResult::from_server_info(versions, self.get_info()))
     }
 
     async fn list_tools(

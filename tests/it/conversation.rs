@@ -65,8 +65,8 @@ fn a_client_without_handshake_is_served_by_what_each_request_says() {
         json!(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
     );
     assert_eq!(discovered["resultType"], "complete");
-    // Changes of them would come over `subscriptions/listen`.
-    assert_eq!(discovered["capabilities"]["resources"], json!({}));
+    // Changes of them come over `subscriptions/listen`.
+    assert_eq!(discovered["capabilities"]["resources"], json!({"listChanged": true, "subscribe": true}));
     let listed = bridge.request("tools/list", json!({"_meta": meta})).unwrap();
     assert_eq!(listed["tools"][0]["name"], "run_python");
     let run = json!({"name": "run_python", "arguments": {"code": "1", "timeout": 0}, "_meta": meta});
