@@ -17,7 +17,8 @@ Servers are functions, called on the host:
   h = await mcp_<alias>.<tool>.handle(...)         a large result stays on the host; h, h[\"key\"] are arguments; h.load()
   help(mcp_<alias>.<tool>)   its parameters, types and docs; help(mcp_<alias>) of all, dir(mcp_<alias>) their names
 Arguments go by name, and are checked before they are sent: InvalidCallError (a TypeError) says what is wrong.
-A result is unwrapped (structured content, else JSON, else str); .raw is the whole. An error of the tool raises MCPError.
+A result is unwrapped (structured content, else JSON, else str; ast.literal_eval reads a str that is Python's repr); .raw is \
+the whole. Errors raise runtime.MCPError. A time limit for one call: asyncio.wait_for(call, seconds).
 A thread or task that an earlier run left behind cannot call: start it in this run, or use runtime.spawn. All runs of a \
 session share one interpreter, so `servers` of a run keeps mistakes apart and is no boundary within a session.
 Binary content has .save(path), .show() and .data; as an argument of another call it is sent as base64, and never shown.
@@ -38,9 +39,14 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   save_tool(func, test=None)             keeps a function: from skills import func; runtime.skills lists them
   ask_llm(prompt, context=None)  map_llm(chunk(text_or_path), prompt)   a model's answers, as str, if the user lets it
   spawn(func, *args)  jobs()  job(n)     go on beside later runs: await job, .status, .result, .tail(), .cancel()
-  checkpoint(name)  restore(name)        all variables back to where they were; so does `checkpoint: name`; checkpoints() lists
+  checkpoint(name)  restore(name)        all variables back to where they were; so does `checkpoint: name`; checkpoints()
+                                         lists, forget_checkpoint(name) removes; skills are removed by the user
   resume(\"last\")                         ends the run, and makes the last session's variables again, where its journal allows it
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
+
+Limits, unless the user has changed them: 512 MB of memory, 128 MB in /workspace, 64 MB in /tmp, 64 MB for one result, 16,000 \
+characters for a reply, 120 s for a run; longer work is for spawn. Host files are not in here: a server's tool reads them, or the \
+user mounts a folder (hotcell's `[[mount]]`), which is then below /mnt.
 
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and
 plt.show() come back as images; runtime.show(thing) shows a picture, figure or anything else. Long output keeps its head
