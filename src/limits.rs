@@ -17,7 +17,8 @@ pub struct Limits {
     /// Deepest nesting of JSON accepted from any peer.
     pub json_depth_max: usize,
     /// Most values and keys of JSON that are made into a tree at once: of a call's arguments, of a server's list, of a
-    /// message from a client or server. Each takes up to 80 bytes of memory, and as little as two of a line.
+    /// message from a client or server. Each takes up to 80 bytes of memory, and as little as two of a line. Among a call's
+    /// arguments an object counts as eight.
     pub json_values_max: usize,
     /// Files and folders of one mounted folder that are searched for named pipes, sockets and devices; a folder with more
     /// is not mounted.

@@ -35,7 +35,7 @@ impl Room {
 
     /// Waits until there is enough; it is free again when what is returned is dropped.
     pub(super) async fn taken_by(&self, raw: &RawValue, limits: &Limits) -> Option<SemaphorePermit<'_>> {
-        let values = text::json_values(raw.get().as_bytes()).min(limits.json_values_max);
+        let values = text::json_weight(raw.get().as_bytes()).min(limits.json_values_max);
         match u32::try_from(values / VALUES_EACH) {
             Ok(0) | Err(_) => None,
             // Nobody closes it.
@@ -58,9 +58,11 @@ pub(super) fn object(raw: &RawValue, limits: &Limits) -> Result<Map<String, Valu
         let mib = limits.arguments_bytes_max >> 20;
         return Err(invalid(format!("the arguments have {} bytes, limit {mib} MiB", json.len())));
     }
-    let (values, values_max) = (text::json_values(json.as_bytes()), limits.json_values_max);
+    let (values, values_max) = (text::json_weight(json.as_bytes()), limits.json_values_max);
     if values > values_max {
-        let said = format!("the arguments have {values} values and keys, limit {values_max}");
+        let said = format!(
+            "the arguments have {values} values and keys, of which an object counts as eight, limit {values_max}"
+        );
         return Err(invalid(said).hint("hand them over in several calls"));
     }
     if depth_exceeds(json.as_bytes(), limits.json_depth_max) {
@@ -224,7 +226,10 @@ mod tests {
         assert_eq!(refusal(&large), "the arguments have 3145736 bytes, limit 3 MiB");
         assert_eq!(refusal(r#"{"a":[[[1]]]}"#), "the arguments have nesting > 3");
         let many = format!("{{\"a\":[{}1]}}", "1,".repeat(1_000_000));
-        assert_eq!(refusal(&many), "the arguments have 1000004 values and keys, limit 1000000");
+        assert_eq!(
+            refusal(&many),
+            "the arguments have 1000011 values and keys, of which an object counts as eight, limit 1000000"
+        );
         assert_eq!(refusal("[1]"), "the arguments are no object");
     }
 }

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from typing import Any
@@ -20,6 +21,8 @@ Json = dict[str, Any]
 # Nobody waits longer for an answer.
 PATIENCE_S = 60
 VERSION = "io.modelcontextprotocol/protocolVersion"
+# With the id of the request that a notification belongs to.
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 HEADER_MISMATCH = -32020
 # What the revision without sessions has removed, and hotcell answers to older clients.
 REMOVED = ("initialize", "logging/setLevel")
@@ -45,6 +48,9 @@ class Process:
             message = json.loads(line)
             if "method" not in message and (waiting := self.waiting.pop(message.get("id"), None)):
                 waiting.put(message)
+            number = (message.get("params") or {}).get("_meta", {}).get(SUBSCRIPTION)
+            if number is not None and (waiting := self.waiting.get(int(number))):
+                waiting.put(message)
 
     def send(self, message: Json) -> None:
         assert self.process.stdin is not None
@@ -56,6 +62,24 @@ class Process:
         answer = self.waiting[number] = Queue()
         self.send(message | {"id": number})
         return answer.get(timeout=PATIENCE_S) | {"id": message["id"]}
+
+    def stream(self, message: Json) -> Generator[Json, None, None]:
+        """What belongs to a request that stays open, and its answer at the end."""
+        number = next(self.ids)
+        messages = self.waiting[number] = Queue()
+        self.send(message | {"id": number})
+        try:
+            while True:
+                said = messages.get()
+                if "method" not in said:
+                    yield said | {"id": message["id"]}
+                    return
+                meta = said["params"]["_meta"] | {SUBSCRIPTION: message["id"]}
+                yield said | {"params": said["params"] | {"_meta": meta}}
+        finally:
+            if self.waiting.pop(number, None):
+                note = {"method": "notifications/cancelled", "params": {"requestId": number}}
+                self.send({"jsonrpc": "2.0"} | note)
 
     def end(self) -> None:
         assert self.process.stdin is not None
@@ -90,6 +114,8 @@ class Handler(BaseHTTPRequestHandler):
         if not session and (problem := self.mismatch(method, params, claimed)):
             error = {"code": HEADER_MISMATCH, "message": problem}
             return self.reply(400, {"jsonrpc": "2.0", "id": message["id"], "error": error})
+        if method == "subscriptions/listen":
+            return self.reply_with_all(process.stream(message))
         answer = process.request(message)
         code = answer.get("error", {}).get("code")
         return self.reply(200 if session else STATUS.get(code, 200), answer, new)
@@ -127,6 +153,18 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def reply_with_all(self, messages: Generator[Json, None, None]) -> None:
+        """As events, until the client goes or there are no more."""
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        try:
+            for message in messages:
+                self.wfile.write(f"event: message\ndata: {json.dumps(message)}\n\n".encode())
+        except OSError:
+            messages.close()
 
     def log_message(self, *_: object) -> None:
         pass
