@@ -4,11 +4,13 @@
 
 mod folded;
 mod question;
+mod unseen;
 
 use std::borrow::Cow;
 
 pub use folded::{decimal_digit, folded};
 pub use question::{for_human, for_human_excerpt, stands_alone};
+pub use unseen::{is_mark, is_unseen, says_nothing};
 
 /// Writes out every invisible or steering character of a text as an escape such as `\x1b`, `\u202e` or `\U000e0041`.
 ///
@@ -108,34 +110,13 @@ fn escape(shown: &mut String, character: char) {
     });
 }
 
-/// Controls, direction marks, zero-width and filler characters, tags, and the selectors that text was smuggled in. Text
-/// and emoji style are selected behind a character; anywhere else these two selectors only carry what nobody sees.
+/// What is not seen. Text and emoji style are selected behind a character; anywhere else these two selectors only carry what
+/// nobody sees.
 fn steers(before: char, character: char) -> bool {
     if is_style_selector(character) {
-        return before.is_whitespace() || is_style_selector(before) || steers(' ', before);
+        return before.is_whitespace() || is_unseen(before);
     }
-    matches!(
-        character,
-        '\u{0}'..='\u{1f}'
-            | '\u{7f}'..='\u{9f}'
-            | '\u{ad}'
-            | '\u{34f}'
-            | '\u{61c}'
-            | '\u{115f}'..='\u{1160}'
-            | '\u{17b4}'..='\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0d}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}'
-            | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
+    is_unseen(character)
 }
 
 fn is_style_selector(character: char) -> bool {
@@ -215,8 +196,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_blank_and_what_nobody_knows_is_written_out() {
+        for (text, shown) in [
+            ("a\u{2800}b", r"a\u2800b"),
+            ("\u{13430}\u{13441}", r"\U00013430\U00013441"),
+            ("\u{e000}\u{f0000}", r"\ue000\U000f0000"),
+            ("\u{16fe4}\u{1d159}", r"\U00016fe4\U0001d159"),
+            ("\u{378}", r"\u0378"),
+        ] {
+            assert_eq!((&*inert(text), &*for_human(text)), (shown, shown), "{text:?}");
+            assert_eq!(inert_line(text), shown, "{text:?}");
+        }
+    }
+
+    #[test]
     fn ordinary_text_of_any_script_is_untouched() {
-        let text = "naïve 日本 ❤\u{fe0f} line\n\tindented";
+        let text = "naïve 日本\u{3000}語 ❤\u{fe0f} שלום \u{6dd} नमस्ते 5\u{a0}€ line\n\tindented";
         assert!(matches!(inert(text), Cow::Borrowed(same) if same == text));
     }
 

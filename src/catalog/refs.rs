@@ -1,7 +1,8 @@
 //! Where a local `$ref` of a JSON Schema leads.
 //!
-//! It never fetches: a reference to another document leads nowhere.
+//! It never fetches: a reference to another document, to an anchor or by an id leads nowhere.
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 /// Longest reference that is followed: many schemas may share one.
@@ -12,7 +13,10 @@ pub(super) fn target<'s>(reference: &str, root: &'s Map<String, Value>) -> Optio
     if reference.len() > REFERENCE_BYTES_MAX {
         return None;
     }
-    pointed(reference.strip_prefix("#/")?, root)
+    let pointer = reference.strip_prefix("#/")?;
+    // Not all generators encode what the syntax of a URI wants encoded.
+    let decoded = percent_decode_str(pointer).decode_utf8().ok();
+    decoded.and_then(|decoded| pointed(&decoded, root)).or_else(|| pointed(pointer, root))
 }
 
 /// The value at a JSON Pointer without its first slash.
@@ -41,5 +45,22 @@ mod tests {
             assert_eq!(target(nowhere, root), None, "{nowhere}");
         }
         assert_eq!(target(&format!("#/$defs/{}", "x".repeat(2000)), root), None);
+    }
+
+    #[test]
+    fn a_pointer_is_read_percent_decoded_and_else_as_it_is_written() {
+        let document = json!({"$defs": {"My Mode": 1, "Partial<Options>": 2, "50%25": 3, "\u{fc}": 4}});
+        let root = document.as_object().unwrap();
+        for (reference, expected) in [
+            ("#/$defs/My%20Mode", 1),
+            ("#/$defs/My Mode", 1),
+            ("#/%24defs/Partial%3COptions%3e", 2),
+            ("#/$defs/50%2525", 3),
+            ("#/$defs/50%25", 3),
+            ("#/$defs/%C3%BC", 4),
+        ] {
+            assert_eq!(target(reference, root), Some(&json!(expected)), "{reference}");
+        }
+        assert_eq!(target("#/$defs/%ff", root), None);
     }
 }

@@ -109,7 +109,7 @@ fn find_below(
             Inner::Read(inner) => {
                 has_visited = find_below(&inner, path, (above.max(Spelt::Loosely), levels - 1), visit);
             }
-            Inner::Unreadable => {
+            Inner::Unreadable { .. } => {
                 has_visited = true;
                 visit(None, Spelt::Unreadably);
             }
@@ -211,6 +211,8 @@ mod tests {
             json!("{\"force\": true}"),
             json!(" [{\"force\": 1}]"),
             json!("\"{\\\"force\\\": \\\"yes\\\"}\""),
+            json!("%7B%22force%22%3Atrue%7D"),
+            json!("%257B%2522force%2522%253Atrue%257D"),
         ] {
             assert_eq!(
                 fits(&json!({ "options": options }), "options.force", "true"),

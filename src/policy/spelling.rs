@@ -20,6 +20,8 @@ const JSON_BYTES_MAX: usize = 64 * 1024;
 const TRUE: [&str; 5] = ["true", "t", "yes", "y", "on"];
 const FALSE: [&str; 5] = ["false", "f", "no", "n", "off"];
 const NOTHING: [&str; 4] = ["null", "none", "nil", "undefined"];
+/// Words that stand for values in JSON or in what lenient readers take for it.
+const JSON_WORDS: [&str; 9] = ["true", "false", "null", "none", "nil", "undefined", "nan", "inf", "infinity"];
 
 /// What a pattern without wildcards names besides its text.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -51,7 +53,7 @@ impl Named {
     }
 
     fn names(&self, value: &Value) -> bool {
-        let is_empty = value.is_null() || value == "";
+        let is_empty = value.is_null() || value.as_str().is_some_and(text::says_nothing);
         let text = value.as_str().map(text::folded);
         let is = |words: &[&str]| text.as_ref().is_some_and(|text| words.contains(&&**text));
         if self.is_nothing && (is_empty || is(&NOTHING)) {
@@ -81,18 +83,26 @@ fn fits_within(value: &Value, pattern: &Pattern, levels: usize) -> bool {
     if let Value::Array(items) = value {
         return items.iter().any(|item| fits_within(item, pattern, levels));
     }
-    if pattern.named().is_some_and(|named| named.names(value)) {
-        return true;
-    }
     let text = match value {
         Value::String(text) => Cow::Borrowed(text.as_str()),
         other => Cow::Owned(other.to_string()),
     };
-    text_fits(&text, pattern)
+    reads_as(value, &text, pattern)
+        || decodings(&text).into_iter().any(|text| reads_as(&Value::String(text.clone()), &text, pattern))
+        || match inner(value, levels) {
+            Inner::Nothing => false,
+            Inner::Read(inner) => fits_within(&inner, pattern, levels - 1),
+            Inner::Unreadable { is_like_json } => is_like_json,
+        }
+}
+
+/// Whether the value fits as a number, a truth value, nothing, or its text.
+fn reads_as(value: &Value, text: &str, pattern: &Pattern) -> bool {
+    pattern.named().is_some_and(|named| named.names(value))
+        || text_fits(text, pattern)
         || number(value)
             .and_then(|number| number.plain())
             .is_some_and(|plain| pattern.matches(&plain) == Some(true))
-        || matches!(inner(value, levels), Inner::Read(inner) if fits_within(&inner, pattern, levels - 1))
 }
 
 /// What stands in a text for a server that reads JSON in texts.
@@ -102,19 +112,83 @@ pub(super) enum Inner {
     /// This.
     Read(Value),
     /// It begins as JSON does and is too long, too deep or not JSON for us: some server may read it all the same.
-    Unreadable,
+    Unreadable {
+        /// Whether it is made of nothing but what JSON is made of, by a lenient reader's measure.
+        is_like_json: bool,
+    },
 }
 
-/// What a server that reads JSON in texts finds in this one.
+/// What a server that reads JSON in texts finds in this one, percent-encoded or not.
 pub(super) fn inner(value: &Value, levels: usize) -> Inner {
-    let text = value.as_str().unwrap_or_default().trim();
-    if !text.starts_with(['{', '[', '"']) {
-        return Inner::Nothing;
+    let written = value.as_str().unwrap_or_default();
+    let decodings = decodings(written);
+    let mut found = Inner::Nothing;
+    for text in std::iter::once(written).chain(decodings.iter().map(String::as_str)) {
+        let text = text.trim_matches(|one: char| one.is_whitespace() || text::is_unseen(one));
+        if !text.starts_with(['{', '[', '"']) {
+            continue;
+        }
+        if levels > 0
+            && text.len() <= JSON_BYTES_MAX
+            && let Ok(inner) = serde_json::from_str(text)
+        {
+            return Inner::Read(inner);
+        }
+        let was_like_json = matches!(found, Inner::Unreadable { is_like_json: true });
+        found = Inner::Unreadable { is_like_json: was_like_json || is_like_json(text) };
     }
-    if levels == 0 || text.len() > JSON_BYTES_MAX {
-        return Inner::Unreadable;
+    found
+}
+
+/// Whether a text is made of brackets, commas, colons, comments, texts in quotes, numbers, words for values, and names before
+/// a colon only: so JSON5, Python's and JavaScript's values, and JSON lines are.
+fn is_like_json(text: &str) -> bool {
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches(|one: char| {
+            one.is_whitespace() || text::is_unseen(one) || "[]{},:".contains(one)
+        });
+        let length = match rest.chars().next() {
+            None => return true,
+            Some(quote @ ('"' | '\'')) => quoted_length(rest, quote),
+            Some('/') => comment_length(rest),
+            Some(_) => word_length(rest),
+        };
+        let Some(length) = length else { return false };
+        rest = &rest[length..];
     }
-    serde_json::from_str(text).map_or(Inner::Unreadable, Inner::Read)
+}
+
+/// How long the text in quotes is with which this begins; `None` if it does not end.
+fn quoted_length(text: &str, quote: char) -> Option<usize> {
+    let mut characters = text.char_indices().skip(1);
+    while let Some((at, character)) = characters.next() {
+        if character == quote {
+            return Some(at + 1);
+        }
+        if character == '\\' {
+            characters.next();
+        }
+    }
+    None
+}
+
+fn comment_length(text: &str) -> Option<usize> {
+    if text.starts_with("//") {
+        return Some(text.find('\n').unwrap_or(text.len()));
+    }
+    Some(text.strip_prefix("/*")?.find("*/")? + 4)
+}
+
+/// How long the number, word for a value or name before a colon is with which this begins; `None` if it is another word.
+fn word_length(text: &str) -> Option<usize> {
+    let is_end = |one: char| one.is_whitespace() || "[]{},:\"'/".contains(one);
+    let length = text.find(is_end).unwrap_or(text.len());
+    let (word, behind) = text.split_at(length);
+    let unsigned = word.trim_start_matches(['+', '-', '.']);
+    let is_value = unsigned.starts_with(|one: char| one.is_ascii_digit())
+        || JSON_WORDS.contains(&&*unsigned.to_ascii_lowercase());
+    (is_value || behind.trim_start().starts_with(':')).then_some(length)
 }
 
 /// Texts that are read as JSON below one path.
@@ -133,8 +207,7 @@ fn number(value: &Value) -> Option<Decimal> {
 /// In doubt, which is when the text is too long to be compared, it fits.
 fn text_fits(text: &str, pattern: &Pattern) -> bool {
     let is_like = |text: &str| pattern.matches_loosely(text) != Some(false);
-    let leads_to = |text: &str| is_like(text) || plain_path(text).is_some_and(|path| is_like(&path));
-    leads_to(text) || decodings(text).iter().any(|decoded| leads_to(decoded))
+    is_like(text) || plain_path(text).is_some_and(|path| is_like(&path))
 }
 
 /// Whether a path goes up anywhere, in any encoding: then its beginning does not say where it leads.
@@ -240,6 +313,74 @@ mod tests {
         assert!(!of("true", &json!("truest")) && !of("true", &json!({})));
         assert!(of("null", &json!(null)) && of("null", &json!("None")) && of("None", &json!("")));
         assert!(!of("null", &json!(0)) && !of("null", &json!("x")));
+    }
+
+    #[test]
+    fn json_in_a_text_that_cannot_be_read_is_in_doubt() {
+        let deep = format!("{}42{}", "[".repeat(130), "]".repeat(130));
+        let quoted = (0..4).fold("42".to_owned(), |text, _| json!(text).to_string());
+        for text in [
+            "[42, NaN]",
+            "[42, 1e999]",
+            "[42, 1e9999999999]",
+            r#"[42, "\ud800"]"#,
+            "[42,]",
+            "['42', None]",
+            "[42 /* x */, // y\n]",
+            "[42]\n[43]",
+            "\u{feff}[42]",
+            r#"{id: 42, "x": -Infinity}"#,
+            "\"42\n\"",
+            "%5B42, NaN%5D",
+            &deep,
+            &quoted,
+        ] {
+            assert!(of("42", &json!(text)), "{text}");
+            assert!(of("42", &json!([text])), "{text}");
+        }
+        assert!(of("/etc/*", &json!(r#"["/etc/x", NaN]"#)) && of("true", &json!("[true,NaN]")));
+        for text in [
+            "[DRAFT] fix it",
+            "[DRAFT]",
+            "[see 42](https://example.com)",
+            "[1] First, [2] second",
+            "[12:30:05] started",
+            "{name} is here",
+            "{name}",
+            "{{ name }}",
+            "\"Yes,\" he said, \"no\"",
+            "\"unclosed",
+            "[43, 44]",
+            "[it's 42]",
+        ] {
+            assert!(!of("42", &json!(text)), "{text}");
+        }
+    }
+
+    #[test]
+    fn percent_encoding_combines_with_every_other_reading() {
+        for (pattern, text) in [
+            ("42", "4%32.0"),
+            ("42", "42%2e0"),
+            ("42", "42%252e0"),
+            ("4?", "%34%32.0"),
+            ("true", "%31"),
+            ("false", "n%6f"),
+            ("null", "%6eull"),
+            ("null", "%E2%80%8B"),
+            ("42", "%5B42%5D"),
+            ("42", "[\"4%32\"]"),
+        ] {
+            assert!(of(pattern, &json!(text)), "{pattern} {text}");
+        }
+        assert!(!of("42", &json!("4%33.0")) && !of("true", &json!("%30")));
+    }
+
+    #[test]
+    fn a_text_in_which_nothing_can_be_seen_is_nothing() {
+        for text in ["", " ", "\u{200b}", "\u{2800}\u{a0}", "\u{feff}\n"] {
+            assert!(of("null", &json!(text)) && of("false", &json!(text)), "{text:?}");
+        }
     }
 
     #[test]

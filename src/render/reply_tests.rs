@@ -369,6 +369,8 @@ fn forged() -> impl Strategy<Value = String> {
         Just("calls made: forged".to_owned()),
         Just("error: forged".to_owned()),
         Just("[stderr]".to_owned()),
+        Just(format!("calls with unknown outcome ({}): forged", "x ".repeat(40))),
+        Just("\u{2800}\u{e000}note\u{13430}: forged".to_owned()),
         "[\\n\\r\\t \u{b}\u{85}\u{2028}]{1,2}",
         "x{1,3}",
         (190..210_usize).prop_map(|length| "y".repeat(length)),

@@ -5,19 +5,17 @@
 
 use std::borrow::Cow;
 
-use icu_properties::props::{BidiClass, DefaultIgnorableCodePoint, GeneralCategory};
-use icu_properties::{CodePointMapData, CodePointSetData};
+use icu_properties::CodePointMapData;
+use icu_properties::props::{BidiClass, GeneralCategory};
 
 use super::escape;
+use super::unseen::{is_mark, is_unseen};
 
 /// Marks that one letter may carry: Vietnamese needs two, Tibetan and Thai up to four.
 const MARKS_MAX: usize = 4;
-/// The blank pattern of Braille, which is no white space by its properties.
-const BRAILLE_BLANK: char = '\u{2800}';
 
 /// The text with escapes such as `\x1b`, `\u05d0` or `\U000e0041` for what [`inert`](super::inert) writes out, and besides for
-/// letters and digits that are written from right to left, all that is not drawn, unusual white space, unassigned characters,
-/// and marks beyond the fourth on one letter or without a letter. Line feeds stay.
+/// letters and digits that are written from right to left, unusual white space, and marks beyond the fourth on one letter or without a letter. Line feeds stay.
 #[must_use]
 pub fn for_human(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
@@ -81,31 +79,11 @@ fn misleads(character: char) -> bool {
         )
 }
 
-/// Whether nothing is drawn for it, or what is drawn is not known.
+/// Whether it is not seen, or is white space that is unusual.
 fn is_hidden(character: char) -> bool {
-    use GeneralCategory as Category;
-    if character == ' ' {
-        return false;
-    }
-    character == BRAILLE_BLANK
-        || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(character)
-        || matches!(
-            CodePointMapData::<Category>::new().get(character),
-            Category::Control
-                | Category::Format
-                | Category::LineSeparator
-                | Category::ParagraphSeparator
-                | Category::PrivateUse
-                | Category::SpaceSeparator
-                | Category::Unassigned
-        )
-}
-
-fn is_mark(character: char) -> bool {
-    matches!(
-        CodePointMapData::<GeneralCategory>::new().get(character),
-        GeneralCategory::NonspacingMark | GeneralCategory::EnclosingMark
-    )
+    let is_space =
+        CodePointMapData::<GeneralCategory>::new().get(character) == GeneralCategory::SpaceSeparator;
+    is_unseen(character) || (is_space && character != ' ')
 }
 
 fn bidi(character: char) -> BidiClass {

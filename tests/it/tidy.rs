@@ -71,7 +71,7 @@ const OWNED: [(&str, &[&str]); 27] = [
     ("tar", &["recipe"]),
     ("toml_edit", &["clients", "config"]),
     ("mime_guess", &["workspace"]),
-    ("percent_encoding", &["policy", "workspace"]),
+    ("percent_encoding", &["catalog", "policy", "workspace"]),
     ("icu_normalizer", &["text"]),
     ("icu_properties", &["text"]),
     ("std::env", &["config"]),

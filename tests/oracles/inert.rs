@@ -3,9 +3,9 @@
 // Each oracle uses its own part of this.
 #![allow(dead_code)]
 
-/// What Unicode calls default ignorable, since nothing is shown for it, but the two selectors of text and emoji style; and
-/// the marks of annotations.
-const IGNORABLE: [(u32, u32); 16] = [
+/// What Unicode calls default ignorable, since nothing is shown for it, but the two selectors of text and emoji style;
+/// the marks of annotations; what is blank or steers without being called so; and what is for private use.
+const IGNORABLE: [(u32, u32); 23] = [
     (0xad, 0xad),
     (0x34f, 0x34f),
     (0x61c, 0x61c),
@@ -15,13 +15,20 @@ const IGNORABLE: [(u32, u32); 16] = [
     (0x200b, 0x200f),
     (0x202a, 0x202e),
     (0x2060, 0x206f),
+    (0x2800, 0x2800),
     (0x3164, 0x3164),
+    (0xe000, 0xf8ff),
     (0xfe00, 0xfe0d),
     (0xfeff, 0xfeff),
     (0xffa0, 0xffa0),
     (0xfff0, 0xfffb),
+    (0x13430, 0x1343f),
+    (0x13441, 0x13442),
+    (0x16fe4, 0x16fe4),
     (0x1bca0, 0x1bca3),
+    (0x1d159, 0x1d159),
     (0x1d173, 0x1d17a),
+    (0xf0000, 0x10ffff),
 ];
 
 /// Whether all of it can be seen, apart from line feeds and tabs.

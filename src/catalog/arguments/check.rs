@@ -83,8 +83,8 @@ pub fn checked(
 #[must_use]
 pub fn implied(tool: &Tool, arguments: &Map<String, Value>, unchecked: Option<&'static str>) -> Implied {
     match defaults(&tool.input_schema, arguments) {
-        Some(values) => Implied { values, unchecked },
-        None => Implied { values: Map::new(), unchecked: Some(unchecked.unwrap_or(TOO_MANY)) },
+        Ok(values) => Implied { values, unchecked },
+        Err(why) => Implied { values: Map::new(), unchecked: Some(unchecked.unwrap_or(why)) },
     }
 }
 

@@ -34,6 +34,20 @@ fn told_of(schema: Value, value: Value) -> String {
 }
 
 #[test]
+fn defaults_behind_a_reference_that_leads_nowhere_make_a_call_unchecked() {
+    let of = |reference: &str| {
+        let schema = json!({"properties": {"mode": {"$ref": reference}},
+            "$defs": {"my mode": {"$anchor": "mode", "default": "delete"}}});
+        let item = json!({"name": "t", "inputSchema": schema});
+        let tool = Tool::from_json(&item, &Limits::default()).unwrap();
+        implied(&tool, &Map::new(), None)
+    };
+    let found = of("#/$defs/my%20mode");
+    assert_eq!((&found.values["mode"], found.unchecked), (&json!("delete"), None));
+    assert!(of("#mode").unchecked.unwrap().contains("cannot be followed"));
+}
+
+#[test]
 fn what_is_sent_undeclared_is_known_and_nothing_else() {
     let of = |schema: Value, arguments: Value| {
         let item = json!({"name": "t", "inputSchema": schema});

@@ -5,59 +5,132 @@
 use serde_json::{Map, Value};
 
 use super::super::refs::target;
+use crate::text;
 
 /// Schemas that are looked at for one call.
 const SCHEMAS_MAX: usize = 20_000;
 /// Objects within objects.
 const DEPTH_MAX: usize = 64;
-/// Keywords with one schema, and with several, that describe the same value as the schema around them.
-const SAME_VALUE: [&str; 2] = ["then", "else"];
+/// Keywords with one schema, with several, and with a table of them, that describe the same value as the schema around them.
+const SAME_VALUE: [&str; 3] = ["if", "then", "else"];
 const SAME_VALUE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+const SAME_VALUE_TABLES: [&str; 2] = ["dependentSchemas", "dependencies"];
+/// Keywords with schemas of members that are not declared, and of items.
+const UNDECLARED: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
+const ITEMS: [&str; 5] = ["items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"];
+/// References that lead to different places on different ways.
+const DYNAMIC: [&str; 2] = ["$dynamicRef", "$recursiveRef"];
+const TOO_MANY: &str = "the tool's schema is too large for its defaults to be found";
+const LEADS_NOWHERE: &str =
+    "the tool's schema has a reference that cannot be followed, so that its defaults are not known";
+
+/// What was found, or why that is not known.
+type Found<T> = Result<T, &'static str>;
 
 /// For each argument that is left out, null or empty, and for those within objects that are given: its default, or null
-/// where there is none. Several defaults are the items of a list. `None`: finding them all would take too long.
+/// where there is none. Several defaults are the items of a list.
+///
+/// # Errors
+/// Why the defaults are not all known.
 pub(super) fn defaults(
     schema: &Map<String, Value>,
     arguments: &Map<String, Value>,
-) -> Option<Map<String, Value>> {
-    let mut search = Search { root: schema, schemas_left: SCHEMAS_MAX, within: Vec::new() };
+) -> Found<Map<String, Value>> {
+    let mut search = Search { bases: bases(schema), schemas_left: SCHEMAS_MAX, within: Vec::new() };
     search.of_object(&[schema], Some(arguments), 0)
 }
 
+/// Where a pointer may begin: at the root, and at each schema with an id.
+fn bases(root: &Map<String, Value>) -> Vec<&Map<String, Value>> {
+    let mut bases = vec![root];
+    let mut waiting: Vec<&Value> = root.values().collect();
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Object(members) => {
+                if ["$id", "id"].iter().any(|key| members.get(*key).is_some_and(Value::is_string)) {
+                    bases.push(members);
+                }
+                waiting.extend(members.values());
+            }
+            Value::Array(items) => waiting.extend(items),
+            _ => {}
+        }
+    }
+    bases
+}
+
 struct Search<'s> {
-    root: &'s Map<String, Value>,
+    bases: Vec<&'s Map<String, Value>>,
     schemas_left: usize,
     /// Schemas of absent objects around the one in hand: a schema within itself has no further defaults.
     within: Vec<*const Map<String, Value>>,
 }
 
 impl<'s> Search<'s> {
+    fn spend(&mut self, schemas: usize) -> Found<()> {
+        self.schemas_left = self.schemas_left.checked_sub(schemas).ok_or(TOO_MANY)?;
+        Ok(())
+    }
+
     /// What is implied in an object that all of these schemas may describe; `given`: the object, if the call has it.
     fn of_object(
         &mut self,
         schemas: &[&'s Map<String, Value>],
         given: Option<&Map<String, Value>>,
         depth: usize,
-    ) -> Option<Map<String, Value>> {
+    ) -> Found<Map<String, Value>> {
         if depth == DEPTH_MAX {
-            return None;
+            return Err(TOO_MANY);
         }
         let schemas = self.expanded(schemas)?;
         let mut implied = Map::new();
         let tables = schemas.iter().filter_map(|schema| schema.get("properties")?.as_object());
-        for name in tables.clone().flat_map(Map::keys) {
+        let mut names: Vec<&str> = tables.clone().flat_map(Map::keys).map(String::as_str).collect();
+        let of_given = given.into_iter().flat_map(Map::keys).map(String::as_str);
+        names.extend(of_given.filter(|name| !tables.clone().any(|table| table.contains_key(*name))));
+        for name in names {
             if implied.contains_key(name) {
                 continue;
             }
-            let of_name: Vec<_> = tables.clone().filter_map(|table| table.get(name)?.as_object()).collect();
-            let value = match given.and_then(|given| given.get(name)) {
-                None | Some(Value::Null) => Some(self.of_absent(&of_name, depth)?),
-                Some(Value::String(text)) if text.is_empty() => Some(self.of_absent(&of_name, depth)?),
-                Some(value) => self.of_given(&of_name, value, depth)?,
+            let given = given.and_then(|given| given.get(name));
+            let is_absent = match given {
+                None | Some(Value::Null) => true,
+                Some(Value::String(text)) if text::says_nothing(text) => true,
+                Some(Value::Object(_) | Value::Array(_)) => false,
+                Some(_) => continue,
             };
-            implied.extend(value.map(|value| (name.clone(), value)));
+            let mut of_name: Vec<_> =
+                tables.clone().filter_map(|table| table.get(name)?.as_object()).collect();
+            if given.is_some() {
+                of_name.extend(self.of_undeclared(&schemas, name)?);
+            }
+            let value = match given {
+                Some(value) if !is_absent => self.of_given(&of_name, value, depth)?,
+                _ => Some(self.of_absent(&of_name, depth)?),
+            };
+            implied.extend(value.map(|value| (name.to_owned(), value)));
         }
-        Some(implied)
+        Ok(implied)
+    }
+
+    /// The schemas that may describe a member beside those of its name. Every pattern of names counts: servers differ in
+    /// how they read one.
+    fn of_undeclared(
+        &mut self,
+        schemas: &[&'s Map<String, Value>],
+        name: &str,
+    ) -> Found<Vec<&'s Map<String, Value>>> {
+        let mut found = Vec::new();
+        for schema in schemas {
+            let patterns = schema.get("patternProperties").and_then(Value::as_object);
+            found.extend(patterns.into_iter().flat_map(Map::values).filter_map(Value::as_object));
+            let declares = |table: &Value| table.get(name).is_some();
+            if !schema.get("properties").is_some_and(declares) {
+                found.extend(UNDECLARED.iter().filter_map(|key| schema.get(*key)?.as_object()));
+            }
+        }
+        self.spend(found.len())?;
+        Ok(found)
     }
 
     fn of_given(
@@ -65,8 +138,8 @@ impl<'s> Search<'s> {
         schemas: &[&'s Map<String, Value>],
         value: &Value,
         depth: usize,
-    ) -> Option<Option<Value>> {
-        Some(match value {
+    ) -> Found<Option<Value>> {
+        Ok(match value {
             Value::Object(fields) => {
                 let implied = self.of_object(schemas, Some(fields), depth + 1)?;
                 (!implied.is_empty()).then_some(Value::Object(implied))
@@ -74,7 +147,7 @@ impl<'s> Search<'s> {
             Value::Array(items) => {
                 let of_items = self.of_items(schemas)?;
                 if of_items.is_empty() {
-                    return Some(None);
+                    return Ok(None);
                 }
                 let mut implied = Vec::new();
                 for item in items {
@@ -86,7 +159,7 @@ impl<'s> Search<'s> {
         })
     }
 
-    fn of_absent(&mut self, schemas: &[&'s Map<String, Value>], depth: usize) -> Option<Value> {
+    fn of_absent(&mut self, schemas: &[&'s Map<String, Value>], depth: usize) -> Found<Value> {
         let expanded = self.expanded(schemas)?;
         let mut values: Vec<Value> = Vec::new();
         for default in expanded.iter().filter_map(|schema| schema.get("default")) {
@@ -104,19 +177,18 @@ impl<'s> Search<'s> {
             self.within.truncate(count);
             values.extend(Some(fields?).filter(|fields| !fields.is_empty()).map(Value::Object));
         }
-        Some(match values.len() {
+        Ok(match values.len() {
             0 => Value::Null,
             1 => values.remove(0),
             _ => Value::Array(values),
         })
     }
 
-    fn of_items(&mut self, schemas: &[&'s Map<String, Value>]) -> Option<Vec<&'s Map<String, Value>>> {
+    fn of_items(&mut self, schemas: &[&'s Map<String, Value>]) -> Found<Vec<&'s Map<String, Value>>> {
         let expanded = self.expanded(schemas)?;
         let mut found = Vec::new();
         for schema in expanded {
-            for items in ["items", "prefixItems", "additionalItems"].iter().filter_map(|key| schema.get(*key))
-            {
+            for items in ITEMS.iter().filter_map(|key| schema.get(*key)) {
                 match items {
                     Value::Object(of_each) => found.push(of_each),
                     Value::Array(schemas) => found.extend(schemas.iter().filter_map(Value::as_object)),
@@ -124,32 +196,46 @@ impl<'s> Search<'s> {
                 }
             }
         }
-        Some(found)
+        Ok(found)
     }
 
     /// The schemas and all that describe the same value: behind references and in combinations.
-    fn expanded(&mut self, schemas: &[&'s Map<String, Value>]) -> Option<Vec<&'s Map<String, Value>>> {
+    fn expanded(&mut self, schemas: &[&'s Map<String, Value>]) -> Found<Vec<&'s Map<String, Value>>> {
         let mut found: Vec<&'s Map<String, Value>> = Vec::new();
         let mut waiting: Vec<&'s Map<String, Value>> = schemas.to_vec();
         while let Some(schema) = waiting.pop() {
-            self.schemas_left = self.schemas_left.checked_sub(1)?;
+            self.spend(1)?;
             if found.iter().any(|known| std::ptr::eq(*known, schema)) {
                 continue;
             }
             found.push(schema);
-            let referred = schema.get("$ref").and_then(Value::as_str);
-            let referred = referred.and_then(|reference| match reference {
-                "#" => Some(self.root),
-                reference => target(reference, self.root)?.as_object(),
-            });
-            waiting.extend(referred);
+            waiting.extend(self.referred(schema)?);
             waiting.extend(SAME_VALUE.iter().filter_map(|key| schema.get(*key)?.as_object()));
             let lists = SAME_VALUE_LISTS.iter().filter_map(|key| schema.get(*key)?.as_array());
             waiting.extend(lists.flatten().filter_map(Value::as_object));
-            let dependent = schema.get("dependentSchemas").and_then(Value::as_object);
-            waiting.extend(dependent.into_iter().flat_map(Map::values).filter_map(Value::as_object));
+            let tables = SAME_VALUE_TABLES.iter().filter_map(|key| schema.get(*key)?.as_object());
+            waiting.extend(tables.flat_map(Map::values).filter_map(Value::as_object));
         }
-        Some(found)
+        Ok(found)
+    }
+
+    /// The schemas to which this one refers.
+    fn referred(&mut self, schema: &'s Map<String, Value>) -> Found<Vec<&'s Map<String, Value>>> {
+        if DYNAMIC.iter().any(|key| schema.contains_key(*key)) {
+            return Err(LEADS_NOWHERE);
+        }
+        let Some(reference) = schema.get("$ref") else { return Ok(Vec::new()) };
+        let reference = reference.as_str().ok_or(LEADS_NOWHERE)?;
+        self.spend(self.bases.len())?;
+        if reference == "#" {
+            return Ok(self.bases.clone());
+        }
+        let targets = self.bases.iter().filter_map(|base| target(reference, base));
+        let targets: Vec<_> = targets.filter(|target| target.is_object() || target.is_boolean()).collect();
+        if targets.is_empty() {
+            return Err(LEADS_NOWHERE);
+        }
+        Ok(targets.into_iter().filter_map(Value::as_object).collect())
     }
 }
 
@@ -160,7 +246,7 @@ mod tests {
     use super::*;
 
     fn of(schema: &Value, arguments: &Value) -> Option<Value> {
-        defaults(schema.as_object().unwrap(), arguments.as_object().unwrap()).map(Value::Object)
+        defaults(schema.as_object().unwrap(), arguments.as_object().unwrap()).ok().map(Value::Object)
     }
 
     #[test]
@@ -208,8 +294,89 @@ mod tests {
                 json!({"mode": "delete", "rows": [{"force": true}]}),
             ),
             (json!({"mode": "", "rows": []}), json!({"mode": "delete"})),
+            (json!({"mode": " \u{200b}", "rows": []}), json!({"mode": "delete"})),
         ] {
             assert_eq!(of(&schema, &arguments), Some(implied), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_found_behind_every_keyword_that_applies_schemas() {
+        let forced = json!({"properties": {"force": {"default": true}}});
+        let mode = json!({"properties": {"mode": {"default": "delete"}}});
+        let force = json!({"options": {"force": true}});
+        let (options, delete) = (json!({"options": {}}), json!({"mode": "delete"}));
+        for (schema, arguments, implied) in [
+            (
+                json!({"properties": {"mode": {"$ref": "#/$defs/My%20Mode"}}, "$defs": {"My Mode": {"default": "delete"}}}),
+                json!({}),
+                &delete,
+            ),
+            (
+                json!({"properties": {"options": {"$ref": "#/definitions/Partial%3COptions%3E"}},
+                "definitions": {"Partial<Options>": forced}}),
+                options.clone(),
+                &force,
+            ),
+            (json!({"if": mode}), json!({}), &delete),
+            (json!({"if": {}, "then": mode}), json!({}), &delete),
+            (json!({"if": {}, "else": mode}), json!({}), &delete),
+            (json!({"dependentSchemas": {"a": mode}}), json!({"a": 1}), &delete),
+            (json!({"dependencies": {"a": mode, "b": ["a"]}}), json!({"a": 1}), &delete),
+            (json!({"additionalProperties": forced}), options.clone(), &force),
+            (json!({"unevaluatedProperties": forced}), options.clone(), &force),
+            (json!({"patternProperties": {"^o": forced}}), options.clone(), &force),
+            (
+                json!({"properties": {"options": {"patternProperties": {"": forced}}}}),
+                json!({"options": {"x": {}}}),
+                &json!({"options": {"x": {"force": true}}}),
+            ),
+            (json!({"additionalProperties": {"default": "delete"}}), json!({"mode": null}), &delete),
+            (
+                json!({"properties": {"mode": {}}, "additionalProperties": {"default": "delete"}}),
+                json!({}),
+                &json!({"mode": null}),
+            ),
+            (
+                json!({"properties": {"rows": {"contains": forced}}}),
+                json!({"rows": [{}]}),
+                &json!({"rows": [{"force": true}]}),
+            ),
+            // Within a schema that has an id, a pointer begins there.
+            (
+                json!({"properties": {"options": {"$id": "o", "properties": {"force": {"$ref": "#/$defs/f"}},
+                "$defs": {"f": {"default": true}}}}}),
+                options,
+                &force,
+            ),
+            (
+                json!({"properties": {"mode": {"$ref": "#/$defs/any"}}, "$defs": {"any": true}}),
+                json!({}),
+                &json!({"mode": null}),
+            ),
+        ] {
+            assert_eq!(of(&schema, &arguments).as_ref(), Some(implied), "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_reference_that_leads_nowhere_leaves_the_defaults_unknown() {
+        let definition =
+            json!({"$anchor": "mode", "$dynamicAnchor": "mode", "$id": "mode.json", "default": "delete"});
+        for reference in [
+            json!({"$ref": "#mode"}),
+            json!({"$ref": "mode.json"}),
+            json!({"$ref": "https://example.com/all#/$defs/mode"}),
+            json!({"$ref": "#/$defs/other"}),
+            json!({"$ref": 1}),
+            json!({"$dynamicRef": "#mode"}),
+            json!({"$recursiveRef": "#"}),
+            json!({"allOf": [{"$ref": "#mode"}]}),
+        ] {
+            let schema = json!({"$id": "https://example.com/all", "properties": {"mode": reference},
+                "$defs": {"mode": definition}});
+            assert_eq!(of(&schema, &json!({})), None, "{reference}");
+            assert_eq!(of(&schema, &json!({"mode": "keep"})), Some(json!({})), "{reference}");
         }
     }
 

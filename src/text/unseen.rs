@@ -1,0 +1,62 @@
+//! Characters of which a reader sees nothing, or nobody knows what: one list for replies and for questions to the human.
+//!
+//! It does not judge white space other than line ends: what is between words is seen.
+
+use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, PrependedConcatenationMark};
+use icu_properties::{CodePointMapData, CodePointSetData};
+
+/// Blank by their shape and not by their properties: the empty pattern of Braille, two blanks of hieroglyphs, the filler of
+/// Khitan, and a note without a head.
+const BLANKS: [char; 5] = ['\u{2800}', '\u{13441}', '\u{13442}', '\u{16fe4}', '\u{1d159}'];
+
+/// Whether nothing is drawn for it, or what is drawn is not known.
+#[must_use]
+pub fn is_unseen(character: char) -> bool {
+    use GeneralCategory as Category;
+    if character.is_ascii() {
+        return character.is_ascii_control();
+    }
+    BLANKS.contains(&character)
+        || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(character)
+        || match CodePointMapData::<Category>::new().get(character) {
+            Category::Control
+            | Category::LineSeparator
+            | Category::ParagraphSeparator
+            | Category::PrivateUse
+            | Category::Unassigned => true,
+            // Signs around numbers are drawn.
+            Category::Format => !CodePointSetData::new::<PrependedConcatenationMark>().contains(character),
+            _ => false,
+        }
+}
+
+/// Whether it is drawn upon the letter before it.
+#[must_use]
+pub fn is_mark(character: char) -> bool {
+    matches!(
+        CodePointMapData::<GeneralCategory>::new().get(character),
+        GeneralCategory::NonspacingMark | GeneralCategory::EnclosingMark
+    )
+}
+
+/// Whether nothing of a text is seen.
+#[must_use]
+pub fn says_nothing(text: &str) -> bool {
+    text.chars().all(|character| character.is_whitespace() || is_unseen(character))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_is_seen() {
+        for character in "aé日א\u{5b0}\u{6dd}\u{600}€👍 \u{a0}\u{3000}\u{301}".chars() {
+            assert!(!is_unseen(character), "{character:?}");
+        }
+        for character in "\n\u{85}\u{ad}\u{200b}\u{2028}\u{fe0f}\u{e000}\u{378}\u{10ffff}".chars() {
+            assert!(is_unseen(character), "{character:?}");
+        }
+        assert!(says_nothing(" \u{200b}\u{2800}") && says_nothing("") && !says_nothing(" ."));
+    }
+}
