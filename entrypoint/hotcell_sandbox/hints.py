@@ -195,14 +195,20 @@ def _of_import(error: ImportError, frames: list[FrameType]) -> str:
         if not top or top in sys.modules:
             return ""
         if top.startswith(_OF_SERVERS):
-            is_bound = bool(frames) and top in frames[-1].f_globals
-            return f"{top} is already there: leave out the import" if is_bound else NO_SERVER
+            return _of_server(top, frames)
         kinds = (_installed(), sys.stdlib_module_names)
         near = next(filter(None, (_near(top, names, _SIMILARITY_OF_MODULES) for names in kinds)), "")
         return near or _how_to_add(top)
     module, wanted = sys.modules.get(name), getattr(error, "name_from", None) or _wanted(str(error))
+    if wanted and wanted.startswith(_OF_SERVERS):
+        return _of_server(wanted, frames)
     near = _near(wanted, dir(module)) if module is not None and wanted else ""
     return near or ("print(runtime.skills) lists the skills that are kept" if name == SKILLS else "")
+
+
+def _of_server(name: str, frames: list[FrameType]) -> str:
+    is_bound = bool(frames) and name in frames[-1].f_globals
+    return f"{name} is already there: leave out the import" if is_bound else NO_SERVER
 
 
 def _how_to_add(module: str) -> str:

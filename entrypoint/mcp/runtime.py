@@ -434,8 +434,9 @@ def save_tool(
 ) -> str:
     """Keeps a function for later sessions: `from skills import name`. print(runtime.skills) lists what is kept.
 
-    The functions, classes, imports and constants that it needs are kept with it. It is tried in a process of its own
-    first, and so is `test`, a function without parameters or a source with asserts. description: else the docstring's.
+    The functions, classes, imports and constants that it needs are kept with it, and mcp_NAME is there as it is here.
+    It is tried first in a process of its own, where no server can be called, and so is `test`, a function without
+    parameters or a source with asserts. description: else the docstring's.
     """
     from hotcell_sandbox.skill_saving import saving  # at need: a first run waits for what is imported above
 

@@ -142,6 +142,7 @@ def test_near_packages_of_the_image_are_offered(tmp_path: Path) -> None:
         ("try: 1 / 0\nexcept MCPError: pass", "it is runtime.MCPError"),
         ("{'content': 'a', 'size': 1}.splitlines()", "it is a dict with 'content', 'size', no text"),
         ("import mcp_a", "mcp_a is already there: leave out the import"),
+        ("from mcp import mcp_a", "mcp_a is already there: leave out the import"),
         ("import mcp_sqlite", hints.NO_SERVER),
         ("import xml\nxml.etree", "`import xml.etree` is missing"),
         ("itertools.chain", "`import itertools` is missing"),

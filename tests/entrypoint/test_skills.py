@@ -188,6 +188,8 @@ def test_it_is_tried_where_the_sessions_variables_are_not(sandbox: Sandbox, brid
     assert "in a process of its own it cannot be imported: AttributeError" in said and "at line " in said, said
     dies = "import os\ndef g(): return 1\nsave_tool(g, test='import os; os._exit(3)')"
     assert "its process ended in the middle of it" in refusal(sandbox, dies, bridge)
+    calls = "def g(): return runtime.list_servers_sync()\nsave_tool(g, test='g()')"
+    assert "its test test_g fails: no server can be called there; leave the test out" in refusal(sandbox, calls, bridge)
 
 
 def test_a_test_is_run_there_and_kept_beside_it(sandbox: Sandbox, bridge: Bridge) -> None:
