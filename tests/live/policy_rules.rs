@@ -267,9 +267,9 @@ Arguments:
   "\u05e9": 1}"#;
     assert_eq!(params["message"], shown.replace('\u{e9}', "e\u{301}"));
     bridge.answer_to(&id, json!({"action": "accept", "content": {"decision": "allow this call"}}));
-    // What the human has let pass is what was asked for, and the model reads it as it is.
+    // What the human has let pass is what was asked for. The model sees letters as they are, and blanks written out.
     let reply = bridge.reply(run);
-    assert!(reply.text.contains("pay \u{5d0}\u{661} 1\u{2800}"), "{}", reply.text);
+    assert!(reply.text.contains("pay \u{5d0}\u{661} 1\\u2800"), "{}", reply.text);
     assert_eq!(fixture.ledger(), [format!("call echo {}", json!({"text": text, "\u{5e9}": 1}))]);
 }
 

@@ -75,7 +75,8 @@ fn figures_pictures_and_files_come_of_real_libraries(engine: &Engine) {
 
 /// What stands between the two ends of a cut text, as the expression in it names it.
 fn expression(text: &str) -> &str {
-    let (_, rest) = text.split_once("print(runtime.last_output()").expect("a cut reply says how to read on");
+    let (_, rest) =
+        text.split_once("out = runtime.last_output(); print(out").expect("a cut reply says how to read on");
     rest.split_once(')').unwrap().0
 }
 
