@@ -15,7 +15,8 @@ use super::unseen::{is_mark, is_unseen};
 const MARKS_MAX: usize = 4;
 
 /// The text with escapes such as `\x1b`, `\u05d0` or `\U000e0041` for what [`inert`](super::inert) writes out, and besides for
-/// letters and digits that are written from right to left, unusual white space, and marks beyond the fourth on one letter or without a letter. Line feeds stay.
+/// letters and digits that are written from right to left, unusual white space, unassigned characters, and marks beyond the
+/// fourth on one letter or without a letter. Line feeds stay.
 #[must_use]
 pub fn for_human(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
@@ -79,11 +80,12 @@ fn misleads(character: char) -> bool {
         )
 }
 
-/// Whether it is not seen, or is white space that is unusual.
+/// Whether it is not seen, or is white space that is unusual, or not assigned.
 fn is_hidden(character: char) -> bool {
-    let is_space =
-        CodePointMapData::<GeneralCategory>::new().get(character) == GeneralCategory::SpaceSeparator;
-    is_unseen(character) || (is_space && character != ' ')
+    use GeneralCategory as Category;
+    let category = CodePointMapData::<Category>::new().get(character);
+    let is_odd = matches!(category, Category::SpaceSeparator | Category::Unassigned);
+    is_unseen(character) || (is_odd && character != ' ')
 }
 
 fn bidi(character: char) -> BidiClass {

@@ -1,6 +1,7 @@
 //! Characters of which a reader sees nothing, or nobody knows what: one list for replies and for questions to the human.
 //!
-//! It does not judge white space other than line ends: what is between words is seen.
+//! It does not judge white space other than line ends: what is between words is seen. Characters that Unicode has not assigned
+//! yet are drawn as boxes, and may be assigned by the time that they are read.
 
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, PrependedConcatenationMark};
 use icu_properties::{CodePointMapData, CodePointSetData};
@@ -22,12 +23,17 @@ pub fn is_unseen(character: char) -> bool {
             Category::Control
             | Category::LineSeparator
             | Category::ParagraphSeparator
-            | Category::PrivateUse
-            | Category::Unassigned => true,
+            | Category::PrivateUse => true,
+            Category::Unassigned => is_noncharacter(character),
             // Signs around numbers are drawn.
             Category::Format => !CodePointSetData::new::<PrependedConcatenationMark>().contains(character),
             _ => false,
         }
+}
+
+/// Whether it will never be assigned.
+fn is_noncharacter(character: char) -> bool {
+    matches!(character, '\u{fdd0}'..='\u{fdef}') || u32::from(character) & 0xfffe == 0xfffe
 }
 
 /// Whether it is drawn upon the letter before it.
@@ -51,10 +57,10 @@ mod tests {
 
     #[test]
     fn what_is_drawn_is_seen() {
-        for character in "aé日א\u{5b0}\u{6dd}\u{600}€👍 \u{a0}\u{3000}\u{301}".chars() {
+        for character in "aé日א\u{5b0}\u{6dd}\u{600}€👍 \u{378}\u{a0}\u{3000}\u{301}".chars() {
             assert!(!is_unseen(character), "{character:?}");
         }
-        for character in "\n\u{85}\u{ad}\u{200b}\u{2028}\u{fe0f}\u{e000}\u{378}\u{10ffff}".chars() {
+        for character in "\n\u{85}\u{ad}\u{200b}\u{2028}\u{fe0f}\u{e000}\u{fdd0}\u{1fffe}\u{10ffff}".chars() {
             assert!(is_unseen(character), "{character:?}");
         }
         assert!(says_nothing(" \u{200b}\u{2800}") && says_nothing("") && !says_nothing(" ."));

@@ -51,6 +51,7 @@ fn is_seen(character: char) -> bool {
     let code = u32::from(character);
     let is_ignorable = IGNORABLE.iter().any(|(first, last)| (first..=last).contains(&&code));
     let is_tag_or_selector = (0xe0000..=0xe0fff).contains(&code);
+    let is_no_character = (0xfdd0..=0xfdef).contains(&code) || code & 0xfffe == 0xfffe;
     let ends_lines = matches!(character, '\u{2028}' | '\u{2029}');
-    !character.is_control() && !is_ignorable && !is_tag_or_selector && !ends_lines
+    !character.is_control() && !is_ignorable && !is_tag_or_selector && !is_no_character && !ends_lines
 }
