@@ -127,7 +127,7 @@ class Jobs:
         except OSError as error:
             return f"refused: {error}"
         try:
-            # A descriptor that was opened with O_PATH has the mode of a socket, and is none.
+            # A descriptor that was opened with O_PATH has the mode of a socket, but is not one.
             end = socket(fileno=fds[0])
         except OSError as error:
             os.close(pipe)

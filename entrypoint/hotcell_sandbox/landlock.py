@@ -39,27 +39,6 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 # Where the sandbox's own limits stand. The engine masks the rest of what hotcell knows of /sys.
 _OWN_LIMITS = "/sys/fs/cgroup"
 
-_IN_WRITABLE_PLACES = (
-    _WRITE_FILE,
-    _REMOVE_FOLDER,
-    _REMOVE_FILE,
-    _MAKE_FOLDER,
-    _MAKE_FILE,
-    _MAKE_LINK,
-    _MOVE,
-    _TRUNCATE,
-)
-_NOWHERE = (_MAKE_CHARACTER_DEVICE, _MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK_DEVICE, _CONTROL_DEVICE)
-# Not /dev/ptmx: opening it for reading makes a terminal, too.
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-# What libraries read of the machine: the processors, their caches and memory, and the sandbox's own limits.
-_READABLE_OF_SYS = (
-    "/sys/devices/system/cpu",
-    "/sys/devices/system/node",
-    "/sys/fs/cgroup",
-    "/sys/kernel/mm/transparent_hugepage",
-)
-
 
 def restrict(writable: list[str]) -> int:
     """Restricts this process and all that descend from it, for good; the version used, or 0 where that is not possible.

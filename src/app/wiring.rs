@@ -30,7 +30,7 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 /// Where workspaces are kept, below the folder for what is the user's own.
 const WORKSPACES: &str = "workspaces";
 
-/// Where the files are kept that sessions hand over, beside it.
+/// The folder of files that sessions hand over, beside it.
 const OUTBOX: &str = "outbox";
 
 /// Where is kept what servers say of themselves, below what is kept of the user's own.
@@ -158,7 +158,7 @@ pub(super) fn workspaces(config: &Config) -> PathBuf {
     config.state_dir.join(WORKSPACES)
 }
 
-/// Where the files are kept that sessions hand over.
+/// The folder of files that sessions hand over.
 pub(super) fn outbox(config: &Config) -> PathBuf {
     config.state_dir.join(OUTBOX)
 }

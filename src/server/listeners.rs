@@ -1,8 +1,8 @@
-//! What clients without a handshake (2026-07-28) want to hear: each `subscriptions/listen` is a request that goes on until
-//! the client cancels it, and what is told by it carries its id.
+//! Subscriptions of clients without a handshake (2026-07-28). Each `subscriptions/listen` is a request that stays open until
+//! the client cancels it. Its notifications carry its id.
 //!
-//! rmcp reads the request, acknowledges it and ends it; it is decided here what of it is accepted, and when it is told of
-//! something.
+//! rmcp reads, acknowledges and ends the request. This module decides which subscriptions are accepted, and when they are
+//! notified.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use rmcp::service::{SubscriptionContext, SubscriptionSink};
 use super::files::WATCHED_MAX;
 use crate::workspace::{FilePath, path_of};
 
-/// Such requests of one client that go on at once; each takes the place of a request that is worked on.
+/// Open requests of one client. Each takes the place of a request that is worked on.
 const LISTENING_MAX: usize = 32;
 
 /// The requests that go on.
@@ -75,7 +75,7 @@ impl Listeners {
         let sinks: Vec<SubscriptionSink> = self.all().sinks.values().cloned().collect();
         for sink in sinks {
             if let Err(error) = tell(&sink, changed).await {
-                tracing::debug!(%error, "a listening client could not be told of changed files");
+                tracing::debug!(%error, "changed files could not be reported to a listening client");
             }
         }
     }

@@ -229,7 +229,7 @@ impl StderrTail {
         LastWords { text, withheld: self.withheld_in(&bytes) }
     }
 
-    /// What is kept, as it came and without secrets.
+    /// The lines that are stored, as they arrived and without secrets.
     fn read(&self) -> (Vec<u8>, String) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let (bytes, is_cut): (Vec<u8>, bool) = (kept.bytes.iter().copied().collect(), kept.is_cut);

@@ -43,7 +43,7 @@ ANSWER = "Tokyo is ahead by +9.0h"
 # Long enough for a slow machine; only a hang takes it.
 PATIENCE_S = 240
 ENDING_S = 120
-# What is kept of the client's output for whoever reads why it failed.
+# The end of the client's output, which shows why it failed.
 SAID_CHARS = 4000
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
@@ -276,7 +276,7 @@ def conversation(home: Path, offered: Json | None) -> Json:
     requests = {message["id"]: message for message in sent if "id" in message and "method" in message}
     refused = [requests[message["id"]]["method"] for message in received if "error" in message]
     params: list[Json] = [message.get("params") or {} for message in requests.values()]
-    # Of clients with a handshake, and of those that say it with each request.
+    # Clients with a handshake send it once, the others with each request.
     about = [*params, *(each.get("_meta", {}) for each in params)]
     names = [info["name"] for each in about for key in INFO if (info := each.get(key))]
     results = [message["result"] for message in received if "result" in message]

@@ -351,7 +351,7 @@ if not parent:
         import time; time.sleep(600)
     os._exit(0)
 os.waitpid(parent, 0)
-# Such a process may be a job, and what only looks like a socket is none.
+# This process can become a job. The descriptor looks like a socket and is not one.
 orphan = int(os.read(told, 20))
 no_socket = os.open(f"/proc/self/fd/{one.fileno()}", os.O_PATH)
 answers = [handover.give(end, words, *fds) for words, fds in (

@@ -33,7 +33,7 @@ async def main() -> None:
                 said["honored"] = [
                     subscription.honored.model_dump(by_alias=True, exclude_none=True) for subscription in (every, one)
                 ]
-                # Of another file only the other stream hears.
+                # Only the other stream reports another file.
                 await write("other", "x")
                 said["every"] = await heard(every, 1)
                 await write("out/a b.csv", "x,y")
