@@ -1,7 +1,7 @@
 # The commands of this repository. `make help` lists them; what each does stands in scripts/.
 
 # The cache of downloads and built images, as in scripts/setup.sh.
-CACHE := $(or $(HOTCELL_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hotcell)
+CACHE := $(or $(BELLJAR_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/belljar)
 BUILD := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(CACHE)/tools/bin
 # Which engines `make bench` and `make soak` use: podman-rootful, podman-rootless, docker; all that are there when empty.
@@ -29,76 +29,76 @@ help: ## list these commands
 demo: ## set up what is missing, build the release binary, and run the main job on real servers
 	scripts/setup.sh demo
 	cargo build --release --locked
-	python3 scripts/demo.py $(BUILD)/release/hotcell
+	python3 scripts/demo.py $(BUILD)/release/belljar
 
 demo-data: ## the same with a CSV of 200 MB in a mounted folder, and a session of the next day that goes on from the workspace
 	scripts/setup.sh demo
 	cargo build --release --locked
-	python3 scripts/demo_data.py $(BUILD)/release/hotcell
+	python3 scripts/demo_data.py $(BUILD)/release/belljar
 
 test: ## set up what is missing and run everything that must pass
 	scripts/test.sh
 
 chaos: ## kill the bridge at ROUNDS=n random points (SEED=s), and count what is left of it
 	scripts/setup.sh engines-up
-	cargo build --locked --bin hotcell --example fixture_server
+	cargo build --locked --bin belljar --example fixture_server
 	cargo test --locked --test chaos -- --rounds $(ROUNDS) --seed $(SEED)
 
 # The release binary: its memory is what users have, and more runs fit into a minute.
 soak: ## random runs, calls and faults for MINUTES=n (SEED=s) on every engine or ENGINE=..., and check what happened
 	scripts/setup.sh engines-up
-	cargo build --release --locked --bin hotcell --example fixture_server
-	HOTCELL_SOAK_ENGINES='$(ENGINE)' cargo test --release --locked --test soak -- --seconds $$(($(MINUTES) * 60)) --seed $(SEED)
+	cargo build --release --locked --bin belljar --example fixture_server
+	BELLJAR_SOAK_ENGINES='$(ENGINE)' cargo test --release --locked --test soak -- --seconds $$(($(MINUTES) * 60)) --seed $(SEED)
 
 fuzz: ## run every fuzz target for SECONDS=n, or TARGET=name only; needs a nightly toolchain
 	scripts/fuzz.sh $(SECONDS) $(TARGET)
 
 probes: ## try on every engine what sandboxed code may try, show that each succeeds without its defence, print the table
 	scripts/setup.sh engines-up
-	cargo build --locked --bin hotcell --example fixture_server
+	cargo build --locked --bin belljar --example fixture_server
 	cargo test --locked --test probes -- --ignored --nocapture
 	cargo test --locked --test live -- --ignored
 
 ux-transcripts: ## replay situations as a model meets them, and compare each reply with the reviewed one; BLESS=1 rewrites them
 	scripts/setup.sh engines-up
-	cargo build --locked --bin hotcell --example fixture_server
+	cargo build --locked --bin belljar --example fixture_server
 	cargo test --locked --test ux -- --nocapture
 
 interop: ## call real servers of others over every transport, and write the README's table of them
 	scripts/setup.sh engines-up
-	cargo build --locked --bin hotcell --example fixture_server
+	cargo build --locked --bin belljar --example fixture_server
 	BLESS=1 cargo test --locked --test interop real_servers -- --nocapture
 
-clients: ## have real agent programs and SDKs use hotcell, with scripted models, and write the table of docs/clients.md; 1.8 GB
+clients: ## have real agent programs and SDKs use belljar, with scripted models, and write the table of docs/clients.md; 1.8 GB
 	scripts/setup.sh clients
-	cargo build --locked --bin hotcell
+	cargo build --locked --bin belljar
 	BLESS=1 cargo test --locked --test interop real_clients -- --ignored --nocapture
 
 conformance: ## run the official conformance suite of MCP against the binary, and write the table of docs/conformance.md
 	scripts/setup.sh test
-	cargo build --locked --bin hotcell
+	cargo build --locked --bin belljar
 	BLESS=1 cargo test --locked --test interop conformance -- --nocapture --test-threads=1
 
 bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; JSON in target/bench.json
 	scripts/setup.sh engines-up
-	cargo build --release --locked --bin hotcell --example fixture_server
-	HOTCELL_BENCH_ENGINES='$(ENGINE)' cargo bench --locked --bench bridge
+	cargo build --release --locked --bin belljar --example fixture_server
+	BELLJAR_BENCH_ENGINES='$(ENGINE)' cargo bench --locked --bench bridge
 
 search-bench: ## measure the search on the committed tools and queries, or on TOOLS=file QUERIES=file; MODEL=folder for another encoder
 	TOOLS='$(TOOLS)' QUERIES='$(QUERIES)' MODEL='$(MODEL)' cargo bench --locked --bench search
 
-tokens: ## count what a model reads of all servers' tools, and of hotcell; TOOLS=file counts others besides
+tokens: ## count what a model reads of all servers' tools, and of belljar; TOOLS=file counts others besides
 	TOOLS='$(TOOLS)' cargo bench --locked --bench tokens
 
 tasks: ## have sixty programs as a model writes them do sixty tasks over ten servers, and print what each costs
 	scripts/setup.sh test
-	cargo build --locked --bin hotcell --examples
+	cargo build --locked --bin belljar --examples
 	cargo test --locked --test live sixty_tasks -- --nocapture
 
 each-write: ## kill the bridge, its container and its interpreter at each single change of files that it makes, not at some
 	scripts/setup.sh engines-up
-	cargo build --locked --bin hotcell --examples
-	HOTCELL_EVERY_WRITE=1 cargo test --locked --test it --test live each_write -- --nocapture
+	cargo build --locked --bin belljar --examples
+	BELLJAR_EVERY_WRITE=1 cargo test --locked --test it --test live each_write -- --nocapture
 
 stubs-check: ## turn the schemas of the committed tools, or of TOOLS=file, into Python, and have Python judge it
 	TOOLS='$(TOOLS)' cargo bench --locked --bench stubs

@@ -1,16 +1,16 @@
-//! `make bench`: what hotcell costs, beside the floor that it stands on, for each engine; one table and one JSON file.
+//! `make bench`: what belljar costs, beside the floor that it stands on, for each engine; one table and one JSON file.
 //!
 //! It measures the built program over its stdio, as a client does, and judges nothing: a target that is missed is printed
 //! as missed.
 
+#[path = "bridge/belljar.rs"]
+mod belljar_program;
 #[path = "bridge/direct.rs"]
 mod direct;
 #[path = "bridge/figures.rs"]
 mod figures;
 #[path = "bridge/floor.rs"]
 mod floor;
-#[path = "bridge/hotcell.rs"]
-mod hotcell_program;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
@@ -22,7 +22,7 @@ use support::Engine;
 
 fn main() -> ExitCode {
     // cargo passes `--bench`, which says nothing here.
-    let wanted = std::env::var("HOTCELL_BENCH_ENGINES").unwrap_or_default();
+    let wanted = std::env::var("BELLJAR_BENCH_ENGINES").unwrap_or_default();
     let is_wanted =
         |engine: &Engine| wanted.is_empty() || wanted.split(',').any(|name| name.trim() == engine.name);
     let engines: Vec<&'static Engine> =
@@ -40,11 +40,11 @@ fn main() -> ExitCode {
         measured.push((engine.name, figures));
     }
     let report = figures::report(&measured);
-    let target = PathBuf::from(env!("CARGO_BIN_EXE_hotcell"));
+    let target = PathBuf::from(env!("CARGO_BIN_EXE_belljar"));
     let file = target
         .parent()
         .and_then(|profile| profile.parent())
-        .expect("target/release/hotcell")
+        .expect("target/release/belljar")
         .join("bench.json");
     std::fs::write(&file, report).expect("the target folder is writable");
     println!("\nas JSON: {}", file.display());
@@ -62,6 +62,6 @@ fn measure(engine: &'static Engine) -> Figures {
     drop(runtime);
     figures.add("direct: a call through rmcp's client, p50", serial.p50_ms(), "ms");
     figures.add("direct: 1,000 calls at once through it", parallel_per_s, "calls/s");
-    hotcell_program::measure(engine, &mut figures);
+    belljar_program::measure(engine, &mut figures);
     figures
 }

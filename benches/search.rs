@@ -10,8 +10,8 @@ mod quality;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use hotcell::catalog::Catalog;
-use hotcell::encoder::Encoder;
+use belljar::catalog::Catalog;
+use belljar::encoder::Encoder;
 use quality::{Measured, Quality};
 
 /// Other rankers, and what they were measured on.
@@ -72,9 +72,9 @@ fn print_baselines(measured: &Measured, fused: Option<&Measured>) {
     }
     println!("\n| ranker | {} |", kinds.join(" | "));
     println!("|---|{}", "---:|".repeat(kinds.len()));
-    println!("| **hotcell** | {} |", cells(measured, &kinds));
+    println!("| **belljar** | {} |", cells(measured, &kinds));
     if let Some(fused) = fused {
-        println!("| **hotcell with an encoder** | {} |", cells(fused, &kinds));
+        println!("| **belljar with an encoder** | {} |", cells(fused, &kinds));
     }
     for line in lines {
         let cells: Vec<String> = line.split('\t').map(str::to_owned).collect();

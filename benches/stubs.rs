@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use hotcell::catalog::{Catalog, Shapes, signature};
-use hotcell::limits::Limits;
+use belljar::catalog::{Catalog, Shapes, signature};
+use belljar::limits::Limits;
 
 /// Stubs that are shown of all that are wrong.
 const SHOWN: usize = 5;
@@ -60,7 +60,7 @@ fn stubs(catalog: &Catalog) -> Vec<(String, String, String)> {
 
 fn each<T>(
     catalog: &Catalog,
-    made: impl Fn(&hotcell::names::ServerName, &hotcell::catalog::Tool) -> T,
+    made: impl Fn(&belljar::names::ServerName, &belljar::catalog::Tool) -> T,
 ) -> Vec<T> {
     let tools =
         catalog.servers().iter().flat_map(|server| server.listed().iter().map(move |tool| (server, tool)));

@@ -1,4 +1,4 @@
-//! `make tokens`: what a model reads of all servers' tools at once, and of hotcell in front of them.
+//! `make tokens`: what a model reads of all servers' tools at once, and of belljar in front of them.
 //!
 //! `TOOLS` names a file in the form of the one in `tests/search`.
 
@@ -11,19 +11,19 @@ mod support;
 
 use std::path::PathBuf;
 
-use listing::{of_hotcell, of_servers, tokens};
+use listing::{of_belljar, of_servers, tokens};
 
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/search/tools.jsonl");
 
 fn main() {
     let given = std::env::var_os("TOOLS").filter(|name| !name.is_empty()).map(PathBuf::from);
     println!(
-        "| servers | tools | tokens of all their schemas | of hotcell's one tool | a part of |\n|---:|---:|---:|---:|---:|"
+        "| servers | tools | tokens of all their schemas | of belljar's one tool | a part of |\n|---:|---:|---:|---:|---:|"
     );
     for file in std::iter::once(PathBuf::from(COMMITTED)).chain(given) {
         let (servers, tools) = of_servers(&file);
         let all: usize = tools.iter().map(|tool| tokens(&tool.to_string())).sum();
-        let own = tokens(&of_hotcell(servers.iter().map(String::as_str)).to_string());
+        let own = tokens(&of_belljar(servers.iter().map(String::as_str)).to_string());
         println!("| {} | {} | {all} | {own} | {:.0} |", servers.len(), tools.len(), all as f64 / own as f64);
     }
 }

@@ -32,7 +32,7 @@ class Importer:
         file = self.files.get(name)
         if file is None:
             return None
-        return ModuleSpec(name, self, origin="<hotcell>/" + file, is_package=file.endswith("/__init__.py"))  # type: ignore[arg-type]
+        return ModuleSpec(name, self, origin="<belljar>/" + file, is_package=file.endswith("/__init__.py"))  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self.loaded.get(spec.name)
@@ -49,7 +49,7 @@ class Importer:
 
     def compiled(self, name: str) -> CodeType:
         file = self.files[name]
-        return compile(self.sources[file], "<hotcell>/" + file, "exec", dont_inherit=True)
+        return compile(self.sources[file], "<belljar>/" + file, "exec", dont_inherit=True)
 
 
 class Options:
@@ -67,13 +67,13 @@ def read_bundle() -> tuple[bytes, bytes]:
     while size <= BUNDLE_BYTES_MAX:
         chunk = os.read(0, 1 << 16)
         if not chunk:
-            sys.exit("hotcell: stdin ended before the bundle was complete")
+            sys.exit("belljar: stdin ended before the bundle was complete")
         head, line_feed, rest = chunk.partition(b"\n")
         chunks.append(head)
         size += len(head)
         if line_feed:
             return b"".join(chunks), rest
-    sys.exit("hotcell: the bundle is longer than 16 MiB")
+    sys.exit("belljar: the bundle is longer than 16 MiB")
 
 
 if __name__ == "__main__":

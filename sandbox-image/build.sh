@@ -16,7 +16,7 @@ Environment:
   BASE_IMAGE     base to build on; the default is pulled, and where no registry can be reached a base is made from the
                  distribution's packages with debootstrap
   SANDBOX_IMAGE  another name for the image, to try one beside that which sandboxes have
-  HOTCELL_CACHE  where archives are kept (default: ${XDG_CACHE_HOME:-~/.cache}/hotcell)
+  BELLJAR_CACHE  where archives are kept (default: ${XDG_CACHE_HOME:-~/.cache}/belljar)
   PIP_INDEX_URL, PIP_DEFAULT_TIMEOUT   passed to pip in the build, not kept in the image
   PIP_CERT, SSL_CERT_FILE, REQUESTS_CA_BUNDLE   the first that names a file is pip's certificate bundle in the build
 
@@ -26,15 +26,15 @@ To change the packages: edit requirements.in, then
 TEXT
 }
 
-image=${SANDBOX_IMAGE:-localhost/hotcell-sandbox:latest}
-local_base=localhost/hotcell-base:latest
-content_label=org.hotcell.content
-stage_label=org.hotcell.stage=packages
+image=${SANDBOX_IMAGE:-localhost/belljar-sandbox:latest}
+local_base=localhost/belljar-base:latest
+content_label=org.belljar.content
+stage_label=org.belljar.stage=packages
 default_base=docker.io/library/python:3.14-slim
 context_files=(requirements.lock install-packages.sh install-languages.sh finish-image.sh)
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cache=${HOTCELL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hotcell}
+cache=${BELLJAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/belljar}
 # Version managers put slow shims first in PATH, and any python3 does here.
 python=$(command -v /usr/bin/python3 || command -v python3 || true)
 
@@ -134,7 +134,7 @@ build() {
     say "building $image with $engine on $base (about a minute)"
     # The host's network, for daemons that run without a bridge of their own.
     if ! "$engine" build --network=host --build-arg "BASE_IMAGE=$base" ${options[@]+"${options[@]}"} \
-        --label "$content_label=$key" --label "org.hotcell.base=$base" \
+        --label "$content_label=$key" --label "org.belljar.base=$base" \
         --tag "$image" --file "$context/Containerfile" "$context" >"$cache/image-build.log" 2>&1; then
         tail -n 25 "$cache/image-build.log" >&2
         die "the build failed; the whole output is in $cache/image-build.log"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs last in the image build: everything that has to be decided on the final root.
 set -eu
-here=/usr/local/share/hotcell
+here=/usr/local/share/belljar
 
 # The official images ship their standard library without bytecode, and a read-only root could never add it. An image
 # that is built on one of ours has it.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs in the image's last stage: installs the languages that LANGUAGES names, from the distribution's packages.
 set -eu
-here=/usr/local/share/hotcell
+here=/usr/local/share/belljar
 packages=
 for language in ${LANGUAGES:-}; do
     case $language in

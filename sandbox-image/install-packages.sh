@@ -6,7 +6,7 @@
 set -eu
 context=$1
 out=$2
-share=$out/usr/local/share/hotcell
+share=$out/usr/local/share/belljar
 
 # The host's bundle is here when the host has one of its own; it is used by this stage and not copied on.
 if [ -s "$context/ca-bundle.pem" ]; then

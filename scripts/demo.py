@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The main job, end to end: an MCP client session over stdio with hotcell, in which Python in a container reads a CSV
+"""The main job, end to end: an MCP client session over stdio with belljar, in which Python in a container reads a CSV
 through a real MCP server, groups it with pandas, and draws a chart.
 
 It checks every figure that comes back against its own reading of the file. Nothing of the user's configuration is
 changed: the servers stand in a file of their own, in a temporary folder.
 
-usage: scripts/demo.py [HOTCELL]        (default: target/release/hotcell)
+usage: scripts/demo.py [BELLJAR]        (default: target/release/belljar)
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def main() -> int:
         # The chart outlives the rest, for whoever wants to look at it, until the next one takes its place.
         TARGET.mkdir(parents=True, exist_ok=True)
         chart = TARGET / "demo-revenue.png"
-        with tempfile.TemporaryDirectory(prefix="hotcell-demo-") as folder:
+        with tempfile.TemporaryDirectory(prefix="belljar-demo-") as folder:
             demonstrate(program(), Path(folder), chart)
     except DemoError as failure:
         print(f"\ndemo: FAILED: {failure}", file=sys.stderr)
@@ -96,15 +96,15 @@ def main() -> int:
 
 
 def program() -> Path:
-    """hotcell, as the command line names it."""
-    default = TARGET / "release" / "hotcell"
-    hotcell = Path(sys.argv[1]) if len(sys.argv) > 1 else default
-    if not hotcell.is_file():
-        raise DemoError(f"{hotcell} is missing; build it with: cargo build --release")
-    return hotcell.resolve()
+    """belljar, as the command line names it."""
+    default = TARGET / "release" / "belljar"
+    belljar = Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    if not belljar.is_file():
+        raise DemoError(f"{belljar} is missing; build it with: cargo build --release")
+    return belljar.resolve()
 
 
-def demonstrate(hotcell: Path, folder: Path, chart: Path) -> None:
+def demonstrate(belljar: Path, folder: Path, chart: Path) -> None:
     data = folder / "data"
     data.mkdir()
     shutil.copy(SALES, data / "sales.csv")
@@ -113,14 +113,14 @@ def demonstrate(hotcell: Path, folder: Path, chart: Path) -> None:
     say(f"servers, in {config}:", config.read_text())
 
     settings = {"MCP_SERVERS_CONFIG": str(config), "MCP_BRIDGE_STATE_DIR": str(folder / "state")}
-    with start(hotcell, settings) as client:
+    with start(belljar, settings) as client:
         session(client, data, chart)
 
 
 @contextmanager
-def start(hotcell: Path, settings: dict[str, str]) -> Iterator[Client]:
+def start(belljar: Path, settings: dict[str, str]) -> Iterator[Client]:
     """A client with its session, to the end of both."""
-    client = Client(hotcell, settings)
+    client = Client(belljar, settings)
     try:
         initialize(client)
         yield client
@@ -129,8 +129,8 @@ def start(hotcell: Path, settings: dict[str, str]) -> Iterator[Client]:
         raise
     began = time.perf_counter()
     code = client.close()
-    say(f"the client hung up; hotcell ended with {code} after {millis(began)}")
-    check(code == 0, f"hotcell ended with {code}")
+    say(f"the client hung up; belljar ended with {code} after {millis(began)}")
+    check(code == 0, f"belljar ended with {code}")
 
 
 def initialize(client: Client) -> None:
@@ -179,8 +179,8 @@ def session(client: Client, data: Path, chart: Path) -> None:
 
 
 def servers(data: Path) -> dict[str, Any]:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hotcell"
-    cache = Path(os.environ.get("HOTCELL_CACHE") or cache) / "servers"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "belljar"
+    cache = Path(os.environ.get("BELLJAR_CACHE") or cache) / "servers"
     files = cache / "node" / "node_modules" / ".bin" / "mcp-server-filesystem"
     clock = cache / "python" / "bin" / "mcp-server-time"
     for command in (files, clock):
@@ -193,7 +193,7 @@ def servers(data: Path) -> dict[str, Any]:
 
 
 def expected() -> tuple[dict[str, float], str, int]:
-    """The same figures without hotcell and pandas."""
+    """The same figures without belljar and pandas."""
     by_region: dict[str, float] = defaultdict(float)
     by_product: dict[str, float] = defaultdict(float)
     rows = 0
@@ -220,13 +220,13 @@ def run(client: Client, code: str, succeeds: bool = True) -> tuple[str, list[byt
 class Client:
     """The least that is an MCP client."""
 
-    def __init__(self, hotcell: Path, settings: dict[str, str]) -> None:
+    def __init__(self, belljar: Path, settings: dict[str, str]) -> None:
         environment = {**os.environ, **settings}
         environment.setdefault("MCP_BRIDGE_LOG_LEVEL", "WARNING")
         for variable in ("MCP_BRIDGE_OUTPUT_MODE", "MCP_BRIDGE_STRUCTURED", "MCP_BRIDGE_PREWARM"):
             environment.pop(variable, None)
         self._process = subprocess.Popen(
-            [str(hotcell)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+            [str(belljar)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
         )
         self._lines: queue.Queue[str] = queue.Queue()
         self._last = 0
@@ -242,7 +242,7 @@ class Client:
             except queue.Empty:
                 raise DemoError(f"{method} was not answered within {ANSWER_S:.0f} s") from None
             if not line:
-                raise DemoError(f"hotcell ended before it answered {method}; its last words are on stderr")
+                raise DemoError(f"belljar ended before it answered {method}; its last words are on stderr")
             message = json.loads(line)
             if message.get("id") != self._last:
                 continue
@@ -263,7 +263,7 @@ class Client:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            raise DemoError("hotcell was still there 10 s after its client had gone") from None
+            raise DemoError("belljar was still there 10 s after its client had gone") from None
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -271,7 +271,7 @@ class Client:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise DemoError("hotcell has ended; its last words are on stderr") from None
+            raise DemoError("belljar has ended; its last words are on stderr") from None
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -5,7 +5,7 @@ session of the next day goes on from the workspace.
 It checks every figure against its own sums. Nothing of the user's configuration is changed: it has one of its own, in a
 temporary folder.
 
-usage: scripts/demo_data.py [HOTCELL]        (default: target/release/hotcell)
+usage: scripts/demo_data.py [BELLJAR]        (default: target/release/belljar)
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ print(Path("revenue.png").stat().st_size)
 
 def main() -> int:
     try:
-        with tempfile.TemporaryDirectory(prefix="hotcell-demo-data-") as folder:
+        with tempfile.TemporaryDirectory(prefix="belljar-demo-data-") as folder:
             demonstrate(program(), Path(folder))
     except DemoError as failure:
         print(f"\ndemo-data: FAILED: {failure}", file=sys.stderr)
@@ -71,14 +71,14 @@ def main() -> int:
     return 0
 
 
-def demonstrate(hotcell: Path, folder: Path) -> None:
+def demonstrate(belljar: Path, folder: Path) -> None:
     # For a rootless engine's user as well, who is another one in tests.
     folder.chmod(0o755)
     sales = folder / "sales"
     sales.mkdir()
     revenue, rows = write(sales / "sales.csv")
     say(f"{sales / 'sales.csv'}: {(sales / 'sales.csv').stat().st_size:,} bytes, {rows:,} rows")
-    config = folder / "config" / "hotcell" / "config.toml"
+    config = folder / "config" / "belljar" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text(f'[[mount]]\nhost = "{sales}"\nguest = "/mnt/sales"\n')
     say(f"{config}:", config.read_text())
@@ -87,14 +87,14 @@ def demonstrate(hotcell: Path, folder: Path) -> None:
         "MCP_BRIDGE_STATE_DIR": str(folder / "state"),
         "MCP_BRIDGE_WORKSPACE": "revenue",
     }
-    with start(hotcell, settings) as client:
+    with start(belljar, settings) as client:
         text, _ = run(client, AGGREGATE)
         compare(text, rows, revenue)
         text, images = run(client, PLOT_AND_SAVE)
         check("'/workspace/revenue.png'" in text or "/workspace/revenue.png" in text, "the chart was not saved")
         check(len(images) == 1 and images[0].startswith(PNG), "the chart was not shown")
-    say("the next day: another hotcell, another sandbox, the same workspace")
-    with start(hotcell, settings) as client:
+    say("the next day: another belljar, another sandbox, the same workspace")
+    with start(belljar, settings) as client:
         text, _ = run(client, NEXT_DAY)
         best = max(revenue, key=lambda region: revenue[region])
         check(text.startswith(f"{rows} rows, {best} leads"), f"{rows} rows and {best} were expected")

@@ -6,9 +6,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cache=${HOTCELL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hotcell}
-test_user=hotcell-test
-docker_data=/var/lib/hotcell-test-docker
+cache=${BELLJAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/belljar}
+test_user=belljar-test
+docker_data=/var/lib/belljar-test-docker
 env_file=$cache/engines.env
 absent=()
 # Ordinary users have no sbin in PATH, where dockerd is.
@@ -32,9 +32,9 @@ fi
 as_root_if_can() { if [ "$can_root" = yes ]; then as_root "$@"; else "$@"; fi; }
 
 if [ "$can_root" = yes ]; then
-    run=${HOTCELL_TEST_RUN:-/run/hotcell-test}
+    run=${BELLJAR_TEST_RUN:-/run/belljar-test}
 else
-    run=${HOTCELL_TEST_RUN:-${XDG_RUNTIME_DIR:-/tmp/hotcell-test-$(id -u)}/hotcell-test}
+    run=${BELLJAR_TEST_RUN:-${XDG_RUNTIME_DIR:-/tmp/belljar-test-$(id -u)}/belljar-test}
 fi
 rootful_sock=$run/podman/podman.sock
 rootless_sock=$run/rootless/podman.sock
@@ -234,7 +234,7 @@ docker_up() {
     as_root_daemon "$run/docker/log" dockerd --host "unix://$docker_sock" --iptables=false --ip6tables=false \
         --bridge=none --data-root "$docker_data" --exec-root "$run/docker/exec" \
         --pidfile "$run/docker/dockerd.pid" --config-file "$run/docker/daemon.json" \
-        --containerd-namespace hotcell-test --containerd-plugins-namespace hotcell-test-plugins
+        --containerd-namespace belljar-test --containerd-plugins-namespace belljar-test-plugins
     wait_for "$docker_sock" || absent+=("docker: $(reason_from "$run/docker/log")")
 }
 
@@ -284,11 +284,11 @@ write_env() {
         joined+="${joined:+; }$one"
     done
     {
-        case $joined in *podman-rootful:*) ;; *) echo "HOTCELL_TEST_PODMAN_ROOTFUL=unix://$rootful_sock" ;; esac
-        case $joined in *podman-rootless:*) ;; *) echo "HOTCELL_TEST_PODMAN_ROOTLESS=unix://$rootless_sock" ;; esac
-        case $joined in *docker:*) ;; *) echo "HOTCELL_TEST_DOCKER=unix://$docker_sock" ;; esac
-        ! grep -qs '"runsc"' "$run/docker/daemon.json" || echo "HOTCELL_TEST_RUNSC=docker"
-        [ -z "$joined" ] || echo "HOTCELL_TEST_ABSENT=\"$joined\""
+        case $joined in *podman-rootful:*) ;; *) echo "BELLJAR_TEST_PODMAN_ROOTFUL=unix://$rootful_sock" ;; esac
+        case $joined in *podman-rootless:*) ;; *) echo "BELLJAR_TEST_PODMAN_ROOTLESS=unix://$rootless_sock" ;; esac
+        case $joined in *docker:*) ;; *) echo "BELLJAR_TEST_DOCKER=unix://$docker_sock" ;; esac
+        ! grep -qs '"runsc"' "$run/docker/daemon.json" || echo "BELLJAR_TEST_RUNSC=docker"
+        [ -z "$joined" ] || echo "BELLJAR_TEST_ABSENT=\"$joined\""
     } >"$env_file.new"
     mv "$env_file.new" "$env_file"
     [ -z "$joined" ] || say "absent: $joined"

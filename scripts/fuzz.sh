@@ -6,7 +6,7 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-cache=${HOTCELL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hotcell}
+cache=${BELLJAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/belljar}
 target=${CARGO_TARGET_DIR:-$PWD/target}/fuzz
 export PATH="$PATH:$cache/tools/bin"
 duration=${1:?usage: scripts/fuzz.sh SECONDS [TARGET...]}

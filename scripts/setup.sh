@@ -12,10 +12,10 @@ usage: scripts/setup.sh COMMAND
   clients       what test installs, and agent programs and SDKs for `make clients`: 1.8 GB, which no other test needs
   fuzz          cargo-fuzz, and a word if the nightly toolchain is missing that it needs
   engines-up    start the engines for the tests on private sockets and load the sandbox image into them;
-                writes HOTCELL_TEST_* lines to engines.env in the cache
+                writes BELLJAR_TEST_* lines to engines.env in the cache
   engines-down  stop them
 
-Everything lands in the cache, ${HOTCELL_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hotcell}:
+Everything lands in the cache, ${BELLJAR_CACHE:-${XDG_CACHE_HOME:-~/.cache}/belljar}:
   servers/node/node_modules/.bin/mcp-server-{filesystem,everything,...} from tests/fixtures/servers/package-lock.json
   servers/authorization/node_modules/oidc-provider                      from tests/fixtures/authorization/package-lock.json, for
                                                                         the tests of logins
@@ -39,11 +39,11 @@ TEXT
 nextest_version=0.9.143
 deny_version=0.20.2
 fuzz_version=0.13.2
-test_user=hotcell-test
+test_user=belljar-test
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 servers=$repository/tests/fixtures/servers
-cache=${HOTCELL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hotcell}
+cache=${BELLJAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/belljar}
 export PATH="$PATH:/usr/sbin:/sbin:$cache/tools/bin"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -103,7 +103,7 @@ fuzz() {
 engines_up() {
     local endpoints=()
     "$repository/scripts/engines.sh" up
-    mapfile -t endpoints < <(sed -n 's/^HOTCELL_TEST_[A-Z_]*=\(unix:.*\)$/\1/p' "$cache/engines.env")
+    mapfile -t endpoints < <(sed -n 's/^BELLJAR_TEST_[A-Z_]*=\(unix:.*\)$/\1/p' "$cache/engines.env")
     [ ${#endpoints[@]} -gt 0 ] || die "no engine could be started"
     "$repository/sandbox-image/build.sh" "${endpoints[@]}"
 }

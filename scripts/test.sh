@@ -6,7 +6,7 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-cache=${HOTCELL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hotcell}
+cache=${BELLJAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/belljar}
 target=${CARGO_TARGET_DIR:-target}
 dev=$cache/dev/bin
 # In .config/nextest.toml.
@@ -75,20 +75,20 @@ engines_demo() {
     local line
     while read -r line; do
         step "demo $(engine_name "${line%%=*}")" env MCP_BRIDGE_RUNTIME="${line#*=}" \
-            python3 scripts/demo.py "$target/debug/hotcell"
+            python3 scripts/demo.py "$target/debug/belljar"
         step "demo-data $(engine_name "${line%%=*}")" env MCP_BRIDGE_RUNTIME="${line#*=}" \
-            python3 scripts/demo_data.py "$target/debug/hotcell"
-    done < <(grep '^HOTCELL_TEST_[A-Z_]*=unix:' "$cache/engines.env")
+            python3 scripts/demo_data.py "$target/debug/belljar"
+    done < <(grep '^BELLJAR_TEST_[A-Z_]*=unix:' "$cache/engines.env")
 }
 
-engine_name() { tr 'A-Z_' 'a-z-' <<<"${1#HOTCELL_TEST_}"; }
+engine_name() { tr 'A-Z_' 'a-z-' <<<"${1#BELLJAR_TEST_}"; }
 
 summary() {
     local variable address absent line
-    absent=$(sed -n 's/^HOTCELL_TEST_ABSENT="\(.*\)"$/\1/p' "$cache/engines.env")
+    absent=$(sed -n 's/^BELLJAR_TEST_ABSENT="\(.*\)"$/\1/p' "$cache/engines.env")
     printf '\n=== summary\n'
     printf '%s\n' "${report[@]}"
-    for variable in HOTCELL_TEST_PODMAN_ROOTFUL HOTCELL_TEST_PODMAN_ROOTLESS HOTCELL_TEST_DOCKER; do
+    for variable in BELLJAR_TEST_PODMAN_ROOTFUL BELLJAR_TEST_PODMAN_ROOTLESS BELLJAR_TEST_DOCKER; do
         address=$(sed -n "s/^$variable=//p" "$cache/engines.env")
         if [ -n "$address" ]; then
             echo "engine $(engine_name "$variable"): tested ($address)"

@@ -19,7 +19,7 @@ pub use image::{Build, Image};
 
 /// One MCP tool, run_python: a warm Python interpreter in a locked container, with your other MCP servers as functions.
 ///
-/// Without a command, hotcell is the MCP server on stdin and stdout: this is what MCP clients start.
+/// Without a command, belljar is the MCP server on stdin and stdout: this is what MCP clients start.
 #[derive(Debug, Parser)]
 #[command(version, about)]
 pub struct Arguments {
@@ -28,7 +28,7 @@ pub struct Arguments {
     pub command: Option<Command>,
 }
 
-/// What hotcell can do beside serving a client.
+/// What belljar can do beside serving a client.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run Python in a sandbox and print what it prints; the exit code is the code's.
@@ -39,9 +39,9 @@ pub enum Command {
     Config(Config),
     /// Take over the servers that your MCP clients have, into ~/MCPs.
     Import(Import),
-    /// Put hotcell into the configuration of an MCP client.
+    /// Put belljar into the configuration of an MCP client.
     Install(Install),
-    /// Take hotcell out of the configuration of an MCP client again.
+    /// Take belljar out of the configuration of an MCP client again.
     Uninstall(Uninstall),
     /// Show what was called and run, and what was not let pass.
     Log(Log),
@@ -77,7 +77,7 @@ pub struct Doctor {
     /// Start or reach each configured server, and say whether it lists its tools; ask the model that is set one question.
     #[arg(long)]
     pub ask: bool,
-    /// With the environment that this client starts hotcell with: say which variables come through it.
+    /// With the environment that this client starts belljar with: say which variables come through it.
     #[arg(long, value_name = "NAME", value_parser = client_name())]
     pub client: Option<String>,
 }
@@ -99,9 +99,9 @@ pub struct Config {
 pub enum ConfigCommand {
     /// Print the JSON schema of a config.toml, for editors.
     Schema(Schema),
-    /// Print the .hotcell/config.toml of the working folder, and let it count in full until it changes.
+    /// Print the .belljar/config.toml of the working folder, and let it count in full until it changes.
     Trust,
-    /// Let the .hotcell/config.toml of the working folder only narrow again.
+    /// Let the .belljar/config.toml of the working folder only narrow again.
     Untrust,
 }
 
@@ -133,7 +133,7 @@ pub enum FilesCommand {
         #[arg(value_name = "TO")]
         to: Option<PathBuf>,
     },
-    /// Copy a file into it, which no hotcell may be using.
+    /// Copy a file into it, which no belljar may be using.
     Put {
         /// The file.
         #[arg(value_name = "FILE")]
@@ -142,7 +142,7 @@ pub enum FilesCommand {
         #[arg(value_name = "PATH")]
         path: Option<String>,
     },
-    /// Remove a file from it, which no hotcell may be using.
+    /// Remove a file from it, which no belljar may be using.
     Rm {
         /// Its path below /workspace.
         #[arg(value_name = "PATH", required_unless_present = "all")]
@@ -257,7 +257,7 @@ pub struct Install {
     #[arg(long)]
     pub project: bool,
     /// What the client calls it.
-    #[arg(long, value_name = "NAME", default_value = "hotcell")]
+    #[arg(long, value_name = "NAME", default_value = "belljar")]
     pub name: String,
     /// Only show what would be written.
     #[arg(long)]
@@ -265,7 +265,7 @@ pub struct Install {
     /// Replace another server of that name.
     #[arg(long)]
     pub force: bool,
-    /// Have the client make hotcell's calls without asking, where it refuses them otherwise: `codex exec` does.
+    /// Have the client make belljar's calls without asking, where it refuses them otherwise: `codex exec` does.
     #[arg(long)]
     pub approve_calls: bool,
 }
@@ -280,7 +280,7 @@ pub struct Uninstall {
     #[arg(long)]
     pub project: bool,
     /// What the client calls it.
-    #[arg(long, value_name = "NAME", default_value = "hotcell")]
+    #[arg(long, value_name = "NAME", default_value = "belljar")]
     pub name: String,
     /// Only show what would be written.
     #[arg(long)]
@@ -375,11 +375,11 @@ mod tests {
 
     #[test]
     fn run_wants_either_code_or_a_file() {
-        for refused in [&["hotcell", "run"][..], &["hotcell", "run", "-c", "1", "x.py"]] {
+        for refused in [&["belljar", "run"][..], &["belljar", "run", "-c", "1", "x.py"]] {
             let said = Arguments::try_parse_from(refused).unwrap_err().to_string();
-            assert!(said.contains("\nUsage: hotcell run <-c <CODE>|FILE>\n"), "{said}");
+            assert!(said.contains("\nUsage: belljar run <-c <CODE>|FILE>\n"), "{said}");
         }
-        let parsed = Arguments::try_parse_from(["hotcell", "run", "x.py", "--server", "a", "--server", "b"]);
+        let parsed = Arguments::try_parse_from(["belljar", "run", "x.py", "--server", "a", "--server", "b"]);
         let Some(Command::Run(run)) = parsed.unwrap().command else { panic!("run") };
         assert_eq!(run.servers, ["a", "b"]);
     }

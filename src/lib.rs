@@ -1,4 +1,4 @@
-//! hotcell: one MCP tool, `run_python`, in a warm interpreter inside a locked container.
+//! belljar: one MCP tool, `run_python`, in a warm interpreter inside a locked container.
 //!
 //! The rooms, from the ground up; a room may use rooms on lower floors only:
 //!

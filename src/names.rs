@@ -105,7 +105,7 @@ name!(
     /// A configured MCP server, as the operator wrote it; at most 256 bytes.
     ///
     /// ```compile_fail
-    /// let server: hotcell::names::ServerName = hotcell::names::ToolName::new("x").unwrap();
+    /// let server: belljar::names::ServerName = belljar::names::ToolName::new("x").unwrap();
     /// ```
     ServerName,
     "server",

@@ -33,7 +33,7 @@ static TLS: LazyLock<Result<ClientConfig, String>> = LazyLock::new(|| {
 /// When the system has no certificates.
 pub fn builder(url: &Url) -> Result<ClientBuilder, String> {
     let builder = Client::builder()
-        .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")))
+        .user_agent(concat!("belljar/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT)
         .tls_backend_preconfigured(TLS.clone()?);
     // A proxy would be told the secrets of what runs on this machine, and could not reach it.

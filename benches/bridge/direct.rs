@@ -1,4 +1,4 @@
-//! The server that the benchmarks call, without hotcell in between.
+//! The server that the benchmarks call, without belljar in between.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -1,17 +1,17 @@
-//! The floor: what the engine itself costs, without hotcell.
+//! The floor: what the engine itself costs, without belljar.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use hotcell::engine::{Choice, Container, Places, SandboxSpec, Streams, find};
+use belljar::engine::{Choice, Container, Places, SandboxSpec, Streams, find};
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 
 use crate::support::Engine;
 
-const IMAGE: &str = "localhost/hotcell-sandbox:latest";
+const IMAGE: &str = "localhost/belljar-sandbox:latest";
 /// About what a run's frames weigh.
 const LINE_BYTES: usize = 100;
 const ECHO: &str = "import sys\nfor line in sys.stdin.buffer:\n    sys.stdout.buffer.write(line)\n    sys.stdout.buffer.flush()";

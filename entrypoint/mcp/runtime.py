@@ -10,26 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from sys import _getframe
 
-from hotcell_sandbox.calls import Calls
-from hotcell_sandbox.output_record import OutputRecord
-from hotcell_sandbox.resources import ResourceText, contents, messages
-from hotcell_sandbox.results import Blob, InvalidCallError, MCPError, ToolError, awaitable
-from hotcell_sandbox.saved_files import SAVED
+from belljar_sandbox.calls import Calls
+from belljar_sandbox.output_record import OutputRecord
+from belljar_sandbox.resources import ResourceText, contents, messages
+from belljar_sandbox.results import Blob, InvalidCallError, MCPError, ToolError, awaitable
+from belljar_sandbox.saved_files import SAVED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from os import PathLike
     from typing import Any, NoReturn, TypeVar
 
-    from hotcell_sandbox.chunks import Chunks
-    from hotcell_sandbox.handles import Handles
-    from hotcell_sandbox.models import LLMAnswer
-    from hotcell_sandbox.packages import Packages
-    from hotcell_sandbox.plan import Plan
-    from hotcell_sandbox.programs import Result
-    from hotcell_sandbox.search_results import SearchResults
-    from hotcell_sandbox.skills import Skills
-    from hotcell_sandbox.time_travel import Checkpoints, TimeTravel
+    from belljar_sandbox.chunks import Chunks
+    from belljar_sandbox.handles import Handles
+    from belljar_sandbox.models import LLMAnswer
+    from belljar_sandbox.packages import Packages
+    from belljar_sandbox.plan import Plan
+    from belljar_sandbox.programs import Result
+    from belljar_sandbox.search_results import SearchResults
+    from belljar_sandbox.skills import Skills
+    from belljar_sandbox.time_travel import Checkpoints, TimeTravel
 
     T = TypeVar("T")
 
@@ -121,20 +121,20 @@ _travel: Callable[[], TimeTravel]
 def __getattr__(name: str) -> Any:
     # At need: a first run waits for what is imported above.
     if name == "skills":
-        from hotcell_sandbox.kept_skills import KeptSkills
+        from belljar_sandbox.kept_skills import KeptSkills
 
         return KeptSkills(_calls, _skills)
     if name in _OF_JOBS:
-        from hotcell_sandbox.spawning import of_jobs
+        from belljar_sandbox.spawning import of_jobs
 
         return of_jobs(name.removesuffix("_sync"), _parts)
     if name in _CLASSES:
         from importlib import import_module
 
-        return getattr(import_module(f"hotcell_sandbox.{_CLASSES[name]}"), name)
+        return getattr(import_module(f"belljar_sandbox.{_CLASSES[name]}"), name)
     if name != "state":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from hotcell_sandbox.state import State
+    from belljar_sandbox.state import State
 
     return State(SAVED.root)
 
@@ -188,7 +188,7 @@ def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = None, *, 
 
 def handles() -> Handles:
     """The results that are kept on the host: `.handle(...)` of a tool makes one."""
-    from hotcell_sandbox.handles import kept
+    from belljar_sandbox.handles import kept
 
     return _given(kept(_calls))
 
@@ -220,9 +220,9 @@ def resume(session: str = "last") -> NoReturn:
     """Ends this run, and makes the runs of an earlier session again, with calls answered from its journal.
 
     All variables are then as that session left them, and those of this one are gone. `session` is the beginning of its
-    name, which `hotcell session ls` lists, or "last"; "5f1c:3" stops after run 3. MCPError where it cannot be resumed.
+    name, which `belljar session ls` lists, or "last"; "5f1c:3" stops after run 3. MCPError where it cannot be resumed.
     """
-    from hotcell_sandbox.time_travel import GoingBack
+    from belljar_sandbox.time_travel import GoingBack
 
     _calls.call_sync(None, "resume_session", {"session": session})
     raise GoingBack
@@ -241,7 +241,7 @@ def forget_checkpoint(name: str) -> None:
 
 def packages() -> Packages:
     """What this sandbox's image has besides the standard library: a dict of versions; print it for languages, too."""
-    from hotcell_sandbox.packages import Packages
+    from belljar_sandbox.packages import Packages
 
     return _given(Packages())
 
@@ -259,7 +259,7 @@ def run(
     The result has status (completed, failed, crashed, terminated, timeout), exit_code, signal, stdout, stderr and
     diagnostics. `files` are written beside the code; `timeout` is in seconds, 10 without. It runs where this code runs.
     """
-    from hotcell_sandbox.programs import Program
+    from belljar_sandbox.programs import Program
 
     program = Program(language, code, stdin, files, args, timeout)
     return _made(program.run_async, program.run)
@@ -276,7 +276,7 @@ def ask_llm(
 
     The context (text, bytes, a dict, a list, a DataFrame) is put behind the prompt. MCPError where there is no answer.
     """
-    from hotcell_sandbox.models import Models
+    from belljar_sandbox.models import Models
 
     models = Models(_calls, max_tokens, system, temperature)
     return _made(models.ask, models.ask_sync, prompt, context)
@@ -295,7 +295,7 @@ def map_llm(
 
     A chunk stands where the prompt has {chunk}, else behind it. on_error="return": a failure stands in its place.
     """
-    from hotcell_sandbox.models import Models
+    from belljar_sandbox.models import Models
 
     models = Models(_calls, max_tokens, system, temperature)
     return _made(models.map, models.map_sync, chunks, prompt, concurrency, on_error)
@@ -309,7 +309,7 @@ def chunk(
     A path is a Path, or a text of one line that names a file. Each part repeats `overlap` characters, 200 without, of
     the one before. by: "paragraph", "line" or "sentence", which are cut at larger places only at need, or "chars".
     """
-    from hotcell_sandbox.chunks import chunks
+    from belljar_sandbox.chunks import chunks
 
     return _given(chunks(text_or_path, size, overlap, by))
 
@@ -320,7 +320,7 @@ def plan(dry_run: bool = True) -> Plan:
     With dry_run, which is the default, only calls of tools that say that they only read are made; the others return
     placeholders. It holds for all calls of the interpreter while the block is open.
     """
-    from hotcell_sandbox.plan import Plan  # at need: a first run waits for what is imported above
+    from belljar_sandbox.plan import Plan  # at need: a first run waits for what is imported above
 
     return _given(Plan(_calls, dry_run))
 
@@ -374,7 +374,7 @@ def search_tool_docs(
     asked = query if isinstance(query, str) else list(query)
 
     def found(answer: Any) -> SearchResults:
-        from hotcell_sandbox.search_results import SearchResults  # at need: a first run waits for what is above
+        from belljar_sandbox.search_results import SearchResults  # at need: a first run waits for what is above
 
         return SearchResults(answer, asked, group_by is not None)
 
@@ -438,14 +438,14 @@ def save_tool(
     It is tried first in a process of its own, where no server can be called, and so is `test`, a function without
     parameters or a source with asserts. description: else the docstring's.
     """
-    from hotcell_sandbox.skill_saving import saving  # at need: a first run waits for what is imported above
+    from belljar_sandbox.skill_saving import saving  # at need: a first run waits for what is imported above
 
     return _given(saving(_calls, _skills, func, description=description, tags=tags, test=test))
 
 
 def show(thing: object) -> None:
     """Shows an image, a figure, or anything that draws itself, as an image of the reply; else prints it."""
-    from hotcell_sandbox.pictures import show
+    from belljar_sandbox.pictures import show
 
     show(thing)
     return _given(None)
@@ -503,7 +503,7 @@ def _given(value: T) -> T:
 
 def _made(later: Callable[..., Coroutine[Any, Any, T]], now: Callable[..., T], *arguments: Any) -> T:
     """A coroutine, or the result, as the code needs it that has called the helper."""
-    from hotcell_sandbox.awaiting import is_awaited  # at need: it reads code, with what takes time to import
+    from belljar_sandbox.awaiting import is_awaited  # at need: it reads code, with what takes time to import
 
     helper = _getframe(1)
     while helper.f_back is not None and helper.f_back.f_globals is helper.f_globals:

@@ -1,4 +1,4 @@
-//! `hotcell config`: every setting as it counts and where it comes from, the schema for editors, and trust in projects.
+//! `belljar config`: every setting as it counts and where it comes from, the schema for editors, and trust in projects.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,15 +34,15 @@ pub(super) fn command(command: &ConfigCommand, environment: &Environment) -> Exi
         }
         ConfigCommand::Trust => trust_project(environment, &limits).map(|(path, content)| {
             to_stdout(&text::inert(&content));
-            out!("hotcell: trusted until it changes: {}", path.display());
+            out!("belljar: trusted until it changes: {}", path.display());
         }),
         ConfigCommand::Untrust => distrust_project(environment, &limits)
-            .map(|path| out!("hotcell: not trusted: {}", path.display())),
+            .map(|path| out!("belljar: not trusted: {}", path.display())),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            err!("hotcell: {error}");
+            err!("belljar: {error}");
             ExitCode::FAILURE
         }
     }

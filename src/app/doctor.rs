@@ -1,4 +1,4 @@
-//! `hotcell doctor`: what works, what does not, and what to do about it.
+//! `belljar doctor`: what works, what does not, and what to do about it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ const LOOKED_AT_AT_ONCE_MAX: usize = 16;
 /// Prints the report; the exit code is 1 when code could not be run. Where servers are asked (`asks`), they are started;
 /// `client` is what there is to say of the client whose environment this is.
 pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, client: &[String]) -> ExitCode {
-    out!("hotcell {}", env!("CARGO_PKG_VERSION"));
+    out!("belljar {}", env!("CARGO_PKG_VERSION"));
     for (at, said) in client.iter().enumerate() {
         line(if at == 0 { "client" } else { "" }, said);
     }
@@ -193,7 +193,7 @@ async fn servers(config: &Config, environment: &Environment, asking: Option<&Ups
             Err(_) => {
                 let names: Vec<&str> = under_way.borrow().iter().map(|name| name.as_str()).collect();
                 are_named = true;
-                err!("hotcell: waiting for {}", text::inert_line(&names.join(", ")));
+                err!("belljar: waiting for {}", text::inert_line(&names.join(", ")));
             }
         }
     }
@@ -302,7 +302,7 @@ fn limit<T: std::fmt::Display>(enforced: Option<T>, asked: &T) -> String {
 }
 
 fn with_watch(limit: String, watched: bool) -> String {
-    if watched { format!("{limit}, watched by hotcell") } else { limit }
+    if watched { format!("{limit}, watched by belljar") } else { limit }
 }
 
 fn mebibytes(bytes: u64) -> String {

@@ -40,7 +40,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
             match through_client::through(environment, client) {
                 Ok((environment, lines)) => (environment, lines),
                 Err(why) => {
-                    err!("hotcell: {}", text::inert(&why));
+                    err!("belljar: {}", text::inert(&why));
                     return ExitCode::FAILURE;
                 }
             }
@@ -62,7 +62,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            err!("hotcell: cannot start: {error}");
+            err!("belljar: cannot start: {error}");
             return ExitCode::from(70);
         }
     };

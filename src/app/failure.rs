@@ -28,6 +28,6 @@ pub(super) fn told(done: Result<(), Failure>) -> ExitCode {
         Err(Failure::Usage(message)) => (message, ExitCode::from(USAGE)),
         Err(Failure::Failed(message)) => (message, ExitCode::FAILURE),
     };
-    err!("hotcell: {message}");
+    err!("belljar: {message}");
     code
 }

@@ -1,4 +1,4 @@
-//! `hotcell files`: the files that are kept for the user, of workspaces and handed over by sessions: shown, taken out, put
+//! `belljar files`: the files that are kept for the user, of workspaces and handed over by sessions: shown, taken out, put
 //! in, removed.
 
 use std::fs::File;
@@ -37,7 +37,7 @@ fn done(config: &Config, arguments: cli::Files) -> Result<(), Failure> {
     match (arguments.command, name) {
         (FilesCommand::Ls, None) => list_all(config, &root),
         (_, None) => Err(Failure::Usage(
-            "say whose: --workspace NAME or --session ID, or set MCP_BRIDGE_WORKSPACE; `hotcell files ls` lists them".into(),
+            "say whose: --workspace NAME or --session ID, or set MCP_BRIDGE_WORKSPACE; `belljar files ls` lists them".into(),
         )),
         (FilesCommand::Ls, Some(name)) => list(&view(&root, &name)?),
         (FilesCommand::Get { path, to }, Some(name)) => get(&view(&root, &name)?, &path, to),
@@ -92,7 +92,7 @@ fn found(mut all: Vec<HandedOver>, asked: &str) -> Result<HandedOver, Failure> {
         (None, _) => {
             let asked = text::inert_excerpt(asked, SHOWN_CHARS_MAX);
             Err(Failure::Usage(format!(
-                "nothing is kept that a session \"{asked}\" has handed over; `hotcell files ls` lists what is kept"
+                "nothing is kept that a session \"{asked}\" has handed over; `belljar files ls` lists what is kept"
             )))
         }
         _ => Err(Failure::Usage("several sessions begin like that; give more of the ID".into())),
@@ -122,7 +122,7 @@ fn list_all(config: &Config, root: &Path) -> Result<(), Failure> {
     let sessions = Outbox::new(outbox(config), &config.limits).all().map_err(failed)?;
     if names.is_empty() && sessions.is_empty() {
         err!(
-            "hotcell: no file is kept yet; MCP_BRIDGE_WORKSPACE=NAME keeps all of a session, runtime.save(path) in its code one"
+            "belljar: no file is kept yet; MCP_BRIDGE_WORKSPACE=NAME keeps all of a session, runtime.save(path) in its code one"
         );
     }
     for name in names {

@@ -1,4 +1,4 @@
-//! `hotcell image`: the images that sandboxes are made of, built, listed, chosen and removed by the user.
+//! `belljar image`: the images that sandboxes are made of, built, listed, chosen and removed by the user.
 //!
 //! How one is built is `image_build`'s.
 
@@ -22,19 +22,19 @@ pub(super) const SAID_CHARS_MAX: usize = 300;
 /// Labels of images, which say what is in them.
 pub(super) mod labels {
     /// The name that the user knows it by.
-    pub(in super::super) const IMAGE: &str = "org.hotcell.image";
+    pub(in super::super) const IMAGE: &str = "org.belljar.image";
     /// The image below.
-    pub(in super::super) const BASE: &str = "org.hotcell.base";
+    pub(in super::super) const BASE: &str = "org.belljar.base";
     /// The packages that were asked for, with spaces between them.
-    pub(in super::super) const WITH: &str = "org.hotcell.with";
+    pub(in super::super) const WITH: &str = "org.belljar.with";
     /// The languages, with spaces between them.
-    pub(in super::super) const LANGUAGES: &str = "org.hotcell.languages";
+    pub(in super::super) const LANGUAGES: &str = "org.belljar.languages";
     /// Of every image that has the data-science set.
-    pub(in super::super) const CONTENT: &str = "org.hotcell.content";
+    pub(in super::super) const CONTENT: &str = "org.belljar.content";
     /// Tells one build from all others.
-    pub(in super::super) const BUILD: &str = "org.hotcell.build";
+    pub(in super::super) const BUILD: &str = "org.belljar.build";
     /// Of the stage that a build leaves behind.
-    pub(in super::super) const STAGE: &str = "org.hotcell.stage=packages";
+    pub(in super::super) const STAGE: &str = "org.belljar.stage=packages";
 }
 
 /// Does what is asked for.
@@ -69,7 +69,7 @@ impl Images<'_> {
         let home = self.environment.config_home();
         let home =
             home.ok_or_else(|| Failure::Failed("no home folder is known to keep locks in; set HOME".into()))?;
-        Ok(home.join("hotcell/images"))
+        Ok(home.join("belljar/images"))
     }
 
     /// What the engine says of an image of ours.
@@ -99,7 +99,7 @@ impl Images<'_> {
                 out!("sandbox.image is {reference} in {shown}; sandboxes that start from now on have it")
             }
             None => out!(
-                "sandbox.image is no longer set in {shown}; sandboxes that start from now on have hotcell's own"
+                "sandbox.image is no longer set in {shown}; sandboxes that start from now on have belljar's own"
             ),
         }
         Ok(())
@@ -122,7 +122,7 @@ impl Images<'_> {
         let reference = name.reference();
         if self.config.image.as_deref() == Some(reference.as_str()) {
             return Err(Failure::Usage(format!(
-                "{name} is what sandboxes are made of; `hotcell image use default`, or use another one, then remove it"
+                "{name} is what sandboxes are made of; `belljar image use default`, or use another one, then remove it"
             )));
         }
         let engine = self.engine().await?;
@@ -149,8 +149,8 @@ impl Images<'_> {
         let near = nearest(name.as_str(), known.iter().copied());
         let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
         let known = match known.is_empty() {
-            true => "hotcell has built none there".to_owned(),
-            false => format!("{near}hotcell has built {} there", known.join(", ")),
+            true => "belljar has built none there".to_owned(),
+            false => format!("{near}belljar has built {} there", known.join(", ")),
         };
         let at = text::inert_excerpt(&engine.address, SAID_CHARS_MAX);
         Ok(Failure::Usage(format!("the engine at {at} has no image {name}; {known}")))

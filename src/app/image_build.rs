@@ -1,4 +1,4 @@
-//! `hotcell image build`: what is asked for becomes an image with a lock.
+//! `belljar image build`: what is asked for becomes an image with a lock.
 //!
 //! It installs nothing on the host; the engine builds, from the files that are embedded in this program.
 
@@ -43,7 +43,7 @@ const CERTIFICATES_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// What is to be built.
 struct Plan {
-    /// Nothing: hotcell's own image.
+    /// Nothing: belljar's own image.
     name: Option<ImageName>,
     base: String,
     asked: Vec<Requirement>,
@@ -92,7 +92,7 @@ pub(super) async fn build(images: &Images<'_>, arguments: cli::Build) -> Result<
             return images.put_to_use(Some(&reference));
         }
         if images.config.image.as_deref() != Some(reference.as_str()) {
-            out!("`hotcell image use {name}` has sandboxes made of it");
+            out!("`belljar image use {name}` has sandboxes made of it");
         }
     } else if uses_it {
         return images.put_to_use(None);
@@ -195,7 +195,7 @@ async fn locked(engine: &Engine, name: &str, lock: KeptLock) -> Result<Plan, Fai
     let about = engine.about_image(&lock.base).await.map_err(failed)?;
     if about.as_ref().is_some_and(|about| about.id != lock.base_id) {
         err!(
-            "hotcell: {} is another image than when the lock was written; the packages are the same",
+            "belljar: {} is another image than when the lock was written; the packages are the same",
             lock.base
         );
     }
@@ -239,7 +239,7 @@ async fn run(
         labels: labels_of(plan, mark.as_str()),
         stage_label: labels::STAGE.into(),
     };
-    err!("hotcell: building {reference} on {}", text::inert_line(&plan.base));
+    err!("belljar: building {reference} on {}", text::inert_line(&plan.base));
     let mut last = VecDeque::new();
     let said = engine
         .build(build, |line| {
@@ -273,7 +273,7 @@ fn labels_of(plan: &Plan, mark: &str) -> HashMap<String, String> {
         labels.insert(labels::IMAGE.to_owned(), name.to_string());
     }
     if plan.default_set {
-        labels.insert(labels::CONTENT.to_owned(), format!("hotcell-{}", env!("CARGO_PKG_VERSION")));
+        labels.insert(labels::CONTENT.to_owned(), format!("belljar-{}", env!("CARGO_PKG_VERSION")));
     }
     labels
 }

@@ -1,4 +1,4 @@
-//! `hotcell import`: shows what the servers of the user's MCP clients become in `~/MCPs`, and writes it when told to.
+//! `belljar import`: shows what the servers of the user's MCP clients become in `~/MCPs`, and writes it when told to.
 //!
 //! What a client's file means, `clients` knows; this asks and says.
 
@@ -103,12 +103,12 @@ pub(super) fn is_own_command(environment: &Environment, program: &str, words: &[
 }
 
 pub(super) fn refused(reason: &str) -> ExitCode {
-    err!("hotcell: {reason}");
+    err!("belljar: {reason}");
     ExitCode::FAILURE
 }
 
 fn usage(reason: &str) -> ExitCode {
-    err!("hotcell: {reason}");
+    err!("belljar: {reason}");
     ExitCode::from(USAGE)
 }
 
@@ -200,7 +200,7 @@ fn write(changes: &[Change], uid: u32, limits: &Limits, is_broken: bool) -> Exit
         match change.write(uid, limits) {
             Ok(()) => out!("wrote {path}"),
             Err(error) => {
-                err!("hotcell: cannot write {path}: {error}");
+                err!("belljar: cannot write {path}: {error}");
                 has_failed = true;
             }
         }

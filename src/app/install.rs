@@ -1,4 +1,4 @@
-//! `hotcell install` and `hotcell uninstall`: hotcell in the configuration of an MCP client, and out of it again.
+//! `belljar install` and `belljar uninstall`: belljar in the configuration of an MCP client, and out of it again.
 //!
 //! How a client's file is edited, `clients` knows; this says what is done.
 
@@ -17,20 +17,20 @@ use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::text;
 
-/// Puts hotcell into each named client's file; without a name it lists them.
+/// Puts belljar into each named client's file; without a name it lists them.
 pub(super) fn install(environment: &Environment, arguments: &cli::Install) -> ExitCode {
     let Some(surroundings) = surroundings(environment) else {
         return refused("no home folder is known, so there is nowhere to look");
     };
     if arguments.clients.is_empty() {
-        out!("install writes hotcell into the client that --client names:");
+        out!("install writes belljar into the client that --client names:");
         list(&surroundings);
         return ExitCode::SUCCESS;
     }
     let mut named = arguments.clients.iter().filter_map(|name| client(name));
     if let Some(client) = named.find(|client| arguments.approve_calls && !client.can_approve()) {
         err!(
-            "hotcell: --approve-calls: {} has no such setting that hotcell knows; use its own",
+            "belljar: --approve-calls: {} has no such setting that belljar knows; use its own",
             client.title
         );
         return ExitCode::from(USAGE);
@@ -74,24 +74,24 @@ pub(super) fn install(environment: &Environment, arguments: &cli::Install) -> Ex
     })
 }
 
-/// A line on what the user may want to set: hotcell sets it only when told to.
+/// A line on what the user may want to set: belljar sets it only when told to.
 fn approval_hint(registration: &Registration<'_>, key: &str, refuses: &str) -> String {
     let Registration { client, name, .. } = registration;
-    let name = if *name == "hotcell" { String::new() } else { format!(" --name {name}") };
+    let name = if *name == "belljar" { String::new() } else { format!(" --name {name}") };
     format!(
-        "\nnote: {refuses} refuses each call without `{key}`; `hotcell install --client {}{name} --approve-calls` sets it: {} then \
-         makes every call of run_python without asking you, and only hotcell's own policy decides what code calls",
+        "\nnote: {refuses} refuses each call without `{key}`; `belljar install --client {}{name} --approve-calls` sets it: {} then \
+         makes every call of run_python without asking you, and only belljar's own policy decides what code calls",
         client.name, client.title
     )
 }
 
-/// Takes hotcell out of each named client's file.
+/// Takes belljar out of each named client's file.
 pub(super) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -> ExitCode {
     let Some(surroundings) = surroundings(environment) else {
         return refused("no home folder is known, so there is nowhere to look");
     };
     if arguments.clients.is_empty() {
-        out!("uninstall takes hotcell out of the client that --client names:");
+        out!("uninstall takes belljar out of the client that --client names:");
         list(&surroundings);
         return ExitCode::SUCCESS;
     }
@@ -136,7 +136,7 @@ impl Named<'_> {
         plan: impl Fn(&Registration<'_>, &Workshop<'_>) -> Planned,
     ) -> ExitCode {
         if let Err(error) = ServerName::new(self.name) {
-            err!("hotcell: --name: {error}");
+            err!("belljar: --name: {error}");
             return ExitCode::from(USAGE);
         }
         let Some(state) = config.own_state_dir.as_deref() else {
@@ -147,7 +147,7 @@ impl Named<'_> {
         for client in self.clients.iter().filter_map(|name| client(name)) {
             let registration = Registration { client, name: self.name, scope: self.scope };
             if let Err(error) = one(&registration, &workshop, self.is_dry_run, &plan) {
-                err!("hotcell: {}", text::inert(&error.to_string()));
+                err!("belljar: {}", text::inert(&error.to_string()));
                 code = ExitCode::FAILURE;
             }
         }

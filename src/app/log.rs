@@ -1,4 +1,4 @@
-//! `hotcell log`: what was called and run, for the user to read.
+//! `belljar log`: what was called and run, for the user to read.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,12 +20,12 @@ pub(super) fn log(config: &Config, arguments: cli::Log) -> ExitCode {
     let since = match arguments.since.as_deref().map(time).transpose() {
         Ok(since) => since,
         Err(message) => {
-            err!("hotcell: --since: {message}");
+            err!("belljar: --since: {message}");
             return ExitCode::from(USAGE);
         }
     };
     let Some(dir) = &config.own_state_dir else {
-        err!("hotcell: no home folder is known, so nothing is written down");
+        err!("belljar: no home folder is known, so nothing is written down");
         return ExitCode::FAILURE;
     };
     let cli::Log { server, tool, outcome, session, denied, lines, json, .. } = arguments;
@@ -34,12 +34,12 @@ pub(super) fn log(config: &Config, arguments: cli::Log) -> ExitCode {
     let found = match entries(dir, &filter) {
         Ok(found) => found,
         Err(error) => {
-            err!("hotcell: the log in {} cannot be read: {error}", dir.display());
+            err!("belljar: the log in {} cannot be read: {error}", dir.display());
             return ExitCode::FAILURE;
         }
     };
     if found.is_empty() {
-        err!("hotcell: {}", nothing(config, is_filtered, dir));
+        err!("belljar: {}", nothing(config, is_filtered, dir));
     }
     for entry in &found[found.len().saturating_sub(lines)..] {
         match serde_json::to_string(entry) {
@@ -55,7 +55,7 @@ fn nothing(config: &Config, is_filtered: bool, dir: &Path) -> String {
     let off =
         if config.audit == Audit::Off { "; nothing is added, since MCP_BRIDGE_AUDIT is off" } else { "" };
     match is_filtered {
-        true => format!("nothing in the log is like that; `hotcell log` alone shows the last of all{off}"),
+        true => format!("nothing in the log is like that; `belljar log` alone shows the last of all{off}"),
         false => format!("nothing has been written down yet in {}{off}", dir.display()),
     }
 }

@@ -7,7 +7,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// Starts logging. The libraries below are heard only when they warn: their debug logs hold whole messages.
 pub(super) fn start(level: LevelFilter) {
     let targets = Targets::new()
-        .with_target("hotcell", level)
+        .with_target("belljar", level)
         .with_target("rmcp", level.min(LevelFilter::ERROR))
         .with_default(level.min(LevelFilter::WARN));
     let layer = tracing_subscriber::fmt::layer()

@@ -1,4 +1,4 @@
-//! `hotcell login` and `hotcell logout`: a login at a remote server, made in the user's browser, and what is known of it.
+//! `belljar login` and `belljar logout`: a login at a remote server, made in the user's browser, and what is known of it.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
@@ -84,11 +84,11 @@ pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode
 /// What `doctor` says of a remote server.
 pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &Endpoint) -> String {
     let remote = remote_spec(&server.name, endpoint, wiring::logins(config).as_deref());
-    let command = format!("run: hotcell login {}", text::shell_word(server.name.as_str(), SAID_CHARS_MAX));
+    let command = format!("run: belljar login {}", text::shell_word(server.name.as_str(), SAID_CHARS_MAX));
     let Some(file) = &remote.login else {
         return match wiring::logins(config) {
             Some(_) => {
-                "not asked, since it would be sent its own credentials; `hotcell doctor --ask` does that"
+                "not asked, since it would be sent its own credentials; `belljar doctor --ask` does that"
                     .into()
             }
             None => "not asked, since no home folder is known and so no login".into(),
@@ -164,11 +164,11 @@ fn about(time: Duration) -> String {
 }
 
 fn usage(message: &str) -> ExitCode {
-    err!("hotcell: {message}");
+    err!("belljar: {message}");
     ExitCode::from(USAGE)
 }
 
 fn failed(message: &str) -> ExitCode {
-    err!("hotcell: {message}");
+    err!("belljar: {message}");
     ExitCode::FAILURE
 }

@@ -1,4 +1,4 @@
-//! What `hotcell doctor` says of the model that code may ask.
+//! What `belljar doctor` says of the model that code may ask.
 
 use tokio::time::Instant;
 

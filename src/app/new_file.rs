@@ -1,4 +1,4 @@
-//! A new file where the user wants one: there whole or not at all, wherever hotcell is killed, and in place of nothing.
+//! A new file where the user wants one: there whole or not at all, wherever belljar is killed, and in place of nothing.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -13,7 +13,7 @@ use crate::text;
 const SHOWN_CHARS_MAX: usize = 300;
 
 /// Makes the file of what is written to it, with the rights that a new file of the user's has. Until it is whole it is a file
-/// `.hotcell-*.part` beside it, which a kill leaves there.
+/// `.belljar-*.part` beside it, which a kill leaves there.
 ///
 /// # Errors
 /// When something of that name is there, which stays as it is, or the file cannot be written: then there is none.
@@ -24,7 +24,7 @@ pub(super) fn create(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::metadata(folder)?;
     let mut beside = tempfile::Builder::new()
-        .prefix(".hotcell-")
+        .prefix(".belljar-")
         .suffix(".part")
         // Less what the user's umask takes.
         .permissions(Permissions::from_mode(0o666))

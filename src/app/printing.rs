@@ -47,7 +47,7 @@ fn shown(text: &str, is_terminal: bool) -> Cow<'_, str> {
 /// Some words are not printed: these.
 pub(super) fn lost(what: &str) {
     IS_LOST.store(true, Ordering::Relaxed);
-    to_stderr(&format!("hotcell: left out: {what}\n"));
+    to_stderr(&format!("belljar: left out: {what}\n"));
 }
 
 /// What a command that succeeded exits with: whether all of its words have been written.
@@ -59,7 +59,7 @@ fn write(stream: &mut dyn Write, name: &str, text: &str) -> bool {
     let Err(error) = stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) else { return true };
     // Said once; where stderr is lost as well, the exit code alone tells.
     if error.kind() != ErrorKind::BrokenPipe && !IS_LOST.swap(true, Ordering::Relaxed) {
-        to_stderr(&format!("hotcell: cannot write to {name}: {error}\n"));
+        to_stderr(&format!("belljar: cannot write to {name}: {error}\n"));
     }
     false
 }

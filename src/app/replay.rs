@@ -1,4 +1,4 @@
-//! `hotcell session replay`: the code of a session once more in a new sandbox, beside what is kept of it.
+//! `belljar session replay`: the code of a session once more in a new sandbox, beside what is kept of it.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::session::{Anew, Compared};
 use crate::text;
 
 /// What journals and policies call this.
-const CLIENT: &str = "hotcell session replay";
+const CLIENT: &str = "belljar session replay";
 /// Something came otherwise.
 const DIFFERS: u8 = 1;
 const USAGE: u8 = 2;
@@ -38,13 +38,13 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
     report(&files.config().problems);
     let count = session.runs.len() as u64;
     if let Some(until) = asked.until.filter(|until| !session.runs.iter().any(|run| run.begun.run == *until)) {
-        err!("hotcell: --until {until}: the session has no such run; it has {count}");
+        err!("belljar: --until {until}: the session has no such run; it has {count}");
         return ExitCode::from(USAGE);
     }
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
-            err!("hotcell: cannot listen for signals: {error}");
+            err!("belljar: cannot listen for signals: {error}");
             return ExitCode::from(70);
         }
     };
@@ -84,7 +84,7 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
         }
     }
     if let Some(damage) = of_damage(&session) {
-        err!("hotcell: {damage}");
+        err!("belljar: {damage}");
     }
     rooms.close(&config).await;
     ExitCode::from(worst)

@@ -1,4 +1,4 @@
-//! `hotcell run`: code from the shell, in the same sandbox and with the same servers.
+//! `belljar run`: code from the shell, in the same sandbox and with the same servers.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -29,7 +29,7 @@ use crate::text;
 use crate::workspace::FilePath;
 
 /// What journals call this command.
-const CLIENT: &str = "hotcell run";
+const CLIENT: &str = "belljar run";
 /// Bad usage, as clap's own.
 const USAGE: u8 = 2;
 /// The code was interrupted for its time, as `timeout(1)` says it.
@@ -51,14 +51,14 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
     let files: Vec<(FilePath, File)> = match files.iter().map(|path| given(path)).collect() {
         Ok(files) => files,
         Err(message) => {
-            err!("hotcell: --file: {message}");
+            err!("belljar: --file: {message}");
             return ExitCode::from(USAGE);
         }
     };
     let names: BTreeSet<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
     if names.len() < files.len() {
         err!(
-            "hotcell: --file: two of the files have the same name; each is put into /workspace under its own"
+            "belljar: --file: two of the files have the same name; each is put into /workspace under its own"
         );
         return ExitCode::from(USAGE);
     }
@@ -66,7 +66,7 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
         Ok(resume) => Config { resume: resume.or(config.resume.clone()), ..config },
         Err(message) => {
             err!(
-                "hotcell: --session {message}: write the beginning of its name, or last, and :N behind it for its run N"
+                "belljar: --session {message}: write the beginning of its name, or last, and :N behind it for its run N"
             );
             return ExitCode::from(USAGE);
         }
@@ -74,21 +74,21 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
     let request = match request(&config, arguments) {
         Ok(request) => request,
         Err(message) => {
-            err!("hotcell: {message}");
+            err!("belljar: {message}");
             return ExitCode::from(USAGE);
         }
     };
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
-            err!("hotcell: cannot listen for signals: {error}");
+            err!("belljar: cannot listen for signals: {error}");
             return ExitCode::from(70);
         }
     };
     let rooms = Rooms::build(&config, config_files);
     for (path, file) in files {
         if let Err(reason) = rooms.session.files().put(path, file).await {
-            err!("hotcell: --file: {reason}");
+            err!("belljar: --file: {reason}");
             rooms.close(&config).await;
             return ExitCode::from(USAGE);
         }
@@ -121,14 +121,14 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
     let code = match reported {
         Some(Ok(report)) => print(&report),
         Some(Err(fault)) => {
-            err!("hotcell: {fault}");
+            err!("belljar: {fault}");
             70
         }
         None => 70,
     };
     let code = ending.map_or(code, Ending::exit_code);
     if rooms.broker.jobs().all().iter().any(|job| job.status == Status::Running) {
-        err!("hotcell: jobs that go on end with this command: `await` them in the code");
+        err!("belljar: jobs that go on end with this command: `await` them in the code");
     }
     rooms.close(&config).await;
     ExitCode::from(code)
@@ -208,7 +208,7 @@ fn print(report: &RunReport) -> u8 {
         to_stderr(&line);
     }
     for note in &report.notes {
-        err!("hotcell: {}", text::inert_line(note));
+        err!("belljar: {}", text::inert_line(note));
     }
     for note in &report.sandbox_notes {
         err!("sandbox: {}", text::inert_line(note));
@@ -218,7 +218,7 @@ fn print(report: &RunReport) -> u8 {
         to_stderr(&message);
     }
     for line in calls_made(report).into_iter().chain(calls_with_unknown_outcome(report)) {
-        err!("hotcell: {line}");
+        err!("belljar: {line}");
     }
     code
 }
@@ -229,7 +229,7 @@ fn planned(planned: &Planned) -> Vec<String> {
     if count == 0 {
         return vec![];
     }
-    let mut lines = vec![format!("hotcell: dry run, calls that were not made: {count}\n")];
+    let mut lines = vec![format!("belljar: dry run, calls that were not made: {count}\n")];
     lines.extend(planned.calls.iter().map(|PlannedCall { server, tool, arguments, asks }| {
         let tool = text::inert_line(&format!("{server}.{tool}"));
         let asks = if *asks { " (the user would be asked)" } else { "" };
@@ -260,30 +260,30 @@ fn ending(report: &RunReport) -> (u8, Option<String>) {
         RunOutcome::TimedOut { after } => {
             let is_kept = matches!(report.state, StateNote::Kept | StateNote::Fresh(_));
             let kept = if is_kept { ", as it was interrupted" } else { "" };
-            (TIMED_OUT, Some(format!("hotcell: ended after {} s{kept}\n", after.as_secs_f64())))
+            (TIMED_OUT, Some(format!("belljar: ended after {} s{kept}\n", after.as_secs_f64())))
         }
-        RunOutcome::Interrupted => (130, Some("hotcell: interrupted\n".into())),
+        RunOutcome::Interrupted => (130, Some("belljar: interrupted\n".into())),
         RunOutcome::SandboxLost(loss) => match loss {
             SandboxLoss::Exited { exit_code } => (
                 low_byte(*exit_code),
-                Some(format!("hotcell: the interpreter ended itself with {exit_code}\n")),
+                Some(format!("belljar: the interpreter ended itself with {exit_code}\n")),
             ),
             SandboxLoss::Killed { signal, out_of_memory } => {
                 let why = if *out_of_memory { ", out of memory" } else { "" };
                 (
                     low_byte(128 + signal),
-                    Some(format!("hotcell: the interpreter was killed by signal {signal}{why}\n")),
+                    Some(format!("belljar: the interpreter was killed by signal {signal}{why}\n")),
                 )
             }
             SandboxLoss::OverLimit { exceeded } => {
-                (128 + 9, Some(format!("hotcell: the interpreter was ended: {exceeded}\n")))
+                (128 + 9, Some(format!("belljar: the interpreter was ended: {exceeded}\n")))
             }
             SandboxLoss::Container { reason } => {
-                (NO_SANDBOX, Some(format!("hotcell: the container is gone: {reason}\n")))
+                (NO_SANDBOX, Some(format!("belljar: the container is gone: {reason}\n")))
             }
         },
         RunOutcome::NotStarted(fault) => {
-            (NO_SANDBOX, Some(format!("hotcell: {}\n  {}\n", fault.message, fault.hint)))
+            (NO_SANDBOX, Some(format!("belljar: {}\n  {}\n", fault.message, fault.hint)))
         }
     }
 }

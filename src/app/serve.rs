@@ -1,4 +1,4 @@
-//! `hotcell` without a command: the MCP server on stdin and stdout.
+//! `belljar` without a command: the MCP server on stdin and stdout.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::server::{Face, FaceSettings, RunDefaults, serve as serve_client};
 /// What to do instead, for a person who starts at a terminal what an MCP client should start.
 pub(super) fn explain_to_a_person() -> ExitCode {
     err!(
-        "hotcell is an MCP server with one tool, run_python. It reads MCP messages from stdin, which is a terminal here.\n\
+        "belljar is an MCP server with one tool, run_python. It reads MCP messages from stdin, which is a terminal here.\n\
          \n\
-         hotcell install     put it into the configuration of your MCP client, which then starts it\n\
-         hotcell run -c '1'  run Python in a sandbox now\n\
-         hotcell doctor      check the container engine, the sandbox image and your MCP servers\n\
-         hotcell --help      list all commands"
+         belljar install     put it into the configuration of your MCP client, which then starts it\n\
+         belljar run -c '1'  run Python in a sandbox now\n\
+         belljar doctor      check the container engine, the sandbox image and your MCP servers\n\
+         belljar --help      list all commands"
     );
     ExitCode::from(USAGE)
 }

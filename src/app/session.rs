@@ -1,4 +1,4 @@
-//! `hotcell session`: what sessions have run, for the user: listed, shown, written as files, removed, run once more.
+//! `belljar session`: what sessions have run, for the user: listed, shown, written as files, removed, run once more.
 
 use std::io::Write;
 use std::path::Path;
@@ -31,7 +31,7 @@ impl From<SessionsError> for Failure {
 /// Does what is asked for, or says why not.
 pub(super) async fn session(config: Config, files: ConfigFiles, arguments: cli::Session) -> ExitCode {
     let Some(dir) = config.sessions_dir.clone() else {
-        err!("hotcell: no home folder is known, so no session is kept");
+        err!("belljar: no home folder is known, so no session is kept");
         return ExitCode::FAILURE;
     };
     let sessions = Sessions::new(dir, &config.limits);
@@ -61,7 +61,7 @@ fn list(sessions: &Sessions, config: &Config, is_json: bool) -> Result<(), Failu
             Journal::Off => "; nothing is added, since MCP_BRIDGE_JOURNAL is off",
             Journal::Calls | Journal::Full => "",
         };
-        err!("hotcell: no session is kept yet in {}{off}", sessions.dir().display());
+        err!("belljar: no session is kept yet in {}{off}", sessions.dir().display());
     }
     for session in all {
         match is_json {
@@ -98,7 +98,7 @@ fn show(sessions: &Sessions, id: &str, run: Option<u64>) -> Result<(), Failure> 
     }
     to_stdout(&shown.concat());
     if let Some(damage) = of_damage(&session) {
-        err!("hotcell: {damage}");
+        err!("belljar: {damage}");
     }
     Ok(())
 }
@@ -110,7 +110,7 @@ fn export(sessions: &Sessions, id: &str, format: ExportFormat, to: Option<&Path>
         ExportFormat::Ipynb => format!("{:#}\n", notebook(&session)),
     };
     if let Some(damage) = of_damage(&session) {
-        err!("hotcell: {damage}");
+        err!("belljar: {damage}");
     }
     let Some(to) = to else {
         to_stdout(&written);
@@ -139,7 +139,7 @@ fn remove(sessions: &Sessions, ids: &[String], older_than: Option<u32>, all: boo
             Ok(()) => {}
             Err(SessionsError::InUse { id }) => {
                 in_use += 1;
-                err!("hotcell: the session {id} is in use, and stays");
+                err!("belljar: the session {id} is in use, and stays");
             }
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! What `hotcell session` says of sessions, runs and calls: for a terminal, so nothing that steers one is in it.
+//! What `belljar session` says of sessions, runs and calls: for a terminal, so nothing that steers one is in it.
 
 use crate::journal::{
     About, Damage, JobEnded, RecordedJob, RecordedRun, RecordedSession, RunEnded, Sessions,
@@ -31,7 +31,7 @@ pub(super) fn of_session(session: &RecordedSession) -> String {
     if !begun.client.is_empty() {
         said.push_str(&format!("\n  client {}", text::inert_excerpt(&begun.client, COLUMN_CHARS_MAX)));
     }
-    said.push_str(&format!("\n  hotcell {}, protocol {}", begun.hotcell, begun.protocol));
+    said.push_str(&format!("\n  belljar {}, protocol {}", begun.belljar, begun.protocol));
     if let Some(continues) = &begun.continues {
         said.push_str(&format!("\n  begins with the runs of {}", Sessions::short(continues)));
     }
@@ -82,7 +82,7 @@ pub(super) fn of_damage(session: &RecordedSession) -> Option<String> {
     Some(match session.damage? {
         Damage::Full => "this journal was full: what followed is not in it".into(),
         Damage::Torn => {
-            "its last line is half written, as of a hotcell that was killed, and is left out".into()
+            "its last line is half written, as of a belljar that was killed, and is left out".into()
         }
         Damage::Line(line) => {
             format!("line {line} of its file is none of a journal; what follows is left out")

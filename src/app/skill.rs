@@ -1,4 +1,4 @@
-//! `hotcell skill`: the functions that code has kept, for the user: listed, shown, accepted, undone, and run.
+//! `belljar skill`: the functions that code has kept, for the user: listed, shown, accepted, undone, and run.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ pub(super) async fn skill(config: Config, config_files: ConfigFiles, arguments: 
         SkillCommand::Run(arguments) => match code(&skills, arguments) {
             Ok(asked) => return run::run(config, config_files, asked).await,
             Err(message) => {
-                err!("hotcell: {}", text::inert(&message));
+                err!("belljar: {}", text::inert(&message));
                 return ExitCode::from(USAGE);
             }
         },
@@ -41,7 +41,7 @@ pub(super) async fn skill(config: Config, config_files: ConfigFiles, arguments: 
     match done {
         Ok(code) => code,
         Err(error) => {
-            err!("hotcell: {}", text::inert_line(&error.to_string()));
+            err!("belljar: {}", text::inert_line(&error.to_string()));
             match error {
                 SkillError::Name { .. } | SkillError::Unknown { .. } | SkillError::NoVersion { .. } => {
                     ExitCode::from(USAGE)
@@ -71,7 +71,7 @@ fn list(skills: &Skills, as_json: bool) -> Result<ExitCode, SkillError> {
         });
         out!("{:#}", rows.collect::<serde_json::Value>());
     } else if all.is_empty() {
-        err!("hotcell: no skill is kept yet; code keeps one with save_tool(function)");
+        err!("belljar: no skill is kept yet; code keeps one with save_tool(function)");
     } else {
         for (name, found) in &all {
             match &**found {
@@ -81,7 +81,7 @@ fn list(skills: &Skills, as_json: bool) -> Result<ExitCode, SkillError> {
                     out!("{}{about}{}; version {}", definition.signature, header.description, header.version);
                 }
                 Found::Changed { why } => {
-                    out!("{name}  NOT LOADED: {}; hotcell skill trust {name}", text::inert_line(why));
+                    out!("{name}  NOT LOADED: {}; belljar skill trust {name}", text::inert_line(why));
                 }
                 Found::Unusable { why } => out!("{name}  CANNOT BE USED: it {}", text::inert_line(why)),
             }
@@ -120,7 +120,7 @@ fn remove(skills: &Skills, name: &str, purge: bool) -> Result<ExitCode, SkillErr
         out!("removed, with all its versions: {name}");
     } else {
         skills.remove_any(&name)?;
-        out!("removed: {name}; to have it again: hotcell skill restore {name}");
+        out!("removed: {name}; to have it again: belljar skill restore {name}");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -144,7 +144,7 @@ fn trust_all(skills: &Skills) -> Result<ExitCode, SkillError> {
         if !matches!(*found, Found::Ready(_))
             && let Err(error) = accept(skills, &name)
         {
-            err!("hotcell: {}", text::inert_line(&error.to_string()));
+            err!("belljar: {}", text::inert_line(&error.to_string()));
             code = ExitCode::FAILURE;
         }
     }
@@ -175,7 +175,7 @@ fn code(skills: &Skills, arguments: RunSkill) -> Result<cli::Run, String> {
     skill.definition.takes(&given).map_err(|wrong| format!("--args: {wrong}"))?;
     // JSON has all strings of Python's, but for two that no JSON has unescaped.
     let quoted = serde_json::Value::from(args).to_string();
-    let code = format!("from hotcell_sandbox.skill_call import call\nawait call(\"{name}\", {quoted})");
+    let code = format!("from belljar_sandbox.skill_call import call\nawait call(\"{name}\", {quoted})");
     Ok(cli::Run {
         code: Some(code),
         file: None,

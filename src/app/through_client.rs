@@ -1,4 +1,4 @@
-//! The environment that a client starts hotcell with, for `hotcell doctor --client`: which variables come through it.
+//! The environment that a client starts belljar with, for `belljar doctor --client`: which variables come through it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -9,12 +9,12 @@ use crate::config::{ConfigFiles, Environment};
 use crate::limits::Limits;
 use crate::text;
 
-/// What settings of hotcell's begin with.
+/// What settings of belljar's begin with.
 const SETTINGS: &str = "MCP_BRIDGE_";
 /// Where engines are found by.
 const OF_ENGINES: [&str; 3] = ["CONTAINER_HOST", "DOCKER_HOST", "XDG_RUNTIME_DIR"];
-/// The name of the entry that `hotcell install` makes.
-const NAME: &str = "hotcell";
+/// The name of the entry that `belljar install` makes.
+const NAME: &str = "belljar";
 
 /// The environment as it comes through the client of this name, and lines on it.
 ///
@@ -35,16 +35,16 @@ pub(super) fn through(environment: Environment, name: &str) -> Result<(Environme
     let path = text::inert_line(&path.display().to_string());
     let Some(variables) = passed else {
         let said = format!(
-            "{}, by {path}; it is not known which variables it gives hotcell, so those of this shell count here",
+            "{}, by {path}; it is not known which variables it gives belljar, so those of this shell count here",
             client.title
         );
         return Ok((environment, vec![said]));
     };
     let mut lines = vec![format!(
-        "{}, by {path}; what follows is with the variables that it gives hotcell",
+        "{}, by {path}; what follows is with the variables that it gives belljar",
         client.title
     )];
-    let install = format!("`hotcell install --client {name}`");
+    let install = format!("`belljar install --client {name}`");
     let through = Environment { variables, ..environment.clone() };
     for wanted in files.referred_variables() {
         let state = match (environment.variable(wanted), through.variable(wanted)) {
@@ -67,7 +67,7 @@ pub(super) fn through(environment: Environment, name: &str) -> Result<(Environme
     if !lost.is_empty() {
         let lost: Vec<String> = lost.into_iter().collect();
         lines.push(format!(
-            "set here, and not for hotcell there: {}; settings in config.toml count under every client",
+            "set here, and not for belljar there: {}; settings in config.toml count under every client",
             lost.join(", ")
         ));
     }

@@ -1,4 +1,4 @@
-//! `hotcell trust`: shows what a server's tools have been changed to, and lets that count.
+//! `belljar trust`: shows what a server's tools have been changed to, and lets that count.
 
 use std::process::ExitCode;
 
@@ -16,12 +16,12 @@ pub(super) fn trust(config: &Config, arguments: &cli::Trust) -> ExitCode {
     let server = match named(config, name) {
         Ok(server) => server,
         Err(message) => {
-            err!("hotcell: {message}");
+            err!("belljar: {message}");
             return ExitCode::from(USAGE);
         }
     };
     let Some(dir) = &config.own_state_dir else {
-        err!("hotcell: no home folder is known, so nothing is remembered of tools");
+        err!("belljar: no home folder is known, so nothing is remembered of tools");
         return ExitCode::FAILURE;
     };
     let trusted = Changes::of(&dir.join("pins"), &server.name).and_then(|changes| {
@@ -39,7 +39,7 @@ pub(super) fn trust(config: &Config, arguments: &cli::Trust) -> ExitCode {
             out!("nothing is known of the tools of {name}; they count as they are at their first use")
         }
         Err(error) => {
-            err!("hotcell: what is remembered of {name} cannot be read or written: {error}");
+            err!("belljar: what is remembered of {name} cannot be read or written: {error}");
             return ExitCode::FAILURE;
         }
     }

@@ -20,7 +20,7 @@ use crate::upstream::Upstream;
 use crate::workspace::Place;
 
 /// The image that `make image` builds.
-pub(super) const OWN_IMAGE: &str = "localhost/hotcell-sandbox:latest";
+pub(super) const OWN_IMAGE: &str = "localhost/belljar-sandbox:latest";
 /// What serves when that one is not there: any image with Python does, though without pandas.
 pub(super) const PLAIN_IMAGE: &str = "docker.io/library/python:3.14-slim";
 
@@ -143,7 +143,7 @@ fn resumed(config: &Config, limits: &Limits) -> Option<Result<(RecordedSession, 
         Err(SessionsError::Unknown { .. }) if asked == Sessions::LAST => None,
         found => Some(found.map_err(|error| {
             ToolFault::new(FaultCode::SandboxUnavailable, format!("no session can be gone on with: {error}"))
-                .hint("the user sets MCP_BRIDGE_RESUME; `hotcell session ls` lists sessions")
+                .hint("the user sets MCP_BRIDGE_RESUME; `belljar session ls` lists sessions")
         })),
     }
 }
@@ -253,7 +253,7 @@ mod tests {
     use crate::session::{BREAKS, RunAsked};
 
     #[test]
-    fn a_plain_image_with_python_serves_where_there_is_none_of_hotcells_and_no_other_is_named() {
+    fn a_plain_image_with_python_serves_where_there_is_none_of_belljars_and_no_other_is_named() {
         let named = |image: Option<&str>| {
             images(&Config::load(&Environment {
                 variables: image.map(|image| ("MCP_BRIDGE_IMAGE".into(), image.into())).into_iter().collect(),
@@ -263,7 +263,7 @@ mod tests {
                 executable: None,
             }))
         };
-        assert_eq!(named(None), ["localhost/hotcell-sandbox:latest", "docker.io/library/python:3.14-slim"]);
+        assert_eq!(named(None), ["localhost/belljar-sandbox:latest", "docker.io/library/python:3.14-slim"]);
         assert_eq!(named(Some("mine:1")), ["mine:1"]);
     }
 
@@ -279,8 +279,8 @@ mod tests {
         });
         let rooms = Rooms::build(&config, files);
         let fault = run(&rooms, BREAKS).await.unwrap_err();
-        assert_eq!(fault.message, "hotcell broke inside; what this run has done is unknown");
-        for notes in [&["hotcell broke inside and began anew; earlier variables are gone"][..], &[]] {
+        assert_eq!(fault.message, "belljar broke inside; what this run has done is unknown");
+        for notes in [&["belljar broke inside and began anew; earlier variables are gone"][..], &[]] {
             let report = run(&rooms, "1").await.unwrap();
             assert!(matches!(&report.outcome, RunOutcome::NotStarted(_)), "{report:?}");
             assert_eq!(report.notes, notes);

@@ -192,7 +192,7 @@ mod tests {
     #[tokio::test]
     async fn lines_of_several_bridges_are_whole_in_one_file_of_the_user_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path().join("state/hotcell");
+        let dir = dir.path().join("state/belljar");
         let logs = ["a", "b"].map(|session| Log::start(Some(dir.clone()), session));
         for run in 0..500 {
             for log in &logs {
@@ -231,7 +231,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_removed_or_put_aside_by_another_meanwhile_is_begun_anew() {
         let home = tempfile::tempdir().unwrap();
-        let dir = home.path().join("hotcell");
+        let dir = home.path().join("belljar");
         let mut files = None;
         let mut append = |line: &str| append(&dir, &mut files, line.as_bytes()).unwrap();
         let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();

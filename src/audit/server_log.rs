@@ -1,4 +1,4 @@
-//! What servers have said of themselves lately, and how they failed: one small file for each, for `hotcell doctor`.
+//! What servers have said of themselves lately, and how they failed: one small file for each, for `belljar doctor`.
 //!
 //! Nobody who calls a server waits for it: what there is no room for is left out, and the disk is written now and then.
 

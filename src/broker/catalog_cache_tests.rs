@@ -32,7 +32,7 @@ pub(in crate::broker) fn key(word: &str) -> CacheKey {
 }
 
 fn cache(dir: &Path) -> CatalogCache {
-    let dir = dir.join("hotcell/catalog");
+    let dir = dir.join("belljar/catalog");
     CatalogCache(KeptFolder { dir, entry_bytes_max: 500, entries_max: 3, bytes_max: 1_000 })
 }
 

@@ -17,7 +17,7 @@ use crate::upstream::UpstreamError;
 /// Longest text of a server's failure that the model reads, in characters.
 pub(super) const FAILURE_CHARS_MAX: usize = 2_000;
 /// For a server that is configured and cannot be used.
-pub(super) const UNAVAILABLE_HINT: &str = "the user must fix it; `hotcell config` shows where it stands";
+pub(super) const UNAVAILABLE_HINT: &str = "the user must fix it; `belljar config` shows where it stands";
 
 impl Broker {
     /// A tool that the server does not offer: it has none of that name, or its entry keeps it back.
@@ -138,17 +138,17 @@ fn hint(error: &UpstreamError) -> String {
     if let withheld @ [_, ..] = error.withheld() {
         let names = withheld.join(", ");
         return format!(
-            "tell the user: hotcell does not pass {names} on to this server (`hotcell doctor --ask` says more)"
+            "tell the user: belljar does not pass {names} on to this server (`belljar doctor --ask` says more)"
         );
     }
     let hint = match error {
         UpstreamError::NeedsLogin { command, .. } => return format!("the user runs: {command}"),
         UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
-            "the user must fix it; `hotcell doctor` checks the configured commands and addresses"
+            "the user must fix it; `belljar doctor` checks the configured commands and addresses"
         }
         UpstreamError::Unavailable { .. } => UNAVAILABLE_HINT,
         UpstreamError::NotAllowed { .. } => {
-            "the user must give it other headers in the configuration, or log in if it has a login (hotcell login)"
+            "the user must give it other headers in the configuration, or log in if it has a login (belljar login)"
         }
         UpstreamError::Died { .. } => "it is started again by the next call",
         UpstreamError::Overlong { .. } => "ask the tool for less: a page, a filter, fewer fields",
@@ -178,7 +178,7 @@ mod tests {
         };
         assert_eq!(
             hint(&failed(&["AWS_PROFILE"])),
-            "tell the user: hotcell does not pass AWS_PROFILE on to this server (`hotcell doctor --ask` says more)"
+            "tell the user: belljar does not pass AWS_PROFILE on to this server (`belljar doctor --ask` says more)"
         );
         assert!(hint(&failed(&[])).starts_with("the user must fix it"));
     }

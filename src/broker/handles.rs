@@ -19,7 +19,7 @@ use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
 /// The one key of an object that stands for a handle, in arguments that are said to hold some.
-const KEY: &str = "hotcell/handle";
+const KEY: &str = "belljar/handle";
 /// Larger results lie in a file.
 const IN_MEMORY_BYTES_MAX: usize = 1 << 20;
 /// Longest message, in characters.

@@ -40,14 +40,14 @@ fn a_handle_stands_for_its_result_anywhere_in_the_arguments() {
         "all": reference(rows, &json!([])),
         "deep": [{"last": reference(rows, &json!(["rows", -1, "id"]))}],
         "note": reference(note, &json!([])),
-        "plain": {"hotcell": [1, null, "x"]},
+        "plain": {"belljar": [1, null, "x"]},
     });
     let filled = fill(&handles, arguments).unwrap();
     let expected = json!({
         "all": {"rows": [{"id": 7}, {"id": 8}]},
         "deep": [{"last": 8}],
         "note": "two orders",
-        "plain": {"hotcell": [1, null, "x"]},
+        "plain": {"belljar": [1, null, "x"]},
     });
     assert_eq!(Value::Object(filled.arguments), expected);
     assert!(filled.bytes > 30, "{}", filled.bytes);

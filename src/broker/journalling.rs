@@ -79,7 +79,7 @@ impl Broker {
         self.journal.append(&Record::Resumed {});
     }
 
-    /// As long as the guard lives, runs are hotcell's own, on the way back to a checkpoint that was lost.
+    /// As long as the guard lives, runs are belljar's own, on the way back to a checkpoint that was lost.
     pub fn journal_aside(&self) -> impl Drop + use<> {
         struct Aside(Arc<AtomicBool>);
         impl Drop for Aside {

@@ -16,7 +16,7 @@ pub(super) const RUNTIME: &str = "runtime";
 /// Tokens of an answer that may be asked for.
 const ANSWER_TOKENS_MAX: u64 = 1_000_000;
 /// What a client that shows a request to its human sees before the code's own instructions.
-const ASKER: &str = "Code that runs in hotcell's sandbox asks this.";
+const ASKER: &str = "Code that runs in belljar's sandbox asks this.";
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -167,7 +167,7 @@ mod tests {
             sampling(&asked, Some("m")),
             json!({
                 "messages": [{"role": "user", "content": {"type": "text", "text": "a\\u200bb"}}],
-                "systemPrompt": "Code that runs in hotcell's sandbox asks this.\nBe \\u202ebrief.",
+                "systemPrompt": "Code that runs in belljar's sandbox asks this.\nBe \\u202ebrief.",
                 "maxTokens": 7,
                 "modelPreferences": {"hints": [{"name": "m"}]},
             })

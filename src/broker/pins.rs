@@ -114,7 +114,7 @@ impl Pins {
         let pin = Pin::of(tool, comparing.redacted);
         let denied = |why: &str| {
             let what = text::inert_excerpt(&format!("{}.{}", server.name, tool.name), NAME_CHARS_MAX);
-            let hint = format!("the user looks at it and runs: hotcell trust {}", quoted(&server.name));
+            let hint = format!("the user looks at it and runs: belljar trust {}", quoted(&server.name));
             Err(ToolFault::new(FaultCode::Denied, format!("{what} was not called: {why}")).hint(hint))
         };
         let compared = match compared(&files, &pin) {
@@ -196,7 +196,7 @@ fn warn(server: &ServerName, kept: io::Result<()>) {
 
 fn said(server: &ServerName, what: &str, comparing: Comparing<'_>) -> String {
     let then = if comparing.blocks() {
-        format!("they are not called before the user runs: hotcell trust {}", quoted(server))
+        format!("they are not called before the user runs: belljar trust {}", quoted(server))
     } else {
         "what it says of them now counts".into()
     };

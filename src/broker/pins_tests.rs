@@ -51,7 +51,7 @@ fn trust(dir: &Path) -> Vec<String> {
     changes.lines()
 }
 
-const BLOCKED: &str = "they are not called before the user runs: hotcell trust 'my files'";
+const BLOCKED: &str = "they are not called before the user runs: belljar trust 'my files'";
 
 #[test]
 fn a_tool_that_has_changed_is_told_of_once_and_blocked_where_the_policy_asks() {

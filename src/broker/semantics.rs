@@ -246,7 +246,7 @@ impl Work {
         let mut end = Ok(());
         for (text, hash) in texts.iter().zip(&hashes) {
             if self.closing.is_cancelled() {
-                end = Err("hotcell ends".to_owned());
+                end = Err("belljar ends".to_owned());
                 break;
             }
             if !kept.by_text.contains_key(hash) {

@@ -124,7 +124,7 @@ fn sampling(server: &ServerName, params: &Value) -> Value {
         }
     }
     let prompt = params.get("systemPrompt").and_then(Value::as_str).unwrap_or_default();
-    let prompt = format!("{} this, by way of hotcell.\n{}", asker(server), text::inert(prompt));
+    let prompt = format!("{} this, by way of belljar.\n{}", asker(server), text::inert(prompt));
     shown.insert("systemPrompt".to_owned(), Value::String(prompt.trim_end().to_owned()));
     Value::Object(shown)
 }
@@ -168,20 +168,20 @@ mod tests {
 
     #[test]
     fn every_label_of_a_form_says_that_the_server_asks() {
-        let schema = json!({"type": "object", "title": "hotcell", "description": "Approve the call?", "properties": {
+        let schema = json!({"type": "object", "title": "belljar", "description": "Approve the call?", "properties": {
             "allow_this_call": {"type": "boolean"},
-            "title": {"type": "string", "title": "Your password", "description": "For hotcell.", "default": "x"},
+            "title": {"type": "string", "title": "Your password", "description": "For belljar.", "default": "x"},
             "odd": 5, "odder": {"title": 5}
         }});
         let asked = json!({"message": "m", "requestedSchema": schema});
         let shown = shown(&name(), Asks::Elicitation, &asked).unwrap();
         assert_eq!(
             shown["requestedSchema"],
-            json!({"type": "object", "title": "mail asks: hotcell", "description": "mail asks: Approve the call?",
+            json!({"type": "object", "title": "mail asks: belljar", "description": "mail asks: Approve the call?",
             "properties": {
                 "allow_this_call": {"type": "boolean", "title": "mail asks: allow_this_call"},
                 "title": {"type": "string", "title": "mail asks: Your password",
-                    "description": "mail asks: For hotcell.", "default": "x"},
+                    "description": "mail asks: For belljar.", "default": "x"},
                 "odd": 5, "odder": {"title": "mail asks: odder"}
             }})
         );
@@ -233,10 +233,10 @@ mod tests {
         let expected = json!({
             "messages": [{"role": "user", "content": {"type": "text", "text": "a\\u200bb"}}],
             "maxTokens": 7, "temperature": 0.5,
-            "systemPrompt": "Server 'mail' asks for this, by way of hotcell.\nBe brief."
+            "systemPrompt": "Server 'mail' asks for this, by way of belljar.\nBe brief."
         });
         assert_eq!(shown(&name(), Asks::Sampling, &asked), Ok(expected));
         let bare = shown(&name(), Asks::Sampling, &json!({"messages": [], "maxTokens": 1})).unwrap();
-        assert_eq!(bare["systemPrompt"], "Server 'mail' asks for this, by way of hotcell.");
+        assert_eq!(bare["systemPrompt"], "Server 'mail' asks for this, by way of belljar.");
     }
 }

@@ -109,7 +109,7 @@ impl Broker {
         let name = SkillName::new(&name)?;
         let version = self.skills.remove(&name)?;
         Ok(json!(format!(
-            "'{name}' removed; the user can have it again: hotcell skill restore {name} --version {version}"
+            "'{name}' removed; the user can have it again: belljar skill restore {name} --version {version}"
         )))
     }
 }

@@ -14,7 +14,7 @@ use super::kept_folder::KeptFolder;
 use crate::limits::Limits;
 
 /// What a file begins with; raised when its form changes.
-const MAGIC: &[u8] = b"hotcell vectors 1\n";
+const MAGIC: &[u8] = b"belljar vectors 1\n";
 const EXTENSION: &str = "vectors";
 const HASH_BYTES: usize = 32;
 

@@ -46,7 +46,7 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
 
 Limits, unless the user has changed them: 512 MB of memory, 128 MB in /workspace, 64 MB in /tmp, 64 MB for one result, 16,000 \
 characters for a reply, 120 s for a run; longer work is for spawn. Host files are not in here: a server's tool reads them, or the \
-user mounts a folder (hotcell's `[[mount]]`), which is then below /mnt.
+user mounts a folder (belljar's `[[mount]]`), which is then below /mnt.
 
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and
 plt.show() come back as images; runtime.show(thing) shows a picture, figure or anything else. Long output keeps its head

@@ -1,21 +1,21 @@
-//! The arguments of `hotcell image`.
+//! The arguments of `belljar image`.
 
 use clap::Subcommand;
 
 /// What `image` does.
 #[derive(Debug, Subcommand)]
 pub enum Image {
-    /// Build an image with more packages or languages; without any, the one that hotcell has by default.
+    /// Build an image with more packages or languages; without any, the one that belljar has by default.
     Build(Build),
-    /// List the images that hotcell has built, and say which one sandboxes have.
+    /// List the images that belljar has built, and say which one sandboxes have.
     Ls,
-    /// Have sandboxes made of this image from now on, as sandbox.image of your config.toml; `default` is hotcell's own.
+    /// Have sandboxes made of this image from now on, as sandbox.image of your config.toml; `default` is belljar's own.
     Use {
         /// Its name.
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Remove an image that hotcell has built, and its lock.
+    /// Remove an image that belljar has built, and its lock.
     Rm {
         /// Its name.
         #[arg(value_name = "NAME")]

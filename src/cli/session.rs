@@ -1,4 +1,4 @@
-//! The command line of `hotcell session`.
+//! The command line of `belljar session`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The arguments of `hotcell skill`.
+//! The arguments of `belljar skill`.
 
 use clap::Subcommand;
 

@@ -48,7 +48,7 @@ pub(super) fn shown_reference(reference: &str) -> String {
     }
 }
 
-/// The references of a text of hotcell's, as they are written and in their order.
+/// The references of a text of belljar's, as they are written and in their order.
 pub(super) fn references(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut from = 0;

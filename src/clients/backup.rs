@@ -1,4 +1,4 @@
-//! Keeps what a client's file held before hotcell was put into it, so that it can come back byte for byte.
+//! Keeps what a client's file held before belljar was put into it, so that it can come back byte for byte.
 //!
 //! The copy may hold the client's secrets: it and its folder are its user's alone.
 

@@ -94,7 +94,7 @@ pub(super) enum Http {
 }
 
 const ENV_FILE: Meaning = Meaning::Foreign(
-    "write its variables as env, or set them where hotcell is started and name them as env_inherit",
+    "write its variables as env, or set them where belljar is started and name them as env_inherit",
 );
 const LOGIN: Meaning = Meaning::Foreign("");
 const OWN: Meaning = Meaning::Foreign("");

@@ -1,4 +1,4 @@
-//! Translates one entry of a client into hotcell's form, and says what of it has no counterpart.
+//! Translates one entry of a client into belljar's form, and says what of it has no counterpart.
 //!
 //! It checks only what has to be known for that; whether the entry is sound, `config` says when it reads the file.
 
@@ -47,7 +47,7 @@ pub(super) struct LeftOut {
     pub(super) message: String,
 }
 
-/// The entry in hotcell's form.
+/// The entry in belljar's form.
 pub(super) fn translate(value: &Value, surrounded: &Surrounded<'_>) -> Result<Translation, LeftOut> {
     if !matches!(value.node, Node::Table(_)) {
         return Err(left_out(value, "", format!("must be a table of keys, not {}", value.kind())));
@@ -261,6 +261,6 @@ impl Translator<'_> {
 
 fn relative(title: &str) -> String {
     format!(
-        "is taken from the folder that {title} is started in, which hotcell does not know; make it absolute"
+        "is taken from the folder that {title} is started in, which belljar does not know; make it absolute"
     )
 }

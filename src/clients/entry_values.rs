@@ -10,7 +10,7 @@ use super::references;
 use super::secrets;
 use super::tree::{Node, Value};
 
-/// hotcell takes no longer one.
+/// belljar takes no longer one.
 const SECONDS_MAX: f64 = 3600.0;
 
 /// What the values of a table are.
@@ -38,7 +38,7 @@ impl Translator<'_> {
         table.insert(name, value);
     }
 
-    /// A string of the client's as hotcell writes it.
+    /// A string of the client's as belljar writes it.
     pub(super) fn text(&mut self, key: &str, value: &Value) -> Result<String, LeftOut> {
         let Some(text) = scalar(value) else {
             return Err(left_out(value, key, format!("must be a string, not {}", value.kind())));
@@ -120,9 +120,9 @@ impl Translator<'_> {
         let url = self.text(key, value)?;
         if let Some((scheme, _)) = url.split_once("://").filter(|(scheme, _)| !is_scheme_of_http(scheme)) {
             let message = match scheme {
-                "unix" => "is a Unix socket, over which hotcell speaks to no server".to_owned(),
-                "pipe" => "is a named pipe, over which hotcell speaks to no server".to_owned(),
-                _ => "is no http or https address, and hotcell speaks to remote servers over these only"
+                "unix" => "is a Unix socket, over which belljar speaks to no server".to_owned(),
+                "pipe" => "is a named pipe, over which belljar speaks to no server".to_owned(),
+                _ => "is no http or https address, and belljar speaks to remote servers over these only"
                     .to_owned(),
             };
             return Err(left_out(value, key, message));
@@ -204,7 +204,7 @@ impl Translator<'_> {
                 return Err(left_out(value, key, message));
             }
             _ => {
-                return Err(left_out(value, key, "is a transport that hotcell does not speak".into()));
+                return Err(left_out(value, key, "is a transport that belljar does not speak".into()));
             }
         }
         Ok(())
@@ -243,7 +243,7 @@ impl Translator<'_> {
                 false => self.put(into, seconds),
             }
         } else {
-            let message = "is outside of what hotcell takes, above 0 s and up to an hour, and left out";
+            let message = "is outside of what belljar takes, above 0 s and up to an hour, and left out";
             self.done.notes.push((key.to_owned(), message.into()));
         }
         Ok(())

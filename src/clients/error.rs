@@ -1,4 +1,4 @@
-//! Why hotcell cannot be put into a client's file, or taken out of it.
+//! Why belljar cannot be put into a client's file, or taken out of it.
 
 use std::io;
 use std::path::PathBuf;
@@ -37,16 +37,16 @@ pub enum InstallError {
         /// The file.
         path: PathBuf,
     },
-    /// Hotcell is not in the file.
-    #[error("hotcell is not in {path}; `hotcell install --client {client}` puts it there")]
+    /// Belljar is not in the file.
+    #[error("belljar is not in {path}; `belljar install --client {client}` puts it there")]
     NotThere {
         /// The client, as the command line calls it.
         client: &'static str,
         /// The file.
         path: PathBuf,
     },
-    /// The entry does not start hotcell.
-    #[error("the server {name:?} in {path} does not start hotcell, and stays; --name names another one")]
+    /// The entry does not start belljar.
+    #[error("the server {name:?} in {path} does not start belljar, and stays; --name names another one")]
     Foreign {
         /// The name.
         name: String,

@@ -1,6 +1,6 @@
-//! Puts hotcell into a client's file, and takes it out again: one entry, and every other byte as it was.
+//! Puts belljar into a client's file, and takes it out again: one entry, and every other byte as it was.
 //!
-//! It does not know what the entry says. What a file held before is kept beside hotcell's state by `backup`.
+//! It does not know what the entry says. What a file held before is kept beside belljar's state by `backup`.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub struct Registration<'r> {
 pub struct Workshop<'w> {
     /// Where clients' files are.
     pub surroundings: &'w Surroundings,
-    /// Where hotcell keeps what it has to remember.
+    /// Where belljar keeps what it has to remember.
     pub state: &'w Path,
     /// The bounds on files.
     pub limits: &'w Limits,
@@ -79,7 +79,7 @@ enum Keeps {
 }
 
 impl Edit {
-    /// The edit as a diff; of what is not hotcell's own no value is shown.
+    /// The edit as a diff; of what is not belljar's own no value is shown.
     #[must_use]
     pub fn diff(&self) -> &str {
         &self.shown
@@ -124,7 +124,7 @@ pub enum Replacing {
     Refused,
 }
 
-/// What has to be done to have hotcell in the client's file.
+/// What has to be done to have belljar in the client's file.
 ///
 /// # Errors
 /// The file cannot be read or edited, or another entry has the name.
@@ -152,8 +152,8 @@ pub fn install(
         entry[key] = value;
     }
     let there = seen.entry(registration.name).map(Value::to_json);
-    // One that is hotcell at another place is only brought up to date.
-    let is_other = there.as_ref().is_some_and(|there| !starts_hotcell(there, is_own));
+    // One that is belljar at another place is only brought up to date.
+    let is_other = there.as_ref().is_some_and(|there| !starts_belljar(there, is_own));
     if let Some(there) = there.as_ref().filter(|_| !is_other) {
         entry = own_entry::with_additions(entry, there);
     }
@@ -179,10 +179,10 @@ pub fn install(
     Ok(Plan::Edit(seen.edit(Some(after), (keeps, backup), is_other)))
 }
 
-/// The file that hotcell is put into, and its entry there.
+/// The file that belljar is put into, and its entry there.
 ///
 /// # Errors
-/// The file cannot be read, or hotcell is not in it.
+/// The file cannot be read, or belljar is not in it.
 pub(super) fn own_entry_of(
     registration: &Registration<'_>,
     is_own: IsOwn<'_>,
@@ -190,13 +190,13 @@ pub(super) fn own_entry_of(
 ) -> Result<(PathBuf, Json), InstallError> {
     let seen = Seen::read(registration, workshop)?;
     let there = seen.entry(registration.name).map(Value::to_json);
-    match there.filter(|there| starts_hotcell(there, is_own)) {
+    match there.filter(|there| starts_belljar(there, is_own)) {
         Some(entry) => Ok((seen.file.path, entry)),
         None => Err(InstallError::NotThere { client: registration.client.name, path: seen.file.path }),
     }
 }
 
-/// The setting without which the client refuses hotcell's calls, and who does, where its entry does not have it.
+/// The setting without which the client refuses belljar's calls, and who does, where its entry does not have it.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -210,10 +210,10 @@ pub fn missing_approval(
     Ok((!is_set).then_some((approving.key, approving.refuses)))
 }
 
-/// What has to be done to have hotcell out of the client's file: the former file where nothing else has changed in it.
+/// What has to be done to have belljar out of the client's file: the former file where nothing else has changed in it.
 ///
 /// # Errors
-/// The file cannot be read or edited, or the entry of the name is not hotcell's.
+/// The file cannot be read or edited, or the entry of the name is not belljar's.
 pub fn uninstall(
     registration: &Registration<'_>,
     is_own: IsOwn<'_>,
@@ -227,7 +227,7 @@ pub fn uninstall(
     let after = match backup.is_of(seen.text.as_deref()) {
         true => backup.former()?,
         false => {
-            if !starts_hotcell(&entry.to_json(), is_own) {
+            if !starts_belljar(&entry.to_json(), is_own) {
                 return Err(InstallError::Foreign { name: registration.name.into(), path: seen.file.path });
             }
             let text = seen.text.as_deref().unwrap_or_default();
@@ -300,7 +300,7 @@ impl<'s> Seen<'s> {
             let own = is_own.then_some((&keys[..], self.name));
             masked(self.format(), text.unwrap_or_default(), own, self.limits)
         };
-        // An entry that is replaced, or comes back, is not hotcell's.
+        // An entry that is replaced, or comes back, is not belljar's.
         let before = masked(self.text.as_deref(), !replaces);
         let shown = compared(&before, &masked(after.as_deref(), keeps != Keeps::Nothing), 0).text;
         Edit { path: self.file.path, replaces, before: self.text, after, shown, backup, keeps }
@@ -326,7 +326,7 @@ fn read(path: &Path, workshop: &Workshop<'_>) -> Result<Option<String>, InstallE
         .map_err(|remark| InstallError::Broken { remark })
 }
 
-fn starts_hotcell(entry: &Json, is_own: IsOwn<'_>) -> bool {
+fn starts_belljar(entry: &Json, is_own: IsOwn<'_>) -> bool {
     let words = match entry.get("command").or_else(|| entry.get("cmd")) {
         Some(Json::Array(words)) => words.clone(),
         Some(word) => {

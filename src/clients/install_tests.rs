@@ -30,9 +30,9 @@ fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
     let state = home.path().join("state");
     let workshop = Workshop { surroundings: &surroundings, state: &state, limits: &limits };
     let registration =
-        Registration { client: client("cursor").unwrap(), name: "hotcell", scope: Scope::User };
+        Registration { client: client("cursor").unwrap(), name: "belljar", scope: Scope::User };
     let starting = Starting {
-        program: Path::new("/bin/hotcell"),
+        program: Path::new("/bin/belljar"),
         longest_reply: Duration::from_secs(1),
         start: Duration::from_secs(1),
         variables: &std::collections::BTreeSet::new(),

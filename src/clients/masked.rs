@@ -1,4 +1,4 @@
-//! A client's file as it may be shown: no value and no comment of it but those of hotcell's own entry.
+//! A client's file as it may be shown: no value and no comment of it but those of belljar's own entry.
 //!
 //! It keeps the lines as they are, so that a diff names the right ones.
 

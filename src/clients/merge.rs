@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::own_file;
 
-/// Keys that are hotcell's own: what a user has added to an imported entry stays there.
+/// Keys that are belljar's own: what a user has added to an imported entry stays there.
 const OWN_KEYS: [&str; 12] = [
     "env_inherit",
     "envInherit",
@@ -225,7 +225,7 @@ fn remark(weight: Weight, server: &FoundServer, message: String) -> Remark {
     Remark::new(weight, &server.path, message).key(server.name.clone())
 }
 
-/// The same server: what hotcell's user may have added does not count.
+/// The same server: what belljar's user may have added does not count.
 fn is_same(one: &Entry, other: &Entry) -> bool {
     let bare = |entry: &Entry| {
         let mut entry = entry.clone();
@@ -236,7 +236,7 @@ fn is_same(one: &Entry, other: &Entry) -> bool {
     bare(one) == bare(other)
 }
 
-/// The entry with those keys of hotcell's own that stand in the former one and that the client has nothing for.
+/// The entry with those keys of belljar's own that stand in the former one and that the client has nothing for.
 fn with_own_keys(entry: &Entry, former: Option<&Json>) -> Entry {
     let mut entry = entry.clone();
     let former = former.and_then(Json::as_object).into_iter().flatten();

@@ -1,6 +1,6 @@
-//! What MCP clients' files look like, read and written: their servers come out, hotcell itself goes in.
+//! What MCP clients' files look like, read and written: their servers come out, belljar itself goes in.
 //!
-//! It runs no client and starts no server; what an entry of hotcell's means, `config` knows.
+//! It runs no client and starts no server; what an entry of belljar's means, `config` knows.
 
 mod around;
 mod backup;

@@ -49,7 +49,7 @@ pub(super) fn take_over(root: &Value, server: &mut FoundServer) -> Vec<Said> {
     }
     for (key, member) in rules_elsewhere(root) {
         if own_tools(&member.key, &prefix).is_some() {
-            said.push(not_taken(server, key, member.at, "hotcell's policy decides on calls"));
+            said.push(not_taken(server, key, member.at, "belljar's policy decides on calls"));
         }
     }
     said

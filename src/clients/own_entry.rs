@@ -1,4 +1,4 @@
-//! What hotcell's own entry looks like in the files of clients: a form for each row of the table.
+//! What belljar's own entry looks like in the files of clients: a form for each row of the table.
 //!
 //! It writes nothing: `install` does.
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How a client starts hotcell, and how long it waits.
+/// How a client starts belljar, and how long it waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Starting<'s> {
     /// The absolute path of the executable.
@@ -23,7 +23,7 @@ pub struct Starting<'s> {
     pub calls: Calls,
 }
 
-/// What a client does with hotcell's calls.
+/// What a client does with belljar's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Calls {
     /// As it is set.
@@ -45,7 +45,7 @@ pub(super) fn with_additions(mut entry: Value, there: &Value) -> Value {
                     new.entry(key).or_insert_with(|| old.clone());
                 }
             }
-            // The words that start hotcell are its own.
+            // The words that start belljar are its own.
             (Some(Value::Array(new)), Value::Array(old)) if key != "args" && key != "command" => {
                 let more: Vec<Value> = old.iter().filter(|one| !new.contains(one)).cloned().collect();
                 new.extend(more);

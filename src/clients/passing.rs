@@ -1,4 +1,4 @@
-//! Which variables of the environment come through a client to hotcell, and what its entry needs for that.
+//! Which variables of the environment come through a client to belljar, and what its entry needs for that.
 //!
 //! No value of a variable is written into a file: entries name variables.
 
@@ -19,7 +19,7 @@ const ENV: &str = "env";
 /// Variables with their values.
 pub type Variables = BTreeMap<OsString, OsString>;
 
-/// What an entry of hotcell says so that these variables come through: a key of it, and its value.
+/// What an entry of belljar says so that these variables come through: a key of it, and its value.
 pub(super) fn passing(passes: Passes, wanted: &BTreeSet<String>) -> Option<(&'static str, Json)> {
     let lost: Vec<&String> =
         wanted.iter().filter(|name| !comes_through(passes, OsStr::new(name.as_str()))).collect();
@@ -47,11 +47,11 @@ fn comes_through(passes: Passes, name: &OsStr) -> bool {
     }
 }
 
-/// The client's file, and the variables that hotcell gets of these when the client starts it; nothing where it is not known
+/// The client's file, and the variables that belljar gets of these when the client starts it; nothing where it is not known
 /// which.
 ///
 /// # Errors
-/// The file cannot be read, or hotcell is not in it.
+/// The file cannot be read, or belljar is not in it.
 pub fn passed(
     registration: &Registration<'_>,
     here: &Variables,

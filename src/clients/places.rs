@@ -61,7 +61,7 @@ impl Client {
         self.places.iter().filter(of_scope).filter_map(file).collect()
     }
 
-    /// The file that hotcell is put into: the first that is there, else the first.
+    /// The file that belljar is put into: the first that is there, else the first.
     pub(super) fn written_file(
         &'static self,
         surroundings: &Surroundings,
@@ -73,7 +73,7 @@ impl Client {
         (!files.is_empty()).then(|| files.swap_remove(there.unwrap_or(0)))
     }
 
-    /// The file of the user's that hotcell is put into.
+    /// The file of the user's that belljar is put into.
     #[must_use]
     pub fn user_file(&'static self, surroundings: &Surroundings) -> Option<PathBuf> {
         self.written_file(surroundings, Scope::User).map(|file| file.path)

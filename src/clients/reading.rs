@@ -31,7 +31,7 @@ pub struct Found {
     pub read: Vec<PathBuf>,
 }
 
-/// A server of a client, as hotcell writes it.
+/// A server of a client, as belljar writes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundServer {
     /// As the client calls it.
@@ -56,7 +56,7 @@ pub enum Files<'f> {
 /// Servers of one table that are read.
 const SERVERS_MAX: usize = 5_000;
 
-/// Whether a command line starts hotcell itself.
+/// Whether a command line starts belljar itself.
 pub type IsOwn<'o> = &'o dyn Fn(&str, &[String]) -> bool;
 
 /// Reads what a client has.
@@ -263,7 +263,7 @@ impl Reading<'_> {
             let folders: Vec<&str> = others.iter().map(|(folder, _)| *folder).collect();
             let message = format!("has servers of other folders, which are not read: {}", folders.join(", "));
             let remark = self.remark(Weight::Note, *at, "projects", message);
-            remarks.push(remark.hint("run hotcell import there"));
+            remarks.push(remark.hint("run belljar import there"));
         }
     }
 
@@ -331,8 +331,8 @@ impl Reading<'_> {
                 return None;
             }
         };
-        if self.starts_hotcell(&translation.entry) {
-            let message = "is hotcell itself, and left out";
+        if self.starts_belljar(&translation.entry) {
+            let message = "is belljar itself, and left out";
             remarks.push(self.remark(Weight::Note, member.at, key, message));
             return None;
         }
@@ -341,7 +341,7 @@ impl Reading<'_> {
         Some(FoundServer { name, entry: translation.entry, path })
     }
 
-    fn starts_hotcell(&self, entry: &Map<String, Json>) -> bool {
+    fn starts_belljar(&self, entry: &Map<String, Json>) -> bool {
         let Some(command) = entry.get("command").and_then(Json::as_str) else { return false };
         let arguments = entry.get("args").and_then(Json::as_array).into_iter().flatten();
         let arguments: Vec<String> = arguments.filter_map(|text| Some(text.as_str()?.to_owned())).collect();
@@ -368,7 +368,7 @@ impl Reading<'_> {
         for (variable, what_for) in &translation.needs {
             if !told.contains(&variable.as_str()) {
                 told.push(variable);
-                let message = format!("needs the variable {variable} where hotcell is started: {what_for}");
+                let message = format!("needs the variable {variable} where belljar is started: {what_for}");
                 remarks.push(remark(Weight::Note, message));
             }
         }
@@ -383,7 +383,7 @@ impl Reading<'_> {
         }
         let has_marks = |text: &str| is_literal(text) && text.contains("$${");
         if any_text(&Json::Object(translation.entry.clone()), &has_marks) {
-            let message = format!("has a ${{…}} that {} takes literally; so does hotcell", self.client.title);
+            let message = format!("has a ${{…}} that {} takes literally; so does belljar", self.client.title);
             remarks.push(remark(Weight::Note, message));
         }
     }

@@ -1,6 +1,6 @@
-//! Turns the references of clients' strings into hotcell's own: `${VAR}`, `${VAR:-default}`, `${file:PATH}`.
+//! Turns the references of clients' strings into belljar's own: `${VAR}`, `${VAR:-default}`, `${file:PATH}`.
 //!
-//! It looks no variable up. What a client would not replace stays as it is, written so that hotcell does not either.
+//! It looks no variable up. What a client would not replace stays as it is, written so that belljar does not either.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(super) struct Context<'c> {
     pub(super) own: &'c BTreeMap<String, String>,
 }
 
-/// A string of hotcell's, and what it needs.
+/// A string of belljar's, and what it needs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Translated {
     pub(super) text: String,
@@ -35,7 +35,7 @@ pub(super) struct Translated {
 type Found<'t> = Option<(usize, Result<Piece<'t>, String>)>;
 
 enum Piece<'t> {
-    /// A reference of hotcell's.
+    /// A reference of belljar's.
     Reference(String),
     /// Text that is no reference.
     Literal(&'t str),
@@ -43,10 +43,10 @@ enum Piece<'t> {
     Needed(String, String),
 }
 
-/// The string as hotcell writes it, or what is wrong with it: a fragment that repeats no value.
+/// The string as belljar writes it, or what is wrong with it: a fragment that repeats no value.
 pub(super) fn translate(text: &str, context: &Context<'_>) -> Result<Translated, String> {
     let mut translated = Translated::default();
-    // Text of its own, whose `${` is none of hotcell's.
+    // Text of its own, whose `${` is none of belljar's.
     let mut literal = String::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -71,9 +71,9 @@ pub(super) fn translate(text: &str, context: &Context<'_>) -> Result<Translated,
             }
         };
         if let Some(reference) = reference {
-            // "$" right before would make hotcell take the reference literally.
+            // "$" right before would make belljar take the reference literally.
             if literal.ends_with('$') {
-                return Err("has a \"$\" right before a reference, which hotcell cannot write".into());
+                return Err("has a \"$\" right before a reference, which belljar cannot write".into());
             }
             translated.text.push_str(&escaped(&literal));
             literal.clear();
@@ -85,7 +85,7 @@ pub(super) fn translate(text: &str, context: &Context<'_>) -> Result<Translated,
     Ok(translated)
 }
 
-/// Whether a text of hotcell's holds no reference, so that a secret in it stands there itself.
+/// Whether a text of belljar's holds no reference, so that a secret in it stands there itself.
 pub(super) fn is_literal(text: &str) -> bool {
     !text.replace("$${", "").contains("${")
 }
@@ -138,7 +138,7 @@ fn editor<'t>(name: &'t str, context: &Context<'_>) -> Option<Result<Piece<'t>, 
     let of_project = |shown: &str| match context.project {
         Some(project) => Ok(project),
         None => Err(format!(
-            "refers to ${{{shown}}}, the folder that {} has open, which hotcell does not know",
+            "refers to ${{{shown}}}, the folder that {} has open, which belljar does not know",
             context.title
         )),
     };
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_s_references_become_hotcell_s_and_all_else_stays_text() {
+    fn each_client_s_references_become_belljar_s_and_all_else_stays_text() {
         let cases = [
             (References::None, "${A} $B {env:C}", "$${A} $B {env:C}"),
             (References::Shell, "${A}/${B:-c d}/${a b}/$C", "${A}/${B:-c d}/$${a b}/$C"),
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(translated(References::Editor, Some("/work/p"), folder).unwrap(), "/work/p/x p");
         assert_eq!(
             translated(References::Editor, None, folder).unwrap_err(),
-            "refers to ${workspaceFolder}, the folder that VS Code has open, which hotcell does not know"
+            "refers to ${workspaceFolder}, the folder that VS Code has open, which belljar does not know"
         );
     }
 
@@ -250,7 +250,7 @@ mod tests {
         let refused = translated(References::Editor, None, "${config:my.secret}").unwrap_err();
         assert_eq!(refused, "refers to ${config:…}, which only VS Code can replace");
         let refused = translated(References::Shell, None, "$${A}").unwrap_err();
-        assert_eq!(refused, "has a \"$\" right before a reference, which hotcell cannot write");
+        assert_eq!(refused, "has a \"$\" right before a reference, which belljar cannot write");
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(super) fn shown_file(file: &Value, before: Option<&Value>) -> Value {
     Value::Object(members.collect())
 }
 
-/// An entry of hotcell's form.
+/// An entry of belljar's form.
 fn shown_entry(entry: &Value, before: Option<&Value>) -> Value {
     let Value::Object(members) = entry else { return hidden(entry, before) };
     let mut shown = Map::new();

@@ -1,4 +1,4 @@
-//! The MCP clients whose files hotcell reads and writes, one row each: a client is added here.
+//! The MCP clients whose files belljar reads and writes, one row each: a client is added here.
 //!
 //! Where each fact comes from:
 //! - Claude Desktop: modelcontextprotocol.io, "Connect to local MCP servers": the file's place, `mcpServers`, and that
@@ -38,12 +38,12 @@ pub struct Client {
     pub(super) places: &'static [Place],
     /// What its entries say.
     pub(super) dialect: &'static Dialect,
-    /// What hotcell's own entry looks like there.
+    /// What belljar's own entry looks like there.
     pub(super) own_entry: fn(&Parts<'_>) -> serde_json::Value,
     pub(super) layout: Layout,
     /// What of its environment servers get.
     pub(super) passes: Passes,
-    /// What has it make hotcell's calls without asking, where it would refuse them otherwise.
+    /// What has it make belljar's calls without asking, where it would refuse them otherwise.
     pub(super) approving: Option<Approving>,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Place {
     pub(super) is_written: Written,
 }
 
-/// Whether hotcell is put into this file.
+/// Whether belljar is put into this file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
     Yes,
@@ -127,7 +127,7 @@ pub(super) enum Base {
 }
 
 impl Client {
-    /// Whether it can be told to make hotcell's calls without asking.
+    /// Whether it can be told to make belljar's calls without asking.
     #[must_use]
     pub fn can_approve(&self) -> bool {
         self.approving.is_some()

@@ -14,8 +14,8 @@ impl User {
     fn new(config: &str) -> (Self, ConfigFiles) {
         let user = Self(tempfile::tempdir().unwrap());
         fs::create_dir_all(user.path("MCPs")).unwrap();
-        fs::create_dir_all(user.path(".config/hotcell")).unwrap();
-        fs::create_dir_all(user.path("project/.hotcell")).unwrap();
+        fs::create_dir_all(user.path(".config/belljar")).unwrap();
+        fs::create_dir_all(user.path("project/.belljar")).unwrap();
         let servers = r#"{"mcpServers": {"a": {"command": "c"}, "b": {"command": "c"}}}"#;
         fs::write(user.path("MCPs/servers.json"), servers).unwrap();
         user.writes(config);
@@ -34,7 +34,7 @@ impl User {
     }
 
     fn writes(&self, config: &str) {
-        fs::write(self.path(".config/hotcell/config.toml"), config).unwrap();
+        fs::write(self.path(".config/belljar/config.toml"), config).unwrap();
     }
 }
 
@@ -60,7 +60,7 @@ fn settings_are_followed_with_what_depends_on_them_and_a_file_that_goes_leaves_t
     fs::write(user.path("MCPs/more.json"), r#"{"mcpServers": {"d": {"command": "c"}}}"#).unwrap();
     assert_eq!(files.look(), []);
     assert_eq!((timeout(&files), files.refused().len()), (25, 2));
-    fs::remove_file(user.path(".config/hotcell/config.toml")).unwrap();
+    fs::remove_file(user.path(".config/belljar/config.toml")).unwrap();
     assert_eq!(files.look(), []);
     assert_eq!((timeout(&files), names(&files).as_str()), (30, "a b d"));
 }
@@ -119,7 +119,7 @@ fn what_is_edited_is_said_with_from_when_on_it_counts() {
     assert_eq!(
         said.unwrap(),
         "the user has changed settings (run.timeout, run.max_timeout, policy.allow_cmd; sandbox.memory for the next \
-         sandbox; servers.roots for servers started from now on; log.audit once hotcell is started again)"
+         sandbox; servers.roots for servers started from now on; log.audit once belljar is started again)"
     );
 }
 
@@ -137,7 +137,7 @@ fn what_is_otherwise_here_stays_so_when_the_files_are_read_again() {
 fn nothing_that_a_project_holds_keeps_the_users_edits_from_counting() {
     let (user, mut files) = User::new("[run]\ntimeout = 20\nservers = [\"a\"]\n");
     for (at, project) in ["", "[run]\ntimeout = \"x\"\n", "[run\n"].into_iter().enumerate() {
-        fs::write(user.path("project/.hotcell/config.toml"), project).unwrap();
+        fs::write(user.path("project/.belljar/config.toml"), project).unwrap();
         files.look();
         user.writes(&format!("[run]\ntimeout = {}\nservers = [\"b\"]\n", 21 + at));
         files.look();

@@ -134,7 +134,7 @@ mod tests {
 
     fn edited(before: &str, image: Option<&str>) -> String {
         let home = tempfile::tempdir().unwrap();
-        let folder = home.path().join(".config/hotcell");
+        let folder = home.path().join(".config/belljar");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("config.toml"), before).unwrap();
         let path = set_image(&environment(home.path()), image).unwrap();
@@ -178,7 +178,7 @@ mod tests {
             ("sandbox = 5\n", "\"sandbox\" is no table"),
         ] {
             let home = tempfile::tempdir().unwrap();
-            let folder = home.path().join(".config/hotcell");
+            let folder = home.path().join(".config/belljar");
             fs::create_dir_all(&folder).unwrap();
             let path = folder.join("config.toml");
             fs::write(&path, text).unwrap();

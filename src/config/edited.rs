@@ -28,7 +28,7 @@ pub fn edited_settings(before: &Config, after: &Config) -> Option<String> {
         of(Counts::NextRun, ""),
         of(Counts::NextSandbox, " for the next sandbox"),
         of(Counts::NextServer, " for servers started from now on"),
-        of(Counts::Restart, " once hotcell is started again"),
+        of(Counts::Restart, " once belljar is started again"),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("the user has changed settings ({})", parts.join("; ")))

@@ -81,7 +81,7 @@ impl Reading<'_> {
             if name.is_empty() || !name.bytes().all(is_token_byte) {
                 Some("has a header whose name is empty or holds a character that no name may".to_owned())
             } else if OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
-                Some(format!("has the header {name:?}, which hotcell sets itself"))
+                Some(format!("has the header {name:?}, which belljar sets itself"))
             } else {
                 None
             }

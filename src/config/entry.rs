@@ -359,7 +359,7 @@ impl Reading<'_> {
     }
 
     pub(super) fn unknown_type(&mut self, at: usize, key: &str, kind: &str) {
-        let message = format!("has the type {kind:?}, which hotcell does not know");
+        let message = format!("has the type {kind:?}, which belljar does not know");
         self.push(Severity::Error, (at, key), message, "known are stdio, http (or streamable-http) and sse");
     }
 

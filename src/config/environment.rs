@@ -67,21 +67,21 @@ impl Environment {
     /// A folder for locks: in XDG_RUNTIME_DIR, else one of this user's own among the temporary files.
     pub(super) fn lock_dir(&self) -> PathBuf {
         match self.variable("XDG_RUNTIME_DIR") {
-            Some(dir) => Path::new(dir).join("hotcell"),
-            None => std::env::temp_dir().join(format!("hotcell-{}", self.uid)),
+            Some(dir) => Path::new(dir).join("belljar"),
+            None => std::env::temp_dir().join(format!("belljar-{}", self.uid)),
         }
     }
 
     /// A folder for what can be made again: in XDG_CACHE_HOME, else where the system keeps such things of the user.
     pub(super) fn cache_dir(&self) -> Option<PathBuf> {
         let usual = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
-        self.base_dir("XDG_CACHE_HOME", usual).map(|dir| dir.join("hotcell"))
+        self.base_dir("XDG_CACHE_HOME", usual).map(|dir| dir.join("belljar"))
     }
 
     /// A folder for what the user has installed: in XDG_DATA_HOME, else where the system keeps such things of the user.
     pub(super) fn data_dir(&self) -> Option<PathBuf> {
         let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
-        self.base_dir("XDG_DATA_HOME", usual).map(|dir| dir.join("hotcell"))
+        self.base_dir("XDG_DATA_HOME", usual).map(|dir| dir.join("belljar"))
     }
 
     /// Where programs keep their configuration: XDG_CONFIG_HOME, else `~/.config`, on every system.
@@ -92,12 +92,12 @@ impl Environment {
 
     /// The user's own config.toml.
     pub(super) fn config_file(&self) -> Option<PathBuf> {
-        self.config_home().map(|dir| dir.join("hotcell/config.toml"))
+        self.config_home().map(|dir| dir.join("belljar/config.toml"))
     }
 
-    /// A folder for what hotcell has to remember: in XDG_STATE_HOME, else in `~/.local/state`.
+    /// A folder for what belljar has to remember: in XDG_STATE_HOME, else in `~/.local/state`.
     pub(super) fn state_dir(&self) -> Option<PathBuf> {
-        self.base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("hotcell"))
+        self.base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("belljar"))
     }
 
     /// A folder as the base directory specification finds it, which has relative ones ignored.
@@ -170,16 +170,16 @@ mod tests {
     #[test]
     fn the_cache_is_where_the_user_says_or_in_the_home() {
         let of = |variables: &[(&str, &str)]| environment(variables).cache_dir();
-        assert_eq!(of(&[("XDG_CACHE_HOME", "/var/c")]), Some("/var/c/hotcell".into()));
+        assert_eq!(of(&[("XDG_CACHE_HOME", "/var/c")]), Some("/var/c/belljar".into()));
         let usual = if cfg!(target_os = "macos") {
-            "/home/ada/Library/Caches/hotcell"
+            "/home/ada/Library/Caches/belljar"
         } else {
-            "/home/ada/.cache/hotcell"
+            "/home/ada/.cache/belljar"
         };
         assert_eq!((of(&[]), of(&[("XDG_CACHE_HOME", "c")])), (Some(usual.into()), Some(usual.into())));
         assert_eq!(Environment { home: None, ..environment(&[]) }.cache_dir(), None);
         let data = |variables: &[(&str, &str)]| environment(variables).data_dir();
-        assert_eq!(data(&[("XDG_DATA_HOME", "/var/d")]), Some("/var/d/hotcell".into()));
+        assert_eq!(data(&[("XDG_DATA_HOME", "/var/d")]), Some("/var/d/belljar".into()));
         assert!(data(&[]).unwrap().starts_with("/home/ada"));
     }
 

@@ -1,6 +1,6 @@
 //! Which variables of the bridge's environment a server inherits: a default set, and those that its entry names.
 //!
-//! A server gets its own credentials by `env`; other variables of hotcell's environment are not passed on.
+//! A server gets its own credentials by `env`; other variables of belljar's environment are not passed on.
 
 use std::ffi::OsString;
 

@@ -334,12 +334,12 @@ impl ReadSettings {
     }
 }
 
-/// Where hotcell keeps what code must not have: configuration, servers' entries, skills, logins, locks.
+/// Where belljar keeps what code must not have: configuration, servers' entries, skills, logins, locks.
 fn own_folders(environment: &Environment, config: &Config) -> Vec<PathBuf> {
     let kept = [
         environment.config_file().and_then(|file| file.parent().map(Path::to_owned)),
         environment.state_dir(),
-        environment.data_dir().map(|dir| dir.join("hotcell")),
+        environment.data_dir().map(|dir| dir.join("belljar")),
         config.cache_dir.clone(),
     ];
     let servers = servers::places(environment).into_iter().map(|place| match place.parent() {

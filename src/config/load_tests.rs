@@ -301,14 +301,14 @@ fn keys_of_other_clients_are_tolerated_and_slips_are_errors_with_the_nearest_key
     let slip = |key: &str| {
         one(&format!(r#"{{"command": "c", "{key}": 1}}"#)).replace("~/MCPs/a.json:1:39: mcpServers.x.", "")
     };
-    assert_eq!(slip("comand"), "error comand: is no key that hotcell knows; did you mean \"command\"?");
+    assert_eq!(slip("comand"), "error comand: is no key that belljar knows; did you mean \"command\"?");
     assert_eq!(
         slip("maxConcurency"),
-        "error maxConcurency: is no key that hotcell knows; did you mean \"max_concurrency\"?"
+        "error maxConcurency: is no key that belljar knows; did you mean \"max_concurrency\"?"
     );
-    assert_eq!(slip("denny"), "error denny: is no key that hotcell knows; did you mean \"deny\"?");
+    assert_eq!(slip("denny"), "error denny: is no key that belljar knows; did you mean \"deny\"?");
     assert!(
-        slip("colour").starts_with("error colour: is no key that hotcell knows; known are command, args, ")
+        slip("colour").starts_with("error colour: is no key that belljar knows; known are command, args, ")
     );
     assert_eq!(
         slip("envFile"),
@@ -448,7 +448,7 @@ fn a_nested_bridge_loads_no_servers_and_says_why() {
         .variable(crate::guard::PARENT_VARIABLE, "1");
     assert_eq!(
         home.seen(),
-        "error HOTCELL_PARENT: is set: this bridge was started by another one and loads no servers, so that none can call itself"
+        "error BELLJAR_PARENT: is set: this bridge was started by another one and loads no servers, so that none can call itself"
     );
 }
 
@@ -513,12 +513,12 @@ fn a_file_of_many_problems_is_read_at_once_and_tells_the_first_of_them() {
 #[test]
 fn a_slip_is_told_rather_than_what_is_missing_for_it() {
     let seen = one(r#"{"comand": "c"}"#);
-    assert!(seen.contains("comand: is no key that hotcell knows; did you mean \"command\"?"), "{seen}");
+    assert!(seen.contains("comand: is no key that belljar knows; did you mean \"command\"?"), "{seen}");
     assert!(!seen.contains("has neither"), "{seen}");
     let home = Home::new().file("a.json", r#"{"mcpServers": {}, "mcpServerz": {"a": {"command": "c"}}}"#);
     assert_eq!(
         home.seen(),
-        "warning ~/MCPs/a.json:1:20: mcpServerz: is no key that hotcell knows, and its entries are not read; did you \
+        "warning ~/MCPs/a.json:1:20: mcpServerz: is no key that belljar knows, and its entries are not read; did you \
          mean \"mcpServers\"?"
     );
     let home = Home::new().file("a.json", r#"{"mcpservers": {}}"#);
@@ -562,7 +562,7 @@ fn tools_that_a_client_leaves_out_are_left_out_here() {
 #[test]
 fn what_is_not_chosen_or_would_start_this_bridge_is_refused_with_its_reason() {
     let home = Home::new()
-        .file("a.json", r#"{"mcpServers": {"a": {"command": "c"}, "b": {"command": "c"}, "own": {"command": "hotcell"}}}"#)
+        .file("a.json", r#"{"mcpServers": {"a": {"command": "c"}, "b": {"command": "c"}, "own": {"command": "belljar"}}}"#)
         .variable("MCP_BRIDGE_SERVERS", "a,own");
     let config = home.load();
     let refused: Vec<String> = config.refused.iter().map(ToString::to_string).collect();

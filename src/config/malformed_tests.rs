@@ -152,7 +152,7 @@ const KINDS: [Kind; 43] = [
     (
         "22 unknown key",
         Text(r#"{"mcpServers": {"beside": {"command": "c"}, "bad": {"command": "c", ^"dney": []}}}"#),
-        "mcpServers.bad.dney: is no key that hotcell knows; did you mean \"deny\"?",
+        "mcpServers.bad.dney: is no key that belljar knows; did you mean \"deny\"?",
         &["beside"],
     ),
     (

@@ -9,7 +9,7 @@ struct Home(tempfile::TempDir, Vec<(&'static str, String)>);
 
 impl Home {
     fn new(toml: &str) -> Self {
-        Self(tempfile::tempdir().unwrap(), vec![]).file(".config/hotcell/config.toml", toml)
+        Self(tempfile::tempdir().unwrap(), vec![]).file(".config/belljar/config.toml", toml)
     }
 
     fn file(self, name: &str, text: &str) -> Self {
@@ -20,7 +20,7 @@ impl Home {
     }
 
     fn project(self, text: &str) -> Self {
-        self.file("work/.hotcell/config.toml", text)
+        self.file("work/.belljar/config.toml", text)
     }
 
     fn trusted(self) -> Self {
@@ -107,8 +107,8 @@ fn a_key_is_found_where_the_reference_leads_and_nowhere_else() {
     };
     let of_variable = key("${env:LLM_KEY}").variable("LLM_KEY", "s3cret-1");
     assert_eq!(found(of_variable), Some(ModelKey::Value("s3cret-1".into())));
-    let of_file = key("${file:key.txt}").file(".config/hotcell/key.txt", "s3cret-2\n");
-    let path = of_file.0.path().join(".config/hotcell/key.txt");
+    let of_file = key("${file:key.txt}").file(".config/belljar/key.txt", "s3cret-2\n");
+    let path = of_file.0.path().join(".config/belljar/key.txt");
     fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     assert_eq!(found(of_file), Some(ModelKey::Value("s3cret-2".into())));
     let command = set(&format!("{ENDPOINT}key = '${{cmd:pass show llm}}'\n[policy]\nallow_cmd = true"));
@@ -170,7 +170,7 @@ fn a_project_lowers_budgets_and_never_says_who_is_asked() {
         assert_eq!((endpoint.origin(), endpoint.name.as_str()), ("https://llm.example".into(), "m"));
         assert_eq!((model.bounds.requests_per_run, model.bounds.tokens_per_run), (requests, 7));
         assert_eq!(endpoint.key, None);
-        assert_eq!(problems.matches("work/.hotcell/config.toml:").count(), refused, "{problems}");
+        assert_eq!(problems.matches("work/.belljar/config.toml:").count(), refused, "{problems}");
     }
     let (model, _) = Home::new(&user).project("[model]\nvia = \"off\"\n").load();
     assert_eq!(model.way, ModelWay::Off);

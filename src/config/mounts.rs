@@ -215,7 +215,7 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Why no code may have this folder; `own` are hotcell's.
+/// Why no code may have this folder; `own` are belljar's.
 fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) -> Option<&'static str> {
     if !host.components().any(|part| matches!(part, Component::Normal(_))) {
         return Some("is all of the machine; mount a folder with your data");
@@ -237,7 +237,7 @@ fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) ->
         }
     }
     let is_own = own.iter().any(|own| own.starts_with(host) || host.starts_with(own));
-    is_own.then_some("holds hotcell's own files")
+    is_own.then_some("holds belljar's own files")
 }
 
 fn is_of_the_system(environment: &Environment, host: &Path) -> bool {

@@ -12,7 +12,7 @@ struct User(tempfile::TempDir);
 impl User {
     fn new() -> Self {
         let user = Self(tempfile::tempdir().unwrap());
-        for folder in [".config/hotcell", "MCPs/tools", "data/deep", "work/sub", "a:b", "project/.hotcell"] {
+        for folder in [".config/belljar", "MCPs/tools", "data/deep", "work/sub", "a:b", "project/.belljar"] {
             fs::create_dir_all(user.path(folder)).unwrap();
         }
         fs::write(user.path("data/file"), "").unwrap();
@@ -34,7 +34,7 @@ impl User {
     }
 
     fn writes(&self, config: &str) {
-        fs::write(self.path(".config/hotcell/config.toml"), config).unwrap();
+        fs::write(self.path(".config/belljar/config.toml"), config).unwrap();
     }
 
     /// What is mounted, and what is said of the rest.
@@ -90,10 +90,10 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
         ("host = \"~/.gnupg\"", "holds keys or logins"),
         ("host = \"~/dotfiles/gnupg\"", "holds keys or logins"),
         ("host = \"~/dotfiles\"", "holds keys or logins"),
-        ("host = \"~/.config\"", "holds hotcell's own files"),
-        ("host = \"~/.config/hotcell\"", "holds hotcell's own files"),
-        ("host = \"~/MCPs\"\nwritable = true", "holds hotcell's own files"),
-        ("host = \"~/MCPs/tools\"", "holds hotcell's own files"),
+        ("host = \"~/.config\"", "holds belljar's own files"),
+        ("host = \"~/.config/belljar\"", "holds belljar's own files"),
+        ("host = \"~/MCPs\"\nwritable = true", "holds belljar's own files"),
+        ("host = \"~/MCPs/tools\"", "holds belljar's own files"),
         (
             "host = \"~/work/sub\"\nguest = \"/mnt/x\"\nwritable = true",
             "in or above that of /mnt/work, and one of them is writable",
@@ -118,7 +118,7 @@ fn what_must_not_be_mounted_is_left_out_with_the_reason_and_the_rest_counts() {
         let (mounted, said) = user.loads(&format!("[[mount]]\nhost = \"~/work\"\n[[mount]]\n{mount}\n"));
         assert_eq!(mounted, ["~/work /mnt/work ro"], "{mount}");
         assert!(said.len() == 1 && said[0].contains(says), "{mount}: {said:?}");
-        assert!(said[0].starts_with("~/.config/hotcell/config.toml:"), "{said:?}");
+        assert!(said[0].starts_with("~/.config/belljar/config.toml:"), "{said:?}");
     }
     let (mounted, said) = user.loads("mount = 3\n");
     assert!(mounted.is_empty() && said[0].contains("write [[mount]]"), "{said:?}");
@@ -170,7 +170,7 @@ fn system_folders_are_known_by_name_and_data_folders_are_not() {
 #[test]
 fn a_project_mounts_nothing() {
     let user = User::new();
-    fs::write(user.path("project/.hotcell/config.toml"), "[[mount]]\nhost = \"../../data\"\n").unwrap();
+    fs::write(user.path("project/.belljar/config.toml"), "[[mount]]\nhost = \"../../data\"\n").unwrap();
     let (mounted, said) = user.loads("");
     assert!(mounted.is_empty() && said[0].contains("is not taken from a project"), "{said:?}");
 }

@@ -162,19 +162,19 @@ mod tests {
     use super::*;
     use crate::policy::{Profile, Verdict};
 
-    /// A user's folder of hotcell.
+    /// A user's folder of belljar.
     struct User(tempfile::TempDir);
 
     impl User {
         fn new(policy: &str) -> Self {
             let user = Self(tempfile::tempdir().unwrap());
-            std::fs::create_dir_all(user.0.path().join(".config/hotcell")).unwrap();
+            std::fs::create_dir_all(user.0.path().join(".config/belljar")).unwrap();
             user.writes("policy.toml", policy);
             user
         }
 
         fn writes(&self, name: &str, text: &str) {
-            std::fs::write(self.0.path().join(".config/hotcell").join(name), text).unwrap();
+            std::fs::write(self.0.path().join(".config/belljar").join(name), text).unwrap();
         }
 
         fn opens(&self) -> (PolicyFile, Vec<String>) {
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_seen_any_more_lets_nothing_pass_and_one_that_goes_is_no_policy() {
         let user = User::new("[budgets]\ncalls_per_run = 7\n");
-        let (folder, aside) = (user.0.path().join(".config/hotcell"), user.0.path().join("aside"));
+        let (folder, aside) = (user.0.path().join(".config/belljar"), user.0.path().join("aside"));
         let (mut file, _) = user.opens();
         assert_eq!(file.policy().budgets.calls_per_run, Some(7));
         let defect_after = |file: &mut PolicyFile| {
@@ -279,11 +279,11 @@ mod tests {
         };
         // As when its folder may not be looked into any more, which the superuser always may.
         std::fs::rename(&folder, &aside).unwrap();
-        std::os::unix::fs::symlink("hotcell", &folder).unwrap();
+        std::os::unix::fs::symlink("belljar", &folder).unwrap();
         assert!(defect_after(&mut file).unwrap().contains("is a symbolic link that leads back"));
         std::fs::remove_file(&folder).unwrap();
         assert_eq!(defect_after(&mut file), None);
-        std::os::unix::fs::symlink("hotcell", &folder).unwrap();
+        std::os::unix::fs::symlink("belljar", &folder).unwrap();
         assert!(defect_after(&mut file).is_some(), "it was absent, and may be there now");
         std::fs::remove_file(&folder).unwrap();
         std::fs::create_dir(&folder).unwrap();
@@ -301,11 +301,11 @@ mod tests {
         for (policy, said) in [
             (
                 "[[rule]]\ndecision = \"deny\"\nserver = 3\n",
-                "~/.config/hotcell/policy.toml:3:10: is no policy: invalid type: integer `3`, expected a string",
+                "~/.config/belljar/policy.toml:3:10: is no policy: invalid type: integer `3`, expected a string",
             ),
             (
                 "[[rule]]\nserver = \"a\"\ndecison = \"deny\"\n",
-                "~/.config/hotcell/policy.toml:3:1: is no policy: unknown field `decison`, expected one of `server`, \
+                "~/.config/belljar/policy.toml:3:1: is no policy: unknown field `decison`, expected one of `server`, \
                  `tool`, `read_only`, `destructive`, `arguments`, `decision`, `reason`; did you mean `decision`?",
             ),
             (
@@ -313,7 +313,7 @@ mod tests {
                 "expected one of `allow`, `warn`, `ask`, `deny`; did you mean `allow`?",
             ),
             ("[budget]\n", "did you mean `budgets`?"),
-            ("[[rule]\n", "~/.config/hotcell/policy.toml:1:8: is no policy: unclosed array table"),
+            ("[[rule]\n", "~/.config/belljar/policy.toml:1:8: is no policy: unclosed array table"),
         ] {
             let (policy, problems) = loaded(policy);
             assert!(policy.defect.is_some());

@@ -31,7 +31,7 @@ pub fn policy_schema() -> Value {
     });
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "policy.toml of hotcell",
+        "title": "policy.toml of belljar",
         "type": "object",
         "additionalProperties": false,
         "properties": {

@@ -105,7 +105,7 @@ impl Sources<'_> {
                 return Err(astray("has \"${\" without its \"}\""));
             };
             if reference.contains("${") {
-                return Err(astray("has a reference within a reference, which hotcell does not know"));
+                return Err(astray("has a reference within a reference, which belljar does not know"));
             }
             let found = match reference.split_once(':') {
                 Some(("file", path)) => self.file(path, folder, followed).map(Some)?,

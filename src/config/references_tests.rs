@@ -200,7 +200,7 @@ fn a_reference_within_a_reference_is_refused() {
     let refusal = folder().refusal("${A:-${KEY}}");
     assert_eq!(
         refusal,
-        "has a reference within a reference, which hotcell does not know; write $${ for a literal ${"
+        "has a reference within a reference, which belljar does not know; write $${ for a literal ${"
     );
 }
 

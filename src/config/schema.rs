@@ -25,7 +25,7 @@ pub fn schema() -> Value {
     sections.insert("mount".to_owned(), mount());
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "config.toml of hotcell",
+        "title": "config.toml of belljar",
         "type": "object",
         "additionalProperties": false,
         "properties": sections,
@@ -76,7 +76,7 @@ fn server() -> Value {
             "args": {"type": "array", "items": {"type": "string"}, "description": "its arguments"},
             "env": named("variables on top of those that it inherits"),
             "env_inherit": {"type": "array", "maxItems": 1_000, "items": {"type": "string", "pattern": r"^(\*|[^\s*=${}]+\*?)$"},
-                "description": "variables of hotcell's environment that it inherits beside the default ones: names, with * \
+                "description": "variables of belljar's environment that it inherits beside the default ones: names, with * \
                                 at their end for any rest; [\"*\"] is all"},
             "cwd": text("its working folder; a relative one is taken from this file's folder"),
             "url": text(url),
@@ -115,7 +115,7 @@ fn of(row: &Definition) -> Value {
         Counts::NextRun => "for the next run",
         Counts::NextSandbox => "for the next sandbox",
         Counts::NextServer => "for servers started from then on",
-        Counts::Restart => "once hotcell is started again",
+        Counts::Restart => "once belljar is started again",
     };
     let about = format!("{}. As a variable: {}. Edited, it counts {counts}.", row.allowed, row.variable);
     schema["description"] = json!(about);

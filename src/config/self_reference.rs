@@ -1,4 +1,4 @@
-//! Recognises entries that would start hotcell itself, or the bridge that it replaces, as one of its own servers.
+//! Recognises entries that would start belljar itself, or the bridge that it replaces, as one of its own servers.
 //!
 //! It knows names and common launchers only; a disguise that it misses is stopped by `PARENT_VARIABLE`.
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::environment::Environment;
 use super::locate::locate_program;
 
-const OWN_NAMES: [&str; 3] = ["hotcell", "mcp-server-code-execution-mode", "mcp_server_code_execution_mode"];
+const OWN_NAMES: [&str; 3] = ["belljar", "mcp-server-code-execution-mode", "mcp_server_code_execution_mode"];
 
 /// Options of launchers that take the next argument as their value.
 const OPTIONS_WITH_VALUE: [&str; 14] = [
@@ -153,25 +153,25 @@ mod tests {
     #[test]
     fn every_usual_way_of_starting_a_bridge_is_recognised() {
         for command in [
-            "hotcell",
-            "/usr/local/bin/hotcell",
-            "hotcell.exe --flag",
+            "belljar",
+            "/usr/local/bin/belljar",
+            "belljar.exe --flag",
             "mcp-server-code-execution-mode",
             "uvx mcp-server-code-execution-mode",
             "uvx mcp-server-code-execution-mode@latest",
             "uvx --from git+https://github.com/elusznik/mcp-server-code-execution-mode.git mcp-server-code-execution-mode",
-            "uvx --from hotcell serve",
-            "npx -y hotcell@latest",
+            "uvx --from belljar serve",
+            "npx -y belljar@latest",
             "uv run python /abs/mcp_server_code_execution_mode.py",
             "uv run --directory /abs python mcp_server_code_execution_mode.py",
             "python3 -u /abs/mcp_server_code_execution_mode.py",
             "python3.12 -m mcp_server_code_execution_mode",
-            "env A=b hotcell",
-            "timeout 30 hotcell",
-            "docker run -i --rm -v /x:/y ghcr.io/x/hotcell:latest",
-            "sh -c cd /x && exec hotcell",
+            "env A=b belljar",
+            "timeout 30 belljar",
+            "docker run -i --rm -v /x:/y ghcr.io/x/belljar:latest",
+            "sh -c cd /x && exec belljar",
             "bash -c A=1 uvx mcp-server-code-execution-mode",
-            "sh -c sh -c hotcell; true",
+            "sh -c sh -c belljar; true",
         ] {
             assert!(own(command), "{command}");
         }
@@ -180,12 +180,12 @@ mod tests {
     #[test]
     fn a_folder_or_argument_of_that_name_is_no_reference() {
         for command in [
-            "npx -y @modelcontextprotocol/server-filesystem /home/me/hotcell",
-            "mcp-server-git --repository /home/me/hotcell",
-            "uvx mcp-server-git --repository /home/me/hotcell",
-            "sh -c cd /home/me/hotcell && npx -y server-everything",
-            "python3 server.py hotcell",
-            "hotcellar",
+            "npx -y @modelcontextprotocol/server-filesystem /home/me/belljar",
+            "mcp-server-git --repository /home/me/belljar",
+            "uvx mcp-server-git --repository /home/me/belljar",
+            "sh -c cd /home/me/belljar && npx -y server-everything",
+            "python3 server.py belljar",
+            "belljarar",
         ] {
             assert!(!own(command), "{command}");
         }

@@ -109,7 +109,7 @@ impl Reading<'_> {
             Some(near) => format!("did you mean {near:?}?"),
             None => format!("known are {}", KEYS.join(", ")),
         };
-        self.push(Severity::Error, (at, full), "is no key that hotcell knows", &hint);
+        self.push(Severity::Error, (at, full), "is no key that belljar knows", &hint);
     }
 
     /// What the entry says of the use of its server; `None` where that was reported.

@@ -241,7 +241,7 @@ fn not_trusted(
             .severity(Severity::Warning)
             .at(position)
             .key(format!("{}.{}", Section::Servers.name(), member.key))
-            .hint(format!("read the file, then run `hotcell config trust` in {folder}"));
+            .hint(format!("read the file, then run `belljar config trust` in {folder}"));
         let reason = format!("is not used: {problem}");
         refused.push(RefusedServer { name, source: path.to_owned(), position, reason });
         problems.push(problem);
@@ -302,7 +302,7 @@ fn entries_of(
     if let Some(slip) =
         members.iter().find(|member| member.key != "mcpServers" && is_nearly_servers(&member.key))
     {
-        let message = "is no key that hotcell knows, and its entries are not read";
+        let message = "is no key that belljar knows, and its entries are not read";
         reading.push(Severity::Warning, (slip.key_at, &slip.key), message, "did you mean \"mcpServers\"?");
     }
     files.append(&mut reading.end());

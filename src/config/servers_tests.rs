@@ -32,11 +32,11 @@ impl Home {
     }
 
     fn user(self, text: &str) -> Self {
-        self.file(".config/hotcell/config.toml", text)
+        self.file(".config/belljar/config.toml", text)
     }
 
     fn project(self, text: &str) -> Self {
-        self.file("work/.hotcell/config.toml", text)
+        self.file("work/.belljar/config.toml", text)
     }
 
     fn variable(mut self, name: &str, value: &str) -> Self {
@@ -171,8 +171,8 @@ fn a_table_is_read_by_the_reader_of_json_entries_with_its_own_places() {
         .variable("A", "from outside");
     assert_eq!(
         home.seen(),
-        "+ far away at https://example.com (.config/hotcell/config.toml:9:10)\n\
-         + git command .config/hotcell/./git (.config/hotcell/config.toml:4:10)"
+        "+ far away at https://example.com (.config/belljar/config.toml:9:10)\n\
+         + git command .config/belljar/./git (.config/belljar/config.toml:4:10)"
     );
     let config = home.load();
     assert_eq!(config.timeout.as_secs(), 7);
@@ -207,7 +207,7 @@ fn a_file_that_is_no_toml_gives_none_of_its_servers_and_lets_no_other_take_their
     let refused = home.said(&config.refused[0]);
     assert!(
         refused.starts_with(
-            "server 'x' is configured, but cannot be used: .config/hotcell/config.toml:4:1: is no TOML: "
+            "server 'x' is configured, but cannot be used: .config/belljar/config.toml:4:1: is no TOML: "
         ),
         "{refused}"
     );
@@ -228,15 +228,15 @@ fn the_first_level_that_has_a_name_counts_and_the_others_are_noted() {
     trust_project(&home.environment(), &Limits::default()).unwrap();
     assert_eq!(
         home.seen(),
-        "+ x command project (work/.hotcell/config.toml:1:10)\n\
-         note .config/hotcell/config.toml:1:10: servers.x: is not used: work/.hotcell/config.toml:1:10 has the name too, \
+        "+ x command project (work/.belljar/config.toml:1:10)\n\
+         note .config/belljar/config.toml:1:10: servers.x: is not used: work/.belljar/config.toml:1:10 has the name too, \
          and counts more\n\
-         note MCPs/a.json:1:17: mcpServers.x: is not used: work/.hotcell/config.toml:1:10 has the name too, and counts more\n\
-         note named.json:1:17: mcpServers.x: is not used: work/.hotcell/config.toml:1:10 has the name too, and counts more"
+         note MCPs/a.json:1:17: mcpServers.x: is not used: work/.belljar/config.toml:1:10 has the name too, and counts more\n\
+         note named.json:1:17: mcpServers.x: is not used: work/.belljar/config.toml:1:10 has the name too, and counts more"
     );
-    fs::remove_file(home.path("work/.hotcell/config.toml")).unwrap();
+    fs::remove_file(home.path("work/.belljar/config.toml")).unwrap();
     assert_eq!(command(&home), "command user");
-    fs::remove_file(home.path(".config/hotcell/config.toml")).unwrap();
+    fs::remove_file(home.path(".config/belljar/config.toml")).unwrap();
     assert_eq!(command(&home), "command folder");
     fs::remove_file(home.path("MCPs/a.json")).unwrap();
     assert_eq!(command(&home), "command named");
@@ -247,15 +247,15 @@ fn an_entry_that_is_switched_off_or_broken_keeps_its_name_from_later_levels() {
     for (entry, said) in [
         (
             "disabled = true",
-            "is not used: .config/hotcell/config.toml:1:10: servers.x: is switched off in its entry",
+            "is not used: .config/belljar/config.toml:1:10: servers.x: is switched off in its entry",
         ),
         (
             "args = 3",
-            "cannot be used: .config/hotcell/config.toml:3:8: servers.x.args: must be an array of strings, not a number",
+            "cannot be used: .config/belljar/config.toml:3:8: servers.x.args: must be an array of strings, not a number",
         ),
         (
             "env.T = \"${NONE}\"",
-            "cannot be used: .config/hotcell/config.toml:3:9: servers.x.env.T: refers to ${NONE}, which is not set; write \
+            "cannot be used: .config/belljar/config.toml:3:9: servers.x.env.T: refers to ${NONE}, which is not set; write \
              $${ for a literal ${",
         ),
     ] {
@@ -275,8 +275,8 @@ fn a_project_s_servers_count_only_when_its_file_is_trusted_and_are_refused_by_na
     let home = home.file("MCPs/a.json", r#"{"mcpServers": {"x": {"command": "mine"}}}"#);
     let refusal = |name: &str, row: u8, because: &str| {
         format!(
-            "work/.hotcell/config.toml:{row}:10: servers.{name}: is not taken from a project {because}; read the file, then \
-             run `hotcell config trust` in work"
+            "work/.belljar/config.toml:{row}:10: servers.{name}: is not taken from a project {because}; read the file, then \
+             run `belljar config trust` in work"
         )
     };
     let unknown = "that is not trusted";
@@ -292,7 +292,7 @@ fn a_project_s_servers_count_only_when_its_file_is_trusted_and_are_refused_by_na
     );
     trust_project(&home.environment(), &Limits::default()).unwrap();
     assert!(home.seen().starts_with(
-        "+ evil command c (work/.hotcell/config.toml:1:10)\n- server 'x' is configured, but is not"
+        "+ evil command c (work/.belljar/config.toml:1:10)\n- server 'x' is configured, but is not"
     ));
     let home = home.project("[servers.evil]\ncommand = \"d\"\n");
     let changed = "whose file has changed since it was trusted";
@@ -325,14 +325,14 @@ fn only_the_user_lets_commands_be_run() {
     let home = Home::new().user(entry);
     assert_eq!(
         home.said(&home.load().refused[0]),
-        "server 'x' is configured, but cannot be used: .config/hotcell/config.toml:3:9: servers.x.args[0]: refers to \
+        "server 'x' is configured, but cannot be used: .config/belljar/config.toml:3:9: servers.x.args[0]: refers to \
          ${cmd:pass …}, and commands are not run; the user may set policy.allow_cmd = true in the own config.toml, or \
          MCP_BRIDGE_ALLOW_CMD=1"
     );
     let home = Home::new().user(entry).project(allow);
     trust_project(&home.environment(), &Limits::default()).unwrap();
     assert!(!runs(&home));
-    let said = "warning work/.hotcell/config.toml:2:13: policy.allow_cmd: is not taken from a project even though it is \
+    let said = "warning work/.belljar/config.toml:2:13: policy.allow_cmd: is not taken from a project even though it is \
                 trusted; only the user's own config.toml and the environment set it";
     assert!(home.seen().lines().any(|line| line == said), "{}", home.seen());
     // What the user has allowed, a trusted project may use.
@@ -374,7 +374,7 @@ fn what_commands_print_completes_an_entry_under_the_same_checks() {
         ("command = \"${cmd:t}\"", "\n", "3:10: servers.x.command: is empty"),
     ] {
         let reason = finished(entry, printed).unwrap_err();
-        let place = ".config/hotcell/config.toml:";
+        let place = ".config/belljar/config.toml:";
         assert!(
             reason.starts_with(&format!("cannot be used: {place}"))
                 && reason.contains(said.split_once(": ").unwrap().1),
@@ -422,13 +422,13 @@ fn a_config_toml_that_is_made_changed_and_removed_is_followed_with_its_problems(
     assert_eq!(
         said,
         [
-            ".config/hotcell/config.toml:2:11: servers.b.command: must be a string, not a number; put it in double quotes"
+            ".config/belljar/config.toml:2:11: servers.b.command: must be a string, not a number; put it in double quotes"
         ]
     );
     assert_eq!((names(&files).as_str(), files.refused().len()), ("a", 1));
     let home = home.user("[servers.b]\ncommand = [\n");
     assert!(files.look().iter().any(|problem| problem.to_string().contains("is no TOML")));
-    fs::remove_file(home.path(".config/hotcell/config.toml")).unwrap();
+    fs::remove_file(home.path(".config/belljar/config.toml")).unwrap();
     assert_eq!((files.look(), names(&files).as_str(), files.refused().len()), (vec![], "a", 0));
 }
 
@@ -449,8 +449,8 @@ fn a_file_that_cannot_be_read_any_more_keeps_its_servers_and_one_that_is_gone_do
     for (name, broken, said) in [
         ("MCPs/a.json", "{\"mcpServers\": {", "MCPs/a.json:1:17: the file ends where"),
         ("MCPs/a.json", "", "MCPs/a.json: is empty"),
-        (".config/hotcell/config.toml", "[servers.b]\ncommand = [", "config.toml:2:12: is no TOML"),
-        (".config/hotcell/config.toml", "\u{0}", "config.toml: is not UTF-8"),
+        (".config/belljar/config.toml", "[servers.b]\ncommand = [", "config.toml:2:12: is no TOML"),
+        (".config/belljar/config.toml", "\u{0}", "config.toml: is not UTF-8"),
     ] {
         let good = fs::read_to_string(home.path(name)).unwrap();
         write(name, broken);
@@ -504,9 +504,9 @@ fn a_misspelt_variable_is_warned_about_with_the_nearest_name() {
         .variable("MCP_OTHER", "1");
     assert_eq!(
         home.seen(),
-        "warning MCP_BRIDGE_COLOUR: is no variable that hotcell reads; `hotcell config` shows what can be set\n\
-         warning MCP_BRIDGE_TIMOUT: is no variable that hotcell reads; did you mean MCP_BRIDGE_TIMEOUT?\n\
-         warning mcp_bridge_memory: is no variable that hotcell reads; did you mean MCP_BRIDGE_MEMORY?"
+        "warning MCP_BRIDGE_COLOUR: is no variable that belljar reads; `belljar config` shows what can be set\n\
+         warning MCP_BRIDGE_TIMOUT: is no variable that belljar reads; did you mean MCP_BRIDGE_TIMEOUT?\n\
+         warning mcp_bridge_memory: is no variable that belljar reads; did you mean MCP_BRIDGE_MEMORY?"
     );
 }
 
@@ -515,10 +515,10 @@ fn the_example_of_a_config_toml_loads_without_a_problem() {
     let home = Home::new().user(include_str!("../../config/examples/valid/config.toml"));
     assert_eq!(
         home.seen(),
-        "+ github command github-mcp-server (.config/hotcell/config.toml:9:10)\n\
-         + issues at https://example.com (.config/hotcell/config.toml:20:10)\n\
-         - server 'parked' is configured, but is not used: .config/hotcell/config.toml:26:10: servers.parked: is switched off \
+        "+ github command github-mcp-server (.config/belljar/config.toml:9:10)\n\
+         + issues at https://example.com (.config/belljar/config.toml:20:10)\n\
+         - server 'parked' is configured, but is not used: .config/belljar/config.toml:26:10: servers.parked: is switched off \
          in its entry\n\
-         note .config/hotcell/config.toml:26:10: servers.parked: is switched off in its entry"
+         note .config/belljar/config.toml:26:10: servers.parked: is switched off in its entry"
     );
 }

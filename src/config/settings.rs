@@ -251,7 +251,7 @@ impl<'s> Settings<'s> {
         let folder = project_folder(&file.path).display();
         let hint = match row.of_project {
             OfProject::Never => "only the user's own config.toml and the environment set it".to_owned(),
-            _ => format!("read the file, then run `hotcell config trust` in {folder}"),
+            _ => format!("read the file, then run `belljar config trust` in {folder}"),
         };
         let problem = Problem::new(Origin::File(file.path.clone()), format!("{refusal} {}", trust.because()))
             .severity(Severity::Warning)
@@ -281,9 +281,9 @@ fn unknown_variables(environment: &Environment, definitions: &[Definition]) -> V
             let near = near.and_then(|near| lower.iter().find(|(lower, _)| lower == near));
             let hint = near.map(|(_, rest)| format!("did you mean {VARIABLE_PREFIX}{rest}?"));
             let shown = text::bounded(name, 100).into_owned();
-            Problem::new(Origin::Variable(shown), "is no variable that hotcell reads")
+            Problem::new(Origin::Variable(shown), "is no variable that belljar reads")
                 .severity(Severity::Warning)
-                .hint(hint.unwrap_or_else(|| "`hotcell config` shows what can be set".to_owned()))
+                .hint(hint.unwrap_or_else(|| "`belljar config` shows what can be set".to_owned()))
         })
         .collect()
 }

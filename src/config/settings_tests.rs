@@ -26,11 +26,11 @@ impl Home {
     }
 
     fn user(self, text: &str) -> Self {
-        self.file(".config/hotcell/config.toml", text)
+        self.file(".config/belljar/config.toml", text)
     }
 
     fn project(self, text: &str) -> Self {
-        self.file("work/.hotcell/config.toml", text)
+        self.file("work/.belljar/config.toml", text)
     }
 
     fn variable(mut self, name: &str, value: &str) -> Self {
@@ -154,8 +154,8 @@ fn the_environment_counts_more_than_a_project_and_that_more_than_the_user() {
     assert_eq!(
         home.seen(),
         "run.timeout = 40 (MCP_BRIDGE_TIMEOUT)\n\
-         run.max_timeout = 50 (work/.hotcell/config.toml:3:15)\n\
-         output.mode = \"json\" (.config/hotcell/config.toml:5:8)"
+         run.max_timeout = 50 (work/.belljar/config.toml:3:15)\n\
+         output.mode = \"json\" (.config/belljar/config.toml:5:8)"
     );
 }
 
@@ -174,14 +174,14 @@ fn a_project_that_is_not_trusted_only_narrows() {
 #[test]
 fn a_trusted_project_counts_in_full_until_its_file_changes() {
     let home = Home::new().project("[sandbox]\nmemory = \"2g\"\n").trusted();
-    assert_eq!(home.seen(), "sandbox.memory = \"2g\" (work/.hotcell/config.toml:2:10)");
+    assert_eq!(home.seen(), "sandbox.memory = \"2g\" (work/.belljar/config.toml:2:10)");
     let home = home.project("[sandbox]\nmemory = \"3g\"\n");
     let said = home.seen();
     assert!(
         said.starts_with(
-            "warning: work/.hotcell/config.toml:2:10: sandbox.memory: is more than 512m, which counts without it, \
+            "warning: work/.belljar/config.toml:2:10: sandbox.memory: is more than 512m, which counts without it, \
              and is not taken from a project whose file has changed since it was trusted; read the file, then run \
-             `hotcell config trust` in "
+             `belljar config trust` in "
         ),
         "{said}"
     );
@@ -236,13 +236,13 @@ fn servers_are_told_of_folders_that_are_there_and_a_misread_switch_lets_no_model
 #[test]
 fn a_file_that_may_have_held_a_limit_and_cannot_be_read_starts_no_sandbox() {
     let problem = |text: &str| Home::new().user(text).load().sandbox_problem.map(|problem| problem.message);
-    assert_eq!(problem("[sandbox]\nmemroy = \"64m\"").unwrap(), "is no key that hotcell knows");
+    assert_eq!(problem("[sandbox]\nmemroy = \"64m\"").unwrap(), "is no key that belljar knows");
     assert_eq!(problem("[sandbox]\nmemory = \"6x\"").unwrap(), "is \"6x\", not a size");
-    assert_eq!(problem("[sandbx]\nmemory = \"64m\"").unwrap(), "is no section that hotcell knows");
+    assert_eq!(problem("[sandbx]\nmemory = \"64m\"").unwrap(), "is no section that belljar knows");
     assert!(problem("[sandbox]\nmemory = 64m").unwrap().starts_with("is no TOML: "));
     assert_eq!(problem("[run]\ntimeot = 3"), None);
     for choice in ["serverz = [\"a\"]", "only_servers = [\"a\"]", "srvers = [\"a\"]", "Servers = [\"a\"]"] {
-        assert_eq!(problem(&format!("[run]\n{choice}")).unwrap(), "is no key that hotcell knows", "{choice}");
+        assert_eq!(problem(&format!("[run]\n{choice}")).unwrap(), "is no key that belljar knows", "{choice}");
     }
     assert_eq!(problem(" \n"), None);
     // What the environment says instead is good.
@@ -257,12 +257,12 @@ fn a_file_that_may_have_held_a_policy_and_cannot_be_read_lets_no_call_pass() {
     let of = |home: &Home| home.load().policy.policy().defect.clone();
     let defect = |text: &str| of(&Home::new().user(text));
     for (text, said) in [
-        ("[policy]\nprofil = \"careful\"", "config.toml:2:1: policy.profil: is no key that hotcell knows"),
-        ("[policy]\nread_only = true", "config.toml:2:1: policy.read_only: is no key that hotcell knows"),
+        ("[policy]\nprofil = \"careful\"", "config.toml:2:1: policy.profil: is no key that belljar knows"),
+        ("[policy]\nread_only = true", "config.toml:2:1: policy.read_only: is no key that belljar knows"),
         ("[policy]\nprofile = 3", "config.toml:2:11: policy.profile: must be a string, not a number"),
         ("[policy]\nprofile = \"carefull\"", "config.toml:2:11: policy.profile: is \"carefull\""),
-        ("[polcy]\nprofile = \"careful\"", "config.toml:1:2: polcy: is no section that hotcell knows"),
-        ("profile = \"careful\"", "config.toml:1:1: profile: is no section that hotcell knows"),
+        ("[polcy]\nprofile = \"careful\"", "config.toml:1:2: polcy: is no section that belljar knows"),
+        ("profile = \"careful\"", "config.toml:1:1: profile: is no section that belljar knows"),
         ("[policy]\nprofile = careful", "config.toml:2:11: is no TOML: "),
     ] {
         let defect = defect(text).unwrap_or_else(|| panic!("no defect: {text}"));
@@ -281,7 +281,7 @@ fn a_file_that_may_have_held_a_policy_and_cannot_be_read_lets_no_call_pass() {
 #[test]
 fn a_folder_that_cannot_be_looked_into_is_not_taken_for_one_without_files() {
     let home = Home::new().file(".config/other", "");
-    std::os::unix::fs::symlink("hotcell", home.folder.path().join(".config/hotcell")).unwrap();
+    std::os::unix::fs::symlink("belljar", home.folder.path().join(".config/belljar")).unwrap();
     let config = home.load();
     let said = "config.toml: is a symbolic link that leads back to itself";
     assert!(config.sandbox_problem.unwrap().to_string().contains(said));

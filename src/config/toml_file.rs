@@ -243,7 +243,7 @@ impl Reading<'_> {
                         let near =
                             nearest(unknown, MOUNT_KEYS).map(|near| format!("did you mean \"{near}\"?"));
                         let hint = near.unwrap_or_else(|| "a mount has host, guest and writable".into());
-                        let message = "is no key that hotcell knows, so that the folder is not mounted";
+                        let message = "is no key that belljar knows, so that the folder is not mounted";
                         self.report(key.span().start, &full, message, &hint);
                         is_right = false;
                         continue;
@@ -272,7 +272,7 @@ impl Reading<'_> {
                 Some(near) => format!("did you mean \"{near}\"?"),
                 None => String::new(),
             };
-            return self.report(at, section, "is no section that hotcell knows", &hint);
+            return self.report(at, section, "is no section that belljar knows", &hint);
         }
         let DeValue::Table(keys) = value.get_ref() else {
             return self.report(at, section, "is a section: write its keys below a line in brackets", "");
@@ -293,7 +293,7 @@ impl Reading<'_> {
                 (Some(near), None) => format!("did you mean \"{near}\"?"),
                 (None, None) => String::new(),
             };
-            return self.report(at, &full, "is no key that hotcell knows", &hint);
+            return self.report(at, &full, "is no key that belljar knows", &hint);
         };
         match as_text(row.form, value) {
             Ok(text) => {
@@ -413,7 +413,7 @@ fn kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// The folder in which a project's file is trusted: the one that holds `.hotcell`.
+/// The folder in which a project's file is trusted: the one that holds `.belljar`.
 pub(super) fn project_folder(path: &Path) -> &Path {
     path.parent().and_then(Path::parent).unwrap_or(path)
 }

@@ -67,7 +67,7 @@ pub enum TrustError {
 /// The file of the project in the working folder.
 #[must_use]
 pub fn project_file(environment: &Environment) -> Option<PathBuf> {
-    environment.cwd.as_ref().map(|cwd| cwd.join(".hotcell/config.toml"))
+    environment.cwd.as_ref().map(|cwd| cwd.join(".belljar/config.toml"))
 }
 
 /// Trusts the project's file in the working folder as it is now; the answer is its path and text.

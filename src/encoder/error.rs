@@ -69,6 +69,6 @@ pub enum EncoderError {
         reason: String,
     },
     /// This program has no encoder in it.
-    #[error("this hotcell was built without the feature `semantic`")]
+    #[error("this belljar was built without the feature `semantic`")]
     NotBuilt,
 }

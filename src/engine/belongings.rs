@@ -212,7 +212,7 @@ mod tests {
         let told = Belongings {
             engine: Some("unix:///run/x.sock".into()),
             creating: BTreeSet::from([3, 5]),
-            ..belongings("/run/hotcell/owner-x.lock".into())
+            ..belongings("/run/belljar/owner-x.lock".into())
         };
         let line = serde_json::to_string(&told).unwrap();
         assert_eq!(serde_json::from_str::<Belongings>(&line).unwrap(), told);

@@ -92,16 +92,16 @@ impl EngineError {
             }
             Self::NoEngine { .. } => {
                 "install one with `sudo apt-get install podman` (or your distribution's way), or start it with \
-                 `systemctl --user start podman.socket`; `hotcell doctor` shows what was tried"
+                 `systemctl --user start podman.socket`; `belljar doctor` shows what was tried"
                     .into()
             }
             Self::ImageMissing { .. } => {
-                "build it with `hotcell image build`, or pull any image with python3 >= 3.11 and name it: \
+                "build it with `belljar image build`, or pull any image with python3 >= 3.11 and name it: \
                  `podman pull docker.io/library/python:3.14-slim` (or `docker pull ...`), MCP_BRIDGE_IMAGE=..."
                     .into()
             }
             Self::Refused { message, .. } if message.contains("executable file") && message.contains("python3") => {
-                "the image has no python3: build one with `hotcell image build`, or name another: MCP_BRIDGE_IMAGE=..."
+                "the image has no python3: build one with `belljar image build`, or name another: MCP_BRIDGE_IMAGE=..."
                     .into()
             }
             Self::Refused { message, .. } if message.to_lowercase().contains("unknown") && message.contains("runtime") => {
@@ -114,7 +114,7 @@ impl EngineError {
                  unset MCP_BRIDGE_OCI_RUNTIME for the engine's default"
             ),
             Self::Refused { .. } | Self::Request { .. } | Self::Timeout { .. } => {
-                "`hotcell doctor` checks the engine; restarting it often helps".into()
+                "`belljar doctor` checks the engine; restarting it often helps".into()
             }
             Self::OwnerLock { .. } => "make that folder writable for you, or set XDG_RUNTIME_DIR".into(),
         }

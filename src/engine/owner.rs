@@ -21,11 +21,11 @@ use super::error::EngineError;
 use super::find::Engine;
 
 /// The label with the owner's id.
-pub(super) const OWNER: &str = "hotcell.owner";
+pub(super) const OWNER: &str = "belljar.owner";
 /// The label with the sandbox's number among its owner's.
-pub(super) const SANDBOX: &str = "hotcell.sandbox";
+pub(super) const SANDBOX: &str = "belljar.sandbox";
 /// The label that tells apart folders of locks: another user's locks cannot be seen from here.
-const LOCKS: &str = "hotcell.locks";
+const LOCKS: &str = "belljar.locks";
 
 /// Stale containers that are removed at once: the first sandbox waits for all of them.
 const REMOVALS_AT_ONCE_MAX: usize = 8;
@@ -345,7 +345,7 @@ mod tests {
         own.reap(&engine).await.unwrap();
         let asked = asked.lock().unwrap();
         let pruned: Vec<&String> = asked.iter().filter(|line| line.contains("/containers/prune")).collect();
-        assert!(pruned.len() == 1 && pruned[0].contains("hotcell.owner=owner-dead"), "{asked:?}");
+        assert!(pruned.len() == 1 && pruned[0].contains("belljar.owner=owner-dead"), "{asked:?}");
         assert!(!lock_path(dir.path(), "dead").exists());
     }
 }

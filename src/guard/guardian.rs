@@ -90,7 +90,7 @@ struct Process {
 impl Process {
     fn start(program: &Path, mark: &Mark) -> std::io::Result<Self> {
         let mut command = std::process::Command::new(program);
-        command.arg0("hotcell").args(["guardian", "--mark", mark.as_str()]);
+        command.arg0("belljar").args(["guardian", "--mark", mark.as_str()]);
         // Nothing of the client's: whoever waits for the bridge's last words must not wait for the guardian.
         let streams = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = Command::from(std::mem::replace(streams, std::process::Command::new(""))).spawn()?;

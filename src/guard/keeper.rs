@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 
 /// The exit code of a keeper whose program could not be started, as shells have it; its stderr says why.
 pub(super) const NOT_STARTED: u8 = 127;
-pub(super) const NOT_STARTED_WORDS: &str = "hotcell keep: os error ";
+pub(super) const NOT_STARTED_WORDS: &str = "belljar keep: os error ";
 
 /// Starts keepers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Keeper {
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg0("hotcell").args(["keep", "--"]).arg(program);
+        command.arg0("belljar").args(["keep", "--"]).arg(program);
         command
     }
 
@@ -57,9 +57,9 @@ mod tests {
     #[test]
     fn a_program_that_could_not_be_started_is_told_from_one_that_ended() {
         let status = |code: i32| ExitStatus::from_raw(code << 8);
-        let error = Keeper::not_started(status(127), "hotcell keep: os error 2\n").unwrap();
+        let error = Keeper::not_started(status(127), "belljar keep: os error 2\n").unwrap();
         assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
         assert!(Keeper::not_started(status(127), "sh: lost: not found\n").is_none());
-        assert!(Keeper::not_started(status(1), "hotcell keep: os error 2\n").is_none());
+        assert!(Keeper::not_started(status(1), "belljar keep: os error 2\n").is_none());
     }
 }

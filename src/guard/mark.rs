@@ -5,7 +5,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// The variable with the mark: a bridge that sees it was started by another one.
-pub const PARENT_VARIABLE: &str = "HOTCELL_PARENT";
+pub const PARENT_VARIABLE: &str = "BELLJAR_PARENT";
 
 /// One bridge's mark; no two bridges have the same.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -145,7 +145,7 @@ async fn who_waits_for_a_job_hears_of_its_end_and_who_cancels_it_is_heard() {
     assert!(jobs.ended(reserved).await.is_err());
     let (other, finished) = (begun(&jobs, "c"), begun(&jobs, "d"));
     jobs.finish(finished, Some("gA==".into()));
-    jobs.lose_all("hotcell broke inside");
+    jobs.lose_all("belljar broke inside");
     let status = |number| jobs.told(number).unwrap().status;
     assert_eq!((status(other), status(finished)), (Status::Lost, Status::Finished));
 }

@@ -32,7 +32,7 @@ fn cell(run: &RecordedRun) -> Value {
     let number = run.begun.run;
     json!({
         "cell_type": "code", "id": format!("run-{number}"), "execution_count": number,
-        "metadata": {"hotcell": title_of_run(run)},
+        "metadata": {"belljar": title_of_run(run)},
         "source": run.begun.code,
         "outputs": run.ended.as_ref().map(|ended| outputs(number, ended)).unwrap_or_default(),
     })
@@ -74,7 +74,7 @@ mod tests {
     use crate::journal::script;
 
     /// Two runs, of which one fails and the other has not ended.
-    const JOURNAL: &str = r#"{"session":{"version":1,"id":"0123456789abcdef","time":"2026-11-22T05:00:00.000Z","client":"me\n\u202e","hotcell":"0.1.0","protocol":1,"keep":"calls"}}
+    const JOURNAL: &str = r#"{"session":{"version":1,"id":"0123456789abcdef","time":"2026-11-22T05:00:00.000Z","client":"me\n\u202e","belljar":"0.1.0","protocol":1,"keep":"calls"}}
 {"sandbox":{"time":"t","engine":"e","image":"i","python":"3.14.0"}}
 {"run":{"run":1,"time":"t","code":"print(1)\n1 / 0\n","servers":[],"timeout_ms":1,"dry_run":false}}
 {"end":{"run":1,"time":"t","outcome":"raised","error":{"type":"ZeroDivisionError","message":"division by zero","traceback":"a\nb","line":2},"output":[{"stream":"stdout","text":"1\u001b[0m\n"}],"value":"2","said_bytes":2,"said_sha256":"","images":0,"state":{"fresh":"first"},"ms":1}}
@@ -87,7 +87,7 @@ mod tests {
         let session = RecordedSession::of(JOURNAL.as_bytes()).unwrap();
         assert_eq!(
             script(&session),
-            "# hotcell session 01234567, 2026-11-22T05:00:00.000Z, client me \\u202e\n\n\
+            "# belljar session 01234567, 2026-11-22T05:00:00.000Z, client me \\u202e\n\n\
              # %% run 1: raised ZeroDivisionError\nprint(1)\n1 / 0\n\n\
              # %% run 2: not ended, in a fresh interpreter, a dry run\nx\n"
         );

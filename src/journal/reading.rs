@@ -99,7 +99,7 @@ impl RecordedSession {
     /// Of the bytes of its file.
     ///
     /// # Errors
-    /// Why it is none that this hotcell can read.
+    /// Why it is none that this belljar can read.
     pub fn of(bytes: &[u8]) -> Result<Self, String> {
         let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
         let begun = match lines.next().map(serde_json::from_slice) {
@@ -107,7 +107,7 @@ impl RecordedSession {
             _ => return Err("its first line is not that of a journal".into()),
         };
         if begun.version != VERSION {
-            return Err(format!("it is of form {}, and this hotcell reads form {VERSION}", begun.version));
+            return Err(format!("it is of form {}, and this belljar reads form {VERSION}", begun.version));
         }
         let mut session = Self { begun, sandboxes: vec![], runs: vec![], jobs: vec![], damage: None };
         let mut calls = HashMap::new();
@@ -206,7 +206,7 @@ impl RecordedSession {
 mod tests {
     use super::*;
 
-    const SESSION: &str = r#"{"session":{"version":1,"id":"ab","time":"t","client":"c","hotcell":"0.1.0","protocol":1,"keep":"full"}}"#;
+    const SESSION: &str = r#"{"session":{"version":1,"id":"ab","time":"t","client":"c","belljar":"0.1.0","protocol":1,"keep":"full"}}"#;
 
     fn run(number: u64) -> String {
         format!(
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(wrong(b""), "its first line is not that of a journal");
         assert_eq!(wrong(run(1).as_bytes()), "its first line is not that of a journal");
         let newer = SESSION.replace("\"version\":1", "\"version\":9");
-        assert_eq!(wrong(newer.as_bytes()), "it is of form 9, and this hotcell reads form 1");
+        assert_eq!(wrong(newer.as_bytes()), "it is of form 9, and this belljar reads form 1");
         let session = read(&[SESSION, &run(1), "nonsense", &run(2)]);
         assert_eq!((session.damage, session.runs.len()), (Some(Damage::Line(3)), 1));
         assert_eq!(read(&[SESSION, &run(1), r#"{"full":{}}"#]).damage, Some(Damage::Full));

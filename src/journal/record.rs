@@ -43,8 +43,8 @@ pub struct SessionBegun {
     pub time: String,
     /// Who asks for runs, in their own words.
     pub client: String,
-    /// hotcell's version.
-    pub hotcell: String,
+    /// belljar's version.
+    pub belljar: String,
     /// Of the frames between the bridge and its sandboxes.
     pub protocol: u64,
     /// How much is kept.
@@ -85,7 +85,7 @@ pub struct RunBegun {
     /// The checkpoint that it was to begin from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
-    /// Whether hotcell made it by itself, on the way back to a checkpoint that was lost: it leads nowhere by itself.
+    /// Whether belljar made it by itself, on the way back to a checkpoint that was lost: it leads nowhere by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub aside: bool,
 }

@@ -22,7 +22,7 @@ pub fn script(session: &RecordedSession) -> String {
 pub(super) fn title(session: &RecordedSession) -> String {
     let begun = &session.begun;
     let title = format!(
-        "hotcell session {}, {}, client {}",
+        "belljar session {}, {}, client {}",
         Sessions::short(&begun.id),
         begun.time,
         if begun.client.is_empty() { "unknown" } else { &begun.client }

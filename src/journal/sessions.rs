@@ -387,7 +387,7 @@ fn instead(asked: &str, ids: &[String]) -> String {
         Some(near) if asked.len() <= NAME_CHARS_MAX && likeness(near) >= 0.5 => {
             format!("did you mean {}?", Sessions::short(near))
         }
-        Some(_) => "`hotcell session ls` lists them".into(),
+        Some(_) => "`belljar session ls` lists them".into(),
     }
 }
 
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(sessions.find("last").unwrap(), other);
         assert_eq!(said("aabb"), format!("several sessions begin with \"aabb\": {one}, {other}"));
         assert_eq!(said("aabbcdd"), "there is no session \"aabbcdd\"; did you mean aabbccdd?");
-        assert_eq!(said("../x"), "there is no session \"../x\"; `hotcell session ls` lists them");
+        assert_eq!(said("../x"), "there is no session \"../x\"; `belljar session ls` lists them");
         let error = sessions.read("ffffffffffffffff").unwrap_err().to_string();
         assert!(error.starts_with("the journal of ffffffff cannot be read: "), "{error}");
     }

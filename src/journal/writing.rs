@@ -19,7 +19,7 @@ use super::time::now;
 use crate::limits::Limits;
 use crate::protocol;
 
-/// The form of journals that this hotcell writes and reads.
+/// The form of journals that this belljar writes and reads.
 pub(super) const VERSION: u32 = 1;
 /// What the last line of a full journal takes at most.
 const LAST_LINE_BYTES: u64 = 64;
@@ -96,7 +96,7 @@ impl Journal {
                 id: id.clone(),
                 time: now(),
                 client: client.to_owned(),
-                hotcell: env!("CARGO_PKG_VERSION").to_owned(),
+                belljar: env!("CARGO_PKG_VERSION").to_owned(),
                 protocol: protocol::VERSION,
                 keep: self.keep,
                 continues: continues.take(),

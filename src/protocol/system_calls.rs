@@ -1,6 +1,6 @@
 //! Linux system calls by name and number, and which of them a user may add to those that sandboxed code can make.
 //!
-//! It does not know which calls the sandbox's filter allows by itself: that table is in `entrypoint/hotcell_sandbox`.
+//! It does not know which calls the sandbox's filter allows by itself: that table is in `entrypoint/belljar_sandbox`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn calls_with_checked_arguments_cannot_be_added() {
-        let filter = include_str!("../../entrypoint/hotcell_sandbox/seccomp.py");
+        let filter = include_str!("../../entrypoint/belljar_sandbox/seccomp.py");
         let checks =
             filter.split_once("def checks(").and_then(|(_, rest)| rest.split_once("\ndef ")).unwrap().0;
         let checked: Vec<&str> = checks

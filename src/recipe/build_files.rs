@@ -39,7 +39,7 @@ impl BuildFiles {
     /// The recipe's file in the archive.
     pub const RECIPE: &str = "Containerfile";
     /// Where an image keeps the lock of what was asked for.
-    pub const LOCK: &str = "/usr/local/share/hotcell/with.lock";
+    pub const LOCK: &str = "/usr/local/share/belljar/with.lock";
 
     /// The archive.
     ///

@@ -10,10 +10,10 @@ use super::requirement::Requirement;
 pub struct ImageName(String);
 
 const BYTES_MAX: usize = 40;
-/// Means the image that hotcell has without any of the user's.
+/// Means the image that belljar has without any of the user's.
 const DEFAULT: &str = "default";
 /// Before the name in a reference. A host's name comes first, or Podman would take it for one of a registry.
-const REPOSITORY: &str = "localhost/hotcell/";
+const REPOSITORY: &str = "localhost/belljar/";
 
 impl ImageName {
     /// Checks a text.
@@ -26,7 +26,7 @@ impl ImageName {
         };
         let shown = crate::text::inert_excerpt(text, 60);
         if text == DEFAULT {
-            return Err(format!("{DEFAULT:?} is the name of hotcell's own image; choose another"));
+            return Err(format!("{DEFAULT:?} is the name of belljar's own image; choose another"));
         }
         if text.len() > BYTES_MAX || !text.split('-').all(is_word) {
             return Err(format!(
@@ -36,7 +36,7 @@ impl ImageName {
         Ok(Self(text.to_owned()))
     }
 
-    /// Whether this names hotcell's own image.
+    /// Whether this names belljar's own image.
     #[must_use]
     pub fn is_default(text: &str) -> bool {
         text == DEFAULT
@@ -93,9 +93,9 @@ mod tests {
             assert!(ImageName::new(wrong).is_err(), "{wrong:?}");
         }
         let name = ImageName::new("geo-2").unwrap();
-        assert_eq!(name.reference(), "localhost/hotcell/geo-2:latest");
+        assert_eq!(name.reference(), "localhost/belljar/geo-2:latest");
         assert_eq!(ImageName::of_reference(&name.reference()), Some(name));
-        assert_eq!(ImageName::of_reference("localhost/hotcell-sandbox:latest"), None);
+        assert_eq!(ImageName::of_reference("localhost/belljar-sandbox:latest"), None);
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl fmt::Display for KeptLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "# Written by hotcell image build; hotcell image build --locked NAME installs the same again."
+            "# Written by belljar image build; belljar image build --locked NAME installs the same again."
         )?;
         writeln!(f, "# base: {}\n# base-id: {}", self.base, self.base_id)?;
         for asked in &self.asked {
@@ -141,7 +141,7 @@ mod tests {
 
     fn lock() -> KeptLock {
         KeptLock {
-            base: "localhost/hotcell-sandbox:latest".into(),
+            base: "localhost/belljar-sandbox:latest".into(),
             base_id: "sha256:abc".into(),
             asked: vec![Requirement::new("rich>=13").unwrap()],
             languages: languages(["c", "ruby"]).unwrap(),

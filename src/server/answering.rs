@@ -31,7 +31,7 @@ impl Answering {
             Ok(report) => report.unwrap_or_else(RunReport::not_started),
             Err(error) => {
                 tracing::error!(%error, "a run's task broke");
-                let fault = ToolFault::new(FaultCode::Internal, "the run broke inside hotcell");
+                let fault = ToolFault::new(FaultCode::Internal, "the run broke inside belljar");
                 RunReport::not_started(fault.hint("run it again; variables may be gone"))
             }
         };

@@ -33,7 +33,7 @@ use crate::session::{RunAsked, Session};
 
 /// The manual, under this bridge's address and under that of the project whose users know it by.
 const MANUALS: [&str; 2] =
-    ["resource://hotcell/capabilities", "resource://mcp-server-code-execution-mode/capabilities"];
+    ["resource://belljar/capabilities", "resource://mcp-server-code-execution-mode/capabilities"];
 
 /// What the manual is: its lines stand as they are, which Markdown would run together.
 const MANUAL_TYPE: &str = "text/plain";
@@ -241,7 +241,7 @@ impl ServerHandler for Face {
             .enable_resources_subscribe()
             .enable_tasks()
             .build();
-        let about = Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
+        let about = Implementation::new("belljar", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities).with_server_info(about)
     }
 

@@ -252,7 +252,7 @@ pub(super) fn completed(result: &CallToolResult) -> TaskPayload {
 
 /// Without one, for a defect of ours.
 pub(super) fn failed() -> TaskPayload {
-    TaskPayload::Failed { error: object(&ErrorData::internal_error("the run broke inside hotcell", None)) }
+    TaskPayload::Failed { error: object(&ErrorData::internal_error("the run broke inside belljar", None)) }
 }
 
 fn object(of: &impl Serialize) -> Map<String, Value> {

@@ -34,7 +34,7 @@ use crate::text;
 
 /// Code that is a defect, in tests of what becomes of one.
 #[cfg(test)]
-pub(crate) const BREAKS: &str = "a defect of hotcell's";
+pub(crate) const BREAKS: &str = "a defect of belljar's";
 
 /// The run that the machine has taken.
 struct Current {
@@ -401,7 +401,7 @@ impl Actor {
     pub(super) async fn end(mut self) {
         let effects = self.machine.close();
         self.carry_out(effects);
-        self.lose_jobs("hotcell is ending");
+        self.lose_jobs("belljar is ending");
         if let Some(current) = self.current.take() {
             current.calls.cancel();
         }

@@ -305,7 +305,7 @@ fn not_ended(run: &RecordedRun) -> Compared {
 mod tests {
     use super::*;
 
-    const SESSION: &str = r#"{"session":{"version":1,"id":"ab","time":"t","client":"c","hotcell":"0.1.0","protocol":1,"keep":"full"}}"#;
+    const SESSION: &str = r#"{"session":{"version":1,"id":"ab","time":"t","client":"c","belljar":"0.1.0","protocol":1,"keep":"full"}}"#;
 
     /// Of two runs that have ended, and these lines behind them.
     fn recorded(lines: &[&str]) -> RecordedSession {

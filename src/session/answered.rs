@@ -32,7 +32,7 @@ pub(super) async fn answer_within(
 async fn whole(answer: impl Future<Output = Result<Answer, ToolFault>>) -> Result<Answer, ToolFault> {
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("a call broke");
-        Err(ToolFault::new(FaultCode::Internal, "hotcell broke inside; what this call has done is unknown"))
+        Err(ToolFault::new(FaultCode::Internal, "belljar broke inside; what this call has done is unknown"))
     })
 }
 
@@ -94,6 +94,6 @@ mod tests {
     async fn a_call_that_breaks_is_answered_and_its_outcome_unknown() {
         let answer = whole(async { panic!("a defect") }).await;
         assert_eq!(outcome(&answer), CallOutcome::Unknown);
-        assert_eq!(answer.unwrap_err().message, "hotcell broke inside; what this call has done is unknown");
+        assert_eq!(answer.unwrap_err().message, "belljar broke inside; what this call has done is unknown");
     }
 }

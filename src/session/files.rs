@@ -423,8 +423,8 @@ enum Kind {
 fn command(kind: Kind, name: &str, path: &str) -> String {
     let path = text::shell_word(path, SAID_CHARS_MAX);
     match kind {
-        Kind::Workspace => format!("hotcell files --workspace {name} get {path}"),
-        Kind::Session => format!("hotcell files --session {} get {path}", Sessions::short(name)),
+        Kind::Workspace => format!("belljar files --workspace {name} get {path}"),
+        Kind::Session => format!("belljar files --session {} get {path}", Sessions::short(name)),
     }
 }
 

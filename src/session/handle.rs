@@ -81,9 +81,9 @@ impl Session {
                 .is_err()
             {
                 tracing::error!("the session broke; it begins anew");
-                defects.jobs().lose_all("hotcell broke inside");
+                defects.jobs().lose_all("belljar broke inside");
                 actor = begin();
-                actor.note("hotcell broke inside and began anew; earlier variables are gone");
+                actor.note("belljar broke inside and began anew; earlier variables are gone");
                 tokio::time::sleep(PAUSE_AFTER_DEFECT).await;
             }
             drop(taker);
@@ -202,7 +202,7 @@ impl Session {
             } else if self.closing.is_cancelled() {
                 closed()
             } else {
-                ToolFault::new(FaultCode::Internal, "hotcell broke inside; what this run has done is unknown")
+                ToolFault::new(FaultCode::Internal, "belljar broke inside; what this run has done is unknown")
                     .hint("the next run starts afresh; look before a call is made again that writes")
             }
         })

@@ -339,7 +339,7 @@ impl Machine {
     pub(super) fn close(&mut self) -> Vec<Effect> {
         match std::mem::replace(&mut self.phase, Phase::Absent) {
             Phase::Running { run, .. } => {
-                let reason = "hotcell is ending".to_owned();
+                let reason = "belljar is ending".to_owned();
                 self.lose(run, RunOutcome::SandboxLost(SandboxLoss::Container { reason }))
             }
             Phase::Interrupting { run, cause, .. } | Phase::Replacing { run, cause, .. } => {
@@ -348,7 +348,7 @@ impl Machine {
             }
             Phase::Recovering { run, outcome, .. } => self.lose(run, outcome),
             Phase::Keeping { report: Some(report), .. } => vec![Effect::Finish(report)],
-            Phase::GoingBack { going, .. } => vec![self.lost_on_the_way(*going, "hotcell is ending")],
+            Phase::GoingBack { going, .. } => vec![self.lost_on_the_way(*going, "belljar is ending")],
             // Who waits for a run that never began is told so by the session.
             Phase::Starting { .. }
             | Phase::Resetting { .. }

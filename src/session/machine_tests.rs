@@ -428,7 +428,7 @@ fn a_run_under_way_when_the_session_ends_is_answered_with_its_calls() {
     bench.take(effects);
     assert_eq!(bench.effects(), ["end calls", "finish"]);
     let report = bench.report();
-    let loss = SandboxLoss::Container { reason: "hotcell is ending".into() };
+    let loss = SandboxLoss::Container { reason: "belljar is ending".into() };
     assert_eq!((report.outcome, report.state), (RunOutcome::SandboxLost(loss), StateNote::Lost));
     assert_eq!(written(&report.output), "so far");
     let calls: Vec<CallCounts> = report.calls.of_tools.iter().map(|calls| calls.counts).collect();

@@ -25,7 +25,7 @@ const NAME_CHARS_MAX: usize = 64;
 /// Under this name is kept what there was, for as long as another checkpoint is being made again.
 const BEFORE: &str = "(before going back)";
 /// In the sandbox, what puts the files of the workspace aside, and back as they were.
-const ASIDE: &str = "__import__('hotcell_sandbox.aside').aside";
+const ASIDE: &str = "__import__('belljar_sandbox.aside').aside";
 /// Runs that came otherwise of which is told.
 const TOLD_MAX: usize = 5;
 
@@ -270,11 +270,11 @@ fn put_back(report: RunReport) -> Result<(), ToolFault> {
     done(report)?.map(drop).map_err(|why| {
         let said = format!("files of /workspace could not be put back as they were: {why}");
         ToolFault::new(FaultCode::SandboxUnavailable, said)
-            .hint("they are kept by hotcell: `hotcell files get`")
+            .hint("they are kept by belljar: `belljar files get`")
     })
 }
 
-/// What was said of a run of hotcell's own; the inner error: why it failed, the outer one: why it never began.
+/// What was said of a run of belljar's own; the inner error: why it failed, the outer one: why it never began.
 fn done(report: RunReport) -> Result<Result<Vec<String>, String>, ToolFault> {
     match report.outcome {
         RunOutcome::NotStarted(fault) => Err(fault),
@@ -305,7 +305,7 @@ mod tests {
 
     /// Of runs: number, whether it is fresh, how its variables were at its end, and the checkpoint that it began from.
     fn runs(of: &[(u64, &str, Option<&str>)]) -> Vec<RecordedRun> {
-        let mut lines = r#"{"session":{"version":1,"id":"ab","time":"t","client":"c","hotcell":"0.1.0","protocol":1,"keep":"full"}}"#.to_owned() + "\n";
+        let mut lines = r#"{"session":{"version":1,"id":"ab","time":"t","client":"c","belljar":"0.1.0","protocol":1,"keep":"full"}}"#.to_owned() + "\n";
         for (run, state, checkpoint) in of {
             let checkpoint = checkpoint.map(|name| format!(r#","checkpoint":"{name}""#)).unwrap_or_default();
             lines += &format!(

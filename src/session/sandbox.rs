@@ -47,7 +47,7 @@ pub struct SandboxReport {
     pub allowed: Vec<String>,
     /// System calls that the user has added; said in the first reply of every sandbox.
     pub extra_system_calls: Vec<ExtraSystemCall>,
-    /// The limits that hotcell watches itself, since the engine does not enforce them.
+    /// The limits that belljar watches itself, since the engine does not enforce them.
     pub watched: Vec<PostureField>,
 }
 

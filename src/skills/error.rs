@@ -33,7 +33,7 @@ pub enum SkillError {
     /// Names are bounded, those of removed skills with a history among them.
     #[error(
         "{count_max} skills are kept already, removed ones with a history among them; \
-         `hotcell skill rm NAME --purge` forgets one"
+         `belljar skill rm NAME --purge` forgets one"
     )]
     TooMany {
         /// The bound.
@@ -47,7 +47,7 @@ pub enum SkillError {
     },
     /// The file is not as it was written, and only the user can say which is right.
     #[error(
-        "skill '{name}' is not loaded: {why}; the user can look at it and accept it: hotcell skill trust {name}"
+        "skill '{name}' is not loaded: {why}; the user can look at it and accept it: belljar skill trust {name}"
     )]
     Changed {
         /// Which skill.
@@ -64,7 +64,7 @@ pub enum SkillError {
         why: String,
     },
     /// Nothing is to be accepted.
-    #[error("skill '{name}' is as hotcell has written it; there is nothing to accept")]
+    #[error("skill '{name}' is as belljar has written it; there is nothing to accept")]
     Unchanged {
         /// Which skill.
         name: String,

@@ -90,15 +90,15 @@ fn what_was_changed_outside_is_given_to_nobody_until_it_is_accepted() {
     let text = skills.ready(&name("f")).unwrap().text();
     let none = "# /// skill\n# x\n# ///\ndef f(): pass\n";
     for (edited, said) in [
-        (text.replace("return 1", "return 2"), "its file was changed since hotcell wrote it"),
-        ("def f(): return 2\n".to_owned(), "its file has no header of hotcell's"),
+        (text.replace("return 1", "return 2"), "its file was changed since belljar wrote it"),
+        ("def f(): return 2\n".to_owned(), "its file has no header of belljar's"),
         (none.to_owned(), "its header cannot be read: "),
         (text.replace("name = \"f\"", "name = \"g\""), "its header is of 'g'"),
     ] {
         edit(dir.path(), "f.py", &edited);
         let refused = why(skills.ready(&name("f")).unwrap_err());
         assert!(refused.starts_with(&format!("skill 'f' is not loaded: {said}")), "{refused}");
-        assert!(refused.ends_with("hotcell skill trust f"), "{refused}");
+        assert!(refused.ends_with("belljar skill trust f"), "{refused}");
         // Code can neither replace nor remove it.
         assert_eq!(why(skills.save(new("f", "return 3")).unwrap_err()), refused);
         assert_eq!(why(skills.remove(&name("f")).unwrap_err()), refused);

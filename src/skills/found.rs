@@ -47,7 +47,7 @@ impl Skill {
 pub(super) fn judged(name: &SkillName, text: &str) -> Found {
     let changed = |why: String| Found::Changed { why };
     match header::read(text) {
-        None => changed("its file has no header of hotcell's".into()),
+        None => changed("its file has no header of belljar's".into()),
         Some((Err(why), _)) => changed(format!("its header cannot be read: {why}")),
         Some((Ok(header), body)) if header.fits(body) && header.name == name.as_str() => {
             match definition(body, name.as_str()) {
@@ -62,7 +62,7 @@ pub(super) fn judged(name: &SkillName, text: &str) -> Found {
         Some((Ok(header), body)) if header.fits(body) => {
             changed(format!("its header is of '{}'", text::inert_excerpt(&header.name, 64)))
         }
-        Some((Ok(_), _)) => changed("its file was changed since hotcell wrote it".into()),
+        Some((Ok(_), _)) => changed("its file was changed since belljar wrote it".into()),
     }
 }
 

@@ -408,5 +408,5 @@ pub(super) fn lost_error(server: ServerName, lost: Lost) -> UpstreamError {
 pub(super) fn login_command(server: &ServerName, scope: Option<&str>) -> String {
     let server = text::shell_word(server.as_str(), NAME_CHARS_MAX);
     let scopes = scope.into_iter().flat_map(str::split_whitespace);
-    scopes.fold(format!("hotcell login {server}"), |command, scope| format!("{command} --scope {scope}"))
+    scopes.fold(format!("belljar login {server}"), |command, scope| format!("{command} --scope {scope}"))
 }

@@ -171,7 +171,7 @@ impl UpstreamError {
         let list = names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
         (!names.is_empty()).then(|| {
             format!(
-                "{} {} set where hotcell runs and not passed on to this server; to pass on what it needs, add the key \
+                "{} {} set where belljar runs and not passed on to this server; to pass on what it needs, add the key \
                  env_inherit with [{list}] to its entry ({set_in})",
                 names.join(", "),
                 if names.len() == 1 { "is" } else { "are" },
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(died(&[]).advice("servers.s of /c.toml"), None);
         assert_eq!(
             died(&["AWS_PROFILE", "AWS_REGION"]).advice("servers.s of /c.toml").unwrap(),
-            "AWS_PROFILE, AWS_REGION are set where hotcell runs and not passed on to this server; to pass on what it needs, \
+            "AWS_PROFILE, AWS_REGION are set where belljar runs and not passed on to this server; to pass on what it needs, \
              add the key env_inherit with [\"AWS_PROFILE\", \"AWS_REGION\"] to its entry (servers.s of /c.toml)"
         );
     }

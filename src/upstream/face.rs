@@ -162,7 +162,7 @@ impl ClientHandler for Face {
         });
         let mut config = ClientConfig::default();
         config.capabilities = can;
-        config.client_info = Implementation::new("hotcell", env!("CARGO_PKG_VERSION"));
+        config.client_info = Implementation::new("belljar", env!("CARGO_PKG_VERSION"));
         // The newest that has an `initialize`, where that begins the connection; `server/discover` names its own.
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         config

@@ -59,7 +59,7 @@ pub struct Kept {
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
     /// Another process has it.
-    #[error("the workspace \"{name}\" is in use by another hotcell")]
+    #[error("the workspace \"{name}\" is in use by another belljar")]
     InUse {
         /// Its name.
         name: String,

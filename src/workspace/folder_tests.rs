@@ -168,7 +168,7 @@ fn one_has_a_workspace_at_a_time() {
     let root = tempfile::tempdir().unwrap();
     let first = open(root.path(), "w");
     let error = Workspace::open(&place(root.path(), Some("w")), &Limits::default()).unwrap_err();
-    assert_eq!(error.to_string(), "the workspace \"w\" is in use by another hotcell");
+    assert_eq!(error.to_string(), "the workspace \"w\" is in use by another belljar");
     drop(open(root.path(), "other"));
     drop(first);
     drop(open(root.path(), "w"));

@@ -1,9 +1,9 @@
-"""Has one real client call hotcell's tool, with a scripted model where the client is an agent program.
+"""Has one real client call belljar's tool, with a scripted model where the client is an agent program.
 
 usage: run.py CLIENT
 
-The client is started in a home of its own, and everything that it and hotcell send each other is recorded. The outcome
-is printed as one line of JSON. HOTCELL is the binary, HOTCELL_ENGINE the socket of the container engine. CLIENTS and
+The client is started in a home of its own, and everything that it and belljar send each other is recorded. The outcome
+is printed as one line of JSON. BELLJAR is the binary, BELLJAR_ENGINE the socket of the container engine. CLIENTS and
 SERVERS are the folders into which scripts/setup.sh has installed clients and servers.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from model import NAME, Json, Model
 
-HOTCELL = os.environ["HOTCELL"]
+BELLJAR = os.environ["BELLJAR"]
 CLIENTS = Path(os.environ["CLIENTS"])
 SERVERS = Path(os.environ["SERVERS"])
 HERE = Path(__file__).parent
@@ -53,7 +53,7 @@ class Ends:
     """What a client is put between: the address of its model, and the program that is its MCP server."""
 
     model: str
-    hotcell: str
+    belljar: str
 
 
 @dataclass
@@ -62,16 +62,16 @@ class Start:
 
     command: list[str | Path]
     env: dict[str, str] = field(default_factory=dict)
-    # Paths below the home, with what is written there before `hotcell install`.
+    # Paths below the home, with what is written there before `belljar install`.
     files: dict[str, Json | str] = field(default_factory=dict)
-    # The name by which `hotcell install` knows the client, where it does.
+    # The name by which `belljar install` knows the client, where it does.
     install: str | None = None
 
 
 def claude_code(ends: Ends) -> Start:
     binary = MODULES / f"@anthropic-ai/claude-code-{MACHINE}/claude"
     return Start(
-        [binary, "-p", PROMPT, "--allowedTools", "mcp__hotcell__run_python", "--model", "claude-sonnet-4-5"],
+        [binary, "-p", PROMPT, "--allowedTools", "mcp__belljar__run_python", "--model", "claude-sonnet-4-5"],
         {
             "ANTHROPIC_BASE_URL": ends.model,
             "ANTHROPIC_API_KEY": "scripted",
@@ -116,7 +116,7 @@ def qwen(ends: Ends) -> Start:
         {"OPENAI_BASE_URL": f"{ends.model}/v1", "OPENAI_API_KEY": "scripted", "OPENAI_MODEL": NAME},
         {
             ".qwen/settings.json": {
-                "mcpServers": {"hotcell": {"command": ends.hotcell}},
+                "mcpServers": {"belljar": {"command": ends.belljar}},
                 "security": {"auth": {"selectedType": "openai"}},
                 # Otherwise the model has to look for the tool first.
                 "tools": {"toolSearch": {"enabled": False}},
@@ -154,7 +154,7 @@ def copilot(ends: Ends) -> Start:
         },
         {
             ".copilot/mcp-config.json": {
-                "mcpServers": {"hotcell": {"type": "local", "command": ends.hotcell, "args": [], "tools": ["*"]}}
+                "mcpServers": {"belljar": {"type": "local", "command": ends.belljar, "args": [], "tools": ["*"]}}
             }
         },
     )
@@ -168,7 +168,7 @@ def script(name: str) -> Callable[[Ends], Start]:
         # Node.js looks for packages above the file that imports them.
         text = (HERE / "sdk" / name).read_text()
         return Start(
-            [interpreter, f"../{name}", ends.hotcell, f"{ends.model}/v1", PROMPT, json.dumps(ARGUMENTS)],
+            [interpreter, f"../{name}", ends.belljar, f"{ends.model}/v1", PROMPT, json.dumps(ARGUMENTS)],
             files={name: text},
         )
 
@@ -194,7 +194,7 @@ STARTS: dict[str, Callable[[Ends], Start]] = {
 
 def main() -> int:
     # Gone with whatever the client leaves running in it.
-    with tempfile.TemporaryDirectory(prefix="hotcell-client-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="belljar-client-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         print(json.dumps(outcome(home, STARTS[sys.argv[1]])))
     return 0
@@ -240,7 +240,7 @@ def outcome(home: Path, made: Callable[[Ends], Start]) -> Json:
 
 
 def tapped(home: Path) -> Path:
-    """hotcell as the client starts it: what goes in and out of it is kept. Some clients pass no variables on."""
+    """belljar as the client starts it: what goes in and out of it is kept. Some clients pass no variables on."""
     bridge = home / "bridge"
     (bridge / "run").mkdir(parents=True, mode=0o700)
     servers = {"time": {"command": str(SERVERS / "python/bin/mcp-server-time"), "args": ["--local-timezone", "UTC"]}}
@@ -249,12 +249,12 @@ def tapped(home: Path) -> Path:
         "HOME": str(bridge),
         "XDG_RUNTIME_DIR": str(bridge / "run"),
         "PATH": "/usr/bin:/bin",
-        "MCP_BRIDGE_RUNTIME": os.environ["HOTCELL_ENGINE"],
+        "MCP_BRIDGE_RUNTIME": os.environ["BELLJAR_ENGINE"],
         "MCP_BRIDGE_PREWARM": "0",
         "MCP_SERVERS_CONFIG": str(bridge / "mcp.json"),
     }
-    words = ["env", "-i", *(f"{name}={value}" for name, value in env.items()), HOTCELL]
-    tap = bridge / "hotcell"
+    words = ["env", "-i", *(f"{name}={value}" for name, value in env.items()), BELLJAR]
+    tap = bridge / "belljar"
     command = f'{shlex.join(words)} "$@" 2>>{bridge}/log.txt'
     tap.write_text(f"#!/bin/sh\ntee -a {bridge}/in.jsonl | {command} | tee -a {bridge}/out.jsonl\n")
     tap.chmod(0o700)
@@ -262,16 +262,16 @@ def tapped(home: Path) -> Path:
 
 
 def install(home: Path, env: Mapping[str, str], client: str, tap: Path) -> None:
-    """Puts hotcell into the client's files as a user does, and the tap in its place."""
-    subprocess.run([HOTCELL, "install", "--client", client], env=env, check=True, stdout=sys.stderr)
+    """Puts belljar into the client's files as a user does, and the tap in its place."""
+    subprocess.run([BELLJAR, "install", "--client", client], env=env, check=True, stdout=sys.stderr)
     written = [path for path in home.rglob("*") if path.is_file() and path.suffix in (".json", ".toml")]
-    holders = [path for path in written if HOTCELL in path.read_text()]
+    holders = [path for path in written if BELLJAR in path.read_text()]
     assert len(holders) == 1, holders
-    holders[0].write_text(holders[0].read_text().replace(HOTCELL, str(tap)))
+    holders[0].write_text(holders[0].read_text().replace(BELLJAR, str(tap)))
 
 
 def conversation(home: Path, offered: Json | None) -> Json:
-    """What the client and hotcell have agreed on, and what became of the tool's schema on its way to the model."""
+    """What the client and belljar have agreed on, and what became of the tool's schema on its way to the model."""
     sent, received = (lines(home / "bridge" / name) for name in ("in.jsonl", "out.jsonl"))
     requests = {message["id"]: message for message in sent if "id" in message and "method" in message}
     refused = [requests[message["id"]]["method"] for message in received if "error" in message]
@@ -297,7 +297,7 @@ VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
 def differences(ours: Json, theirs: Json) -> list[str]:
-    """What the model gets of the tool's schema, against what hotcell has sent."""
+    """What the model gets of the tool's schema, against what belljar has sent."""
     told, shown = ours["properties"], theirs.get("properties", {})
     added = [f"adds `{name}`" for name in shown if name not in told]
     dropped = [f"drops `{name}`" for name in told if name not in shown]
@@ -314,7 +314,7 @@ def what_is_left(bridge: Path) -> list[str]:
     """The bridge's own files, which go last: after its sandbox and its servers."""
     until = time.monotonic() + ENDING_S
     while True:
-        left = [path.name for path in (bridge / "run").glob("hotcell/*")]
+        left = [path.name for path in (bridge / "run").glob("belljar/*")]
         if not left or time.monotonic() > until:
             return left
         time.sleep(0.1)

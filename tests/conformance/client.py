@@ -1,8 +1,8 @@
-"""The client that the official conformance suite drives: hotcell with one remote server, used by code in a sandbox.
+"""The client that the official conformance suite drives: belljar with one remote server, used by code in a sandbox.
 
 The suite starts a server for each scenario and appends its address to this command. The scenario's name and what it
-gives the client stand in MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT. HOTCELL is the binary, and
-HOTCELL_ENGINE the socket of the container engine.
+gives the client stand in MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT. BELLJAR is the binary, and
+BELLJAR_ENGINE the socket of the container engine.
 """
 
 import json
@@ -17,8 +17,8 @@ from pathlib import Path
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
-BINARY = os.environ["HOTCELL"]
-# How often a login that hotcell asks for is made.
+BINARY = os.environ["BELLJAR"]
+# How often a login that belljar asks for is made.
 LOGINS_MAX = 3
 # The document by which a client is known to authorization servers that take one; the suite expects this address.
 CLIENT_ID_DOCUMENT = "https://conformance-test.local/client-metadata.json"
@@ -74,7 +74,7 @@ def main() -> int:
         variables = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
         variables |= {
             "HOME": home,
-            "MCP_BRIDGE_RUNTIME": os.environ["HOTCELL_ENGINE"],
+            "MCP_BRIDGE_RUNTIME": os.environ["BELLJAR_ENGINE"],
             "MCP_BRIDGE_PREWARM": "0",
             "MCP_SERVERS_CONFIG": str(config),
             "CLIENT_SECRET": CONTEXT.get("client_secret", ""),
@@ -82,7 +82,7 @@ def main() -> int:
         for _ in range(LOGINS_MAX):
             said = run(variables)
             log(said)
-            wanted = re.search(r"hotcell login server(?: --scope ([^\n`]*))?", said)
+            wanted = re.search(r"belljar login server(?: --scope ([^\n`]*))?", said)
             if wanted is None:
                 return 0
             scope = [] if wanted[1] is None else ["--scope", wanted[1].strip("'\"")]
@@ -133,7 +133,7 @@ def filled(schema: dict[str, object]) -> object:
 
 
 def login(variables: dict[str, str], more: list[str]) -> int:
-    """Follows the address that `hotcell login` prints, as the user's browser would."""
+    """Follows the address that `belljar login` prints, as the user's browser would."""
     if SCENARIO == "auth/basic-cimd":
         more = [*more, "--client-id", CLIENT_ID_DOCUMENT]
     if "client_id" in CONTEXT:

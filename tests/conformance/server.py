@@ -1,8 +1,8 @@
-"""hotcell over HTTP, for the server's scenarios of the official conformance suite, which speak nothing else.
+"""belljar over HTTP, for the server's scenarios of the official conformance suite, which speak nothing else.
 
 It prints the address and serves until its stdin ends. A session has a process of its own; requests without a session
 share one. What belongs to the transport is done here: sessions, the checks of the headers, and the status of errors.
-HOTCELL is the binary.
+BELLJAR is the binary.
 """
 
 import itertools
@@ -24,7 +24,7 @@ VERSION = "io.modelcontextprotocol/protocolVersion"
 # With the id of the request that a notification belongs to.
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 HEADER_MISMATCH = -32020
-# What the revision without sessions has removed, and hotcell answers to older clients.
+# What the revision without sessions has removed, and belljar answers to older clients.
 REMOVED = ("initialize", "logging/setLevel")
 METHOD_NOT_FOUND = -32601
 # Errors of the protocol that have a status of their own; others come with 200.
@@ -32,11 +32,11 @@ STATUS = {-32700: 400, -32600: 400, -32601: 404, -32602: 400, -32021: 400, -3202
 
 
 class Process:
-    """One hotcell. Requests of several clients have the same ids, so each gets one of its own on the way in."""
+    """One belljar. Requests of several clients have the same ids, so each gets one of its own on the way in."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [os.environ["HOTCELL"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [os.environ["BELLJAR"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.ids = itertools.count()
         self.waiting: dict[int, Queue[Json]] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sandbox import Sandbox
 
-ASIDE = "__import__('hotcell_sandbox.aside').aside"
+ASIDE = "__import__('belljar_sandbox.aside').aside"
 
 
 def content(path: Path) -> str:

@@ -216,7 +216,7 @@ def test_coroutine_that_goes_from_the_last_value_is_warned_of_where_it_was_made(
     done = sandbox.run("print(1)\n2")
     assert done["stdout"] == "1\n"
     assert done["stderr"].startswith("<run 1>:3: RuntimeWarning: coroutine 'f' was never awaited\n  [f()]\n")
-    assert "<hotcell>" not in done["stderr"]
+    assert "<belljar>" not in done["stderr"]
     # It may be gone by then.
     assert sandbox.run("del _\n3")["value"] == "3"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hotcell_sandbox.checkpoints import is_name
-from hotcell_sandbox.time_travel import Checkpoints
+from belljar_sandbox.checkpoints import is_name
+from belljar_sandbox.time_travel import Checkpoints
 from sandbox import Frame, Sandbox
 from test_calls import echo
 from test_frozen_copy import children, die, is_dead

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hotcell_sandbox.frames import Frame
+from belljar_sandbox.frames import Frame
 from sandbox import Sandbox
 
 TOLD = {"handle": 3, "server": "a", "tool": "rows", "bytes": 1234567, "told": "a list of 2"}
@@ -56,8 +56,8 @@ await mcp_a.send(plain=1)
         ("send", False, False),
     ]
     assert seen[1]["arguments"] == {
-        "rows": {"hotcell/handle": {"number": 3, "path": [], "json": False}},
-        "deep": [{"one": {"hotcell/handle": {"number": 3, "path": [-1], "json": False}}}],
+        "rows": {"belljar/handle": {"number": 3, "path": [], "json": False}},
+        "deep": [{"one": {"belljar/handle": {"number": 3, "path": [-1], "json": False}}}],
         "plain": 1,
     }
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from hotcell_sandbox import handover
+from belljar_sandbox import handover
 from sandbox import Sandbox
 
 

@@ -12,7 +12,7 @@ import pytest
 from sandbox import ENTRYPOINT, Frame, Sandbox
 
 sys.path.insert(0, str(ENTRYPOINT))
-from hotcell_sandbox import hints
+from belljar_sandbox import hints
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_a_missing_module_is_answered_with_the_command_that_adds_its_package(
     sandbox: Sandbox, module: str, package: str
 ) -> None:
     said = hint(sandbox, f"raise ModuleNotFoundError('No module', name={module!r})")
-    assert said == f"{hints.NO_INSTALL}: the user can run `hotcell image build --with {package} --use`; {hints.LOOK}"
+    assert said == f"{hints.NO_INSTALL}: the user can run `belljar image build --with {package} --use`; {hints.LOOK}"
 
 
 def test_a_package_that_only_shares_part_of_a_name_is_not_meant(sandbox: Sandbox) -> None:

@@ -14,7 +14,7 @@ import pytest
 from sandbox import ENTRYPOINT, Sandbox
 
 sys.path.insert(0, str(ENTRYPOINT))
-from hotcell_sandbox.forking import by_fork
+from belljar_sandbox.forking import by_fork
 
 
 def test_variables_persist(sandbox: Sandbox) -> None:
@@ -103,7 +103,7 @@ def test_error_names_line_and_source_and_no_frame_of_ours(sandbox: Sandbox) -> N
 def test_error_after_await_has_no_frame_of_ours(sandbox: Sandbox) -> None:
     error = sandbox.run("import asyncio\nawait asyncio.sleep(0)\n1/0")["error"]
     assert error["line"] == 3
-    assert "hotcell" not in error["traceback"] and error["traceback"].count("File") == 1
+    assert "belljar" not in error["traceback"] and error["traceback"].count("File") == 1
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_hooks_that_raise_end_with_the_run(sandbox: Sandbox) -> None:
         "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGALRM, lambda *a: 1 / 0)\n"
         "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)",
         "__builtins__ = None",
-        "import mcp.runtime, hotcell_sandbox.frames\nvars(hotcell_sandbox.frames)['x'] = 1\ndel mcp.runtime.__name__",
+        "import mcp.runtime, belljar_sandbox.frames\nvars(belljar_sandbox.frames)['x'] = 1\ndel mcp.runtime.__name__",
     ],
 )
 def test_whatever_user_code_rebinds_the_next_run_works(sandbox: Sandbox, code: str) -> None:
@@ -341,7 +341,7 @@ def test_multiprocessing_forks_where_the_default_of_python_is_another(tmp_path: 
 def test_multiprocessing_forks_by_default(sandbox: Sandbox) -> None:
     code = "import multiprocessing.context\nsys_loader = type(multiprocessing.context.__loader__).__module__\n"
     assert sandbox.run(code + "sys_loader, multiprocessing.get_start_method()")["value"] == (
-        "('hotcell_sandbox.after_import', 'fork')"
+        "('belljar_sandbox.after_import', 'fork')"
     )
 
 

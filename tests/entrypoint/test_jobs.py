@@ -157,7 +157,7 @@ def test_an_error_of_a_job_has_its_type_message_and_traceback(bench: Bench) -> N
     done = bench.done()
     error = done["error"]
     assert (done["outcome"], error["type"], error["message"]) == ("raised", "ValueError", "no page")
-    assert "in f" in error["traceback"] and "hotcell_sandbox" not in error["traceback"]
+    assert "in f" in error["traceback"] and "belljar_sandbox" not in error["traceback"]
     bench.run("def f():\n    raise SystemExit(4)\njob = runtime.spawn(f)")
     done = bench.done(2)
     assert (done["outcome"], done["exit_code"]) == ("exited", 4)
@@ -333,7 +333,7 @@ def test_a_job_starts_no_jobs_and_has_none_of_the_workers_ends(bench: Bench) -> 
 
 _HAND_OVER = """
 import array, os, socket
-from hotcell_sandbox import handover
+from belljar_sandbox import handover
 [end] = [fd for fd in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{fd}")
          and os.readlink(f"/proc/self/fd/{fd}").startswith("socket")
          and socket.socket(fileno=os.dup(fd)).type == socket.SOCK_SEQPACKET]

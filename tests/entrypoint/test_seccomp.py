@@ -14,7 +14,7 @@ import pytest
 from sandbox import ENTRYPOINT, LIMITS, Sandbox
 
 sys.path.insert(0, str(ENTRYPOINT))
-from hotcell_sandbox import seccomp
+from belljar_sandbox import seccomp
 
 SUPERVISOR = 1
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

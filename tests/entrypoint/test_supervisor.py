@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hotcell_sandbox.ahead import NAMES
+from belljar_sandbox.ahead import NAMES
 from sandbox import LIMITS, Sandbox, bundle
 
 
@@ -296,20 +296,20 @@ def test_descendants_die_with_the_worker(sandbox: Sandbox, end: Callable[[Sandbo
 
 def test_fork_bomb_is_cleaned_up(sandbox: Sandbox) -> None:
     code = (
-        "import os, time\nos.makedirs('/tmp/hotcell-bomb', exist_ok=True)\n"
+        "import os, time\nos.makedirs('/tmp/belljar-bomb', exist_ok=True)\n"
         "for _ in range(6): os.fork()\n"
-        "open(f'/tmp/hotcell-bomb/{os.getpid()}', 'w').close()\n"
+        "open(f'/tmp/belljar-bomb/{os.getpid()}', 'w').close()\n"
         "print('x')\ntime.sleep(999)"
     )
     sandbox.start(code)
     count = 0
     while count < 64:
         count += str(sandbox.wait("output").get("text", "")).count("x")
-    pids = [int(path.name) for path in Path("/tmp/hotcell-bomb").iterdir()]
+    pids = [int(path.name) for path in Path("/tmp/belljar-bomb").iterdir()]
     sandbox.supervise({"type": "replace", "worker": sandbox.worker, "restore": True})
     sandbox.wait("worker_started", worker=2)
     alive = [pid for pid in pids if not gone(pid)]
-    for path in Path("/tmp/hotcell-bomb").iterdir():
+    for path in Path("/tmp/belljar-bomb").iterdir():
         path.unlink()
     assert len(pids) == 64 and alive == []
 
@@ -526,7 +526,7 @@ def test_what_a_worker_imports_up_to_its_first_run_is_compiled_meanwhile() -> No
             assert sandbox.wait("done")["outcome"] == "finished"
             output = "".join(frame["text"] for frame in sandbox.seen if frame["type"] == "output")
         loaded, ahead = (names.split() for names in output.split("|"))
-        assert sorted(loaded[loaded.index("hotcell_sandbox.supervisor") + 1 :]) == sorted(NAMES)
+        assert sorted(loaded[loaded.index("belljar_sandbox.supervisor") + 1 :]) == sorted(NAMES)
         assert ahead == list(NAMES)[: len(ahead)], "as far as it has come"
         was_ahead = was_ahead or len(ahead) > 0
     assert was_ahead
@@ -540,7 +540,7 @@ def test_what_a_first_run_waits_for_imports_no_module_that_takes_long() -> None:
         return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
 
     entrypoint = Path(__file__).parents[2] / "entrypoint"
-    names = ", ".join(("hotcell_sandbox.supervisor", *NAMES))
+    names = ", ".join(("belljar_sandbox.supervisor", *NAMES))
     ours = imported(f"sys.path.insert(0, {str(entrypoint)!r})\nimport {names}")
     assert "mcp.runtime" in ours
     assert slow & ours == slow & imported("")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hotcell_sandbox import workspace
-from hotcell_sandbox.workspace import Watch
+from belljar_sandbox import workspace
+from belljar_sandbox.workspace import Watch
 from sandbox import Frame, Sandbox
 
 
@@ -185,7 +185,7 @@ def test_a_file_that_does_not_fit_any_more_is_not_taken_for_the_whole_one(root: 
 
 def test_without_a_workspace_nothing_is_kept() -> None:
     with Sandbox() as sandbox:
-        assert not changed(sandbox, "open('/tmp/x-of-hotcell', 'w').close()")
+        assert not changed(sandbox, "open('/tmp/x-of-belljar', 'w').close()")
         sandbox.supervise({"type": "keep", "seq": 1, "everything": False})
         assert "no workspace" in sandbox.wait("fault")["message"]
 

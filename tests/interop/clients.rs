@@ -1,4 +1,4 @@
-//! `make clients`: real agent programs and SDKs use hotcell, as the table of docs/clients.md.
+//! `make clients`: real agent programs and SDKs use belljar, as the table of docs/clients.md.
 //!
 //! `tests/clients/run.py` drives one client and plays its model. Each client has a network of its own, in which there is
 //! nothing but the loopback interface.
@@ -87,8 +87,8 @@ fn outcome(engine: &Engine, client: &str) -> Value {
         .arg(driver)
         .arg(client)
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("HOTCELL", env!("CARGO_BIN_EXE_hotcell"))
-        .env("HOTCELL_ENGINE", engine.address())
+        .env("BELLJAR", env!("CARGO_BIN_EXE_belljar"))
+        .env("BELLJAR_ENGINE", engine.address())
         .env("CLIENTS", cache().join("clients"))
         .env("SERVERS", cache().join("servers"))
         .output()

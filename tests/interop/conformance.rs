@@ -1,7 +1,7 @@
 //! `make conformance`: the official conformance suite of MCP drives `tests/conformance/client.py`, and through it the binary.
 //!
 //! The server's scenarios reach the binary through `tests/conformance/server.py`, over HTTP. Most of them use tools, resources
-//! and prompts of the suite's own, which hotcell does not have; of the others each must pass. The tables in `docs/conformance.md` are
+//! and prompts of the suite's own, which belljar does not have; of the others each must pass. The tables in `docs/conformance.md` are
 //! what came of it. A run with `BLESS=1` writes them, any other one compares.
 
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ const FIXTURE_MARKS: [&str; 11] = [
     "routing-task fixture from Check 2 unavailable",
     "tools/call for failing_job",
 ];
-/// Checks that fail for what hotcell means to do; the page has the reason.
+/// Checks that fail for what belljar means to do; the page has the reason.
 const ACCEPTED: [&str; 1] = ["sep-2575-server-declares-prompts-in-discover"];
 
 #[test]
@@ -71,7 +71,7 @@ fn every_server_scenario_without_fixtures_passes() {
         .env("HOME", home.path())
         .env("XDG_RUNTIME_DIR", home.path())
         .env("MCP_BRIDGE_PREWARM", "0")
-        .env("HOTCELL", env!("CARGO_BIN_EXE_hotcell"))
+        .env("BELLJAR", env!("CARGO_BIN_EXE_belljar"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -136,8 +136,8 @@ fn report(engine: &Engine, revision: &str) -> String {
         .args(["client", "--requirements", revision, "--timeout", SCENARIO_MS, "-o"])
         .arg(results.path())
         .args(["--command", &format!("python3 {}", client.display())])
-        .env("HOTCELL", env!("CARGO_BIN_EXE_hotcell"))
-        .env("HOTCELL_ENGINE", engine.address())
+        .env("BELLJAR", env!("CARGO_BIN_EXE_belljar"))
+        .env("BELLJAR_ENGINE", engine.address())
         .output()
         .unwrap();
     // Scenarios that are not scored fail as well, so the exit code says nothing here.

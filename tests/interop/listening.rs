@@ -13,7 +13,7 @@ const WATCHED: &str = "workspace:///out/a%20b.csv";
 fn said(interpreter: &Path, script: &str, packages: &Path) -> Option<Value> {
     let engine = Engine::any()?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop").join(script);
-    let words = [interpreter, &script, &program("hotcell"), packages];
+    let words = [interpreter, &script, &program("belljar"), packages];
     let words: Vec<String> = words.iter().map(|word| format!("'{}'", word.display())).collect();
     let output = Home::on(&engine).shell(&words.join(" "));
     Some(serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output:?}")))

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use hotcell::catalog::{Tool, checked};
-use hotcell::names::ServerName;
+use belljar::catalog::{Tool, checked};
+use belljar::names::ServerName;
 use serde_json::{Map, Value, json};
 
 use crate::search::quality;

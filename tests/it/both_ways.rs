@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use hotcell::limits::Limits;
-use hotcell::names::ServerName;
-use hotcell::run::ClientAbilities;
-use hotcell::upstream::{
+use belljar::limits::Limits;
+use belljar::names::ServerName;
+use belljar::run::ClientAbilities;
+use belljar::upstream::{
     Advance, Asked, Asks, Heard, Listed, NotAnswered, RemoteSpec, Request, ServerSpec, Upstream, Way,
 };
 use serde_json::{Map, Value, json};

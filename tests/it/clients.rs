@@ -1,4 +1,4 @@
-//! `hotcell import`: what users have in their MCP clients' files comes into `~/MCPs`, without loss, twice the same, and
+//! `belljar import`: what users have in their MCP clients' files comes into `~/MCPs`, without loss, twice the same, and
 //! without a word of a secret.
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use hotcell::config::{ConfigFiles, Endpoint, Environment, Launch, NamedSecrets, Reach, ServerConfig};
+use belljar::config::{ConfigFiles, Endpoint, Environment, Launch, NamedSecrets, Reach, ServerConfig};
 use serde_json::{Value, json};
 
 use crate::support::Home;
@@ -489,11 +489,11 @@ fn a_named_file_is_read_as_what_its_place_says() {
 fn a_file_that_is_none_is_refused_and_an_unknown_one_needs_its_client() {
     let home = Home::new().file("some.json", "{}");
     let cases: [(&[&str], &str); 3] = [
-        (&["import", "--file", "some.json"], "hotcell: --file: the name does not tell whose file it is"),
-        (&["import", "--file", "gone.json"], "hotcell: there is no file /"),
+        (&["import", "--file", "some.json"], "belljar: --file: the name does not tell whose file it is"),
+        (&["import", "--file", "gone.json"], "belljar: there is no file /"),
         (
             &["import", "--file", "some.json", "--client", "zed", "--client", "cursor"],
-            "hotcell: --file is one",
+            "belljar: --file is one",
         ),
     ];
     for (arguments, refusal) in cases {
@@ -546,7 +546,7 @@ fn a_server_behind_a_socket_is_left_out_with_a_line() {
     assert_eq!(entry, Value::Null);
     assert!(
         said.contains(
-            "servers.x.url: is a Unix socket, over which hotcell speaks to no server; the server is left out\n"
+            "servers.x.url: is a Unix socket, over which belljar speaks to no server; the server is left out\n"
         ),
         "{said}"
     );

@@ -15,7 +15,7 @@ fn failed(code: i32, stderr: &str) -> Output {
 
 #[test]
 fn the_version_is_the_packages() {
-    let version = format!("hotcell {}\n", env!("CARGO_PKG_VERSION"));
+    let version = format!("belljar {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(
         Home::new().run(&["--version"]),
         Output { code: Some(0), stdout: version, stderr: String::new() }
@@ -27,7 +27,7 @@ fn help_names_every_command() {
     let help = Home::new().run(&["--help"]);
     assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
     for line in [
-        "Usage: hotcell [COMMAND]",
+        "Usage: belljar [COMMAND]",
         "  run        Run Python",
         "  doctor     Check the engine",
         "  config     Show every",
@@ -51,10 +51,10 @@ fn doctor_without_an_engine_says_what_to_do_and_fails() {
         Output {
             code: Some(1),
             stdout: format!(
-                "hotcell {}\n\
+                "belljar {}\n\
                  sandbox    MISSING: no container engine is running (unix://{socket}: Socket not found: {socket})\n\
                  \x20          what to do: start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for\n\
-                 search     by words; `hotcell search install-model` adds meaning\n\
+                 search     by words; `belljar search install-model` adds meaning\n\
                  model      the client's, where the client offers one\n\
                  server     good: found at {program} ({config})\n\
                  server     lost: NOT FOUND: command no-such-command ({config})\n",
@@ -69,7 +69,7 @@ fn doctor_without_an_engine_says_what_to_do_and_fails() {
 
 #[test]
 fn doctor_names_servers_that_cannot_be_used_and_shows_no_secret_of_the_others() {
-    let user = ".config/hotcell/config.toml";
+    let user = ".config/belljar/config.toml";
     let home = Home::new().env("TOKEN", "s3cret-token").file(
         user,
         "[policy]\nallow_cmd = true\n[servers.off]\ncommand = \"c\"\ndisabled = true\n[servers.later]\ncommand = \"${cmd:p}\"\n\
@@ -124,7 +124,7 @@ fn doctor_says_what_an_address_answers_that_is_no_server_and_which_folder_is_mis
         assert!(line.contains(said), "{line}");
     }
     let login = home.run(&["login", "gone", "--no-browser"]);
-    let why = "hotcell: no login at gone: it answers HTTP 404 Not Found, not MCP\n";
+    let why = "belljar: no login at gone: it answers HTTP 404 Not Found, not MCP\n";
     assert_eq!(login, failed(1, why));
 }
 
@@ -138,7 +138,7 @@ fn doctor_asks_each_server_for_its_tools_when_it_is_told_to_and_says_why_it_does
         .server("lost", json!({"command": "no-such-command"}));
     let quiet = home.run(&["doctor"]);
     let (line, below) = of_server(&quiet, "far");
-    let why = ", not asked, since it would be sent its own credentials; `hotcell doctor --ask` does that (";
+    let why = ", not asked, since it would be sent its own credentials; `belljar doctor --ask` does that (";
     assert!(line.contains(why) && !below.contains("answers"), "{quiet:?}");
     assert_eq!((far.requests().len(), near.pids().len()), (0, 0));
     let asked = home.run(&["doctor", "--ask"]);
@@ -168,7 +168,7 @@ fn doctor_says_what_servers_inherit_and_which_key_passes_on_what_one_lacks() {
     let asked = home.run(&["doctor", "--ask"]).stdout;
     let place = home.path().join("MCPs/servers.json").display().to_string();
     let advice = format!(
-        "what to do: AWS_PROFILE is set where hotcell runs and not passed on to this server; to pass on what it needs, \
+        "what to do: AWS_PROFILE is set where belljar runs and not passed on to this server; to pass on what it needs, \
          add the key env_inherit with [\"AWS_PROFILE\"] to its entry (mcpServers.lacking of {place})"
     );
     assert!(asked.lines().any(|line| line.trim() == advice), "{asked}");
@@ -224,7 +224,7 @@ fn doctor_names_the_servers_that_it_waits_for() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut first).unwrap();
-    assert_eq!(first, "hotcell: waiting for slow\n");
+    assert_eq!(first, "belljar: waiting for slow\n");
     drop(release);
     let output = child.wait_with_output().unwrap();
     assert!(String::from_utf8(output.stdout).unwrap().contains(", answers ("));
@@ -239,7 +239,7 @@ fn run_without_an_engine_exits_as_container_commands_do() {
         failed(
             125,
             &format!(
-                "hotcell: no container engine is running (unix://{socket}: Socket not found: {socket})\n  \
+                "belljar: no container engine is running (unix://{socket}: Socket not found: {socket})\n  \
                  start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for\n"
             )
         )
@@ -251,7 +251,7 @@ fn a_setting_of_the_sandbox_that_cannot_be_read_starts_no_sandbox() {
     let home = Home::new().env("MCP_BRIDGE_RUNTIME", "pdoman");
     let output = home.run(&["run", "-c", "print(1)"]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(125), ""));
-    let refusal = "hotcell: no sandbox is started with a setting that cannot be read: MCP_BRIDGE_RUNTIME: is \"pdoman\"";
+    let refusal = "belljar: no sandbox is started with a setting that cannot be read: MCP_BRIDGE_RUNTIME: is \"pdoman\"";
     assert!(output.stderr.contains(refusal), "{}", output.stderr);
 }
 
@@ -259,31 +259,31 @@ fn a_setting_of_the_sandbox_that_cannot_be_read_starts_no_sandbox() {
 fn bad_usage_of_run_is_refused_before_anything_starts() {
     let home = Home::new().server("time", Fixture::new(&[]).entry());
     let cases: [(&[&str], &str); 8] = [
-        (&["run", "."], "hotcell: cannot read .: Is a directory (os error 21)\n"),
+        (&["run", "."], "belljar: cannot read .: Is a directory (os error 21)\n"),
         (
             &["run", "\u{1b}[2J.py"],
-            "hotcell: cannot read \\x1b[2J.py: No such file or directory (os error 2)\n",
+            "belljar: cannot read \\x1b[2J.py: No such file or directory (os error 2)\n",
         ),
         (
             &["run", "--timeout", "-1", "-c", "1"],
-            "hotcell: --timeout is -1, it must be above 0 and up to 120\n",
+            "belljar: --timeout is -1, it must be above 0 and up to 120\n",
         ),
-        (&["run", "gone.py"], "hotcell: cannot read gone.py: No such file or directory (os error 2)\n"),
+        (&["run", "gone.py"], "belljar: cannot read gone.py: No such file or directory (os error 2)\n"),
         (
             &["run", "--timeout", "0", "-c", "1"],
-            "hotcell: --timeout is 0, it must be above 0 and up to 120\n",
+            "belljar: --timeout is 0, it must be above 0 and up to 120\n",
         ),
         (
             &["run", "--timeout", "121", "-c", "1"],
-            "hotcell: --timeout is 121, it must be above 0 and up to 120\n",
+            "belljar: --timeout is 121, it must be above 0 and up to 120\n",
         ),
         (
             &["run", "--timeout", "nan", "-c", "1"],
-            "hotcell: --timeout is NaN, it must be above 0 and up to 120\n",
+            "belljar: --timeout is NaN, it must be above 0 and up to 120\n",
         ),
         (
             &["run", "--server", "clock", "-c", "1"],
-            "hotcell: no server \"clock\" is configured; configured: time\n",
+            "belljar: no server \"clock\" is configured; configured: time\n",
         ),
     ];
     for (arguments, stderr) in cases {
@@ -314,7 +314,7 @@ fn a_server_that_a_command_names_wrongly_is_told_with_the_nearest_one() {
     let home = Home::new();
     for arguments in [&["run", "-c", "1", "--server", "gihub"][..], &["trust", "gihub"], &["login", "gihub"]]
     {
-        let none = "hotcell: no server \"gihub\" is configured; there is none at all\n";
+        let none = "belljar: no server \"gihub\" is configured; there is none at all\n";
         assert_eq!(home.run(arguments), failed(2, none), "{arguments:?}");
     }
     let home = home
@@ -323,12 +323,12 @@ fn a_server_that_a_command_names_wrongly_is_told_with_the_nearest_one() {
         .server("off", json!({"command": "true", "disabled": true}));
     for command in [&["run", "-c", "1", "--server"][..], &["trust"], &["login"], &["logout"]] {
         let refused = |name| home.run(&[command, &[name]].concat());
-        let near = "hotcell: no server \"gihub\" is configured; did you mean \"github\"? configured: files, github\n";
+        let near = "belljar: no server \"gihub\" is configured; did you mean \"github\"? configured: files, github\n";
         assert_eq!(refused("gihub"), failed(2, near), "{command:?}");
-        let strange = "hotcell: no server \"\\x1b[2J\" is configured; configured: files, github\n";
+        let strange = "belljar: no server \"\\x1b[2J\" is configured; configured: files, github\n";
         assert_eq!(refused("\u{1b}[2J"), failed(2, strange), "{command:?}");
         let off = format!(
-            "hotcell: server 'off' is configured, but is not used: {}:1:71: mcpServers.off: is switched off in its entry\n",
+            "belljar: server 'off' is configured, but is not used: {}:1:71: mcpServers.off: is switched off in its entry\n",
             home.path().join("MCPs/servers.json").display()
         );
         assert_eq!(refused("off"), failed(2, &off), "{command:?}");
@@ -341,18 +341,18 @@ fn a_file_that_is_no_text_or_too_large_is_refused() {
     std::fs::write(home.path().join("binary.py"), b"# caf\xc3\xa9\n\xff\xfe").unwrap();
     let wide = ["#".repeat(4 << 20), "\u{e9}".into()].concat();
     std::fs::write(home.path().join("wide.py"), &wide).unwrap();
-    let too_wide = failed(2, "hotcell: wide.py is larger than 4194304 bytes\n");
+    let too_wide = failed(2, "belljar: wide.py is larger than 4194304 bytes\n");
     assert_eq!(home.run(&["run", "wide.py"]), too_wide);
-    assert_eq!(home.run(&["run", "large.py"]), failed(2, "hotcell: large.py is larger than 4194304 bytes\n"));
-    assert_eq!(home.run(&["run", "binary.py"]), failed(2, "hotcell: binary.py:2: is not UTF-8\n"));
+    assert_eq!(home.run(&["run", "large.py"]), failed(2, "belljar: large.py is larger than 4194304 bytes\n"));
+    assert_eq!(home.run(&["run", "binary.py"]), failed(2, "belljar: binary.py:2: is not UTF-8\n"));
 }
 
 #[test]
 fn config_shows_each_value_and_where_it_comes_from_without_passwords() {
     let home = Home::new()
         .env("MCP_BRIDGE_RUNTIME", "ssh://me:s3cret@box")
-        .file(".config/hotcell/config.toml", "[run]\ntimeout = 20\n")
-        .file(".hotcell/config.toml", "[sandbox]\nimage = \"evil\"\n");
+        .file(".config/belljar/config.toml", "[run]\ntimeout = 20\n")
+        .file(".belljar/config.toml", "[sandbox]\nimage = \"evil\"\n");
     let shown = home.run(&["config"]);
     assert_eq!((shown.code, shown.stderr.as_str()), (Some(0), ""));
     let lines: Vec<String> =
@@ -360,25 +360,25 @@ fn config_shows_each_value_and_where_it_comes_from_without_passwords() {
     let place = home.path().display();
     for line in [
         "sandbox.runtime \"ssh://me:…@box\" MCP_BRIDGE_RUNTIME".to_owned(),
-        format!("run.timeout 20 {place}/.config/hotcell/config.toml:2:11"),
+        format!("run.timeout 20 {place}/.config/belljar/config.toml:2:11"),
         "sandbox.memory \"512m\" default".to_owned(),
         "sandbox.image - default".to_owned(),
         format!(
-            "warning: {place}/.hotcell/config.toml:2:9: sandbox.image: is not taken from a project that is not \
-             trusted; read the file, then run `hotcell config trust` in {place}"
+            "warning: {place}/.belljar/config.toml:2:9: sandbox.image: is not taken from a project that is not \
+             trusted; read the file, then run `belljar config trust` in {place}"
         ),
     ] {
         assert!(lines.contains(&line), "{line}: {}", shown.stdout);
     }
     let as_json: serde_json::Value = serde_json::from_str(&home.run(&["config", "--json"]).stdout).unwrap();
     let timeout = json!({"name": "run.timeout", "value": 20, "source": {"kind": "file",
-        "path": home.path().join(".config/hotcell/config.toml"), "line": 2, "column": 11}});
+        "path": home.path().join(".config/belljar/config.toml"), "line": 2, "column": 11}});
     assert!(as_json["settings"].as_array().unwrap().contains(&timeout), "{as_json:#}");
 }
 
 #[test]
 fn a_project_is_trusted_by_its_bytes_and_can_be_distrusted() {
-    let path = ".hotcell/config.toml";
+    let path = ".belljar/config.toml";
     let home = Home::new().file(path, "[sandbox]\nmemory = \"2g\"\n");
     let memory = |home: &Home| {
         let shown = home.run(&["config"]).stdout;
@@ -389,22 +389,22 @@ fn a_project_is_trusted_by_its_bytes_and_can_be_distrusted() {
     let trusted = home.run(&["config", "trust"]);
     assert_eq!(
         (trusted.code, trusted.stdout),
-        (Some(0), format!("[sandbox]\nmemory = \"2g\"\nhotcell: trusted until it changes: {place}\n"))
+        (Some(0), format!("[sandbox]\nmemory = \"2g\"\nbelljar: trusted until it changes: {place}\n"))
     );
     assert!(memory(&home));
     let home = home.file(path, "# other bytes\n[sandbox]\nmemory = \"2g\"\n");
     assert!(!memory(&home));
     assert_eq!(home.run(&["config", "trust"]).code, Some(0));
     let gone = home.run(&["config", "untrust"]);
-    assert_eq!((gone.code, gone.stdout), (Some(0), format!("hotcell: not trusted: {place}\n")));
+    assert_eq!((gone.code, gone.stdout), (Some(0), format!("belljar: not trusted: {place}\n")));
     assert!(!memory(&home));
     std::fs::remove_file(home.path().join(path)).unwrap();
-    assert_eq!(home.run(&["config", "trust"]), failed(1, &format!("hotcell: {place}: does not exist\n")));
+    assert_eq!(home.run(&["config", "trust"]), failed(1, &format!("belljar: {place}: does not exist\n")));
 }
 
 #[test]
 fn a_limit_that_a_file_misspells_starts_no_sandbox() {
-    let home = Home::new().file(".config/hotcell/config.toml", "[sandbox]\nmemroy = \"64m\"\n");
+    let home = Home::new().file(".config/belljar/config.toml", "[sandbox]\nmemroy = \"64m\"\n");
     let output = home.run(&["run", "-c", "1"]);
     assert_eq!(output.code, Some(125));
     assert!(output.stderr.contains("did you mean \"memory\"?"), "{}", output.stderr);
@@ -415,8 +415,8 @@ fn a_limit_that_a_file_misspells_starts_no_sandbox() {
 fn the_log_has_a_line_for_each_request_that_became_no_run_and_says_why_it_shows_nothing() {
     let home = Home::new();
     let nothing = format!(
-        "hotcell: nothing has been written down yet in {}\n",
-        home.path().join(".local/state/hotcell").display()
+        "belljar: nothing has been written down yet in {}\n",
+        home.path().join(".local/state/belljar").display()
     );
     assert_eq!(home.run(&["log"]), Output { code: Some(0), stdout: String::new(), stderr: nothing });
     let mut bridge = Bridge::start(&home);
@@ -440,7 +440,7 @@ fn the_log_has_a_line_for_each_request_that_became_no_run_and_says_why_it_shows_
     assert!(told[2].starts_with("run 1 not_started, "), "{shown:?}");
     assert!(told[2].contains(" ms, 0 calls: no container engine is running ("), "{shown:?}");
     assert_eq!((told.len(), shown.stderr.as_str()), (3, ""));
-    let unlike = "hotcell: nothing in the log is like that; `hotcell log` alone shows the last of all\n";
+    let unlike = "belljar: nothing in the log is like that; `belljar log` alone shows the last of all\n";
     for filter in [["--server", "nobody"], ["--outcome", "fine"], ["--since", "1m"]] {
         let home = if filter[0] == "--since" { &Home::new() } else { &home };
         let unlike = Output { code: Some(0), stdout: String::new(), stderr: unlike.to_owned() };
@@ -499,10 +499,10 @@ fn every_command_does_its_work_and_does_not_break_where_nobody_reads() {
         Home::new()
             .server("good", json!({"command": "true"}))
             .server("far", json!({"url": "http://127.0.0.1:1/mcp"}))
-            .file(".config/hotcell/config.toml", "[run]\nunknown_key = 1\n")
-            .file(".hotcell/config.toml", "[run]\ntimeout = 5\n")
+            .file(".config/belljar/config.toml", "[run]\nunknown_key = 1\n")
+            .file(".belljar/config.toml", "[run]\ntimeout = 5\n")
             .file(".cursor/mcp.json", "{\"mcpServers\": {\"x\": {\"command\": \"x\"}}}")
-            .file(".local/state/hotcell/audit.jsonl", &format!("{entry}\n").repeat(60))
+            .file(".local/state/belljar/audit.jsonl", &format!("{entry}\n").repeat(60))
     };
     let (read, unread) = (home(), home());
     let closed = || std::process::Stdio::from(std::io::pipe().unwrap().1);
@@ -532,6 +532,6 @@ fn words_that_a_full_disk_takes_are_told_of_by_the_exit_code() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(
         (output.status.code(), said.as_ref()),
-        (Some(74), "hotcell: cannot write to stdout: No space left on device (os error 28)\n")
+        (Some(74), "belljar: cannot write to stdout: No space left on device (os error 28)\n")
     );
 }

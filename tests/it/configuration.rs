@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::support::{Bridge, Fixture, Home};
 
 /// The user's own file.
-const USER: &str = ".config/hotcell/config.toml";
+const USER: &str = ".config/belljar/config.toml";
 
 /// The servers that the client is told of.
 fn servers(bridge: &mut Bridge) -> String {
@@ -116,13 +116,13 @@ fn servers_of_config_toml_stand_beside_the_others_and_are_followed() {
 
 #[test]
 fn a_project_s_servers_are_there_once_it_is_trusted_also_for_a_bridge_that_runs() {
-    let home = Home::new().file(".hotcell/config.toml", "[servers.ours]\ncommand = \"true\"\n");
+    let home = Home::new().file(".belljar/config.toml", "[servers.ours]\ncommand = \"true\"\n");
     let mut bridge = Bridge::start(&home);
     assert_eq!(servers(&mut bridge), "");
-    bridge.says(".hotcell/config.toml:1:10: servers.ours: is not taken from a project that is not trusted");
+    bridge.says(".belljar/config.toml:1:10: servers.ours: is not taken from a project that is not trusted");
     assert_eq!(home.run(&["config", "trust"]).code, Some(0));
     assert_eq!(servers(&mut bridge), "ours");
-    let home = home.file(".hotcell/config.toml", "[servers.theirs]\ncommand = \"true\"\n");
+    let home = home.file(".belljar/config.toml", "[servers.theirs]\ncommand = \"true\"\n");
     assert_eq!(servers(&mut bridge), "");
     assert_eq!(home.run(&["config", "untrust"]).code, Some(0));
 }
@@ -209,7 +209,7 @@ fn config_shows_servers_with_their_places_and_why_others_are_not_used_without_se
 fn a_misspelt_variable_is_said_with_the_nearest_name() {
     let bridge = Bridge::start(&Home::new().env("MCP_BRIDGE_OUTPUT_MOD", "toon"));
     bridge.says(
-        "MCP_BRIDGE_OUTPUT_MOD: is no variable that hotcell reads; did you mean MCP_BRIDGE_OUTPUT_MODE?",
+        "MCP_BRIDGE_OUTPUT_MOD: is no variable that belljar reads; did you mean MCP_BRIDGE_OUTPUT_MODE?",
     );
 }
 
@@ -245,20 +245,20 @@ fn a_bad_variable_is_said_and_its_default_counts() {
 
 #[test]
 fn a_bridge_is_not_its_own_server() {
-    let hotcell = crate::support::program("hotcell");
-    let entry = json!({"command": hotcell});
-    let home = Home::new().server("hotcell", entry.clone()).server("good", Fixture::new(&[]).entry());
+    let belljar = crate::support::program("belljar");
+    let entry = json!({"command": belljar});
+    let home = Home::new().server("belljar", entry.clone()).server("good", Fixture::new(&[]).entry());
     assert_eq!(servers(&mut Bridge::start(&home)), "good");
     let allowed = home.env("MCP_BRIDGE_ALLOW_SELF_SERVER", "1");
-    assert_eq!(servers(&mut Bridge::start(&allowed)), "good, hotcell");
+    assert_eq!(servers(&mut Bridge::start(&allowed)), "good, belljar");
 }
 
 #[test]
 fn a_bridge_that_was_started_by_a_bridge_loads_no_servers() {
-    let home = Home::new().server("good", Fixture::new(&[]).entry()).env("HOTCELL_PARENT", "1");
+    let home = Home::new().server("good", Fixture::new(&[]).entry()).env("BELLJAR_PARENT", "1");
     let mut bridge = Bridge::start(&home);
     assert_eq!(servers(&mut bridge), "");
-    bridge.says("HOTCELL_PARENT");
+    bridge.says("BELLJAR_PARENT");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn every_version_with_a_handshake_is_spoken_as_asked() {
                 "protocolVersion": version,
                 "capabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}, "logging": {},
                     "resources": {"listChanged": true, "subscribe": true}, "tools": {}},
-                "serverInfo": {"name": "hotcell", "version": env!("CARGO_PKG_VERSION")}
+                "serverInfo": {"name": "belljar", "version": env!("CARGO_PKG_VERSION")}
             })
         );
     }

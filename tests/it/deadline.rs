@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hotcell::upstream::Clock;
+use belljar::upstream::Clock;
 use tokio::time::Instant;
 
 pub struct Deadline(pub Instant);

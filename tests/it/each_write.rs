@@ -24,7 +24,7 @@ fn done(home: &Home, commands: &[&[&str]]) -> usize {
 }
 
 #[test]
-fn files_that_the_user_puts_in_takes_out_and_removes_are_whole_wherever_hotcell_is_killed() {
+fn files_that_the_user_puts_in_takes_out_and_removes_are_whole_wherever_belljar_is_killed() {
     const FILES: [&str; 4] = ["--workspace", "sales", "files", "a.txt"];
     let [workspace, sales, files, a] = FILES;
     let (old, new, other) = ("old ".repeat(9_000), "new ".repeat(300_000), "other");
@@ -75,7 +75,7 @@ fn files_that_the_user_puts_in_takes_out_and_removes_are_whole_wherever_hotcell_
 }
 
 #[test]
-fn skills_that_the_user_accepts_restores_and_removes_are_whole_wherever_hotcell_is_killed() {
+fn skills_that_the_user_accepts_restores_and_removes_are_whole_wherever_belljar_is_killed() {
     let changed = "def twice(x):\n    'Twice.'\n    return x + x\n";
     let home = || Home::new().file("MCPs/tools/twice.py", changed);
     let commands: [&[&str]; 6] = [
@@ -127,7 +127,7 @@ fn skills_that_the_user_accepts_restores_and_removes_are_whole_wherever_hotcell_
 
 /// A session with runs that have found no engine; its name.
 fn session(home: &Home, code: &str) -> String {
-    let sessions = home.path().join(".local/state/hotcell/sessions");
+    let sessions = home.path().join(".local/state/belljar/sessions");
     let before = names(&sessions);
     let mut bridge = Bridge::start(home);
     for _ in 0..2 {
@@ -140,11 +140,11 @@ fn session(home: &Home, code: &str) -> String {
 }
 
 #[test]
-fn sessions_that_the_user_exports_and_removes_are_whole_wherever_hotcell_is_killed() {
+fn sessions_that_the_user_exports_and_removes_are_whole_wherever_belljar_is_killed() {
     let template = Home::new();
     let code = format!("x = '{}'", "y".repeat(20_000));
     let (one, other) = (session(&template, &code), session(&template, "1"));
-    let sessions = ".local/state/hotcell/sessions";
+    let sessions = ".local/state/belljar/sessions";
     let home = || {
         let copied = |home: Home, id: &str| {
             let name = format!("{sessions}/{id}.jsonl");

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hotcell::limits::Limits;
-use hotcell::names::ServerName;
-use hotcell::upstream::{Inherited, ProcessSpec, ServerSpec, Upstream, Way};
+use belljar::limits::Limits;
+use belljar::names::ServerName;
+use belljar::upstream::{Inherited, ProcessSpec, ServerSpec, Upstream, Way};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

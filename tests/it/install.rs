@@ -1,4 +1,4 @@
-//! `hotcell install` and `uninstall`: hotcell comes into every client's file and out again, and no other byte changes.
+//! `belljar install` and `uninstall`: belljar comes into every client's file and out again, and no other byte changes.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::clients::{files_below, fixtures, home_with_clients, said};
 use crate::support::{Home, program};
 
-/// Each client, and the file of the user's that hotcell is put into.
+/// Each client, and the file of the user's that belljar is put into.
 const PLACES: [(&str, &str); 10] = [
     ("claude-desktop", ".config/Claude/claude_desktop_config.json"),
     ("claude-code", ".claude.json"),
@@ -45,40 +45,40 @@ fn home_file(home: &Home, path: &str, content: &str) {
     fs::write(home.path().join(path), content).unwrap();
 }
 
-/// A home in which the fixture of Claude Desktop has no entry of hotcell's name.
+/// A home in which the fixture of Claude Desktop has no entry of belljar's name.
 fn home() -> Home {
     let home = home_with_clients();
     let path = ".config/Claude/claude_desktop_config.json";
-    let own = ",\n    \"hotcell\": { \"command\": \"/usr/local/bin/hotcell\" }";
+    let own = ",\n    \"belljar\": { \"command\": \"/usr/local/bin/belljar\" }";
     let content = read(&home, path).replace(own, "");
     home.file(path, &content)
 }
 
 #[test]
-fn hotcell_comes_into_every_client_s_file_and_out_again_byte_for_byte() {
+fn belljar_comes_into_every_client_s_file_and_out_again_byte_for_byte() {
     let home = home();
     let mut shown = String::new();
     for (client, path) in PLACES {
         let before = read(&home, path);
         let output = home.run(&["install", "--client", client]);
         assert_eq!(output.code, Some(0), "{client}: {}{}", output.stdout, output.stderr);
-        shown.push_str(&said(&home, &output).replace(program("hotcell").to_str().unwrap(), "/bin/hotcell"));
+        shown.push_str(&said(&home, &output).replace(program("belljar").to_str().unwrap(), "/bin/belljar"));
         assert_ne!(read(&home, path), before, "{client}");
         let again = home.run(&["install", "--client", client]);
-        assert_eq!(said(&home, &again), format!("hotcell is in ~/{path} already\n"));
-        // The client's reader agrees that it is hotcell, and has lost no other server.
+        assert_eq!(said(&home, &again), format!("belljar is in ~/{path} already\n"));
+        // The client's reader agrees that it is belljar, and has lost no other server.
         let import = home.run(&["import", "--client", client]);
-        assert!(import.stdout.contains("hotcell: is hotcell itself, and left out"), "{}", import.stdout);
+        assert!(import.stdout.contains("belljar: is belljar itself, and left out"), "{}", import.stdout);
 
         let output = home.run(&["uninstall", "--client", client]);
         assert_eq!(output.code, Some(0), "{client}: {}", output.stderr);
         said(&home, &output);
         assert_eq!(read(&home, path), before, "{client}");
         let gone = home.run(&["uninstall", "--client", client]);
-        assert_eq!(said(&home, &gone), format!("hotcell is not in ~/{path}\n"));
+        assert_eq!(said(&home, &gone), format!("belljar is not in ~/{path}\n"));
     }
     insta::assert_snapshot!(shown);
-    assert_eq!(files_below(&home.path().join(".local/state/hotcell/installed")), Vec::<PathBuf>::new());
+    assert_eq!(files_below(&home.path().join(".local/state/belljar/installed")), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -119,35 +119,35 @@ fn a_client_without_a_file_gets_one_for_its_user_alone_and_loses_it_again() {
 #[test]
 fn the_keys_are_each_client_s_own() {
     let home = Home::new().env("MCP_BRIDGE_MAX_TIMEOUT", "300");
-    let program = program("hotcell").to_str().unwrap().to_owned();
+    let program = program("belljar").to_str().unwrap().to_owned();
     let entry = |client: &str, path: &str, keys: &[&str]| {
         home.run(&["install", "--client", client]);
         let file: Value = serde_json::from_str(&read(&home, path)).unwrap();
         keys.iter().fold(file, |value, key| value[key].clone())
     };
     assert_eq!(
-        entry("claude-code", ".claude.json", &["mcpServers", "hotcell"]),
+        entry("claude-code", ".claude.json", &["mcpServers", "belljar"]),
         json!({"type": "stdio", "command": program, "args": [], "alwaysLoad": true})
     );
     // A run of 300 s, 600 s for a human, and 30 s for the start of the sandbox.
     assert_eq!(
-        entry("gemini", ".gemini/settings.json", &["mcpServers", "hotcell", "timeout"]),
+        entry("gemini", ".gemini/settings.json", &["mcpServers", "belljar", "timeout"]),
         json!(930_000)
     );
     assert_eq!(
-        entry("opencode", ".config/opencode/opencode.json", &["mcp", "hotcell"]),
+        entry("opencode", ".config/opencode/opencode.json", &["mcp", "belljar"]),
         json!({"type": "local", "command": [program], "enabled": true, "timeout": 930_000})
     );
     let deep = "{\"mcp\": {\"servers\": {}}}";
     let home = home.file(".config/opencode/opencode.json", deep);
     home.run(&["install", "--client", "opencode"]);
     let file: Value = serde_json::from_str(&read(&home, ".config/opencode/opencode.json")).unwrap();
-    assert_eq!(file["mcp"]["servers"]["hotcell"], json!({"type": "local", "command": [program]}));
+    assert_eq!(file["mcp"]["servers"]["belljar"], json!({"type": "local", "command": [program]}));
     home.run(&["install", "--client", "codex"]);
     assert_eq!(
         read(&home, ".codex/config.toml"),
         format!(
-            "[mcp_servers.hotcell]\ncommand = \"{program}\"\nargs = []\nstartup_timeout_sec = 30\n\
+            "[mcp_servers.belljar]\ncommand = \"{program}\"\nargs = []\nstartup_timeout_sec = 30\n\
              tool_timeout_sec = 930\n"
         )
     );
@@ -175,13 +175,13 @@ fn another_server_of_the_name_is_replaced_only_by_force_and_comes_back() {
         assert_eq!(refused.code, Some(1), "{client}");
         assert!(refused.stderr.contains("--force replaces it"), "{}", refused.stderr);
         let foreign = home.run(&["uninstall", "--client", client, "--name", name]);
-        assert!(foreign.stderr.contains("does not start hotcell, and stays"), "{}", foreign.stderr);
+        assert!(foreign.stderr.contains("does not start belljar, and stays"), "{}", foreign.stderr);
         assert_eq!(read(&home, path), former, "{client}");
         let forced = home.run(&["install", "--client", client, "--name", name, "--force"]);
         assert_eq!(forced.code, Some(0), "{client}: {}", forced.stderr);
         assert!(said(&home, &forced).contains("replaced another server called"), "{}", forced.stdout);
         let back = home.run(&["uninstall", "--client", client, "--name", name]);
-        // What comes back is not hotcell's, so nothing of it is shown.
+        // What comes back is not belljar's, so nothing of it is shown.
         said(&home, &back);
         assert_eq!(read(&home, path), former, "{client}");
     }
@@ -196,7 +196,7 @@ fn a_file_that_cannot_be_read_is_never_written() {
         let content = fs::read_to_string(fixtures("broken").join(&path)).unwrap();
         let home = Home::new().file(place, &content);
         let output = home.run(&["install", "--client", client]);
-        // Entries that hotcell cannot take over are the client's own business.
+        // Entries that belljar cannot take over are the client's own business.
         let has_sound_syntax = ["bad-entries", "repeated", "alias"].iter().any(|word| name.contains(word));
         if !has_sound_syntax {
             assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{name}");
@@ -213,7 +213,7 @@ fn what_cannot_be_edited_safely_is_shown_for_pasting() {
     let output = home.run(&["install", "--client", "goose"]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""));
     assert!(
-        output.stderr.contains("put this into it by hand:\nextensions:\n  hotcell:\n"),
+        output.stderr.contains("put this into it by hand:\nextensions:\n  belljar:\n"),
         "{}",
         output.stderr
     );
@@ -229,9 +229,9 @@ fn a_link_stays_a_link_and_a_file_keeps_its_rights() {
     let link = home.path().join(".cursor/mcp.json");
     symlink(&target, &link).unwrap();
     home.run(&["install", "--client", "cursor"]);
-    assert!(link.is_symlink() && read(&home, "dotfiles/cursor.json").contains("hotcell"));
+    assert!(link.is_symlink() && read(&home, "dotfiles/cursor.json").contains("belljar"));
     assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o640);
-    let kept = home.path().join(".local/state/hotcell/installed");
+    let kept = home.path().join(".local/state/belljar/installed");
     assert_eq!(kept.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     for path in files_below(&kept) {
         assert_eq!(kept.join(path).metadata().unwrap().permissions().mode() & 0o777, 0o600);
@@ -261,7 +261,7 @@ fn a_dry_run_writes_nothing_and_without_a_client_all_are_listed() {
     let home = home();
     let output = home.run(&["install", "--client", "goose", "--dry-run"]);
     assert!(said(&home, &output).ends_with("nothing was written: --dry-run only shows\n"));
-    assert!(!read(&home, ".config/goose/config.yaml").contains("hotcell"));
+    assert!(!read(&home, ".config/goose/config.yaml").contains("belljar"));
     assert!(!home.path().join(".local").exists());
     let output = home.run(&["install"]);
     let listed = said(&home, &output);
@@ -284,29 +284,29 @@ fn a_project_s_file_is_written_when_asked_for_and_where_there_is_one() {
     assert_eq!(run(&["uninstall", "--client", "vscode", "--project"]), (Some(0), String::new()));
     assert_eq!(
         run(&["install", "--client", "goose", "--project"]),
-        (Some(1), "hotcell: Goose has no file of servers in projects; leave --project out\n".into())
+        (Some(1), "belljar: Goose has no file of servers in projects; leave --project out\n".into())
     );
 }
 
 #[test]
-fn hotcell_at_another_place_is_brought_up_to_date_without_force() {
+fn belljar_at_another_place_is_brought_up_to_date_without_force() {
     let home = Home::new()
-        .file(".cursor/mcp.json", r#"{"mcpServers": {"hotcell": {"command": "/old/bin/hotcell"}}}"#);
+        .file(".cursor/mcp.json", r#"{"mcpServers": {"belljar": {"command": "/old/bin/belljar"}}}"#);
     let output = home.run(&["install", "--client", "cursor"]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
-    assert!(output.stdout.contains("put hotcell into"), "{}", output.stdout);
+    assert!(output.stdout.contains("put belljar into"), "{}", output.stdout);
     let written: Value = serde_json::from_str(&read(&home, ".cursor/mcp.json")).unwrap();
-    assert_eq!(written["mcpServers"]["hotcell"]["command"], program("hotcell").to_str().unwrap());
-    home_file(&home, ".cursor/mcp.json", r#"{"mcpServers": {"hotcell": {"command": "other"}}}"#);
+    assert_eq!(written["mcpServers"]["belljar"]["command"], program("belljar").to_str().unwrap());
+    home_file(&home, ".cursor/mcp.json", r#"{"mcpServers": {"belljar": {"command": "other"}}}"#);
     let output = home.run(&["install", "--client", "cursor"]);
-    assert!(output.stderr.contains("has another server called \"hotcell\""), "{}", output.stderr);
+    assert!(output.stderr.contains("has another server called \"belljar\""), "{}", output.stderr);
 }
 
 #[test]
 fn without_a_client_uninstall_lists_them() {
     let output = Home::new().run(&["uninstall"]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
-    assert!(output.stdout.starts_with("uninstall takes hotcell out of the client that --client names:\n"));
+    assert!(output.stdout.starts_with("uninstall takes belljar out of the client that --client names:\n"));
     assert_eq!(output.stdout.lines().count(), 1 + PLACES.len());
 }
 

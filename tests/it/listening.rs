@@ -39,9 +39,9 @@ fn what_can_be_told_is_accepted_and_nothing_else() {
         (json!({"resourcesListChanged": false}), json!({})),
         (
             json!({"resourceSubscriptions": [
-                "workspace:///a", "workspace:///../b", "file:///etc/passwd", "resource://hotcell/capabilities"
+                "workspace:///a", "workspace:///../b", "file:///etc/passwd", "resource://belljar/capabilities"
             ]}),
-            json!({"resourceSubscriptions": ["workspace:///a", "resource://hotcell/capabilities"]}),
+            json!({"resourceSubscriptions": ["workspace:///a", "resource://belljar/capabilities"]}),
         ),
     ] {
         let id = listen(&mut bridge, asked);

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hotcell::limits::Limits;
-use hotcell::names::ServerName;
-use hotcell::upstream::{LoginFile, RemoteSpec, Request, ServerSpec, Upstream, UpstreamError, Way};
+use belljar::limits::Limits;
+use belljar::names::ServerName;
+use belljar::upstream::{LoginFile, RemoteSpec, Request, ServerSpec, Upstream, UpstreamError, Way};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +28,7 @@ pub fn home(url: &str) -> Home {
 }
 
 pub fn dir(home: &Home) -> PathBuf {
-    home.path().join(".local/state/hotcell/oauth")
+    home.path().join(".local/state/belljar/oauth")
 }
 
 /// The file's content, changed by the test where it wants to.
@@ -66,7 +66,7 @@ async fn works(upstream: &Upstream) {
 
 async fn needs_login(upstream: &Upstream, reason: &str) {
     let error = call(upstream, "whoami").await.unwrap_err().to_string();
-    let whole = format!("server 'far' needs a login ({reason}); the user runs: hotcell login far");
+    let whole = format!("server 'far' needs a login ({reason}); the user runs: belljar login far");
     assert_eq!(error, whole);
 }
 
@@ -81,7 +81,7 @@ async fn a_login_is_made_in_the_browser_kept_for_the_user_alone_used_and_revoked
         let said = home.run(&["doctor"]).stdout;
         said.lines().find(|line| line.contains("far: ")).unwrap().to_owned()
     };
-    assert!(doctor(&home).contains(", needs a login; run: hotcell login far ("), "{}", doctor(&home));
+    assert!(doctor(&home).contains(", needs a login; run: belljar login far ("), "{}", doctor(&home));
     let running = upstream(&home, &servers.mcp);
     needs_login(&running, NONE).await;
 
@@ -283,7 +283,7 @@ async fn a_token_goes_to_the_server_that_it_is_for_and_nowhere_else() {
     assert!(elsewhere.requests().iter().all(|request| request.header("authorization").is_none()));
     let moved = Home::server(home, "far", json!({"url": elsewhere.url}));
     let doctor = moved.run(&["doctor"]).stdout;
-    assert!(doctor.contains(", the login is for another address; run: hotcell login far ("), "{doctor}");
+    assert!(doctor.contains(", the login is for another address; run: belljar login far ("), "{doctor}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -306,7 +306,7 @@ async fn a_server_that_wants_more_rights_is_answered_with_the_command_that_asks_
         let running = upstream(&home, &fixture.url);
         let error = call(&running, "t").await.unwrap_err().to_string();
         assert!(
-            error.ends_with(&format!("HTTP 403 Forbidden); the user runs: hotcell login far{scopes}")),
+            error.ends_with(&format!("HTTP 403 Forbidden); the user runs: belljar login far{scopes}")),
             "{error}"
         );
         running.close().await;
@@ -332,6 +332,6 @@ async fn a_client_that_was_registered_by_hand_logs_in_and_renews_with_its_secret
     let unset = home.run(&["login", "far", "--client-id", "x", "--client-secret-env", "NO_SUCH"]);
     assert_eq!(
         (unset.code, unset.stderr.as_str()),
-        (Some(2), "hotcell: the variable \"NO_SUCH\" of --client-secret-env is not set, or no text\n")
+        (Some(2), "belljar: the variable \"NO_SUCH\" of --client-secret-env is not set, or no text\n")
     );
 }

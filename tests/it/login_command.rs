@@ -1,4 +1,4 @@
-//! `hotcell login`, with a real authorization server and with what a hostile one says.
+//! `belljar login`, with a real authorization server and with what a hostile one says.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -44,7 +44,7 @@ fn an_answer_of_another_issuer_is_refused() {
         let done = login.end();
         assert_eq!(done.code, Some(1));
         assert!(
-            done.stderr.starts_with("hotcell: no login at far: ") && done.stderr.contains(said),
+            done.stderr.starts_with("belljar: no login at far: ") && done.stderr.contains(said),
             "{}",
             done.stderr
         );
@@ -66,7 +66,7 @@ fn a_user_who_refuses_or_interrupts_leaves_no_login() {
     );
     assert_eq!(visit(&refusal).status, 200);
     let done = login.end();
-    let said = "hotcell: no login at far: the authorization server refused: access_denied: no\\x1b[2J\n";
+    let said = "belljar: no login at far: the authorization server refused: access_denied: no\\x1b[2J\n";
     assert_eq!((done.code, done.stderr.as_str()), (Some(1), said));
     let login = Login::start(&home, &["far"]);
     kill(Pid::from_raw(login.pid()), Signal::SIGINT).unwrap();
@@ -176,7 +176,7 @@ fn what_a_server_says_of_its_authorization_server_is_checked_before_it_is_used()
         let (code, stderr, elsewhere) = login_at(resource, metadata);
         assert_eq!((code, elsewhere), (Some(1), 0), "{said}: {stderr}");
         assert!(
-            stderr.starts_with("hotcell: no login at far: ") && stderr.contains(said),
+            stderr.starts_with("belljar: no login at far: ") && stderr.contains(said),
             "{said}: {stderr}"
         );
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -200,12 +200,12 @@ fn a_server_that_can_have_no_login_is_told_of_before_anything_is_sent() {
     ];
     for (server, code, said) in cases {
         let done = home.run(&["login", server]);
-        assert_eq!((done.code, done.stderr), (Some(code), format!("hotcell: {said}\n")));
+        assert_eq!((done.code, done.stderr), (Some(code), format!("belljar: {said}\n")));
     }
     assert_eq!(fixture.requests().len(), 0);
     let plain = HttpFixture::usual(|_, stream| reply(stream, "404 No", &[], ""));
     let open = home.server("open", json!({"url": plain.url}));
     let done = open.run(&["login", "open"]);
-    let said = "hotcell: no login at open: it names no authorization server, and wants no login\n";
+    let said = "belljar: no login at open: it names no authorization server, and wants no login\n";
     assert_eq!((done.code, done.stderr.as_str()), (Some(1), said));
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hotcell::models::{Asked, Endpoint, ModelError, Said, Usage};
+use belljar::models::{Asked, Endpoint, ModelError, Said, Usage};
 use serde_json::{Value, json};
 
 use crate::support::PATIENCE;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hotcell::limits::Limits;
-use hotcell::names::ServerName;
-use hotcell::upstream::{
+use belljar::limits::Limits;
+use belljar::names::ServerName;
+use belljar::upstream::{
     Connection, RemoteSpec, RemoteTransport, Request as Call, ServerSpec, Upstream, UpstreamError, Way,
 };
 use serde_json::{Map, Value, json};

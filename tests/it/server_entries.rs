@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hotcell::broker::Roster;
-use hotcell::config::{ConfigFiles, Environment};
-use hotcell::guard::Mark;
-use hotcell::limits::Limits;
-use hotcell::names::ServerName;
-use hotcell::upstream::{
+use belljar::broker::Roster;
+use belljar::config::{ConfigFiles, Environment};
+use belljar::guard::Mark;
+use belljar::limits::Limits;
+use belljar::names::ServerName;
+use belljar::upstream::{
     CallBounds, Connection, Inherited, Later, ProcessSpec, Request, ServerSpec, Upstream, UpstreamError, Way,
 };
 use serde_json::{Map, Value, json};
@@ -165,7 +165,7 @@ fn upstream_of(home: &std::path::Path, entries: Value) -> Upstream {
     let mut environment = Environment { home: Some(home.to_owned()), ..Environment::capture() };
     environment.variables.insert("MCP_BRIDGE_ALLOW_CMD".into(), "1".into());
     let (_, files) = ConfigFiles::load(environment);
-    let roster = Roster::new(files, Mark::new(), env!("CARGO_BIN_EXE_hotcell").into(), None);
+    let roster = Roster::new(files, Mark::new(), env!("CARGO_BIN_EXE_belljar").into(), None);
     Upstream::new(roster.specs(), &Arc::new(Limits::default()))
 }
 
@@ -203,7 +203,7 @@ async fn a_server_inherits_a_default_set_and_what_its_entry_names() {
     assert!(description.is_some() && std::env::var(other).is_ok());
     assert_eq!([value(&plain, name), value(&plain, "A")], [None, description.clone()]);
     assert_eq!(value(&plain, "PATH"), std::env::var("PATH").ok());
-    let own = ["A", "HOTCELL_PARENT"];
+    let own = ["A", "BELLJAR_PARENT"];
     let others = std::env::vars().map(|(name, _)| name).filter(|name| name.starts_with("CARGO"));
     assert!(
         others.into_iter().all(|name| own.contains(&name.as_str()) || value(&plain, &name).is_none()),

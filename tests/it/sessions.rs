@@ -6,7 +6,7 @@ use crate::support::home::Output;
 use crate::support::{Bridge, Home, PATIENCE};
 
 fn dir(home: &Home) -> PathBuf {
-    home.path().join(".local/state/hotcell/sessions")
+    home.path().join(".local/state/belljar/sessions")
 }
 
 /// A session with a run that has found no engine; its name.
@@ -26,7 +26,7 @@ fn names(home: &Home) -> Vec<String> {
 }
 
 fn failed(code: i32, stderr: &str) -> Output {
-    Output { code: Some(code), stdout: String::new(), stderr: format!("hotcell: {stderr}\n") }
+    Output { code: Some(code), stdout: String::new(), stderr: format!("belljar: {stderr}\n") }
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_session_in_use_stays() {
 
 #[test]
 fn a_journal_that_cannot_be_written_is_said_once_and_no_run_waits_for_it() {
-    let home = Home::new().full_folder(".local/state/hotcell/sessions");
+    let home = Home::new().full_folder(".local/state/belljar/sessions");
     let mut bridge = Bridge::start(&home);
     let said = "note: the journal of this session cannot be written, and ends here: ";
     let replies: Vec<String> = (0..3).map(|_| bridge.run("x = 1").text).collect();
@@ -112,7 +112,7 @@ fn a_session_that_is_not_there_cannot_be_gone_on_with() {
     let last = Bridge::start(&home.env("MCP_BRIDGE_RESUME", "last")).run("x = 1").text;
     assert!(!last.contains("gone on with"), "{last}");
     let wrong = Home::new().run(&["run", "--session", "../x", "-c", "1"]);
-    let said = "hotcell: --session is \"../x\", which names no session: write the beginning of its name, or last, and :N \
+    let said = "belljar: --session is \"../x\", which names no session: write the beginning of its name, or last, and :N \
                 behind it for its run N\n";
     assert_eq!((wrong.stderr.as_str(), wrong.code), (said, Some(2)));
 }

@@ -35,12 +35,12 @@ fn person_at_a_terminal_is_told_what_to_do_instead() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
     assert_eq!(
         String::from_utf8(output.stderr).unwrap(),
-        "hotcell is an MCP server with one tool, run_python. It reads MCP messages from stdin, which is a terminal here.\n\
+        "belljar is an MCP server with one tool, run_python. It reads MCP messages from stdin, which is a terminal here.\n\
          \n\
-         hotcell install     put it into the configuration of your MCP client, which then starts it\n\
-         hotcell run -c '1'  run Python in a sandbox now\n\
-         hotcell doctor      check the container engine, the sandbox image and your MCP servers\n\
-         hotcell --help      list all commands\n"
+         belljar install     put it into the configuration of your MCP client, which then starts it\n\
+         belljar run -c '1'  run Python in a sandbox now\n\
+         belljar doctor      check the container engine, the sandbox image and your MCP servers\n\
+         belljar --help      list all commands\n"
     );
 }
 

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hotcell::limits::Limits;
-use hotcell::run::ClientAbilities;
-use hotcell::upstream::{Asked, Asks, CallBounds, RemoteSpec, ServerSpec, Upstream, UpstreamError, Way};
+use belljar::limits::Limits;
+use belljar::run::ClientAbilities;
+use belljar::upstream::{Asked, Asks, CallBounds, RemoteSpec, ServerSpec, Upstream, UpstreamError, Way};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

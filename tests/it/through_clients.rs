@@ -49,7 +49,7 @@ fn install_names_the_variables_that_a_client_would_keep_back() {
     install(&home, &["gemini"]);
     let gemini: Value = serde_json::from_str(&read(&home, ".gemini/settings.json")).unwrap();
     // It passes on what does not look like a secret.
-    assert_eq!(gemini["mcpServers"]["hotcell"]["env"], json!({"TOKEN": "$TOKEN"}));
+    assert_eq!(gemini["mcpServers"]["belljar"]["env"], json!({"TOKEN": "$TOKEN"}));
     install(&home, &["cursor"]);
     assert!(!read(&home, ".cursor/mcp.json").contains("TOKEN"));
     for path in [codex, ".gemini/settings.json", ".cursor/mcp.json"] {
@@ -58,12 +58,12 @@ fn install_names_the_variables_that_a_client_would_keep_back() {
 }
 
 #[test]
-fn what_the_user_has_added_to_hotcell_s_entry_stays_when_it_is_brought_up_to_date() {
+fn what_the_user_has_added_to_belljar_s_entry_stays_when_it_is_brought_up_to_date() {
     let home = home();
     let codex = ".codex/config.toml";
     install(&home, &["codex"]);
     let added = read(&home, codex).replace("[\"PLAIN\", ", "[\"MINE\", \"PLAIN\", ")
-        + "enabled_tools = [\"run_python\"]\n\n[mcp_servers.hotcell.env]\nMCP_BRIDGE_WORKSPACE = \"w\"\n";
+        + "enabled_tools = [\"run_python\"]\n\n[mcp_servers.belljar.env]\nMCP_BRIDGE_WORKSPACE = \"w\"\n";
     fs::write(home.path().join(codex), added).unwrap();
     let home = home.server("t", json!({"command": "sh", "env": {"E": "${OTHER}"}}));
     install(&home, &["codex"]);
@@ -76,7 +76,7 @@ fn what_the_user_has_added_to_hotcell_s_entry_stays_when_it_is_brought_up_to_dat
         assert!(entry.contains(kept), "{kept}: {entry}");
     }
     let again = install(&home, &["codex"]);
-    assert!(again.contains("hotcell is in ") && again.contains(" already\n"), "{again}");
+    assert!(again.contains("belljar is in ") && again.contains(" already\n"), "{again}");
 }
 
 #[test]
@@ -84,9 +84,9 @@ fn calls_are_approved_for_codex_only_when_that_is_asked_for() {
     let home = Home::new();
     let codex = ".codex/config.toml";
     let said = install(&home, &["codex"]);
-    let note = "note: `codex exec`, which can ask nobody, refuses each call without `default_tools_approval_mode`; `hotcell \
+    let note = "note: `codex exec`, which can ask nobody, refuses each call without `default_tools_approval_mode`; `belljar \
                 install --client codex --approve-calls` sets it: Codex then makes every call of run_python without asking you, \
-                and only hotcell's own policy decides what code calls\n";
+                and only belljar's own policy decides what code calls\n";
     assert!(said.ends_with(note), "{said}");
     assert!(!read(&home, codex).contains("approval"));
     let said = install(&home, &["codex", "--approve-calls"]);
@@ -108,9 +108,9 @@ fn calls_are_approved_for_codex_only_when_that_is_asked_for() {
 fn doctor_says_which_variables_come_through_a_client() {
     // The variable with the engine does not come through either.
     let settings = "[sandbox]\nruntime = \"unix:///nobody/listens\"\n";
-    let home = home().env("MCP_BRIDGE_TIMEOUT", "20").file(".config/hotcell/config.toml", settings);
+    let home = home().env("MCP_BRIDGE_TIMEOUT", "20").file(".config/belljar/config.toml", settings);
     let missing = home.run(&["doctor", "--client", "codex"]);
-    let says = "/.codex/config.toml; `hotcell install --client codex` puts it there\n";
+    let says = "/.codex/config.toml; `belljar install --client codex` puts it there\n";
     assert!(missing.code == Some(1) && missing.stderr.ends_with(says), "{missing:?}");
     // From before the entries referred to anything.
     let home = home.server("s", json!({"command": "sh"}));
@@ -120,10 +120,10 @@ fn doctor_says_which_variables_come_through_a_client() {
     let home = home.server("s", json!({"command": "sh", "env": {"A": "${TOKEN}", "B": "${UNSET_ONE:-a}"}}));
     let said = doctor(&home, "codex");
     for line in [
-        "client     Codex, by ~/.codex/config.toml; what follows is with the variables that it gives hotcell\n",
-        "           TOKEN DOES NOT COME THROUGH: `hotcell install --client codex` passes it on\n",
+        "client     Codex, by ~/.codex/config.toml; what follows is with the variables that it gives belljar\n",
+        "           TOKEN DOES NOT COME THROUGH: `belljar install --client codex` passes it on\n",
         "           UNSET_ONE is not set here, and not in its file\n",
-        "set here, and not for hotcell there: MCP_BRIDGE_RUNTIME, MCP_BRIDGE_TIMEOUT, XDG_RUNTIME_DIR; settings in config.toml count",
+        "set here, and not for belljar there: MCP_BRIDGE_RUNTIME, MCP_BRIDGE_TIMEOUT, XDG_RUNTIME_DIR; settings in config.toml count",
         "server     s: NOT USED",
         "refers to ${TOKEN}, which is not set",
     ] {
@@ -137,6 +137,6 @@ fn doctor_says_which_variables_come_through_a_client() {
         assert!(said.contains("server     s: found at "), "{said}");
     }
     let unknown = doctor(&home, "cursor");
-    assert!(unknown.contains("it is not known which variables it gives hotcell"), "{unknown}");
+    assert!(unknown.contains("it is not known which variables it gives belljar"), "{unknown}");
     assert!(unknown.contains("server     s: found at "), "{unknown}");
 }

@@ -1,4 +1,4 @@
-//! The machine's clock jumps, as after sleep or when its time is set: nothing of hotcell goes by it.
+//! The machine's clock jumps, as after sleep or when its time is set: nothing of belljar goes by it.
 
 use std::path::PathBuf;
 use std::process::Command;

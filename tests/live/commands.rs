@@ -31,8 +31,8 @@ on_every_engine!(
 fn run(home: &Home, arguments: &[&str], stdin: &str) -> Output {
     let mut output = home.run_with(arguments, stdin);
     let is_notice = |line: &&str| {
-        line.starts_with("hotcell: the container engine is rootful")
-            || line.contains(" is not enforced by this engine: hotcell watches it")
+        line.starts_with("belljar: the container engine is rootful")
+            || line.contains(" is not enforced by this engine: belljar watches it")
     };
     let lines = output.stderr.lines().filter(|line| !is_notice(line));
     output.stderr = lines.map(|line| format!("{line}\n")).collect();
@@ -52,7 +52,7 @@ fn run_prints_what_the_code_prints_and_exits_as_it_does(engine: &Engine) {
     assert_eq!((raised.code, raised.stdout.as_str()), (Some(1), "before\n"));
     assert!(raised.stderr.ends_with("\nZeroDivisionError: division by zero\n"), "{}", raised.stderr);
     let died = run(&home, &["run", "-c", "import os; os._exit(9)"], "");
-    assert_eq!(died, left(9, "", "hotcell: the interpreter ended itself with 9\n"));
+    assert_eq!(died, left(9, "", "belljar: the interpreter ended itself with 9\n"));
 }
 
 /// What a run whose stdout and stderr are one terminal shows there.
@@ -104,7 +104,7 @@ fn run_prints_all_of_it_however_much_it_is(engine: &Engine) {
     );
     let output = run(&home, &["run", "-c", "for _ in range(70): print('x' * ((1 << 20) - 1))"], "");
     assert_eq!((output.code, output.stdout.len()), (Some(74), 64 << 20), "{}", output.stderr);
-    let said = format!("hotcell: left out: the last {} bytes of stdout", 6 << 20);
+    let said = format!("belljar: left out: the last {} bytes of stdout", 6 << 20);
     assert!(output.stderr.starts_with(&said), "{}", output.stderr);
 }
 
@@ -135,13 +135,13 @@ fn run_that_fails_tells_the_calls_that_it_has_made_as_a_reply_does(engine: &Engi
     let home = Home::on(engine).server("fixture", fixture.entry());
     let code = "await mcp_fixture.echo(text='x')\nawait mcp_fixture.add(a=1, b=2)\n1 / 0";
     let failed = run(&home, &["run", "-c", code], "");
-    let told = failed.stderr.lines().last().unwrap().strip_prefix("hotcell: ").unwrap().to_owned();
+    let told = failed.stderr.lines().last().unwrap().strip_prefix("belljar: ").unwrap().to_owned();
     assert_eq!(told, "calls made: fixture.echo* 1 ok, fixture.add* 1 ok (* may have written)");
     let reply = Bridge::start(&home).warm().run(code);
     assert!(reply.text.lines().any(|line| line == told), "{}", reply.text);
     let cut = run(&home, &["run", "--timeout", "1", "-c", "await mcp_fixture.hang()"], "");
-    let unknown = "hotcell: calls made: fixture.hang* 1 unknown (* may have written)\n\
-                   hotcell: calls with unknown outcome (they may have taken effect): fixture.hang\n";
+    let unknown = "belljar: calls made: fixture.hang* 1 unknown (* may have written)\n\
+                   belljar: calls with unknown outcome (they may have taken effect): fixture.hang\n";
     assert!(cut.stderr.ends_with(unknown), "{}", cut.stderr);
     assert_eq!(run(&home, &["run", "-c", "await mcp_fixture.echo(text='x')"], ""), left(0, "'x'\n", ""));
 }
@@ -153,7 +153,7 @@ fn run_ends_code_over_its_time(engine: &Engine) {
     assert_eq!((output.code, output.stdout.as_str()), (Some(124), "tick\n"));
     assert_eq!(
         output.stderr,
-        "hotcell: it was interrupted at line 2 of the code\nhotcell: ended after 0.5 s, as it was interrupted\n"
+        "belljar: it was interrupted at line 2 of the code\nbelljar: ended after 0.5 s, as it was interrupted\n"
     );
 }
 
@@ -170,7 +170,7 @@ fn run_that_the_user_interrupts_tells_what_it_has_printed_and_called_and_leaves_
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(130), &b"so far\n"[..]), "{said}");
-    for line in ["hotcell: interrupted", "hotcell: calls made: fixture.hang* 1 unknown (* may have written)"]
+    for line in ["belljar: interrupted", "belljar: calls made: fixture.hang* 1 unknown (* may have written)"]
     {
         assert!(said.lines().any(|said| said == line), "{said}");
     }
@@ -187,19 +187,19 @@ fn run_tells_what_becomes_of_jobs_and_saved_files(engine: &Engine) {
     assert!(
         spawned
             .stderr
-            .ends_with("hotcell: jobs that go on end with this command: `await` them in the code\n"),
+            .ends_with("belljar: jobs that go on end with this command: `await` them in the code\n"),
         "{}",
         spawned.stderr
     );
     let save = "open('a b.txt', 'w').write('x')\nruntime.save('a b.txt');";
     let saved = run(&home, &["run", "-c", save], "");
     let says =
-        saved.stderr.strip_prefix("hotcell: kept for the user after this session: `hotcell files --session ");
+        saved.stderr.strip_prefix("belljar: kept for the user after this session: `belljar files --session ");
     let (id, get) = says.unwrap_or_else(|| panic!("{saved:?}")).split_once(' ').unwrap();
     assert_eq!((saved.code, get), (Some(0), "get 'a b.txt'`\n"));
     assert_eq!(run(&home, &["files", "--session", id, "get", "a b.txt", "-"], "").stdout, "x");
     let kept =
-        "hotcell: kept for the user after this session: `hotcell files --workspace kept get 'a b.txt'`\n";
+        "belljar: kept for the user after this session: `belljar files --workspace kept get 'a b.txt'`\n";
     let home = home.env("MCP_BRIDGE_WORKSPACE", "kept");
     assert_eq!(run(&home, &["run", "-c", save], ""), left(0, "", kept));
     assert_eq!(run(&home, &["files", "--workspace", "kept", "get", "a b.txt", "-"], "").stdout, "x");
@@ -235,7 +235,7 @@ fn doctor_tells_engine_image_and_limits(engine: &Engine) {
     assert!(line("runtime").starts_with(&format!("runtime    {runtime} 1.")), "{}", output.stdout);
     assert_eq!(line("socket"), format!("socket     {}", engine.address()));
     assert!(
-        line("image").starts_with("image      localhost/hotcell-sandbox:latest (Python 3."),
+        line("image").starts_with("image      localhost/belljar-sandbox:latest (Python 3."),
         "{}",
         output.stdout
     );

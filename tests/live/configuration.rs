@@ -63,7 +63,7 @@ fn settings_that_are_edited_count_from_the_next_run_or_the_next_sandbox_on(engin
     let server = Fixture::new(&[]);
     let home = Home::on(engine).server("one", server.entry()).server("two", server.entry());
     let mut bridge = Bridge::start(&home).warm();
-    let file = home.path().join(".config/hotcell/config.toml");
+    let file = home.path().join(".config/belljar/config.toml");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     let edit = |text: &str| std::fs::write(&file, text).unwrap();
     let containers = || engine.containers_of(&home.owners());

@@ -23,7 +23,7 @@ on_every_engine!(
 );
 
 /// Where the page on skills has the program.
-const PROGRAM: &str = "/home/me/.cargo/bin/hotcell";
+const PROGRAM: &str = "/home/me/.cargo/bin/belljar";
 
 /// Between examples: the sandbox's container is removed.
 const REMOVED: &str = "<!-- the container is removed -->";
@@ -32,7 +32,7 @@ const RESET: &str = "<!-- with checkpoint: ";
 /// The client goes; the next example is of another session.
 const ENDS: &str = "<!-- the session ends -->";
 /// The example before has made a call that has no answer yet.
-const KILLED: &str = "<!-- hotcell is killed in the call -->";
+const KILLED: &str = "<!-- belljar is killed in the call -->";
 
 /// What a page asks for, in its order.
 #[derive(Debug, PartialEq)]
@@ -45,7 +45,7 @@ pub enum Step {
     Shell(String),
     LoseContainer,
     End,
-    /// The code, in the midst of whose call hotcell is killed.
+    /// The code, in the midst of whose call belljar is killed.
     Kill(String),
 }
 
@@ -137,7 +137,7 @@ impl Page<'_> {
         for example in format!("\n{text}").split("\n$ ").skip(1) {
             let (command, says) = example.split_once('\n').unwrap_or((example, ""));
             let words: Vec<&str> = command.split(' ').collect();
-            assert_eq!(words[0], "hotcell");
+            assert_eq!(words[0], "belljar");
             let output = self.home.run(&words[1..]);
             assert_eq!(plain(&output.stdout), plain(says), "{command}: {}", output.stderr);
         }
@@ -251,7 +251,7 @@ fn the_schedules_of_the_page_on_skills_do_what_they_say(engine: &Engine) {
     let home = Home::on(engine);
     let first = blocks("skills.md", "python").swap_remove(0);
     Bridge::start(&home).warm().ok(&first);
-    let program = program("hotcell");
+    let program = program("belljar");
     let program = program.to_str().unwrap();
     let runs = |command: &str| {
         assert!(command.contains(PROGRAM), "{command}");

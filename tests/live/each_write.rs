@@ -14,9 +14,9 @@ use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 
 const WORKSPACE: &str = "MCPs/workspaces";
 const SKILLS: &str = "MCPs/tools";
-const SESSIONS: &str = ".local/state/hotcell/sessions";
+const SESSIONS: &str = ".local/state/belljar/sessions";
 
-/// Runs one code after the other until hotcell is killed; says how many replies have come.
+/// Runs one code after the other until belljar is killed; says how many replies have come.
 fn acknowledged(home: &Home, codes: &[&str]) -> usize {
     let mut bridge = Bridge::start(home);
     for (done, code) in codes.iter().enumerate() {
@@ -101,7 +101,7 @@ fn check_files(home: &Home, done: usize) {
 }
 
 #[test]
-fn files_of_runs_are_whole_wherever_hotcell_is_killed() {
+fn files_of_runs_are_whole_wherever_belljar_is_killed() {
     let Some(engine) = Engine::any() else { return };
     Scenario {
         name: "files of runs",
@@ -114,7 +114,7 @@ fn files_of_runs_are_whole_wherever_hotcell_is_killed() {
 }
 
 #[test]
-fn of_files_that_end_with_their_session_nothing_is_left_wherever_hotcell_is_killed() {
+fn of_files_that_end_with_their_session_nothing_is_left_wherever_belljar_is_killed() {
     let Some(engine) = Engine::any() else { return };
     Scenario {
         name: "files of a session",
@@ -149,7 +149,7 @@ const SAVED: [&str; 5] = [
 ];
 
 #[test]
-fn skills_that_code_keeps_and_removes_are_whole_wherever_hotcell_is_killed() {
+fn skills_that_code_keeps_and_removes_are_whole_wherever_belljar_is_killed() {
     let Some(engine) = Engine::any() else { return };
     let check = |home: &Home, done: &usize| {
         let listed = home.run(&["skill", "ls"]).stdout;
@@ -236,7 +236,7 @@ fn heard(fixture: &Fixture, before: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_journal_has_all_that_was_acknowledged_wherever_hotcell_is_killed() {
+fn a_journal_has_all_that_was_acknowledged_wherever_belljar_is_killed() {
     let Some(engine) = Engine::any() else { return };
     let fixture = Fixture::new(&[]);
     let act = |home: &Home| {
@@ -279,7 +279,7 @@ fn a_journal_has_all_that_was_acknowledged_wherever_hotcell_is_killed() {
 }
 
 #[test]
-fn a_session_that_is_gone_on_from_stays_whole_wherever_hotcell_is_killed() {
+fn a_session_that_is_gone_on_from_stays_whole_wherever_belljar_is_killed() {
     let Some(engine) = Engine::any() else { return };
     let fixture = Fixture::new(&[]);
     let with_server = || Home::on(&engine).env("MCP_BRIDGE_JOURNAL", "full").server("one", fixture.entry());

@@ -127,7 +127,7 @@ fn a_workspace_that_is_in_use_is_said_and_nothing_runs_without_it(engine: &Engin
     let mut second = Bridge::start(&home);
     let reply = second.run("1");
     assert!(
-        reply.is_error && reply.text.contains("the workspace \"sales\" is in use by another hotcell"),
+        reply.is_error && reply.text.contains("the workspace \"sales\" is in use by another belljar"),
         "{}",
         reply.text
     );
@@ -321,7 +321,7 @@ fn files_that_are_handed_over_outlive_their_session(engine: &Engine) {
          open('other', 'w').write('x')\nruntime.save('report/report.md');",
     );
     let command =
-        said.split("note: kept for the user after this session: `hotcell files --session ").nth(1).unwrap();
+        said.split("note: kept for the user after this session: `belljar files --session ").nth(1).unwrap();
     let (id, get) = command.split_once(' ').unwrap();
     assert_eq!((id.len(), get.split_once('`').unwrap().0), (8, "get 'report/report.md'"));
     // As it was when it was handed over, and again when it is once more; two have one note.
@@ -330,12 +330,12 @@ fn files_that_are_handed_over_outlive_their_session(engine: &Engine) {
     assert_eq!(files(&["get", "report/report.md", "-"]).stdout, "one");
     let said = bridge.ok("runtime.save('report/report.md')\nruntime.save('/etc/hostname', 'name');");
     assert!(
-        said.contains("note: kept for the user after this session, each by its own path: `hotcell files"),
+        said.contains("note: kept for the user after this session, each by its own path: `belljar files"),
         "{said}"
     );
     assert_eq!(files(&["get", "report/report.md", "-"]).stdout, "two");
     let in_use = files(&["rm", "name"]);
-    assert!(in_use.code == Some(1) && in_use.stderr.contains("is in use by another hotcell"), "{in_use:?}");
+    assert!(in_use.code == Some(1) && in_use.stderr.contains("is in use by another belljar"), "{in_use:?}");
     bridge.signal(Signal::SIGKILL);
     bridge.wait(PATIENCE);
     drop(bridge);
@@ -346,10 +346,10 @@ fn files_that_are_handed_over_outlive_their_session(engine: &Engine) {
     let error = read("workspace:///report/report.md");
     let says = format!(
         "there is no file report/report.md in /workspace of this session; another one handed such a file over, which the \
-         user gets by `hotcell files --session {id} get 'report/report.md'`"
+         user gets by `belljar files --session {id} get 'report/report.md'`"
     );
     assert_eq!((&error["code"], error["message"].as_str().unwrap()), (&json!(-32002), says.as_str()));
-    assert!(!read("workspace:///other")["message"].as_str().unwrap().contains("hotcell files"));
+    assert!(!read("workspace:///other")["message"].as_str().unwrap().contains("belljar files"));
     let listed = files(&["ls"]).stdout;
     assert!(
         listed.contains("  name\n")
@@ -368,7 +368,7 @@ fn files_that_are_handed_over_outlive_their_session(engine: &Engine) {
         assert!(refused.code == Some(2) && refused.stderr.contains(says), "{arguments:?}: {refused:?}");
     }
     let unknown = home.run(&["files", "--session", "zz", "ls"]);
-    assert!(unknown.code == Some(2) && unknown.stderr.contains("`hotcell files ls` lists"), "{unknown:?}");
+    assert!(unknown.code == Some(2) && unknown.stderr.contains("`belljar files ls` lists"), "{unknown:?}");
     assert_eq!(files(&["rm", "name"]).code, Some(0));
     assert_eq!(files(&["rm", "--all"]).code, Some(0));
     assert_eq!(std::fs::read_dir(home.path().join("MCPs/outbox")).unwrap().count(), 0);
@@ -383,7 +383,7 @@ fn the_user_takes_files_out_of_a_workspace_and_puts_some_in(engine: &Engine) {
     bridge.first("open('out.txt', 'w').write(open('in/data.csv').read().upper())");
     let refused = home.run(&["files", "rm", "out.txt"]);
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("is in use by another hotcell"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("is in use by another belljar"), "{}", refused.stderr);
     // It may be read while it is in use.
     let shown = home.run(&["files", "get", "out.txt", "-"]);
     assert_eq!((shown.code, shown.stdout.as_str()), (Some(0), "X,Y\n1,2\n"));

@@ -120,7 +120,7 @@ fn arguments_are_checked_as_if_they_had_been_sent(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let policy = "[[rule]]\narguments = { text = \"two\" }\ndecision = \"deny\"\n";
     let home =
-        Home::on(engine).server("fixture", fixture.entry()).file(".config/hotcell/policy.toml", policy);
+        Home::on(engine).server("fixture", fixture.entry()).file(".config/belljar/policy.toml", policy);
     let mut bridge = Bridge::start(&home).warm();
     bridge.ok("rows = await mcp_fixture.structured.handle();");
     let wrong = raised(&mut bridge, "await mcp_fixture.echo(text=rows['rows'])");

@@ -7,7 +7,7 @@ use crate::support::{Bridge, Engine, Home};
 on_every_engine!(
     an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed,
     what_an_image_is_built_on_is_the_user_s_choice,
-    one_that_is_not_hotcell_s_gets_the_usual_packages_first,
+    one_that_is_not_belljar_s_gets_the_usual_packages_first,
     what_cannot_be_installed_is_said_with_pips_own_words_and_leaves_no_image,
     the_usual_image_has_a_data_science_set_and_no_client_of_the_network,
     libraries_with_threads_are_used_again_after_a_rollback_or_are_said_not_to_work,
@@ -28,7 +28,7 @@ struct Gone<'e> {
 
 impl Drop for Gone<'_> {
     fn drop(&mut self) {
-        self.engine.remove_image(&format!("localhost/hotcell/{}:latest", self.name));
+        self.engine.remove_image(&format!("localhost/belljar/{}:latest", self.name));
     }
 }
 
@@ -42,21 +42,21 @@ fn an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed(e
     let name = own_name("used");
     let more = format!("{name}-more");
     let _gone = [&name, &more].map(|name| Gone { engine, name: name.clone() });
-    let reference = format!("localhost/hotcell/{name}:latest");
+    let reference = format!("localhost/belljar/{name}:latest");
     let said = done(&home, &["image", "build", "--with", "mdurl==0.1.2", "--name", &name]);
-    let lock = home.path().join(format!(".config/hotcell/images/{name}.lock"));
+    let lock = home.path().join(format!(".config/belljar/images/{name}.lock"));
     assert!(said.contains(&format!("built {reference}, ")), "{said}");
     assert!(said.contains(&format!("locked 1 packages in {}", lock.display())), "{said}");
     let locked = std::fs::read_to_string(&lock).unwrap();
     let line = locked.lines().last().unwrap();
     assert!(line.starts_with("mdurl==0.1.2 --hash=sha256:"), "{locked}");
-    assert!(locked.contains("# base: localhost/hotcell-sandbox:latest\n"), "{locked}");
+    assert!(locked.contains("# base: localhost/belljar-sandbox:latest\n"), "{locked}");
 
     // It is not in use before it is told to be.
     let import =
         ["run", "-c", "import mdurl, pandas; from mcp import runtime; print(runtime.packages()['mdurl'])"];
     let missing = home.run(&import);
-    assert!(missing.stderr.contains("hotcell image build --with mdurl --use"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("belljar image build --with mdurl --use"), "{}", missing.stderr);
     let said = done(&home, &["image", "use", &name]);
     assert!(said.starts_with(&format!("sandbox.image is {reference} in ")), "{said}");
     assert_eq!(done(&home, &import), "0.1.2\n");
@@ -76,7 +76,7 @@ fn an_image_with_a_package_is_built_used_built_again_from_its_lock_and_removed(e
     done(&home, &["image", "build", "--with", "ptyprocess", "--name", &more]);
     let listed = done(&home, &["image", "ls"]);
     let row = listed.lines().find(|line| line.contains(&format!(" {more} "))).unwrap();
-    assert!(row.ends_with("on localhost/hotcell-sandbox:latest, with mdurl==0.1.2 ptyprocess"), "{row}");
+    assert!(row.ends_with("on localhost/belljar-sandbox:latest, with mdurl==0.1.2 ptyprocess"), "{row}");
 
     done(&home, &["image", "build", "--locked", &name]);
     assert_eq!(std::fs::read_to_string(&lock).unwrap(), locked);
@@ -100,21 +100,21 @@ fn what_an_image_is_built_on_is_the_user_s_choice(engine: &Engine) {
     let [below, other] = ["below", "other"].map(own_name);
     let _gone = [&below, &other].map(|name| Gone { engine, name: name.clone() });
     done(&home, &["image", "build", "--with", "mdurl==0.1.2", "--name", &below, "--use"]);
-    let from = ["--from", "localhost/hotcell-sandbox:latest", "--with", "ptyprocess"];
+    let from = ["--from", "localhost/belljar-sandbox:latest", "--with", "ptyprocess"];
     done(&home, &[&["image", "build", "--name", &other], &from[..]].concat());
     let listed = done(&home, &["image", "ls"]);
     let row = listed.lines().find(|line| line.contains(&format!(" {other} "))).unwrap();
-    assert!(row.ends_with("on localhost/hotcell-sandbox:latest, with ptyprocess"), "{row}");
+    assert!(row.ends_with("on localhost/belljar-sandbox:latest, with ptyprocess"), "{row}");
     done(&home, &["image", "use", &other]);
     let code = "import ptyprocess\nfrom mcp import runtime\nprint('mdurl' in runtime.packages())";
     assert_eq!(done(&home, &["run", "-c", code]), "False\n");
-    let nothing = ["image", "build", "--from", "localhost/hotcell-no-such:1", "--with", "ptyprocess"];
+    let nothing = ["image", "build", "--from", "localhost/belljar-no-such:1", "--with", "ptyprocess"];
     let failed = home.run(&nothing);
     let last = failed.stderr.lines().last().unwrap();
-    assert!(failed.code == Some(1) && last.starts_with("hotcell: the image was not built: "), "{last}");
+    assert!(failed.code == Some(1) && last.starts_with("belljar: the image was not built: "), "{last}");
 }
 
-fn one_that_is_not_hotcell_s_gets_the_usual_packages_first(engine: &Engine) {
+fn one_that_is_not_belljar_s_gets_the_usual_packages_first(engine: &Engine) {
     let Some(home) = on_another_base(engine) else {
         return eprintln!("SKIPPED: {} has not what its sandbox image is built on", engine.name);
     };
@@ -134,7 +134,7 @@ fn what_cannot_be_installed_is_said_with_pips_own_words_and_leaves_no_image(engi
         let last = failed.stderr.lines().last().unwrap();
         assert_eq!(failed.code, Some(1), "{}", failed.stderr);
         assert!(
-            last.starts_with("hotcell: the image was not built: ERROR: ") && last.contains(says),
+            last.starts_with("belljar: the image was not built: ERROR: ") && last.contains(says),
             "{last}"
         );
     }
@@ -142,7 +142,7 @@ fn what_cannot_be_installed_is_said_with_pips_own_words_and_leaves_no_image(engi
     let failed = cut_off.run(&["image", "build", "--with", "mdurl", "--name", &name]);
     let last = failed.stderr.lines().last().unwrap();
     assert!(
-        last.starts_with("hotcell: the image was not built: ERROR: ")
+        last.starts_with("belljar: the image was not built: ERROR: ")
             && last.contains("a registry of packages or images could not be reached: check the network, or set PIP_INDEX_URL"),
         "{last}"
     );

@@ -198,7 +198,7 @@ fn calls_of_a_job_keep_to_the_servers_and_budgets_of_its_run(engine: &Engine) {
     let home = Home::on(engine)
         .server("fixture", fixture.entry())
         .server("other", other.entry())
-        .file(".config/hotcell/policy.toml", "[budgets]\ncalls_per_run = 3\n");
+        .file(".config/belljar/policy.toml", "[budgets]\ncalls_per_run = 3\n");
     let mut bridge = Bridge::start(&home).warm();
     let code = "import os, time\ndef f():\n  while not os.path.exists('go'): time.sleep(0.01)\n  said = []\n  \
                 for server in ['other', 'fixture', 'fixture', 'fixture']:\n    \
@@ -216,7 +216,7 @@ fn what_the_human_has_to_be_asked_is_refused_once_the_run_has_ended(engine: &Eng
     let fixture = Fixture::new(&[]);
     let policy = "[[rule]]\ntool = \"echo\"\ndecision = \"ask\"\n";
     let home =
-        Home::on(engine).server("fixture", fixture.entry()).file(".config/hotcell/policy.toml", policy);
+        Home::on(engine).server("fixture", fixture.entry()).file(".config/belljar/policy.toml", policy);
     let mut bridge = Bridge::start(&home).warm();
     bridge.ok("import os, time\ndef f():\n  while not os.path.exists('go'): time.sleep(0.01)\n  \
          return mcp_fixture.echo.sync(text='job')\njob = runtime.spawn(f)");
@@ -287,14 +287,14 @@ fn jobs_are_in_the_log_and_the_journal_and_are_not_started_by_a_replay(engine: &
 fn a_bridge_that_is_killed_leaves_no_job(engine: &Engine) {
     let home = Home::on(engine);
     let name = home.path().file_name().unwrap().to_str().unwrap().to_owned();
-    let home = home.env("HOTCELL_TEST", &name);
+    let home = home.env("BELLJAR_TEST", &name);
     let mut bridge = Bridge::start(&home).warm();
     bridge.ok(&format!("{LOOP}job = runtime.spawn(loop)"));
     let owners = home.owners();
     bridge.signal(Signal::SIGKILL);
     bridge.wait(PATIENCE);
     eventually("the container goes with its jobs", PATIENCE, || engine.containers_of(&owners).is_empty());
-    eventually("its own processes go", PATIENCE, || marked("HOTCELL_TEST", &name).is_empty());
+    eventually("its own processes go", PATIENCE, || marked("BELLJAR_TEST", &name).is_empty());
 }
 
 fn a_job_gets_no_server_that_is_configured_after_its_run(engine: &Engine) {
@@ -317,7 +317,7 @@ fn what_a_job_plans_reads_and_is_warned_of_is_its_own(engine: &Engine) {
     let fixture = Fixture::new(&["--resources"]);
     let policy = "[[rule]]\ntool = \"echo\"\ndecision = \"warn\"\n";
     let home =
-        Home::on(engine).server("fixture", fixture.entry()).file(".config/hotcell/policy.toml", policy);
+        Home::on(engine).server("fixture", fixture.entry()).file(".config/belljar/policy.toml", policy);
     let mut bridge = Bridge::start(&home).warm();
     let work = "import os, time\ndef f():\n  while not os.path.exists('go'): time.sleep(0.01)\n  \
                 mcp_fixture.echo.sync(text='job')\n";

@@ -30,7 +30,7 @@ on_every_engine!(
 /// How long everything may take to go.
 const AFTER_A_KILL: Duration = Duration::from_secs(10);
 /// In the environment of everything that a test's bridge starts.
-const TEST: &str = "HOTCELL_TEST";
+const TEST: &str = "BELLJAR_TEST";
 /// Servers that do what they can to stay.
 const STUBBORN: [&str; 3] = ["--ignore-endings", "--grandchild", "--escapee"];
 /// Processes of one such server.
@@ -62,7 +62,7 @@ fn nothing_is_left(engine: &Engine, home: &Home, owners: &[String], pids: &[i32]
 }
 
 fn files(home: &Home) -> Vec<String> {
-    let entries = std::fs::read_dir(home.path().join("run/hotcell")).into_iter().flatten();
+    let entries = std::fs::read_dir(home.path().join("run/belljar")).into_iter().flatten();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
@@ -202,18 +202,18 @@ fn stale_containers_of_dead_owners_only_are_removed(engine: &Engine) {
     living.first("x = 1");
     let owner = home.owners().remove(0);
     let own = engine.containers_of(std::slice::from_ref(&owner)).remove(0);
-    let locks = engine.inspect_container(&own)["Config"]["Labels"]["hotcell.locks"].clone();
+    let locks = engine.inspect_container(&own)["Config"]["Labels"]["belljar.locks"].clone();
     let create = |owner: &str| {
         engine.create_container(
-            &json!({"hotcell.owner": owner, "hotcell.locks": locks, "hotcell.sandbox": "1"}),
+            &json!({"belljar.owner": owner, "belljar.locks": locks, "belljar.sandbox": "1"}),
         )
     };
     // Of one dead owner the lock is left, of the other nothing is.
-    std::fs::write(home.path().join("run/hotcell/owner-crashed.lock"), "").unwrap();
+    std::fs::write(home.path().join("run/belljar/owner-crashed.lock"), "").unwrap();
     let stale: Vec<String> = (0..50).map(|n| create(["owner-crashed", "owner-gone"][n % 2])).collect();
     let kept = [
         create(&owner),
-        engine.create_container(&json!({"hotcell.locks": locks})),
+        engine.create_container(&json!({"belljar.locks": locks})),
         engine.create_container(&json!({})),
     ];
     assert!(Bridge::start(&home).first("1").starts_with('1'));

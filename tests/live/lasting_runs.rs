@@ -100,7 +100,7 @@ fn a_run_that_lasts_is_a_task_which_ends_with_its_reply(engine: &Engine) {
 
 fn careful(engine: &Engine, fixture: &Fixture) -> Bridge {
     let home = Home::on(engine).server("fixture", fixture.entry());
-    taking_tasks(&home.file(".config/hotcell/config.toml", "[policy]\nprofile = \"careful\"\n"))
+    taking_tasks(&home.file(".config/belljar/config.toml", "[policy]\nprofile = \"careful\"\n"))
 }
 
 fn what_a_task_s_run_asks_is_asked_by_the_task(engine: &Engine) {
@@ -183,7 +183,7 @@ fn a_client_without_handshake_says_with_each_request_that_it_takes_tasks(engine:
     let fixture = Fixture::new(&[]);
     let home = Home::on(engine).server("fixture", fixture.entry()).env("MCP_BRIDGE_TASK_AFTER", "5");
     let mut bridge =
-        Bridge::spawn(&home.file(".config/hotcell/config.toml", "[policy]\nprofile = \"careful\"\n"));
+        Bridge::spawn(&home.file(".config/belljar/config.toml", "[policy]\nprofile = \"careful\"\n"));
     let with = |mut params: Value, can: Value| {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -213,7 +213,7 @@ fn what_the_engine_ignores_is_said_in_the_first_reply_and_by_doctor(engine: &Eng
     for (label, note) in limits {
         let line = doctor.stdout.lines().find(|line| line.starts_with(label)).unwrap();
         let is_ignored = line.contains("NOT ENFORCED by this engine");
-        assert_eq!(line.ends_with(", watched by hotcell"), is_ignored && label != "cpus", "{line}");
+        assert_eq!(line.ends_with(", watched by belljar"), is_ignored && label != "cpus", "{line}");
         assert_eq!(first.contains(note), is_ignored, "{line}\n{first}");
         assert_eq!(doctor.stdout.contains(note), is_ignored, "{}", doctor.stdout);
         assert!(is_ignored || line.ends_with(" enforced"), "{line}");
@@ -272,7 +272,7 @@ fn a_missing_image_is_said_with_the_command_that_makes_it(engine: &Engine) {
     assert_eq!(
         reply.text,
         "status: error\nerror: the sandbox image is missing: localhost/no-such-image:1\n\
-         hint: build it with `hotcell image build`, or pull any image with python3 >= 3.11 and name it: \
+         hint: build it with `belljar image build`, or pull any image with python3 >= 3.11 and name it: \
          `podman pull docker.io/library/python:3.14-slim` (or `docker pull ...`), MCP_BRIDGE_IMAGE=..."
     );
     assert_eq!(engine.containers_of(&home.owners()), [""; 0]);
@@ -280,14 +280,14 @@ fn a_missing_image_is_said_with_the_command_that_makes_it(engine: &Engine) {
 }
 
 fn an_image_without_python_is_said_and_leaves_nothing(engine: &Engine) {
-    let name = format!("localhost/hotcell-without-python-{}", std::process::id());
+    let name = format!("localhost/belljar-without-python-{}", std::process::id());
     engine.make_empty_image(&name);
     let home = Home::on(engine).env("MCP_BRIDGE_IMAGE", &name);
     let mut bridge = Bridge::start(&home);
     let reply = bridge.run("1");
     assert!(reply.is_error);
     assert!(reply.text.starts_with("status: error\nerror: "), "{}", reply.text);
-    let hint = "\nhint: the image has no python3: build one with `hotcell image build`, or name another: \
+    let hint = "\nhint: the image has no python3: build one with `belljar image build`, or name another: \
                 MCP_BRIDGE_IMAGE=...";
     assert!(reply.text.ends_with(hint), "{}", reply.text);
     assert_eq!(engine.containers_of(&home.owners()), [""; 0]);

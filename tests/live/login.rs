@@ -17,9 +17,9 @@ fn a_run_that_needs_a_login_says_the_command_and_the_next_one_after_it_works(eng
 
     let without = bridge.run(call);
     assert!(without.is_error, "{}", without.text);
-    assert!(without.text.contains("hotcell login far"), "{}", without.text);
+    assert!(without.text.contains("belljar login far"), "{}", without.text);
     let listed = bridge.ok("print(await runtime.search_tool_docs('who'))");
-    assert!(listed.contains("hotcell login far"), "{listed}");
+    assert!(listed.contains("belljar login far"), "{listed}");
 
     assert_eq!(log_in(&home, &["far"]).code, Some(0));
     assert!(bridge.ok(call).contains("you are ada"));
@@ -33,12 +33,12 @@ fn a_run_that_needs_a_login_says_the_command_and_the_next_one_after_it_works(eng
 
     servers.revoke();
     let revoked = bridge.run(call);
-    assert!(revoked.is_error && revoked.text.contains("hotcell login far"), "{}", revoked.text);
+    assert!(revoked.is_error && revoked.text.contains("belljar login far"), "{}", revoked.text);
     assert_eq!(log_in(&home, &["far"]).code, Some(0));
     assert!(bridge.ok(call).contains("you are ada"));
     assert_eq!(home.run(&["logout", "far"]).code, Some(0));
     let gone = bridge.run(call);
-    assert!(gone.is_error && gone.text.contains("hotcell login far"), "{}", gone.text);
+    assert!(gone.is_error && gone.text.contains("belljar login far"), "{}", gone.text);
 
     let said = format!("{}{inside}{}{}{}", bridge.stderr(), without.text, revoked.text, echoed.text);
     let tokens = servers.tokens();

@@ -29,7 +29,7 @@ on_every_engine!(
     doctor_says_which_model_is_asked_and_asks_it_when_told_to,
 );
 
-const CONFIG: &str = ".config/hotcell/config.toml";
+const CONFIG: &str = ".config/belljar/config.toml";
 
 /// Code that prints what the expression comes to, or the code and message of what it raises.
 fn tried(expression: &str) -> String {
@@ -158,7 +158,7 @@ fn without_an_endpoint_the_client_is_asked_and_the_run_s_time_stands_still(engin
     let text = "how are \\u200byou\n\n<context>\n{\"n\":1}\n</context>";
     let expected = json!({
         "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
-        "systemPrompt": "Code that runs in hotcell's sandbox asks this.",
+        "systemPrompt": "Code that runs in belljar's sandbox asks this.",
         "maxTokens": 7,
     });
     assert_eq!(params, expected);
@@ -449,7 +449,7 @@ fn rules_decide_on_it_as_on_a_tool(engine: &Engine) {
     let rule = |decision: &str| {
         let policy =
             format!("[[rule]]\nserver = \"runtime\"\ntool = \"ask_llm\"\ndecision = \"{decision}\"\n");
-        server.set(Home::on(engine)).file(".config/hotcell/policy.toml", &policy)
+        server.set(Home::on(engine)).file(".config/belljar/policy.toml", &policy)
     };
     let said = Bridge::start(&rule("deny")).warm().ok(&tried("await runtime.ask_llm('x')"));
     assert!(said.starts_with("denied runtime.ask_llm was not called: rule 1"), "{said}");

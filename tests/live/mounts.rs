@@ -22,7 +22,7 @@ on_every_engine!(
     what_the_page_on_mounts_shows_is_so,
 );
 
-const CONFIG: &str = ".config/hotcell/config.toml";
+const CONFIG: &str = ".config/belljar/config.toml";
 
 /// A folder that a rootless engine's user can reach too, with a file that everybody may read.
 fn data() -> tempfile::TempDir {
@@ -85,7 +85,7 @@ fn without_a_mount_an_error_names_it(engine: &Engine) {
     let reply = bridge.run("open('/home/me/data.csv')");
     assert!(reply.text.contains("files of the host are not in here"), "{}", reply.text);
     assert!(reply.text.contains("[[mount]] in config.toml"), "{}", reply.text);
-    assert!(reply.text.contains("`hotcell run --file`"), "{}", reply.text);
+    assert!(reply.text.contains("`belljar run --file`"), "{}", reply.text);
 }
 
 fn a_folder_that_is_looser_than_asked_for_is_refused(engine: &Engine) {

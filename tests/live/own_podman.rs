@@ -31,7 +31,7 @@ fn the_bridge_starts_podmans_service_and_ends_it() {
         return;
     }
     let home = Home::new().env("MCP_BRIDGE_RUNTIME", "podman").env("MCP_BRIDGE_PREWARM", "0");
-    let folder = home.path().join("run/hotcell").to_str().unwrap().to_owned();
+    let folder = home.path().join("run/belljar").to_str().unwrap().to_owned();
     let left =
         || std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
     let mut bridge = Bridge::start(&home);

@@ -12,7 +12,7 @@ on_every_engine!(
     pins_that_cannot_be_read_let_no_tool_be_called,
 );
 
-const POLICY: &str = ".config/hotcell/policy.toml";
+const POLICY: &str = ".config/belljar/policy.toml";
 const ALLOWS: &str = "[[rule]]\ndecision = \"allow\"\n";
 const ECHO: &str = "await mcp_fixture.echo(text='x')";
 
@@ -45,7 +45,7 @@ fn a_tool_that_its_server_has_changed_is_told_of_and_waits_for_trust_under_caref
         reply.text
     );
     let note = "tools of server fixture have changed since they were first used: echo; they are not called before the user \
-                runs: hotcell trust fixture";
+                runs: belljar trust fixture";
     assert!(reply.text.contains(note), "{}", reply.text);
     assert_eq!(fixture.ledger().len(), 1, "{:?}", fixture.ledger());
     let wrong = home.run(&["trust", "fixtur"]);
@@ -115,7 +115,7 @@ fn pins_that_cannot_be_read_let_no_tool_be_called(engine: &Engine) {
         let mut items = std::fs::read_dir(folder).unwrap().map(|item| item.unwrap().path());
         (items.next().unwrap(), items.count())
     };
-    let (server, others) = below(home.path().join(".local/state/hotcell/pins"));
+    let (server, others) = below(home.path().join(".local/state/belljar/pins"));
     assert_eq!(others, 0);
     let (pin, others) = below(server);
     assert_eq!(others, 0);
@@ -123,7 +123,7 @@ fn pins_that_cannot_be_read_let_no_tool_be_called(engine: &Engine) {
     let mut bridge = Bridge::start(&home).warm();
     let denied = bridge.run(ECHO);
     assert!(denied.text.contains("what it was when it was first used cannot be read"), "{}", denied.text);
-    assert!(denied.text.contains("hotcell trust fixture"), "{}", denied.text);
+    assert!(denied.text.contains("belljar trust fixture"), "{}", denied.text);
     assert_eq!(echoes(&fixture), 1);
     assert!(home.run(&["trust", "fixture"]).stdout.contains("cannot be read (EOF"));
     bridge.ok(ECHO);

@@ -21,7 +21,7 @@ on_every_engine!(
     a_client_without_handshake_is_asked_by_an_answer_and_asks_again,
 );
 
-const POLICY: &str = ".config/hotcell/policy.toml";
+const POLICY: &str = ".config/belljar/policy.toml";
 
 fn bridge(engine: &Engine, fixture: &Fixture, policy: &str) -> Bridge {
     Bridge::start(&Home::on(engine).server("fixture", fixture.entry()).file(POLICY, policy)).warm()
@@ -236,7 +236,7 @@ fn every_call_and_run_is_written_down_and_shown_by_log(engine: &Engine) {
     let wrong = home.command(&["log", "--since", "tomorrow"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("is no time; write 30m"));
-    let file = std::fs::read_to_string(home.path().join(".local/state/hotcell/audit.jsonl")).unwrap();
+    let file = std::fs::read_to_string(home.path().join(".local/state/belljar/audit.jsonl")).unwrap();
     assert!(!file.contains("hunter22"), "{file}");
 }
 
@@ -269,7 +269,7 @@ fn a_dry_run_makes_only_calls_that_read_and_lists_the_others(engine: &Engine) {
     let done = home.run(&["run", "--dry-run", "-c", code]);
     let (out, err) = (done.stdout, done.stderr);
     assert_eq!(out, "<result of fixture.echo>\n<result of fixture.add>\n", "{err}");
-    let listed = "hotcell: dry run, calls that were not made: 2\n  fixture.echo {\"text\":\"a\"}\n  \
+    let listed = "belljar: dry run, calls that were not made: 2\n  fixture.echo {\"text\":\"a\"}\n  \
                   fixture.add {\"a\":\"<result of fixture.echo>['n']\",\"b\":1} (the user would be asked)\n";
     assert!(err.contains(listed), "{err}");
     assert_eq!(fixture.ledger(), ["call peak {}"]);
@@ -284,7 +284,7 @@ fn a_dry_run_makes_only_calls_that_read_and_lists_the_others(engine: &Engine) {
     assert_eq!(fixture.ledger(), ["call peak {}"]);
     // A forged frame gains nothing by the words of a plan.
     let forged =
-        "from hotcell_sandbox.placeholder import Placeholder\nawait mcp_fixture.echo(text=Placeholder('x'))";
+        "from belljar_sandbox.placeholder import Placeholder\nawait mcp_fixture.echo(text=Placeholder('x'))";
     assert_eq!(bridge.ok(forged).lines().next(), Some("<result of fixture.echo>"));
     assert_eq!(fixture.ledger(), ["call peak {}"]);
     assert_eq!(bridge.ok("await mcp_fixture.echo(text='c')"), "'c'");
@@ -324,7 +324,7 @@ fn a_policy_that_is_edited_counts_from_the_next_run_on(engine: &Engine) {
 fn a_client_without_handshake_is_asked_by_an_answer_and_asks_again(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let home = Home::on(engine).server("fixture", fixture.entry());
-    let home = home.file(".config/hotcell/config.toml", "[policy]\nprofile = \"careful\"\n");
+    let home = home.file(".config/belljar/config.toml", "[policy]\nprofile = \"careful\"\n");
     let mut bridge = Bridge::spawn(&home);
     let meta = |can: Value| {
         json!({

@@ -23,8 +23,8 @@ on_every_engine!(
     a_profile_that_is_edited_counts_and_an_emptied_policy_lets_nothing_pass,
 );
 
-const POLICY: &str = ".config/hotcell/policy.toml";
-const CONFIG: &str = ".config/hotcell/config.toml";
+const POLICY: &str = ".config/belljar/policy.toml";
+const CONFIG: &str = ".config/belljar/config.toml";
 
 fn bridge(engine: &Engine, fixture: &Fixture, policy: &str) -> Bridge {
     Bridge::start(&Home::on(engine).server("fixture", fixture.entry()).file(POLICY, policy)).warm()

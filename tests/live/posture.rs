@@ -94,7 +94,7 @@ fn limits_that_nobody_can_keep_are_refused(engine: &Engine) {
             }
         }
     };
-    // An engine that does not even say which process the container is: hotcell cannot watch it.
+    // An engine that does not even say which process the container is: belljar cannot watch it.
     let run = |limits| {
         let proxy = EngineProxy::secretive(engine, without(limits));
         let home = Home::on(engine).env("MCP_BRIDGE_RUNTIME", &proxy.address());
@@ -102,13 +102,13 @@ fn limits_that_nobody_can_keep_are_refused(engine: &Engine) {
         leaves_nothing(engine, &home);
         text
     };
-    let memory = "the memory limit of 512 MiB is not enforced by this engine, nor can hotcell watch it";
+    let memory = "the memory limit of 512 MiB is not enforced by this engine, nor can belljar watch it";
     is_refused(&run(&["Memory", "MemorySwap"]), "memory", memory);
-    let pids = "the pids limit of 128 processes is not enforced by this engine, nor can hotcell watch it";
+    let pids = "the pids limit of 128 processes is not enforced by this engine, nor can belljar watch it";
     is_refused(&run(&["PidsLimit"]), "pids", pids);
     // With the second line they are a notice.
     let text = reply_with(engine, without(&["Memory", "MemorySwap"]));
-    let notice = "the memory limit of 512 MiB is not enforced by this engine: hotcell watches it and ends what exceeds it";
+    let notice = "the memory limit of 512 MiB is not enforced by this engine: belljar watches it and ends what exceeds it";
     assert!(text.contains(notice), "{text}");
     // For CPU time there is no second line.
     let proxy = EngineProxy::changing(engine, without(&["NanoCpus"]));

@@ -125,7 +125,7 @@ fn errors_say_what_helps(engine: &Engine) {
         ("import socket\nsocket.create_connection(('10.0.0.1', 80), 1)", "hint: there is no network in here"),
         (
             "import torch",
-            "hint: packages cannot be installed, there is no network in here: the user can run `hotcell image build --with torch ",
+            "hint: packages cannot be installed, there is no network in here: the user can run `belljar image build --with torch ",
         ),
         (
             "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'pip', 'install', 'x'], check=True)",
@@ -133,7 +133,7 @@ fn errors_say_what_helps(engine: &Engine) {
         ),
         (
             "!pip install torch",
-            "hint: packages cannot be installed, there is no network in here: the user can run `hotcell image build",
+            "hint: packages cannot be installed, there is no network in here: the user can run `belljar image build",
         ),
         ("open('/home/me/data.csv')", "hint: files of the host are not in here: "),
         ("import pandas as pd\npd.read_csv('data.csv')", "hint: files of the host are not in here: "),
@@ -147,7 +147,7 @@ fn errors_say_what_helps(engine: &Engine) {
     ] {
         let reply = bridge.run(code);
         assert!(reply.is_error && reply.text.contains(hint), "{code}: {}", reply.text);
-        assert!(!reply.text.contains("hotcell_sandbox"), "{code}: {}", reply.text);
+        assert!(!reply.text.contains("belljar_sandbox"), "{code}: {}", reply.text);
         assert!(reply.text.chars().count() < 2_000, "{code}: {}", reply.text);
     }
     assert_eq!(

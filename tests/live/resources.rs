@@ -15,7 +15,7 @@ on_every_engine!(
     the_reference_server_s_resources_and_prompts_are_read,
 );
 
-const POLICY: &str = ".config/hotcell/policy.toml";
+const POLICY: &str = ".config/belljar/policy.toml";
 
 /// The code, with what it raises printed.
 fn tried(code: &str) -> String {

@@ -35,7 +35,7 @@ fn found(bridge: &mut Bridge, query: &str) -> String {
 
 /// The files that are kept of the servers' tools.
 fn kept(home: &Home) -> Vec<PathBuf> {
-    let folder = home.path().join(".cache/hotcell/catalog");
+    let folder = home.path().join(".cache/belljar/catalog");
     let Ok(entries) = std::fs::read_dir(folder) else { return vec![] };
     entries.map(|entry| entry.unwrap().path()).collect()
 }
@@ -54,7 +54,7 @@ fn what_is_kept_of_servers_and_sessions_is_in_the_folder_that_is_named(engine: &
     eventually("the tools are kept", PATIENCE, || files("cache/catalog") == 1);
     assert_eq!((files("sessions"), kept(&home).len()), (1, 0));
     assert_eq!([mode(&place), mode(&place.join("cache/catalog")), mode(&place.join("sessions"))], [0o700; 3]);
-    assert!(!home.path().join(".local/state/hotcell/sessions").exists());
+    assert!(!home.path().join(".local/state/belljar/sessions").exists());
     let listed = home.run(&["session", "ls"]).stdout;
     assert_eq!(listed.lines().count(), 1, "{listed}");
 }
@@ -287,7 +287,7 @@ fn without_a_place_to_keep_anything_tools_are_found_all_the_same(engine: &Engine
 fn what_is_meant_is_found_once_the_tools_have_vectors_which_the_next_bridge_finds(engine: &Engine) {
     let fixture = Fixture::new(&["--publishes", "time"]);
     let home = Home::on(engine).server("time", fixture.entry());
-    let place = home.path().join(".local/share/hotcell/model");
+    let place = home.path().join(".local/share/belljar/model");
     std::fs::create_dir_all(place.parent().unwrap()).unwrap();
     std::os::unix::fs::symlink(model::installed(), &place).unwrap();
     let first_hit = "\nmcp_time.get_current_time(";
@@ -297,7 +297,7 @@ fn what_is_meant_is_found_once_the_tools_have_vectors_which_the_next_bridge_find
     first.hang_up();
     first.wait(PATIENCE);
     let vectors = || {
-        let folder = std::fs::read_dir(home.path().join(".cache/hotcell/vectors")).unwrap();
+        let folder = std::fs::read_dir(home.path().join(".cache/belljar/vectors")).unwrap();
         let files = folder.map(|file| file.unwrap().path());
         files
             .map(|file| (mode(&file), std::fs::metadata(&file).unwrap().modified().unwrap()))

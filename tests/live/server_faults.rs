@@ -112,7 +112,7 @@ fn a_command_that_is_not_there_is_said_with_its_name(engine: &Engine) {
         .file("MCPs/text", "no program");
     let mut bridge = Bridge::start(&home).warm();
     bridge.ok(CAUGHT);
-    let hint = "the user must fix it; `hotcell doctor` checks the configured commands and addresses";
+    let hint = "the user must fix it; `belljar doctor` checks the configured commands and addresses";
     assert_eq!(
         bridge.ok("print(caught(mcp_lost.echo.sync))"),
         format!(

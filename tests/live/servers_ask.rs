@@ -148,7 +148,7 @@ fn a_model_is_asked_through_a_client_that_offers_one_and_never_where_the_user_sa
     let expected = json!({
         "messages": [{"role": "user", "content": {"type": "text", "text": "what is 1+1?"}}],
         "maxTokens": 10,
-        "systemPrompt": "Server 'fixture' asks for this, by way of hotcell.\nBe brief."
+        "systemPrompt": "Server 'fixture' asks for this, by way of belljar.\nBe brief."
     });
     assert_eq!(params, expected);
     let content = json!({"type": "text", "text": "2"});
@@ -315,7 +315,7 @@ fn what_servers_say_is_kept_for_doctor_without_secrets(engine: &Engine) {
         assert!(doctor.contains(said), "{said:?} is missing:\n{doctor}");
     }
     assert!(!doctor.contains("not kept") && !doctor.contains("hunter22"), "{doctor}");
-    let folder = home.path().join(".local/state/hotcell/servers");
+    let folder = home.path().join(".local/state/belljar/servers");
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());

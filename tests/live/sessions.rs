@@ -20,8 +20,8 @@ on_every_engine!(
     without_results_a_replay_says_which_setting_keeps_them,
     failures_and_calls_that_were_given_up_come_again,
     no_secret_of_a_server_is_in_a_journal,
-    a_call_that_was_under_way_when_hotcell_was_killed_is_named_and_not_made_again,
-    whenever_hotcell_is_killed_its_journal_has_all_that_was_acknowledged,
+    a_call_that_was_under_way_when_belljar_was_killed_is_named_and_not_made_again,
+    whenever_belljar_is_killed_its_journal_has_all_that_was_acknowledged,
     a_lost_container_or_interpreter_leaves_a_whole_journal,
     a_session_goes_on_from_one_that_was_killed_and_makes_no_call_again,
     who_cancels_while_earlier_runs_are_made_once_more_can_try_again,
@@ -39,7 +39,7 @@ fn home(engine: &Engine, fixture: &Fixture) -> Home {
 }
 
 fn journals(home: &Home) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(home.path().join(".local/state/hotcell/sessions")) else {
+    let Ok(entries) = std::fs::read_dir(home.path().join(".local/state/belljar/sessions")) else {
         return vec![];
     };
     entries.map(|entry| entry.unwrap().path()).collect()
@@ -341,11 +341,11 @@ fn no_secret_of_a_server_is_in_a_journal(engine: &Engine) {
     session(&home, &[&code]);
     let text = std::fs::read_to_string(&journals(&home)[0]).unwrap();
     assert!(!text.contains("7f3a") && text.matches("[API_TOKEN]").count() >= 6, "{text}");
-    let logged = std::fs::read_to_string(home.path().join(".local/state/hotcell/audit.jsonl")).unwrap();
+    let logged = std::fs::read_to_string(home.path().join(".local/state/belljar/audit.jsonl")).unwrap();
     assert!(!logged.contains("7f3a") && logged.contains("[API_TOKEN]"), "{logged}");
 }
 
-fn a_call_that_was_under_way_when_hotcell_was_killed_is_named_and_not_made_again(engine: &Engine) {
+fn a_call_that_was_under_way_when_belljar_was_killed_is_named_and_not_made_again(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let home = home(engine, &fixture);
     let mut bridge = Bridge::start(&home);
@@ -368,7 +368,7 @@ fn a_call_that_was_under_way_when_hotcell_was_killed_is_named_and_not_made_again
     assert_eq!((replayed.code, fixture.ledger()), (Some(3), calls));
 }
 
-fn whenever_hotcell_is_killed_its_journal_has_all_that_was_acknowledged(engine: &Engine) {
+fn whenever_belljar_is_killed_its_journal_has_all_that_was_acknowledged(engine: &Engine) {
     const ROUNDS: u32 = 6;
     for round in 0..ROUNDS {
         let fixture = Fixture::new(&[]);
@@ -519,7 +519,7 @@ fn a_session_that_cannot_be_gone_on_with_says_why_and_runs_nothing(engine: &Engi
 fn what_servers_said_in_an_earlier_session_counts_for_labels_in_the_next(engine: &Engine) {
     let [mail, chat] = [(); 2].map(|()| Fixture::new(&[]));
     let policy = "[labels]\nprivate = [\"mail\"]\nuntrusted = [\"mail\"]\negress = [\"chat\"]\nwhen_mixed = \"deny\"\n";
-    let home = Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full").file(".config/hotcell/policy.toml", policy);
+    let home = Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full").file(".config/belljar/policy.toml", policy);
     let home = home.server("mail", mail.entry()).server("chat", chat.entry());
     session(&home, &["secret = await mcp_mail.echo(text='of a mail')"]);
     let mut bridge = Bridge::start(&home.env("MCP_BRIDGE_RESUME", "last"));
@@ -542,7 +542,7 @@ fn a_session_is_not_gone_on_with_where_its_runs_would_write_to_the_users_folders
         format!("[[mount]]\nhost = \"{}\"\nguest = \"/mnt/w\"\nwritable = true\n", folder.path().display());
     let home = Home::on(engine);
     session(&home, &["x = 1"]);
-    let home = home.file(".config/hotcell/config.toml", &mount).env("MCP_BRIDGE_RESUME", "last");
+    let home = home.file(".config/belljar/config.toml", &mount).env("MCP_BRIDGE_RESUME", "last");
     let reply = Bridge::start(&home).run("x");
     assert!(reply.is_error && reply.text.contains("/mnt/w is mounted writable"), "{}", reply.text);
 }

@@ -94,7 +94,7 @@ fn a_place_where_nothing_can_be_kept_costs_the_saving_only(engine: &Engine) {
     let home = Home::on(engine).file("plain", "a file");
     let plain = home.path().join("plain").to_str().unwrap().to_owned();
     // Nobody may make a folder in the first two; the third is a file.
-    for place in ["/proc/hotcell", "/sys/hotcell", &plain] {
+    for place in ["/proc/belljar", "/sys/belljar", &plain] {
         let home = Home::on(engine).env("MCP_BRIDGE_STATE_DIR", place);
         let mut bridge = Bridge::start(&home).warm();
         let refused = bridge.run(SAVE);
@@ -137,8 +137,8 @@ fn what_was_changed_outside_is_told_and_loaded_once_it_is_accepted(engine: &Engi
     std::fs::write(&file, text.replace("2 * x", "3 * x")).unwrap();
 
     let mut bridge = Bridge::start(&home).warm();
-    let said = "skill 'twice' is not loaded: its file was changed since hotcell wrote it; \
-                the user can look at it and accept it: hotcell skill trust twice";
+    let said = "skill 'twice' is not loaded: its file was changed since belljar wrote it; \
+                the user can look at it and accept it: belljar skill trust twice";
     let reply = bridge.run("twice(21)").text;
     assert!(reply.contains("NameError") && reply.contains(&format!("note: {said}")), "{reply}");
     for code in
@@ -148,8 +148,8 @@ fn what_was_changed_outside_is_told_and_loaded_once_it_is_accepted(engine: &Engi
         assert!(reply.is_error && reply.text.contains(said), "{code}: {}", reply.text);
     }
     assert!(bridge.ok("runtime.skills").contains(said));
-    let old = "NOT LOADED: its file has no header of hotcell's; hotcell skill trust old\n";
-    let changed = "NOT LOADED: its file was changed since hotcell wrote it; hotcell skill trust twice\n";
+    let old = "NOT LOADED: its file has no header of belljar's; belljar skill trust old\n";
+    let changed = "NOT LOADED: its file was changed since belljar wrote it; belljar skill trust twice\n";
     assert_eq!(skill(&home, &["ls"]), left(1, &format!("old  {old}twice  {changed}"), ""));
 
     let trusted = skill(&home, &["trust", "twice"]);
@@ -165,7 +165,7 @@ fn what_was_changed_outside_is_told_and_loaded_once_it_is_accepted(engine: &Engi
         left(0, "old()  # From before.; version 1\ntwice(x)  # Two times x.; version 2\n", "")
     );
     assert_eq!(Bridge::start(&home).warm().ok("old()"), "'old'");
-    let again = "hotcell: skill 'twice' is as hotcell has written it; there is nothing to accept\n";
+    let again = "belljar: skill 'twice' is as belljar has written it; there is nothing to accept\n";
     assert_eq!(skill(&home, &["trust", "twice"]), left(1, "", again));
 
     // What is accepted is still not run where an import would do more than define.
@@ -183,10 +183,10 @@ fn what_code_removes_or_replaces_the_user_has_again(engine: &Engine) {
     bridge.ok(&SAVE.replace("2 * x", "'two'"));
     assert_eq!(bridge.ok("[row['version'] for row in runtime.skills.history('twice')]"), "[2, 1]");
     let removed = bridge.ok("runtime.skills.rm('twice')");
-    assert!(removed.contains("hotcell skill restore twice --version 2"), "{removed}");
+    assert!(removed.contains("belljar skill restore twice --version 2"), "{removed}");
     assert_eq!(
         skill(&home, &["ls"]),
-        left(0, "", "hotcell: no skill is kept yet; code keeps one with save_tool(function)\n")
+        left(0, "", "belljar: no skill is kept yet; code keeps one with save_tool(function)\n")
     );
     let history = skill(&home, &["history", "twice"]).stdout;
     assert!(history.starts_with("version 2, ") && history.lines().count() == 2, "{history}");
@@ -198,7 +198,7 @@ fn what_code_removes_or_replaces_the_user_has_again(engine: &Engine) {
     assert_eq!(Bridge::start(&home).warm().ok("twice(21)"), "42");
     assert_eq!(skill(&home, &["rm", "twice", "--purge"]).code, Some(0));
     let gone = skill(&home, &["restore", "twice"]);
-    assert_eq!((gone.code, gone.stderr.as_str()), (Some(2), "hotcell: there is no skill 'twice'\n"));
+    assert_eq!((gone.code, gone.stderr.as_str()), (Some(2), "belljar: there is no skill 'twice'\n"));
 }
 
 fn a_skill_is_run_from_the_shell(engine: &Engine) {
@@ -239,7 +239,7 @@ fn a_skill_is_run_from_the_shell(engine: &Engine) {
     ] {
         let refused = skill(&home, arguments);
         assert_eq!(refused.code, Some(2), "{refused:?}");
-        assert!(refused.stderr.starts_with(&format!("hotcell: {said}")), "{refused:?}");
+        assert!(refused.stderr.starts_with(&format!("belljar: {said}")), "{refused:?}");
     }
     let listed: Value = serde_json::from_str(&skill(&home, &["ls", "--json"]).stdout).unwrap();
     assert_eq!(

@@ -59,7 +59,7 @@ fn an_exception_is_shown_with_its_line_and_keeps_variables(engine: &Engine) {
     assert!(reply.text.starts_with(head), "{}", reply.text);
     assert!(reply.text.contains("line 3, in f\n    return {}['missing']"), "{}", reply.text);
     assert!(reply.text.ends_with("\nKeyError: 'missing'\nstate: variables kept"), "{}", reply.text);
-    assert!(!reply.text.contains("hotcell"), "{}", reply.text);
+    assert!(!reply.text.contains("belljar"), "{}", reply.text);
     assert_eq!(bridge.ok("kept"), "5");
     let reply = bridge.run("1 +");
     assert!(reply.text.contains("SyntaxError: invalid syntax"), "{}", reply.text);

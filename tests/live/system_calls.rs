@@ -14,13 +14,13 @@ fn refused_calls_are_named_after_the_run(engine: &Engine) {
     let traced = home.run(&["run", "--trace-denied", "-c", code]);
     assert_eq!((traced.code, traced.stdout.as_str()), (Some(0), "1\n1\n1\n"), "{}", traced.stderr);
     let line =
-        traced.stderr.lines().find(|line| line.starts_with("hotcell: refused system calls of ")).unwrap();
+        traced.stderr.lines().find(|line| line.starts_with("belljar: refused system calls of ")).unwrap();
     assert!(line.contains("socket (2)") && line.contains("memfd_create (1)"), "{line}");
     let without = home.run(&["run", "-c", code]);
     assert_eq!((without.code, without.stdout.as_str()), (Some(0), "1\n1\n1\n"), "{}", without.stderr);
     assert!(!without.stderr.contains("refused system calls"), "{}", without.stderr);
     let nothing = home.run(&["run", "--trace-denied", "-c", "1"]);
-    assert!(nothing.stderr.contains("hotcell: no system call was refused\n"), "{}", nothing.stderr);
+    assert!(nothing.stderr.contains("belljar: no system call was refused\n"), "{}", nothing.stderr);
 }
 
 fn calls_can_be_added_and_are_announced(engine: &Engine) {

@@ -204,7 +204,7 @@ fn sixty_tasks_over_ten_servers_come_to_what_their_data_say() {
 
 /// What the journal of the one session has, by the number of the run.
 fn calls_by_run(office: &Office) -> BTreeMap<usize, Calls> {
-    let folder = office.home.path().join(".local/state/hotcell/sessions");
+    let folder = office.home.path().join(".local/state/belljar/sessions");
     let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
     let mut runs: BTreeMap<usize, Calls> = BTreeMap::new();
     for line in std::fs::read_to_string(file).unwrap().lines() {

@@ -69,7 +69,7 @@ fn calls_at_once_of_all_cost_those_that_work_nothing(engine: &Engine) {
     for (name, says) in [
         ("missing", "/nowhere/at-all"),
         ("crashing", "crash"),
-        ("locked", "the user runs: hotcell login locked"),
+        ("locked", "the user runs: belljar login locked"),
         ("garbled", "garbled"),
     ] {
         let reply = bridge.run(&format!("await runtime.call_tool('{name}', 'echo', {{}})"));

@@ -110,7 +110,7 @@ fn writable_folder_has_one_owner_in_all_sandboxes(engine: &Engine) {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let config =
         format!("[[mount]]\nhost = \"{}\"\nguest = \"/mnt/out\"\nwritable = true\n", folder.path().display());
-    let mut home = Home::on(engine).file(".config/hotcell/config.toml", &config);
+    let mut home = Home::on(engine).file(".config/belljar/config.toml", &config);
     if engine.name == "docker" {
         // It mounts no folder writable in which nothing can be executed.
         home = home.env("MCP_BRIDGE_ALLOW_WEAK", "mounts");

@@ -4,14 +4,14 @@
 //! - They do not panic, and say the same again when they are asked again.
 //! - A remark is one harmless line, and its place is in the file.
 //! - No value that could be a secret is repeated in a remark.
-//! - A server that is given out is an entry of hotcell's form: the reader of the configuration takes it, or names it.
+//! - A server that is given out is an entry of belljar's form: the reader of the configuration takes it, or names it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use hotcell::clients::{Client, FoundServer, Remark, Surroundings, clients, servers_of_client_file};
-use hotcell::config::{Environment, servers_of_file};
-use hotcell::limits::Limits;
+use belljar::clients::{Client, FoundServer, Remark, Surroundings, clients, servers_of_client_file};
+use belljar::config::{Environment, servers_of_file};
+use belljar::limits::Limits;
 use serde_json::{Map, Value};
 
 use crate::inert::is_inert_line;

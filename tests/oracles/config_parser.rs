@@ -10,10 +10,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use hotcell::config::{
+use belljar::config::{
     Endpoint, Environment, Launch, Position, Problem, Reach, ServerConfig, Severity, servers_of_file,
 };
-use hotcell::limits::Limits;
+use belljar::limits::Limits;
 use serde_json::{Map, Value};
 
 use crate::inert::is_inert_line;

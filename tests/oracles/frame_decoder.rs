@@ -8,8 +8,8 @@
 //! - What it holds stays within one line's bound and what was pushed last, and a refusal is short.
 //! - A good frame behind any garbage is read.
 
-use hotcell::limits::Limits;
-use hotcell::protocol::{Decoder, Dropped, FromSandbox, FromSupervisor, depth_exceeds};
+use belljar::limits::Limits;
+use belljar::protocol::{Decoder, Dropped, FromSandbox, FromSupervisor, depth_exceeds};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use hotcell::catalog::{Catalog, Detail, Shapes, Tool, query_tool_docs, search};
-use hotcell::limits::Limits;
-use hotcell::names::ServerName;
-use hotcell::render::{Block, render};
-use hotcell::run::{
+use belljar::catalog::{Catalog, Detail, Shapes, Tool, query_tool_docs, search};
+use belljar::limits::Limits;
+use belljar::names::ServerName;
+use belljar::render::{Block, render};
+use belljar::run::{
     Calls, Output, OutputMode, OutputPiece, OutputStream, PythonError, RunOutcome, RunReport, StateNote,
 };
 use serde::Deserialize;

@@ -17,9 +17,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use hotcell::jsonrpc::{ENDLESS_TIMES, Envelope, Instead, LineTransport, Messages, Unreadable};
-use hotcell::server::Requests;
-use hotcell::upstream::{Answer, Answers};
+use belljar::jsonrpc::{ENDLESS_TIMES, Envelope, Instead, LineTransport, Messages, Unreadable};
+use belljar::server::Requests;
+use belljar::upstream::{Answer, Answers};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, JsonRpcMessage,
     RequestId,

@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use hotcell::catalog::{Catalog, ServerTools, Shapes, Tool};
-use hotcell::limits::Limits;
-use hotcell::names::ServerName;
+use belljar::catalog::{Catalog, ServerTools, Shapes, Tool};
+use belljar::limits::Limits;
+use belljar::names::ServerName;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

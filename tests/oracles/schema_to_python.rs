@@ -13,13 +13,13 @@
 
 use std::collections::BTreeSet;
 
-use hotcell::catalog::{
+use belljar::catalog::{
     Catalog, Detail, Given, Shapes, Tool, capability_summary, check_names, checked, list_tools, search,
     tool_doc,
 };
-use hotcell::limits::Limits;
-use hotcell::names::ServerName;
-use hotcell::run::ToolFault;
+use belljar::limits::Limits;
+use belljar::names::ServerName;
+use belljar::run::ToolFault;
 use serde_json::{Map, Value, json};
 
 use crate::inert::{is_inert, is_inert_line};

@@ -224,7 +224,7 @@ finally:
         &["EACCES"],
         r"
 import glob, re
-secret = re.compile(rb'canary-[0-9]{16}|/hotcell-fixture-[A-Za-z0-9]{6}/')
+secret = re.compile(rb'canary-[0-9]{16}|/belljar-fixture-[A-Za-z0-9]{6}/')
 found = []
 def look(what, data):
     found.extend((what, match) for match in secret.findall(data))

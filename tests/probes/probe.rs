@@ -54,7 +54,7 @@ pub enum Exception {
     /// The bridge itself may end the run, where the session's first reply has said that the engine does not enforce this
     /// limit.
     Unenforced(&'static str),
-    /// It may succeed where processes of the sandbox cannot use Landlock, as `hotcell doctor` says.
+    /// It may succeed where processes of the sandbox cannot use Landlock, as `belljar doctor` says.
     WithoutLandlock,
     /// It may succeed on this engine; SECURITY.md says so, and it is counted and shown in the table.
     KnownOn(&'static str),

@@ -86,16 +86,16 @@ impl<'a> Session<'a> {
             mount_of(shared.path(), SharedFolder::GUEST),
             mount_of(pipes.path(), Pipes::GUEST)
         );
-        let home = Home::on(engine).file(".config/hotcell/policy.toml", POLICY);
+        let home = Home::on(engine).file(".config/belljar/policy.toml", POLICY);
         let home = variables.iter().fold(home, |home, (name, value)| home.env(name, value));
-        let mut home = home.env("MCP_BRIDGE_STRUCTURED", "1").file(".config/hotcell/config.toml", &mounts);
+        let mut home = home.env("MCP_BRIDGE_STRUCTURED", "1").file(".config/belljar/config.toml", &mounts);
         for (name, server) in [("fixture", &fixture), ("other", &other)] {
             let mut entry = server.entry();
             entry["env"] = json!({"TOKEN": CANARY});
             home = home.server(name, entry);
         }
         let mut has_landlock = None;
-        eventually("hotcell doctor starts a sandbox", PATIENCE, || {
+        eventually("belljar doctor starts a sandbox", PATIENCE, || {
             let doctor = home.run(&["doctor"]).stdout;
             let is_used = doctor.contains("\nlandlock   in use");
             has_landlock = (is_used || doctor.contains("\nlandlock   NOT IN USE")).then_some(is_used);

@@ -107,7 +107,7 @@ fn configuration(engine: &Engine, scripts: &str, shared: &SharedFolder, pipes: &
     let shared = format!("{}:{}:ro", shared.path().display(), SharedFolder::GUEST);
     let pipes = format!("{}:{}:ro", pipes.path().display(), Pipes::GUEST);
     json!({
-        "Image": "localhost/hotcell-sandbox:latest",
+        "Image": "localhost/belljar-sandbox:latest",
         "Entrypoint": ["python3", "-I", "-c", include_str!("undefended.py"), PRELUDE, scripts],
         "User": "0:0",
         "WorkingDir": "/",

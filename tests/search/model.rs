@@ -8,9 +8,9 @@ use std::path::PathBuf;
 /// Its folder, whether it is there or not.
 pub fn place() -> PathBuf {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let cache = folder("HOTCELL_CACHE")
-        .or_else(|| folder("XDG_CACHE_HOME").map(|dir| dir.join("hotcell")))
-        .or_else(|| folder("HOME").map(|dir| dir.join(".cache/hotcell")));
+    let cache = folder("BELLJAR_CACHE")
+        .or_else(|| folder("XDG_CACHE_HOME").map(|dir| dir.join("belljar")))
+        .or_else(|| folder("HOME").map(|dir| dir.join(".cache/belljar")));
     cache.expect("a home").join("model/minilm")
 }
 

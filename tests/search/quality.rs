@@ -9,10 +9,10 @@ use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hotcell::catalog::{Catalog, Query as Asked, Tool, Tools, Vectors, respelt, search, tool_text};
-use hotcell::encoder::Encoder;
-use hotcell::limits::Limits;
-use hotcell::names::ServerName;
+use belljar::catalog::{Catalog, Query as Asked, Tool, Tools, Vectors, respelt, search, tool_text};
+use belljar::encoder::Encoder;
+use belljar::limits::Limits;
+use belljar::names::ServerName;
 use serde_json::Value;
 
 /// The tools and queries that are committed beside this file.

@@ -1,4 +1,4 @@
-//! What a reply says, as far as the checks need it: the marks that the run's code printed, and hotcell's own sentences.
+//! What a reply says, as far as the checks need it: the marks that the run's code printed, and belljar's own sentences.
 //!
 //! It judges nothing.
 

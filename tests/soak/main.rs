@@ -32,7 +32,7 @@ const RUNS_OF_AN_ENGINE: u64 = 100_000_000;
 
 fn main() -> ExitCode {
     let (seed, seconds) = (option("--seed", 1), option("--seconds", 20));
-    let wanted = std::env::var("HOTCELL_SOAK_ENGINES").unwrap_or_default();
+    let wanted = std::env::var("BELLJAR_SOAK_ENGINES").unwrap_or_default();
     let is_wanted =
         |engine: &Engine| wanted.is_empty() || wanted.split(',').any(|name| name.trim() == engine.name);
     let engines: Vec<Engine> = Engine::all().into_iter().filter(is_wanted).collect();
@@ -105,7 +105,7 @@ fn passing(mut session: Session<'_>, random: &mut Random, runs: &mut Runs) -> Pa
 
 /// `target/soak-SEED.jsonl`.
 fn log_file(seed: u64) -> PathBuf {
-    let program = Path::new(env!("CARGO_BIN_EXE_hotcell"));
-    let target = program.parent().and_then(Path::parent).expect("target/PROFILE/hotcell");
+    let program = Path::new(env!("CARGO_BIN_EXE_belljar"));
+    let target = program.parent().and_then(Path::parent).expect("target/PROFILE/belljar");
     target.join(format!("soak-{seed}.jsonl"))
 }

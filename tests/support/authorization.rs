@@ -26,7 +26,7 @@ pub struct Page {
     pub body: String,
 }
 
-/// `hotcell login` under way.
+/// `belljar login` under way.
 pub struct Login {
     child: Child,
     stdout: BufReader<std::process::ChildStdout>,

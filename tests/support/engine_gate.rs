@@ -33,7 +33,7 @@ pub struct EngineGate {
 
 impl EngineGate {
     pub fn new(engine: &Engine, hold: Hold) -> Self {
-        let dir = tempfile::Builder::new().prefix("hotcell-gate-").tempdir().unwrap();
+        let dir = tempfile::Builder::new().prefix("belljar-gate-").tempdir().unwrap();
         let listener = UnixListener::bind(dir.path().join("engine.sock")).unwrap();
         let (tell, held) = channel();
         let release = Arc::new(AtomicBool::new(false));

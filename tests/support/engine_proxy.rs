@@ -42,7 +42,7 @@ impl EngineProxy {
     }
 
     fn listen(engine: &Engine, rules: Rules) -> Self {
-        let dir = tempfile::Builder::new().prefix("hotcell-proxy-").tempdir().unwrap();
+        let dir = tempfile::Builder::new().prefix("belljar-proxy-").tempdir().unwrap();
         let listener = UnixListener::bind(dir.path().join("engine.sock")).unwrap();
         let engine = engine.address().strip_prefix("unix://").unwrap().to_owned();
         std::thread::spawn(move || {

@@ -17,13 +17,13 @@ pub struct Engine {
 }
 
 /// The image that sandboxes have.
-const IMAGE: &str = "localhost/hotcell-sandbox:latest";
+const IMAGE: &str = "localhost/belljar-sandbox:latest";
 
 /// Variables and the names that people read.
 pub const ENGINES: [(&str, &str); 3] = [
-    ("HOTCELL_TEST_PODMAN_ROOTFUL", "podman-rootful"),
-    ("HOTCELL_TEST_PODMAN_ROOTLESS", "podman-rootless"),
-    ("HOTCELL_TEST_DOCKER", "docker"),
+    ("BELLJAR_TEST_PODMAN_ROOTFUL", "podman-rootful"),
+    ("BELLJAR_TEST_PODMAN_ROOTLESS", "podman-rootless"),
+    ("BELLJAR_TEST_DOCKER", "docker"),
 ];
 
 /// Declares one test for each engine from each named function, which takes the engine.
@@ -84,7 +84,7 @@ impl Engine {
     /// The one that has gVisor as a further OCI runtime, `runsc`. Not every distribution has gVisor, so that its absence
     /// fails nothing.
     pub fn with_runsc() -> Option<Self> {
-        let name = std::env::var("HOTCELL_TEST_RUNSC").ok().or_else(|| written("HOTCELL_TEST_RUNSC"));
+        let name = std::env::var("BELLJAR_TEST_RUNSC").ok().or_else(|| written("BELLJAR_TEST_RUNSC"));
         let engine = name.and_then(|name| Self::find(&name));
         if engine.is_none() {
             eprintln!(
@@ -108,7 +108,7 @@ impl Engine {
         let listed = self.request("GET", "/v1.41/containers/json?all=1");
         let listed: Value = serde_json::from_slice(&listed).expect("the engine lists containers as JSON");
         let is_owned = |container: &&Value| {
-            let owner = container["Labels"]["hotcell.owner"].as_str().unwrap_or_default();
+            let owner = container["Labels"]["belljar.owner"].as_str().unwrap_or_default();
             owners.iter().any(|known| known == owner)
         };
         let containers = listed.as_array().expect("the engine lists containers").iter();
@@ -231,7 +231,7 @@ fn written(variable: &str) -> Option<String> {
 /// Where the set-up keeps what it installs.
 pub fn cache() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cache");
-    std::env::var_os("HOTCELL_CACHE").map(PathBuf::from).unwrap_or_else(|| {
-        std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).unwrap_or_else(home).join("hotcell")
+    std::env::var_os("BELLJAR_CACHE").map(PathBuf::from).unwrap_or_else(|| {
+        std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).unwrap_or_else(home).join("belljar")
     })
 }

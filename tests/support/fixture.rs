@@ -16,7 +16,7 @@ pub struct Fixture {
 impl Fixture {
     /// With flags of `fixture_server.rs`.
     pub fn new(flags: &[&str]) -> Self {
-        let dir = tempfile::Builder::new().prefix("hotcell-fixture-").tempdir().unwrap();
+        let dir = tempfile::Builder::new().prefix("belljar-fixture-").tempdir().unwrap();
         let state = ["--state".to_owned(), dir.path().to_str().unwrap().to_owned()];
         let arguments = state.into_iter().chain(flags.iter().map(|flag| (*flag).to_owned())).collect();
         Self { dir, arguments }

@@ -13,9 +13,9 @@ use super::{Engine, program};
 
 /// Variables by which whoever runs the tests chooses what they run in, and the settings that they become.
 const FROM_TESTER: [(&str, &str); 3] = [
-    ("HOTCELL_TEST_IMAGE", "MCP_BRIDGE_IMAGE"),
-    ("HOTCELL_TEST_OCI_RUNTIME", "MCP_BRIDGE_OCI_RUNTIME"),
-    ("HOTCELL_TEST_ALLOW_WEAK", "MCP_BRIDGE_ALLOW_WEAK"),
+    ("BELLJAR_TEST_IMAGE", "MCP_BRIDGE_IMAGE"),
+    ("BELLJAR_TEST_OCI_RUNTIME", "MCP_BRIDGE_OCI_RUNTIME"),
+    ("BELLJAR_TEST_ALLOW_WEAK", "MCP_BRIDGE_ALLOW_WEAK"),
 ];
 
 /// The folder and the environment that the program is started with.
@@ -31,7 +31,7 @@ pub struct Home {
 impl Home {
     /// Without servers, and with no engine to be found anywhere.
     pub fn new() -> Self {
-        let dir = tempfile::Builder::new().prefix("hotcell-test-").tempdir().unwrap();
+        let dir = tempfile::Builder::new().prefix("belljar-test-").tempdir().unwrap();
         for name in ["MCPs", "run"] {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
@@ -52,7 +52,7 @@ impl Home {
     }
 
     /// With this engine, and the sandbox started by the first run, not before.
-    /// With the usual image, or `HOTCELL_TEST_IMAGE`.
+    /// With the usual image, or `BELLJAR_TEST_IMAGE`.
     pub fn on(engine: &Engine) -> Self {
         let home = Self::new().env("MCP_BRIDGE_RUNTIME", engine.address()).env("MCP_BRIDGE_PREWARM", "0");
         let asked = |(test, own): (&str, &str)| Some((own.to_owned(), std::env::var(test).ok()?));
@@ -124,7 +124,7 @@ impl Home {
     /// The program with this environment and nothing else of ours.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut words: Vec<&OsStr> = self.launcher.iter().map(OsStr::new).collect();
-        let program = program("hotcell");
+        let program = program("belljar");
         words.push(program.as_os_str());
         let mut command = Command::new(words[0]);
         command.args(&words[1..]);
@@ -169,7 +169,7 @@ impl Home {
 
     /// The owner ids of the bridges that live here now: containers carry them as a label.
     pub fn owners(&self) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.path().join("run/hotcell")) else { return vec![] };
+        let Ok(entries) = std::fs::read_dir(self.path().join("run/belljar")) else { return vec![] };
         entries
             .map(|entry| entry.unwrap().path())
             .filter(|path| path.extension().is_some_and(|extension| extension == "lock"))

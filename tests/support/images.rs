@@ -54,7 +54,7 @@ pub fn with_added_packages(engine: &Engine) -> Home {
     kept(engine, "test-packages-", |_| Some(ADDED.to_vec())).expect("it can always be built")
 }
 
-/// A home whose sandboxes are of an image that is built on one that is not hotcell's: what the sandbox image is built on itself,
+/// A home whose sandboxes are of an image that is built on one that is not belljar's: what the sandbox image is built on itself,
 /// where this engine has that.
 pub fn on_another_base(engine: &Engine) -> Option<Home> {
     kept(engine, "test-from-", |base| {
@@ -88,5 +88,5 @@ fn kept(engine: &Engine, prefix: &str, arguments: impl Fn(&str) -> Option<Vec<&s
         let built = home.run(&[&["image", "build", "--name", &name], &*arguments].concat());
         assert_eq!(built.code, Some(0), "{}", built.stderr);
     }
-    Some(home.env("MCP_BRIDGE_IMAGE", &format!("localhost/hotcell/{name}:latest")))
+    Some(home.env("MCP_BRIDGE_IMAGE", &format!("localhost/belljar/{name}:latest")))
 }

@@ -55,9 +55,9 @@ pub fn monotonic_ns() -> u64 {
 
 /// Where cargo puts the programs of this package.
 pub fn program(name: &str) -> std::path::PathBuf {
-    let hotcell = std::path::Path::new(env!("CARGO_BIN_EXE_hotcell"));
+    let belljar = std::path::Path::new(env!("CARGO_BIN_EXE_belljar"));
     match name {
-        "hotcell" => hotcell.to_owned(),
-        example => hotcell.with_file_name("examples").join(example),
+        "belljar" => belljar.to_owned(),
+        example => belljar.with_file_name("examples").join(example),
     }
 }

@@ -5,7 +5,7 @@ use super::{Engine, Fixture, Home};
 
 pub const NEVER_STARTED: &str = "container that never started";
 /// In the environment of everything that a bridge starts.
-const MARK: &str = "HOTCELL_TEST";
+const MARK: &str = "BELLJAR_TEST";
 
 /// A home whose processes can be told from others by the name of its folder.
 pub fn marking(home: Home) -> Home {
@@ -17,7 +17,7 @@ pub fn marking(home: Home) -> Home {
 pub fn left(engine: &Engine, home: &Home, fixture: &Fixture, owners: &[String]) -> Vec<String> {
     let processes = marked(MARK, &name(home)).into_iter().map(|pid| format!("process {pid}"));
     let servers = fixture.living().into_iter().map(|pid| format!("process {pid} of a server"));
-    let files = std::fs::read_dir(home.path().join("run/hotcell")).into_iter().flatten();
+    let files = std::fs::read_dir(home.path().join("run/belljar")).into_iter().flatten();
     let files = files.map(|file| format!("file {:?}", file.unwrap().file_name()));
     let containers = engine.containers_of(owners).into_iter().map(|id| {
         let state = engine.inspect_container(&id)["State"]["Status"].clone();

@@ -12,8 +12,8 @@ pub fn tokens(text: &str) -> usize {
     tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len()
 }
 
-/// hotcell's own listing with these servers configured, as it came over the wire.
-pub fn of_hotcell<'a>(servers: impl IntoIterator<Item = &'a str>) -> Value {
+/// belljar's own listing with these servers configured, as it came over the wire.
+pub fn of_belljar<'a>(servers: impl IntoIterator<Item = &'a str>) -> Value {
     let entries: BTreeMap<&str, Value> =
         servers.into_iter().map(|name| (name, json!({"command": "true"}))).collect();
     let content = json!({"mcpServers": entries}).to_string();

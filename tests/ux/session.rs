@@ -27,7 +27,7 @@ pub fn replay(engine: &Engine, transcript: Transcript) -> Transcript {
             }
             Setting::Config(line) => {
                 config.push_str(&format!("{line}\n"));
-                home.file(".config/hotcell/config.toml", &config)
+                home.file(".config/belljar/config.toml", &config)
             }
             Setting::Model => {
                 models.push(ModelServer::open(str::to_uppercase));
@@ -77,7 +77,7 @@ pub fn replay(engine: &Engine, transcript: Transcript) -> Transcript {
                     bridge = Bridge::start(&home);
                     String::new()
                 }
-                Does::Hotcell { arguments } => {
+                Does::Belljar { arguments } => {
                     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
                     let output = home.run(&words);
                     let exit = output.code.filter(|code| *code != 0);
@@ -111,7 +111,7 @@ fn written(reply: Reply) -> String {
 /// What differs from machine to machine and from run to run: the engine's kind, folders, addresses of objects, process numbers,
 /// sessions' ids, times, and how long something took.
 fn without_this_machine(reply: &str, home: &Home) -> String {
-    let journals = std::fs::read_dir(home.path().join(".local/state/hotcell/sessions")).into_iter().flatten();
+    let journals = std::fs::read_dir(home.path().join(".local/state/belljar/sessions")).into_iter().flatten();
     let names = journals.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let sessions: Vec<String> =
         names.filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned)).collect();
@@ -120,7 +120,7 @@ fn without_this_machine(reply: &str, home: &Home) -> String {
         let line = line.trim_start();
         let is_of_engine = ["the container engine is", "is not enforced by this engine"]
             .iter()
-            .any(|said| (line.starts_with("note: ") || line.starts_with("hotcell: ")) && line.contains(said));
+            .any(|said| (line.starts_with("note: ") || line.starts_with("belljar: ")) && line.contains(said));
         !is_of_engine && !line.starts_with("sandbox 20")
     };
     let lines: Vec<&str> = reply.split('\n').filter(notice).collect();

@@ -12,7 +12,7 @@
 //! --- reply
 //! 1
 //! --- session MCP_BRIDGE_RESUME=last
-//! --- hotcell session ls
+//! --- belljar session ls
 //! ```
 
 use std::fmt;
@@ -66,7 +66,7 @@ pub enum Does {
     /// Ends the session and begins another one, with these variables as well.
     Session { variables: Vec<(String, String)> },
     /// Runs the program with these arguments, as the user does.
-    Hotcell { arguments: Vec<String> },
+    Belljar { arguments: Vec<String> },
 }
 
 impl Transcript {
@@ -91,7 +91,7 @@ impl Transcript {
                     Does::Run { arguments: words.map(pair).collect::<Result<_, _>>()?, code: body.to_owned() }
                 }
                 Some("session") => Does::Session { variables: words.map(pair).collect::<Result<_, _>>()? },
-                Some("hotcell") => Does::Hotcell { arguments: words.map(str::to_owned).collect() },
+                Some("belljar") => Does::Belljar { arguments: words.map(str::to_owned).collect() },
                 Some("kill-container") => Does::KillContainer,
                 Some("list") => Does::List,
                 _ => return Err(format!("no step: {head}")),
@@ -153,7 +153,7 @@ impl fmt::Display for Transcript {
                 Does::KillContainer => writeln!(f, "--- kill-container")?,
                 Does::List => writeln!(f, "--- list")?,
                 Does::Session { variables } => writeln!(f, "--- session{}", pairs(variables))?,
-                Does::Hotcell { arguments } => writeln!(f, "--- hotcell {}", arguments.join(" "))?,
+                Does::Belljar { arguments } => writeln!(f, "--- belljar {}", arguments.join(" "))?,
             }
             if !reply.is_empty() {
                 writeln!(f, "--- reply\n{reply}")?;

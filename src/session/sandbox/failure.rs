@@ -44,7 +44,7 @@ impl Failure {
         let hint = match &self {
             Self::Engine(error) => error.hint(),
             Self::Silent { .. } => {
-                "the image must have python3 >= 3.11 in its PATH; `hotcell doctor` shows the image".into()
+                "the image must have python3 >= 3.11 in its PATH; `belljar doctor` shows the image".into()
             }
             Self::Unreadable { .. } => "correct it, or leave it out for its default".into(),
             Self::Weak { fields, .. } => {
@@ -57,11 +57,11 @@ impl Failure {
                 )
             }
             Self::Files { .. } => {
-                "end the other hotcell, or choose another name in MCP_BRIDGE_WORKSPACE; its files are below `workspaces` in \
+                "end the other belljar, or choose another name in MCP_BRIDGE_WORKSPACE; its files are below `workspaces` in \
                  MCP_BRIDGE_STATE_DIR"
                     .into()
             }
-            _ => "`hotcell doctor` checks the engine and the image".into(),
+            _ => "`belljar doctor` checks the engine and the image".into(),
         };
         ToolFault::new(FaultCode::SandboxUnavailable, self.to_string()).hint(hint)
     }

@@ -527,17 +527,17 @@ impl Maker {
         for (field, limit) in unenforced {
             let is_default = field == PostureField::Cpus && sandbox.asked.cpu.is_some_and(|cpu| cpu.optional);
             if is_default {
-                // Nobody has asked for this limit. `hotcell doctor` says that it does not hold.
+                // Nobody has asked for this limit. `belljar doctor` says that it does not hold.
                 continue;
             }
             if sandbox.watchdog.is_some() && field != PostureField::Cpus {
                 sandbox.report.watched.push(field);
-                sandbox.report.notices.push(format!("{limit}: hotcell watches it and ends what exceeds it"));
+                sandbox.report.notices.push(format!("{limit}: belljar watches it and ends what exceeds it"));
             } else if self.settings.allow_weak.contains(&field) {
                 sandbox.report.allowed.push(format!("{field}: {limit}"));
             } else {
                 fields.push(field);
-                said.push(format!("{field}: {limit}, nor can hotcell watch it"));
+                said.push(format!("{field}: {limit}, nor can belljar watch it"));
             }
         }
         if fields.is_empty() { Ok(()) } else { Err(Failure::Weak { fields, said }) }

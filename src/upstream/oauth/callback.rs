@@ -64,12 +64,12 @@ async fn served(mut stream: TcpStream, address: Url, state: String) -> std::io::
     let answer = answer(&head, &address, &state);
     let (status, said) = match &answer {
         Some(answer) if of(answer, "error").is_some() => {
-            ("200 OK", "The login was refused; hotcell says why.")
+            ("200 OK", "The login was refused; belljar says why.")
         }
-        Some(_) => ("200 OK", "You can close this page; hotcell says whether the login has worked."),
-        None => ("400 Bad Request", "This is no answer that hotcell waits for."),
+        Some(_) => ("200 OK", "You can close this page; belljar says whether the login has worked."),
+        None => ("400 Bad Request", "This is no answer that belljar waits for."),
     };
-    let body = format!("<!doctype html><meta charset=utf-8><title>hotcell</title><p>{said}</p>\n");
+    let body = format!("<!doctype html><meta charset=utf-8><title>belljar</title><p>{said}</p>\n");
     let reply = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
          Referrer-Policy: no-referrer\r\nContent-Security-Policy: default-src 'none'\r\nConnection: close\r\n\r\n{body}",

@@ -154,7 +154,7 @@ async fn begun(request: LoginRequest) -> Result<Started, LoginError> {
         }
         None if metadata.registration_endpoint.is_none() => return Err(LoginError::NoRegistration),
         None => {
-            manager.register_client("hotcell", callback.address.as_str(), &scopes).await.map_err(refused)?
+            manager.register_client("belljar", callback.address.as_str(), &scopes).await.map_err(refused)?
         }
     };
     let address = manager.get_authorization_url(&scopes).await.map_err(refused)?;

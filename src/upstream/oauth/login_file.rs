@@ -116,7 +116,7 @@ impl LoginFile {
         match own_file::read(&self.path(), FILE_BYTES_MAX) {
             Ok(bytes) => {
                 // What serde says would quote the file.
-                let misshapen = |_| io::Error::other("it is no login as hotcell writes it");
+                let misshapen = |_| io::Error::other("it is no login as belljar writes it");
                 serde_json::from_slice(&bytes).map(Some).map_err(misshapen)
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -230,7 +230,7 @@ mod tests {
         assert!(matches!(here.state(), LoginState::Unreadable(why) if why.contains("mode 0600")));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, r#"{"access_token": "t0ken"}"#).unwrap();
-        assert_eq!(here.state(), LoginState::Unreadable("it is no login as hotcell writes it".into()));
+        assert_eq!(here.state(), LoginState::Unreadable("it is no login as belljar writes it".into()));
         assert!(here.remove().unwrap() && !here.remove().unwrap());
         assert_eq!(here.state(), LoginState::None);
     }

@@ -1,4 +1,4 @@
-//! Logins at remote servers by OAuth 2.1: made by `hotcell login`, used and renewed by the bridge.
+//! Logins at remote servers by OAuth 2.1: made by `belljar login`, used and renewed by the bridge.
 //!
 //! It asks nobody for a password: that is between the user's browser and the authorization server.
 

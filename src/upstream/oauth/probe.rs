@@ -84,7 +84,7 @@ fn is_json_rpc(body: &[u8]) -> bool {
 }
 
 fn beginning() -> String {
-    let client = json!({"name": "hotcell", "version": env!("CARGO_PKG_VERSION")});
+    let client = json!({"name": "belljar", "version": env!("CARGO_PKG_VERSION")});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string()
 }

@@ -7,11 +7,11 @@ import sys
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
-HOTCELL, _, _, ARGUMENTS = sys.argv[1:]
+BELLJAR, _, _, ARGUMENTS = sys.argv[1:]
 
 
 async def main() -> None:
-    async with Client(StdioTransport(command=HOTCELL, args=[])) as client:
+    async with Client(StdioTransport(command=BELLJAR, args=[])) as client:
         [tool] = await client.list_tools()
         result = await client.call_tool(tool.name, json.loads(ARGUMENTS))
         print(result.content[0].text)

@@ -7,14 +7,14 @@ from agents import Agent, OpenAIResponsesModel, Runner, set_tracing_disabled
 from agents.mcp import MCPServerStdio
 from openai import AsyncOpenAI
 
-HOTCELL, URL, PROMPT, _ = sys.argv[1:]
+BELLJAR, URL, PROMPT, _ = sys.argv[1:]
 
 
 async def main() -> None:
     set_tracing_disabled(True)
     model = OpenAIResponsesModel("scripted", AsyncOpenAI(base_url=URL, api_key="scripted"))
     # By default it waits for an answer no longer than 5 seconds, and the first run starts the sandbox.
-    async with MCPServerStdio({"command": HOTCELL}, client_session_timeout_seconds=120) as server:
+    async with MCPServerStdio({"command": BELLJAR}, client_session_timeout_seconds=120) as server:
         agent = Agent(name="agent", model=model, mcp_servers=[server])
         print((await Runner.run(agent, PROMPT)).final_output)
 

@@ -9,12 +9,12 @@ from pydantic_ai.mcp import MCPToolset
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-HOTCELL, URL, PROMPT, _ = sys.argv[1:]
+BELLJAR, URL, PROMPT, _ = sys.argv[1:]
 
 
 async def main() -> None:
     model = OpenAIChatModel("scripted", provider=OpenAIProvider(base_url=URL, api_key="scripted"))
-    tools = MCPToolset(StdioTransport(command=HOTCELL, args=[]))
+    tools = MCPToolset(StdioTransport(command=BELLJAR, args=[]))
     async with Agent(model, toolsets=[tools]) as agent:
         print((await agent.run(PROMPT)).output)
 

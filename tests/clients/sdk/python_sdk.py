@@ -6,11 +6,11 @@ import sys
 
 from mcp import Client, StdioServerParameters
 
-HOTCELL, _, _, ARGUMENTS = sys.argv[1:]
+BELLJAR, _, _, ARGUMENTS = sys.argv[1:]
 
 
 async def main() -> None:
-    async with Client(StdioServerParameters(command=HOTCELL)) as client:
+    async with Client(StdioServerParameters(command=BELLJAR)) as client:
         [tool] = (await client.list_tools()).tools
         result = await client.call_tool(tool.name, json.loads(ARGUMENTS))
         print(result.content[0].text)

@@ -38,15 +38,15 @@ impl Steps {
         let below: Vec<String> = self.below.iter().map(|folder| text(home.path().join(folder))).collect();
         let (number, signal) = at.unwrap_or((0, Signal::SIGKILL));
         home.env("LD_PRELOAD", &text(self.dir.path().join("steps.so")))
-            .env("HOTCELL_STEPS", &text(self.told()))
-            .env("HOTCELL_STEPS_BELOW", &below.join(":"))
-            .env("HOTCELL_STEPS_AT", &number.to_string())
-            .env("HOTCELL_STEPS_SIGNAL", &(signal as i32).to_string())
+            .env("BELLJAR_STEPS", &text(self.told()))
+            .env("BELLJAR_STEPS_BELOW", &below.join(":"))
+            .env("BELLJAR_STEPS_AT", &number.to_string())
+            .env("BELLJAR_STEPS_SIGNAL", &(signal as i32).to_string())
     }
 
     /// The same home for programs that nothing happens to.
     pub fn uncounted(home: Home) -> Home {
-        let names = ["", "_BELOW", "_AT", "_SIGNAL"].map(|part| format!("HOTCELL_STEPS{part}"));
+        let names = ["", "_BELOW", "_AT", "_SIGNAL"].map(|part| format!("BELLJAR_STEPS{part}"));
         names.iter().fold(home.without_env("LD_PRELOAD"), |home, name| home.without_env(name))
     }
 
@@ -124,7 +124,7 @@ impl<A> Scenario<'_, A> {
 /// Steps that are chosen, where there are as many.
 const CHOSEN: usize = 10;
 
-/// Numbers of some steps, as different from each other as can be, from all over; with `HOTCELL_EVERY_WRITE=1` of all steps.
+/// Numbers of some steps, as different from each other as can be, from all over; with `BELLJAR_EVERY_WRITE=1` of all steps.
 pub fn chosen(made: &[String]) -> BTreeSet<usize> {
     if is_every() {
         return (1..=made.len()).collect();
@@ -148,13 +148,13 @@ fn evenly(numbers: BTreeSet<usize>) -> BTreeSet<usize> {
 }
 
 fn is_every() -> bool {
-    std::env::var("HOTCELL_EVERY_WRITE").is_ok_and(|value| value == "1")
+    std::env::var("BELLJAR_EVERY_WRITE").is_ok_and(|value| value == "1")
 }
 
 /// Whether a file's name is another one each time.
 fn is_made_up(name: &str) -> bool {
     name.chars().any(|c| c.is_ascii_digit())
-        || [".tmp", ".hotcell-", ".session-"].iter().any(|begin| name.starts_with(begin))
+        || [".tmp", ".belljar-", ".session-"].iter().any(|begin| name.starts_with(begin))
 }
 
 /// What a command that must succeed prints.

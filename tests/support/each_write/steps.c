@@ -5,10 +5,10 @@
  *
  * A system call that does not come by way of libc is not seen; tempfile renames so. What comes before it and what comes after is.
  *
- *   HOTCELL_STEPS        the file that each step is told to, a line each, and that counts them with its first eight bytes
- *   HOTCELL_STEPS_BELOW  the folders, with colons between them
- *   HOTCELL_STEPS_AT     the step, from 1; without, none
- *   HOTCELL_STEPS_SIGNAL the signal that is sent to this process then
+ *   BELLJAR_STEPS        the file that each step is told to, a line each, and that counts them with its first eight bytes
+ *   BELLJAR_STEPS_BELOW  the folders, with colons between them
+ *   BELLJAR_STEPS_AT     the step, from 1; without, none
+ *   BELLJAR_STEPS_SIGNAL the signal that is sent to this process then
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,8 +35,8 @@ static _Atomic unsigned long *steps;
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *file = getenv("HOTCELL_STEPS"), *number = getenv("HOTCELL_STEPS_AT"), *how = getenv("HOTCELL_STEPS_SIGNAL");
-    below = getenv("HOTCELL_STEPS_BELOW");
+    const char *file = getenv("BELLJAR_STEPS"), *number = getenv("BELLJAR_STEPS_AT"), *how = getenv("BELLJAR_STEPS_SIGNAL");
+    below = getenv("BELLJAR_STEPS_BELOW");
     at = number ? strtoul(number, NULL, 10) : 0;
     with = how ? atoi(how) : SIGKILL;
     if (!file || !below)

@@ -39,7 +39,7 @@ _OF_WORKER = (
     "import_room",
     *("call_check", "effects", "figures", "proxies", "text", "report", "sources", "skills", "account", "unawaited"),
 )
-NAMES = (*(f"hotcell_sandbox.{name}" for name in _OF_WORKER), "mcp.runtime", "mcp.servers", "mcp")
+NAMES = (*(f"belljar_sandbox.{name}" for name in _OF_WORKER), "mcp.runtime", "mcp.servers", "mcp")
 _BYTES_MAX = 4 << 20
 _LENGTH_BYTES = 4
 

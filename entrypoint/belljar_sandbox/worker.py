@@ -31,7 +31,7 @@ _PENDING_SIGNALS = 1024
 # One part of so many of the container's memory is not the worker's.
 _OTHERS_SHARE = 16
 _HOME = "/workspace"
-_FONT_CACHE = "/usr/local/share/hotcell/matplotlib"
+_FONT_CACHE = "/usr/local/share/belljar/matplotlib"
 _ENVIRONMENT = {
     "HOME": _HOME,
     "MPLBACKEND": "Agg",

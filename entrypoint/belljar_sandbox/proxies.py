@@ -193,7 +193,7 @@ class Proxies:
             raise ModuleNotFoundError(
                 f"Server {alias!r} is not available. {_available(self._offered, alias)}", name=alias
             )
-        return ModuleSpec(name, self, origin="hotcell")  # type: ignore[arg-type]
+        return ModuleSpec(name, self, origin="belljar")  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return self._offered[spec.name.removeprefix(_PACKAGE)]

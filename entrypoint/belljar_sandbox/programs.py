@@ -32,7 +32,7 @@ _FOLDER = "/tmp"
 _CRASHES = frozenset(
     (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP)
 )
-_NATIVE = "hotcell_sandbox/native.py"
+_NATIVE = "belljar_sandbox/native.py"
 
 
 class Result(Awaitable):

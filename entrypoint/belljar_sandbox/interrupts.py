@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from asyncio import Task
     from typing import Any
 
-OURS = "<hotcell>/"
+OURS = "<belljar>/"
 LIBRARY = os.path.dirname(os.__file__)
 # Told by place, not by import: asyncio takes 40 ms.
 ASYNCIO = os.path.join(LIBRARY, "asyncio")

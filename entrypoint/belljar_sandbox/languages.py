@@ -9,7 +9,7 @@ import sys
 from difflib import get_close_matches
 from shutil import which
 
-BUILD = "hotcell image build --with-languages"
+BUILD = "belljar image build --with-languages"
 
 
 class Language:

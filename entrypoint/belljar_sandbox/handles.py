@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .calls import Calls
 
-_KEY = "hotcell/handle"
+_KEY = "belljar/handle"
 _HEAD_CHARACTERS = 1000
 _ELSEWHERE = "its result is on the host; await handle.load() brings it here"
 

@@ -41,7 +41,7 @@ class Skills:
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        return ModuleSpec(name, self, origin="hotcell") if name == MODULE else None  # type: ignore[arg-type]
+        return ModuleSpec(name, self, origin="belljar") if name == MODULE else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return SkillsModule(self, self._calls)

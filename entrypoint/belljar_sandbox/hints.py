@@ -50,7 +50,7 @@ NO_NETWORK = (
     'print(runtime.search_tool_docs("what you need")) finds one'
 )
 NO_INSTALL = "packages cannot be installed, there is no network in here"
-BUILD = "hotcell image build"
+BUILD = "belljar image build"
 ADD = f"the user can run `{BUILD} --with NAME --use`"
 LOOK = "print(runtime.packages()) shows what is here"
 AWAIT = "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...) of a tool"
@@ -60,7 +60,7 @@ HANDLE = (
 )
 JOB = "a job's status, result, name and number are no methods: leave out the ()"
 NO_AWAIT = "this is no coroutine: leave out `await`, which .sync(...) and plain functions do not need"
-MOUNT = "the user adds others with [[mount]] in config.toml, or gives one with `hotcell run --file`"
+MOUNT = "the user adds others with [[mount]] in config.toml, or gives one with `belljar run --file`"
 NO_FILES = "files of the host are not in here"
 READ_BY_TOOL = "read them with a tool of a server; /workspace and /tmp are this sandbox's own"
 NOT_FOR_OTHERS = "the file is there, but its mode lets only its owner read or write it, which code in here is not"

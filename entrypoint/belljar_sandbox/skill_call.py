@@ -1,4 +1,4 @@
-"""Calls a skill for somebody who stands outside: `hotcell skill run` has the sandbox do this.
+"""Calls a skill for somebody who stands outside: `belljar skill run` has the sandbox do this.
 
 It prints the result: text as it is, anything else as JSON where that can say it, and nothing of None.
 """

@@ -11,7 +11,7 @@ from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 from .saved_files import SAVED
 
-_ASIDE = "/tmp/.hotcell-aside"
+_ASIDE = "/tmp/.belljar-aside"
 
 
 def put_aside() -> None:

@@ -27,7 +27,7 @@ _OPENBLAS = "openblas"
 _OPENBLAS_BYTES = 64 << 20
 # A library has hundreds of modules: while there is room, not each of them is worth a look.
 _PAUSE_S = 0.005
-_OURS = ("mcp", "hotcell_sandbox")
+_OURS = ("mcp", "belljar_sandbox")
 # Of /proc/self/statm, in pages: data and stack, which is what counts towards the limit.
 _DATA_FIELD = 5
 

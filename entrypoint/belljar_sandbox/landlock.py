@@ -36,7 +36,7 @@ _IN_WRITABLE_PLACES = (
 _NOWHERE = (_MAKE_CHARACTER_DEVICE, _MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK_DEVICE, _CONTROL_DEVICE)
 # Not /dev/ptmx: opening it for reading makes a terminal, too.
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-# Where the sandbox's own limits stand. The engine masks the rest of what hotcell knows of /sys.
+# Where the sandbox's own limits stand. The engine masks the rest of what belljar knows of /sys.
 _OWN_LIMITS = "/sys/fs/cgroup"
 
 

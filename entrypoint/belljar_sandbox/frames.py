@@ -63,7 +63,7 @@ def _surrogate_as_text(error: UnicodeError) -> tuple[str, int]:
     return "".join(f"\\\\u{ord(character):04x}" for character in found), error.end
 
 
-codecs.register_error("hotcell", _surrogate_as_text)
+codecs.register_error("belljar", _surrogate_as_text)
 # Made once: JSONEncoder.encode makes one at each use. What is encoded here is ours and has no cycles to look for.
 _chunks = make_encoder(None, _no_default, encode_basestring, None, ":", ",", False, False, False)
 _read = reader(_no_constant)
@@ -73,7 +73,7 @@ _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 def encode(frame: Mapping[str, object]) -> bytes:
     """The frame's line without its address."""
-    return "".join(_chunks(frame, 0)).encode("utf-8", "hotcell") + b"\n"
+    return "".join(_chunks(frame, 0)).encode("utf-8", "belljar") + b"\n"
 
 
 def decode(body: bytes, types: frozenset[str], depth_max: int = DEPTH_MAX) -> Frame:

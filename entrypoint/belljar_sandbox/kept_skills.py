@@ -43,7 +43,7 @@ class KeptSkills:
         return Text(self._calls.call_sync(None, "show_skill", {"name": name}))
 
     def history(self, name: str) -> Rows:
-        """The versions that are kept, the newest first; the user can have each again: `hotcell skill restore`."""
+        """The versions that are kept, the newest first; the user can have each again: `belljar skill restore`."""
         return Rows(self._calls.call_sync(None, "skill_history", {"name": name}))
 
     def test(self, name: str) -> str:
@@ -59,7 +59,7 @@ class KeptSkills:
         return f"{name} can be imported" + (f", and {test} passes" if test else "; it has no test")
 
     def rm(self, name: str) -> str:
-        """Removes a skill; the user can have it again: `hotcell skill restore`."""
+        """Removes a skill; the user can have it again: `belljar skill restore`."""
         answer = self._calls.call_sync(None, "remove_skill", {"name": name})
         self._skills.forget(name)
         return str(answer)
