@@ -250,7 +250,7 @@ fn a_bridge_is_not_its_own_server() {
     let home = Home::new().server("belljar", entry.clone()).server("good", Fixture::new(&[]).entry());
     assert_eq!(servers(&mut Bridge::start(&home)), "good");
     let allowed = home.env("MCP_BRIDGE_ALLOW_SELF_SERVER", "1");
-    assert_eq!(servers(&mut Bridge::start(&allowed)), "good, belljar");
+    assert_eq!(servers(&mut Bridge::start(&allowed)), "belljar, good");
 }
 
 #[test]
