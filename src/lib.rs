@@ -1,17 +1,17 @@
 //! belljar: one MCP tool, `run_python`, in a warm interpreter inside a locked container.
 //!
-//! The rooms, from the ground up; a room may use rooms on lower floors only:
+//! The modules by layer; a module may use modules of lower layers only:
 //!
-//! | floor | rooms |
+//! | layer | modules |
 //! |---|---|
-//! | F7 | `main` |
-//! | F6 | [`app`], [`cli`] |
-//! | F5 | [`server`] |
-//! | F4 | [`session`] |
-//! | F3 | [`broker`] |
-//! | F2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
-//! | F1 | [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`], [`web`] |
-//! | F0 | [`digest`], [`names`], [`limits`], [`memory`], [`own_file`], [`secret`], [`text`] |
+//! | L7 | `main` |
+//! | L6 | [`app`], [`cli`] |
+//! | L5 | [`server`] |
+//! | L4 | [`session`] |
+//! | L3 | [`broker`] |
+//! | L2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
+//! | L1 | [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`], [`web`] |
+//! | L0 | [`digest`], [`names`], [`limits`], [`memory`], [`own_file`], [`secret`], [`text`] |
 
 pub mod app;
 pub mod audit;

@@ -1,0 +1,172 @@
+//! The graph of the modules in src/: no cycle between the modules of a folder, and no folder with too many files.
+//!
+//! A module depends on those whose names it imports, or writes with their path; a name that its folder passes on counts
+//! for the module that it comes from. A parent and its own children may use each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::source::{Named, files_below, is_test_file, paths, product_code};
+
+const FILES_MAX: usize = 15;
+
+/// Folders that break a rule: how many modules may be in cycles, and how many files there may be. This table only shrinks.
+const OFFENDERS: [(&str, usize, usize); 16] = [
+    ("src/app", 2, 29),
+    ("src/broker", 17, 45),
+    ("src/catalog", 10, 15),
+    ("src/clients", 6, 28),
+    ("src/config", 22, 40),
+    ("src/engine", 2, 15),
+    ("src/journal", 3, 15),
+    ("src/jsonrpc", 2, 15),
+    ("src/policy", 6, 15),
+    ("src/protocol", 2, 15),
+    ("src/render", 4, 15),
+    ("src/server", 6, 17),
+    ("src/session", 7, 26),
+    ("src/upstream", 10, 17),
+    ("src/upstream/http", 2, 15),
+    ("src/upstream/oauth", 2, 15),
+];
+
+type Path = Vec<String>;
+
+struct Module {
+    file: String,
+    named: Vec<Named>,
+}
+
+fn modules() -> BTreeMap<Path, Module> {
+    let mut modules = BTreeMap::new();
+    for (file, text) in files_below("src", "rs").into_iter().filter(|(file, _)| !is_test_file(file)) {
+        let inside = file.trim_start_matches("src/").trim_end_matches(".rs");
+        let mut path: Path = inside.split('/').map(str::to_owned).collect();
+        if inside == "lib" || inside.ends_with("/mod") {
+            path.pop();
+        }
+        let named = paths(&product_code(&file, &text));
+        modules.insert(path, Module { file, named });
+    }
+    modules
+}
+
+/// The place of a path that a module names, counted from the crate; nothing for other crates.
+fn absolute(modules: &BTreeMap<Path, Module>, module: &[String], path: &[String]) -> Option<Path> {
+    let (first, rest) = path.split_first()?;
+    match first.as_str() {
+        "crate" => Some(rest.to_vec()),
+        "self" => Some([module, rest].concat()),
+        "super" => {
+            let levels = path.iter().take_while(|segment| *segment == "super").count();
+            Some([module.get(..module.len() - levels)?, &path[levels..]].concat())
+        }
+        _ => Some([module, path].concat()).filter(|child| modules.contains_key(&child[..=module.len()])),
+    }
+}
+
+/// The module that a path leads to, through the modules that pass its name on.
+fn resolve(modules: &BTreeMap<Path, Module>, path: &[String]) -> Path {
+    let mut path = path.to_vec();
+    for _ in 0..8 {
+        let inside =
+            (0..=path.len()).rev().find(|length| modules.contains_key(&path[..*length])).unwrap_or(0);
+        let module = &path[..inside];
+        let passed_on = path.get(inside).and_then(|name| {
+            let imports = modules.get(module)?.named.iter();
+            let import = imports.filter(|named| named.alias.as_ref() == Some(name));
+            import
+                .filter_map(|named| absolute(modules, module, &named.path))
+                .find(|from| *from != path[..=inside])
+        });
+        match passed_on {
+            Some(from) => path = [from.as_slice(), &path[inside + 1..]].concat(),
+            None => return module.to_vec(),
+        }
+    }
+    path
+}
+
+/// For each folder which of its modules depends on which other, and where that is written.
+fn edges(modules: &BTreeMap<Path, Module>) -> BTreeMap<String, BTreeMap<(String, String), String>> {
+    let mut edges: BTreeMap<String, BTreeMap<(String, String), String>> = BTreeMap::new();
+    for (path, module) in modules {
+        for named in &module.named {
+            let Some(used) = absolute(modules, path, &named.path) else { continue };
+            let used = resolve(modules, &used);
+            let shared = path.iter().zip(&used).take_while(|(own, other)| own == other).count();
+            if let (Some(own), Some(other)) = (path.get(shared), used.get(shared)) {
+                let folder = ["src".to_owned()].into_iter().chain(path[..shared].iter().cloned());
+                let place = format!("{}: {}", module.file, named.path.join("::"));
+                let folder = edges.entry(folder.collect::<Vec<_>>().join("/")).or_default();
+                folder.insert((own.clone(), other.clone()), place);
+            }
+        }
+    }
+    edges
+}
+
+/// The nodes that can be reached from themselves.
+pub fn in_cycles<'a>(edges: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeSet<&'a str> {
+    let mut reached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (from, to) in edges {
+        reached.entry(from).or_default().insert(to);
+    }
+    loop {
+        let further: Vec<(&str, &str)> = reached
+            .iter()
+            .flat_map(|(from, to)| {
+                to.iter().flat_map(|next| reached.get(next)).flatten().map(|end| (*from, *end))
+            })
+            .filter(|(from, end)| !reached[from].contains(end))
+            .collect();
+        if further.is_empty() {
+            return reached.iter().filter(|(from, to)| to.contains(*from)).map(|(from, _)| *from).collect();
+        }
+        for (from, end) in further {
+            reached.entry(from).or_default().insert(end);
+        }
+    }
+}
+
+#[test]
+fn folders_have_no_cycles_and_few_files() {
+    let mut files: BTreeMap<String, usize> = BTreeMap::new();
+    for (file, _) in files_below("src", "rs").into_iter().filter(|(file, _)| !is_test_file(file)) {
+        let folder = file.rsplit_once('/').unwrap().0.to_owned();
+        *files.entry(folder).or_default() += 1;
+    }
+    let edges = edges(&modules());
+    let mut wrong = Vec::new();
+    for folder in files.keys().chain(edges.keys()).collect::<BTreeSet<_>>() {
+        let (_, cyclic_max, files_max) = OFFENDERS
+            .into_iter()
+            .find(|(offender, ..)| offender == folder)
+            .unwrap_or((folder.as_str(), 0, FILES_MAX));
+        let files = files.get(folder).copied().unwrap_or_default();
+        if files > files_max {
+            wrong.push(format!("{folder} holds {files} files, more than {files_max}"));
+        }
+        let uses = edges.get(folder).into_iter().flatten();
+        let cyclic = in_cycles(uses.clone().map(|((from, to), _)| (from.as_str(), to.as_str())));
+        if cyclic.len() > cyclic_max {
+            wrong.push(format!("{folder} has cycles of {} modules: {cyclic:?}", cyclic.len()));
+            let inside =
+                uses.filter(|((from, to), _)| [from, to].iter().all(|end| cyclic.contains(end.as_str())));
+            wrong.extend(inside.map(|((from, to), place)| format!("  {from} uses {to}: {place}")));
+        }
+        if OFFENDERS.iter().any(|(offender, ..)| offender == folder)
+            && cyclic.is_empty()
+            && files <= FILES_MAX
+        {
+            wrong.push(format!("{folder} breaks no rule any more: take it out of OFFENDERS"));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn cycles_are_found_however_long() {
+    let chain = [("a", "b"), ("b", "c"), ("c", "d")];
+    assert_eq!(in_cycles(chain.into_iter()), BTreeSet::new());
+    assert_eq!(in_cycles(chain.into_iter().chain([("d", "b")])), BTreeSet::from(["b", "c", "d"]));
+}
