@@ -21,7 +21,7 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-data test probes ux-transcripts interop clients conformance chaos soak fuzz bench search-bench tokens tasks each-write stubs-check image engines-up engines-down
+.PHONY: help demo demo-data test probes ux-transcripts interop clients conformance chaos soak fuzz bench search-bench tokens tasks each-write stubs-check docs image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -64,17 +64,17 @@ ux-transcripts: ## replay situations as a model meets them, and compare each rep
 	cargo build --locked --bin belljar --example fixture_server
 	cargo test --locked --test ux -- --nocapture
 
-interop: ## call real servers of others over every transport, and write the README's table of them
+interop: ## call real servers of others over every transport, and write their table in docs/reference/compatibility.md
 	scripts/setup.sh engines-up
 	cargo build --locked --bin belljar --example fixture_server
 	BLESS=1 cargo test --locked --test interop real_servers -- --nocapture
 
-clients: ## have real agent programs and SDKs use belljar, with scripted models, and write the table of docs/clients.md; 1.8 GB
+clients: ## have real agent programs and SDKs use belljar, with scripted models, and write the table of docs/reference/compatibility.md; 1.8 GB
 	scripts/setup.sh clients
 	cargo build --locked --bin belljar
 	BLESS=1 cargo test --locked --test interop real_clients -- --ignored --nocapture
 
-conformance: ## run the official conformance suite of MCP against the binary, and write the table of docs/conformance.md
+conformance: ## run the official conformance suite of MCP against the binary, and write the table of docs/reference/conformance.md
 	scripts/setup.sh test
 	cargo build --locked --bin belljar
 	BLESS=1 cargo test --locked --test interop conformance -- --nocapture --test-threads=1
@@ -105,6 +105,10 @@ stubs-check: ## turn the schemas of the committed tools, or of TOOLS=file, into 
 
 image: ## build the sandbox image and load it into this user's engine
 	sandbox-image/build.sh
+
+docs: ## build the book of docs/ into target/book
+	scripts/setup.sh docs
+	$(CACHE)/book/bin/mdbook build docs --dest-dir $(abspath $(BUILD))/book
 
 engines-up: ## start the test engines on private sockets
 	scripts/setup.sh engines-up

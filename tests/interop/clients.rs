@@ -1,4 +1,4 @@
-//! `make clients`: real agent programs and SDKs use belljar, as the table of docs/clients.md.
+//! `make clients`: real agent programs and SDKs use belljar, as the table of docs/reference/compatibility.md.
 //!
 //! `tests/clients/run.py` drives one client and plays its model. Each client has a network of its own, in which there is
 //! nothing but the loopback interface.
@@ -13,7 +13,7 @@ use crate::support::Engine;
 use crate::support::engines::cache;
 use crate::table;
 
-const PAGE: &str = "docs/clients.md";
+const PAGE: &str = "docs/reference/compatibility.md";
 /// Has all of them pinned.
 const PINS: [&str; 2] = ["package.json", "requirements.in"];
 /// Six agent programs and seven SDKs.

@@ -1,7 +1,7 @@
 //! `make conformance`: the official conformance suite of MCP drives `tests/conformance/client.py`, and through it the binary.
 //!
 //! The server's scenarios reach the binary through `tests/conformance/server.py`, over HTTP. Most of them use tools, resources
-//! and prompts of the suite's own, which belljar does not have; of the others each must pass. The tables in `docs/conformance.md` are
+//! and prompts of the suite's own, which belljar does not have; of the others each must pass. The tables in `docs/reference/conformance.md` are
 //! what came of it. A run with `BLESS=1` writes them, any other one compares.
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ fn every_scored_scenario_of_the_official_suite_passes() {
         }
     }
     let table = as_table(&rows);
-    table::check("docs/conformance.md", "conformance", "client", &table);
+    table::check("docs/reference/conformance.md", "conformance", "client", &table);
 }
 
 /// What an error of a check says where it lacks a tool, a resource or a prompt of the suite's.
@@ -103,7 +103,7 @@ fn every_server_scenario_without_fixtures_passes() {
     for (scenario, [older, newer]) in rows {
         table.push_str(&format!("| {scenario} | {older} | {newer} |\n"));
     }
-    table::check("docs/conformance.md", "conformance", "server", &table);
+    table::check("docs/reference/conformance.md", "conformance", "server", &table);
 }
 
 /// The checks of each scenario.

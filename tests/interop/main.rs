@@ -1,6 +1,6 @@
-//! `make interop`: real servers of others, each reached from a real sandbox, as the table of the README.
+//! `make interop`: real servers of others, each reached from a real sandbox, as a table of docs/reference/compatibility.md.
 //!
-//! What a row says was called is what the bridge has made; a run with `BLESS=1` writes the table into the README, any other one
+//! What a row says was called is what the bridge has made; a run with `BLESS=1` writes the table into that page, any other one
 //! compares. Beside it are the tables of real clients and of the official conformance suite, which are made the same way.
 
 #[path = "../support/mod.rs"]
@@ -63,7 +63,7 @@ fn real_servers_answer_as_the_readme_says() {
         let version = versions.get(*package).unwrap_or_else(|| panic!("{package} is in no lock file"));
         table.push_str(&format!("| {package} | {version} | {transport} | {called} |\n"));
     }
-    table::check("README.md", "interop", "interop", &table);
+    table::check("docs/reference/compatibility.md", "interop", "interop", &table);
 }
 
 /// Runs the code, and names the tools that it has called, each once.

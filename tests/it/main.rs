@@ -25,6 +25,7 @@ mod commands;
 mod configuration;
 mod conversation;
 mod deadline;
+mod documentation;
 mod each_write;
 mod eras;
 mod images;

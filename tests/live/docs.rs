@@ -10,16 +10,16 @@ use crate::support::model_server::ModelServer;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually, program};
 
 on_every_engine!(
-    what_the_page_on_checkpoints_shows_is_so,
-    what_the_page_on_files_shows_is_so,
-    what_the_page_on_handles_shows_is_so,
-    what_the_page_on_images_shows_is_so,
-    what_the_page_on_jobs_shows_is_so,
-    what_the_page_on_languages_shows_is_so,
-    what_the_page_on_models_shows_is_so,
-    what_the_page_on_sessions_shows_is_so,
-    what_the_page_on_skills_shows_is_so,
-    the_schedules_of_the_page_on_skills_do_what_they_say,
+    examples_on_checkpoints_reply_as_the_page_says,
+    examples_on_files_reply_as_the_page_says,
+    examples_on_handles_reply_as_the_page_says,
+    examples_on_images_reply_as_the_page_says,
+    examples_on_jobs_reply_as_the_page_says,
+    examples_on_languages_reply_as_the_page_says,
+    examples_on_models_reply_as_the_page_says,
+    examples_on_sessions_reply_as_the_page_says,
+    examples_on_skills_reply_as_the_page_says,
+    schedules_on_skills_run_the_skill,
 );
 
 /// Where the page on skills has the program.
@@ -192,47 +192,47 @@ fn check(engine: &Engine, home: Home, name: &str) {
     Page { engine, name, home, server: None }.check(bridge);
 }
 
-fn what_the_page_on_checkpoints_shows_is_so(engine: &Engine) {
-    check(engine, Home::on(engine), "checkpoints.md");
+fn examples_on_checkpoints_reply_as_the_page_says(engine: &Engine) {
+    check(engine, Home::on(engine), "guides/checkpoints.md");
 }
 
-fn what_the_page_on_files_shows_is_so(engine: &Engine) {
-    check(engine, Home::on(engine), "files.md");
+fn examples_on_files_reply_as_the_page_says(engine: &Engine) {
+    check(engine, Home::on(engine), "guides/files.md");
 }
 
-fn what_the_page_on_handles_shows_is_so(engine: &Engine) {
+fn examples_on_handles_reply_as_the_page_says(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let home = Home::on(engine).server("demo", fixture.entry());
     let bridge = Bridge::start(&home).warm();
-    Page { engine, name: "handles.md", home, server: Some(fixture) }.check(bridge);
+    Page { engine, name: "guides/handles.md", home, server: Some(fixture) }.check(bridge);
 }
 
-fn what_the_page_on_images_shows_is_so(engine: &Engine) {
-    check(engine, Home::on(engine), "images.md");
+fn examples_on_images_reply_as_the_page_says(engine: &Engine) {
+    check(engine, Home::on(engine), "guides/images.md");
 }
 
-fn what_the_page_on_jobs_shows_is_so(engine: &Engine) {
-    check(engine, Home::on(engine), "jobs.md");
+fn examples_on_jobs_reply_as_the_page_says(engine: &Engine) {
+    check(engine, Home::on(engine), "guides/jobs.md");
 }
 
-fn what_the_page_on_languages_shows_is_so(engine: &Engine) {
-    check(engine, with_languages(engine), "languages.md");
+fn examples_on_languages_reply_as_the_page_says(engine: &Engine) {
+    check(engine, with_languages(engine), "guides/languages.md");
 }
 
-fn what_the_page_on_models_shows_is_so(engine: &Engine) {
+fn examples_on_models_reply_as_the_page_says(engine: &Engine) {
     let server = ModelServer::open(|prompt| match prompt.contains("kind") {
         true => "praise".to_owned(),
         false => "complaint".to_owned(),
     });
     let home = server.set(Home::on(engine)).env("MCP_BRIDGE_MODEL_REQUESTS_PER_RUN", "6");
-    check(engine, home, "models.md");
+    check(engine, home, "guides/models.md");
 }
 
-fn what_the_page_on_sessions_shows_is_so(engine: &Engine) {
+fn examples_on_sessions_reply_as_the_page_says(engine: &Engine) {
     let fixture = Fixture::new(&[]);
     let home = Home::on(engine).env("MCP_BRIDGE_JOURNAL", "full").server("demo", fixture.entry());
     let bridge = Bridge::start(&home);
-    Page { engine, name: "sessions.md", home, server: Some(fixture) }.check(bridge);
+    Page { engine, name: "guides/sessions.md", home, server: Some(fixture) }.check(bridge);
 }
 
 /// The blocks of a page in this language.
@@ -243,13 +243,13 @@ fn blocks(name: &str, language: &str) -> Vec<String> {
     page.split(&opening).skip(1).map(|rest| rest.split("\n```").next().unwrap().to_owned()).collect()
 }
 
-fn what_the_page_on_skills_shows_is_so(engine: &Engine) {
-    check(engine, Home::on(engine), "skills.md");
+fn examples_on_skills_reply_as_the_page_says(engine: &Engine) {
+    check(engine, Home::on(engine), "guides/skills.md");
 }
 
-fn the_schedules_of_the_page_on_skills_do_what_they_say(engine: &Engine) {
+fn schedules_on_skills_run_the_skill(engine: &Engine) {
     let home = Home::on(engine);
-    let first = blocks("skills.md", "python").swap_remove(0);
+    let first = blocks("guides/skills.md", "python").swap_remove(0);
     Bridge::start(&home).warm().ok(&first);
     let program = program("belljar");
     let program = program.to_str().unwrap();
@@ -260,7 +260,7 @@ fn the_schedules_of_the_page_on_skills_do_what_they_say(engine: &Engine) {
         assert_eq!((done.code, done.stdout.as_str()), (Some(0), "[3]\n"), "{command}: {}", done.stderr);
     };
 
-    let [cron] = &blocks("skills.md", "cron")[..] else { panic!("one line") };
+    let [cron] = &blocks("guides/skills.md", "cron")[..] else { panic!("one line") };
     let fields: Vec<&str> = cron.splitn(6, ' ').collect();
     for (field, last) in fields[..5].iter().zip([59, 23, 31, 12, 7]) {
         let numbers = field.split(['-', ',']).filter(|number| *number != "*");
@@ -272,7 +272,7 @@ fn the_schedules_of_the_page_on_skills_do_what_they_say(engine: &Engine) {
     assert!(!cron.contains('%'), "which ends a command there");
     runs(fields[5]);
 
-    let [service, timer] = &blocks("skills.md", "ini")[..] else { panic!("a service and a timer") };
+    let [service, timer] = &blocks("guides/skills.md", "ini")[..] else { panic!("a service and a timer") };
     runs(service.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap());
     let units = tempfile::tempdir().unwrap();
     std::fs::write(units.path().join("outliers.service"), service.replace(PROGRAM, program)).unwrap();

@@ -19,7 +19,7 @@ on_every_engine!(
     without_a_mount_an_error_names_it,
     a_folder_that_is_looser_than_asked_for_is_refused,
     a_folder_with_a_pipe_or_socket_is_not_mounted,
-    what_the_page_on_mounts_shows_is_so,
+    examples_on_mounts_reply_as_the_page_says,
 );
 
 const CONFIG: &str = ".config/belljar/config.toml";
@@ -139,8 +139,9 @@ fn a_folder_with_a_pipe_or_socket_is_not_mounted(engine: &Engine) {
     assert!(found.starts_with("[] True"), "{found}");
 }
 
-fn what_the_page_on_mounts_shows_is_so(engine: &Engine) {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/mounts.md")).unwrap();
+fn examples_on_mounts_reply_as_the_page_says(engine: &Engine) {
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guides/mounts.md")).unwrap();
     let data = data();
     let toml = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let toml = toml.replace("~/data", &data.path().display().to_string());

@@ -43,7 +43,7 @@ const KINDS: [&[Probe]; 10] = [
     secrets::PROBES,
 ];
 
-/// What need not hold in gVisor as Debian 12 packages it; docs/oci-runtimes.md says why. Newer versions may hold more.
+/// What need not hold in gVisor as Debian 12 packages it; docs/reference/oci-runtimes.md says why. Newer versions may hold more.
 const OTHERWISE_IN_GVISOR: [&str; 29] = [
     "facts.command-line",
     "facts.control-groups",
