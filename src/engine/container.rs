@@ -24,7 +24,7 @@ use super::find::{Engine, EngineKind};
 use super::kernel::OuterLimits;
 use super::masks::mask;
 use super::usage::UsageMeter;
-use super::users::User;
+use super::users::{Reservation, User};
 
 /// What a sandbox is made of. Nothing in it comes from a frame.
 #[derive(Debug, Clone)]
@@ -84,6 +84,8 @@ pub struct Container {
     pub cpu: Option<CpuQuota>,
     /// The user of its processes.
     pub user: User,
+    /// Keeps the user's number from other sandboxes.
+    reservation: Option<Reservation>,
     /// The image that it was made of.
     pub image: String,
     /// What the engine said it would not do.
@@ -159,14 +161,14 @@ impl Engine {
         if let Some(user) = spec.user {
             return self.start_as(user, cpu, spec, &body).await;
         }
-        for (place, user) in self.users.candidates() {
-            match self.start_as(user, cpu, spec, &body).await {
+        for candidate in self.users.candidates() {
+            match self.start_as(candidate.user, cpu, spec, &body).await {
                 Err(NotStarted { error, may_exist: false }) if is_user_unmapped(&error) => {}
-                started => {
-                    if started.is_ok() {
-                        self.users.accept(place);
-                    }
-                    return started;
+                Err(error) => return Err(error),
+                Ok((mut container, streams)) => {
+                    self.users.accept(candidate.place);
+                    container.reservation = candidate.reservation;
+                    return Ok((container, streams));
                 }
             }
         }
@@ -215,6 +217,7 @@ impl Engine {
                         command: spec.command.clone(),
                         cpu,
                         user,
+                        reservation: None,
                         image: image.clone(),
                         warnings: created.warnings,
                     });
@@ -299,6 +302,7 @@ impl Container {
         if let Err(error) = &removed {
             tracing::warn!(%error, container = self.id, "a container stays; the guardian removes it");
         }
+        drop(self.reservation);
         removed
     }
 }

@@ -1,9 +1,9 @@
-//! Chooses the user of each sandbox: a number that no account and, almost certainly, no other sandbox has.
+//! Chooses the user of each sandbox: a number that no account and no other sandbox on the machine has.
 //!
 //! The kernel counts inotify instances, descriptors in flight, pending signals, pipe pages and processes for each user,
-//! so that sandboxes of one user can exhaust them for each other. Numbers are random and are not reserved: of 100
-//! sandboxes that run at once, two have the same number with a probability of 1 in 27,000 where numbers are the machine's
-//! own, and of 10 with 1 in 1,200 where an engine maps 65,536 of them. Two such sandboxes share these limits, and nothing else.
+//! so that sandboxes of one user can exhaust them for each other. Numbers are random, and each is reserved on this
+//! machine while its sandbox exists. An engine on another machine may serve bridges of several machines: these do not see
+//! each other's reservations, so that only chance keeps their numbers apart.
 //!
 //! Podman's `userns=auto` is not used: Podman 4 refuses it to a rootful service without a range of its own for containers,
 //! and a rootless first start took 16 s with it, since Podman copies the image to change the owners of its files.
@@ -11,6 +11,7 @@
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
+use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::net::UnixStream;
@@ -43,6 +44,56 @@ const USUALLY_MAPPED: Range<u32> = 10_000..65_534;
 /// The least that a smaller mapping must reach.
 const MAPPED_MIN: u32 = 12_000;
 
+/// Keeps a user number from all other sandboxes of this machine until it is dropped, or its process ends.
+///
+/// The reservation is the name of an abstract socket: the kernel gives a name to one process of the machine at a time and
+/// frees it with that process, so that nothing is left to clean up.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    _name: UnixDatagram,
+}
+
+/// How many numbers are tried before one is used without a reservation, as on a system without abstract sockets.
+const RESERVE_TRIES: usize = 16;
+
+/// A random number of the range that no other sandbox has, and its reservation.
+fn reserve(range: &Range<u32>) -> (u32, Option<Reservation>) {
+    for _ in 0..RESERVE_TRIES {
+        let uid = random(range);
+        match bind_name(&format!("belljar-user-{uid}")) {
+            Ok(name) => return (uid, Some(Reservation { _name: name })),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+            Err(error) => {
+                tracing::debug!(%error, uid, "the number of a sandbox's user is not reserved");
+                return (uid, None);
+            }
+        }
+    }
+    (random(range), None)
+}
+
+#[cfg(target_os = "linux")]
+fn bind_name(name: &str) -> std::io::Result<UnixDatagram> {
+    use std::os::linux::net::SocketAddrExt;
+    UnixDatagram::bind_addr(&std::os::unix::net::SocketAddr::from_abstract_name(name)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bind_name(_: &str) -> std::io::Result<UnixDatagram> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+/// A user for one sandbox, to be tried.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    /// For [`Users::accept`].
+    pub(super) place: usize,
+    /// The user.
+    pub(super) user: User,
+    /// To be held while the sandbox exists; `None` where numbers cannot be reserved.
+    pub(super) reservation: Option<Reservation>,
+}
+
 /// The ranges from which one engine's users may be chosen, the likeliest to be accepted first.
 #[derive(Debug)]
 pub(super) struct Users {
@@ -62,12 +113,13 @@ impl Users {
         Self { ranges, accepted: AtomicUsize::new(0) }
     }
 
-    /// Users for one sandbox, to be tried in this order, each with its place for [`Users::accept`]. When the engine refuses
-    /// all of them, [`User::SHARED`] is left.
-    pub(super) fn candidates(&self) -> impl Iterator<Item = (usize, User)> {
+    /// Users for one sandbox, to be tried in this order. When the engine refuses all of them, [`User::SHARED`] is left.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = Candidate> {
         let first = self.accepted.load(Ordering::Relaxed);
-        let users = self.ranges.iter().map(|range| User { uid: random(range), ..User::SHARED });
-        users.enumerate().skip(first)
+        self.ranges.iter().enumerate().skip(first).map(|(place, range)| {
+            let (uid, reservation) = reserve(range);
+            Candidate { place, user: User { uid, ..User::SHARED }, reservation }
+        })
     }
 
     /// Remembers that the engine has started a sandbox with the user of that place.
@@ -146,17 +198,35 @@ mod tests {
     #[test]
     fn numbers_are_random_and_in_their_range() {
         let users = Users { ranges: vec![OF_MACHINE, 10_000..10_002], accepted: AtomicUsize::new(0) };
-        let numbers: Vec<u32> = (0..20).map(|_| users.candidates().next().unwrap().1.uid).collect();
+        let numbers: Vec<u32> = (0..20).map(|_| users.candidates().next().unwrap().user.uid).collect();
         assert!(numbers.iter().all(|number| OF_MACHINE.contains(number)), "{numbers:?}");
         assert!(numbers.iter().collect::<std::collections::BTreeSet<_>>().len() > 15, "{numbers:?}");
-        let second: Vec<u32> = (0..40).map(|_| users.candidates().nth(1).unwrap().1.uid).collect();
+        let second: Vec<u32> = (0..40).map(|_| users.candidates().nth(1).unwrap().user.uid).collect();
         assert!(second.iter().all(|number| [10_000, 10_001].contains(number)), "{second:?}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn reserved_numbers_are_not_given_twice() {
+        // A range that no engine uses, so that sandboxes of this machine take none of it.
+        let range = 3_000_000_000..3_000_000_002;
+        let mut held: Vec<(u32, Reservation)> = Vec::new();
+        while held.len() < 2 {
+            let (uid, reservation) = reserve(&range);
+            // Sixteen tries may miss the one that is free.
+            held.extend(reservation.map(|reservation| (uid, reservation)));
+        }
+        assert_ne!(held[0].0, held[1].0);
+        assert!(reserve(&range).1.is_none(), "both are taken");
+        let (freed, _) = held.pop().unwrap();
+        let again = std::iter::repeat_with(|| reserve(&range)).find(|(_, reservation)| reservation.is_some());
+        assert_eq!(again.unwrap().0, freed);
     }
 
     #[test]
     fn refused_ranges_are_not_tried_again() {
         let users = Users { ranges: vec![OF_MACHINE, USUALLY_MAPPED], accepted: AtomicUsize::new(0) };
-        let places = || users.candidates().map(|(place, _)| place).collect::<Vec<_>>();
+        let places = || users.candidates().map(|candidate| candidate.place).collect::<Vec<_>>();
         assert_eq!(places(), [0, 1]);
         users.accept(1);
         assert_eq!(places(), [1]);

@@ -45,10 +45,19 @@ fn sandboxes_have_different_users_on_the_host(engine: &Engine) {
     );
     let users = host_users(engine, &home);
     assert_eq!(users.iter().collect::<BTreeSet<_>>().len(), 3, "{users:?}");
+    let is_reserved = |user: &String| {
+        let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+        sockets
+            .lines()
+            .any(|line| line.ends_with(&format!("@belljar-user-{}", user.trim_matches(['{', '}']))))
+    };
+    assert!(inside.iter().all(is_reserved), "{inside:?}");
     let accounts = fs::read_to_string("/etc/passwd").unwrap();
     let accounts: BTreeSet<u32> =
         accounts.lines().filter_map(|line| line.split(':').nth(2)?.parse().ok()).collect();
     assert!(users.iter().all(|user| !accounts.contains(user)), "{users:?}");
+    drop(bridges);
+    assert!(!inside.iter().any(is_reserved), "{inside:?}");
 }
 
 fn exhausted_limits_of_a_user_leave_other_sandboxes_alone(engine: &Engine) {
