@@ -3,7 +3,7 @@
 # The cache of downloads and built images, as in scripts/setup.sh.
 CACHE := $(or $(BELLJAR_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/belljar)
 BUILD := $(or $(CARGO_TARGET_DIR),target)
-export PATH := $(PATH):$(CACHE)/tools/bin
+export PATH := $(PATH):$(CACHE)/dev/bin:$(CACHE)/tools/bin
 # Which engines `make bench` and `make soak` use: podman-rootful, podman-rootless, docker; all that are there when empty.
 ENGINE ?=
 # Files that `make search-bench` and `make stubs-check` measure, in the form of those in tests/search; those when empty.
@@ -21,23 +21,29 @@ SECONDS ?= 60
 TARGET ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-data test probes ux-transcripts interop clients conformance chaos soak fuzz bench search-bench tokens tasks each-write stubs-check docs image engines-up engines-down
+.PHONY: help demo demo-data test test-all probes ux-transcripts interop clients conformance chaos soak fuzz bench search-bench tokens tasks each-write stubs-check docs image engines-up engines-down
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
 
-demo: ## set up what is missing, build the release binary, and run the main job on real servers
-	scripts/setup.sh demo
-	cargo build --release --locked
-	python3 scripts/demo.py $(BUILD)/release/belljar
+# The build and the image do not need each other.
+define build_beside_setup
+	cargo build --profile demo --locked & build=$$!; scripts/setup.sh demo; ready=$$?; wait $$build && exit $$ready
+endef
+
+demo: ## set up what is missing, build a release binary without link-time optimisation, and run the main job on real servers
+	$(build_beside_setup)
+	python3 scripts/demo.py $(BUILD)/demo/belljar
 
 demo-data: ## the same with a CSV of 200 MB in a mounted folder, and a session of the next day that goes on from the workspace
-	scripts/setup.sh demo
-	cargo build --release --locked
-	python3 scripts/demo_data.py $(BUILD)/release/belljar
+	$(build_beside_setup)
+	python3 scripts/demo_data.py $(BUILD)/demo/belljar
 
-test: ## set up what is missing and run everything that must pass
+test: ## set up what is missing; run every test on one engine, and those of the engine itself on the other engines
 	scripts/test.sh
+
+test-all: ## the same, with every test on every engine, as on a build machine
+	scripts/test.sh all
 
 chaos: ## kill the bridge at ROUNDS=n random points (SEED=s), and count what is left of it
 	scripts/setup.sh engines-up

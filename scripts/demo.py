@@ -5,7 +5,7 @@ through a real MCP server, groups it with pandas, and draws a chart.
 It checks every figure that comes back against its own reading of the file. Nothing of the user's configuration is
 changed: the servers stand in a file of their own, in a temporary folder.
 
-usage: scripts/demo.py [BELLJAR]        (default: target/release/belljar)
+usage: scripts/demo.py [BELLJAR]        (default: target/demo/belljar)
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def main() -> int:
 
 def program() -> Path:
     """belljar, as the command line names it."""
-    default = TARGET / "release" / "belljar"
+    default = TARGET / "demo" / "belljar"
     belljar = Path(sys.argv[1]) if len(sys.argv) > 1 else default
     if not belljar.is_file():
         raise DemoError(f"{belljar} is missing; build it with: cargo build --release")

@@ -5,7 +5,7 @@ session of the next day goes on from the workspace.
 It checks every figure against its own sums. Nothing of the user's configuration is changed: it has one of its own, in a
 temporary folder.
 
-usage: scripts/demo_data.py [BELLJAR]        (default: target/release/belljar)
+usage: scripts/demo_data.py [BELLJAR]        (default: target/demo/belljar)
 """
 
 from __future__ import annotations

