@@ -2,7 +2,11 @@
 //! is named as a test, a probe or a function exists.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::json;
 
 use crate::support::Home;
 
@@ -248,4 +252,48 @@ fn walks_name_functions_that_exist() {
         }
     }
     assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn shown_replies_are_those_of_transcripts() {
+    let transcripts: Vec<String> = files("tests/ux/transcripts").iter().map(|file| read(file)).collect();
+    let page = read("docs/reference/run-python.md");
+    let shown: Vec<&str> = page
+        .split("```text\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("\n```"))
+        .map(|(text, _)| text)
+        .collect();
+    assert!(shown.len() >= 3, "{shown:?}");
+    let is_replied = |reply: &str| transcripts.iter().any(|transcript| transcript.contains(reply));
+    let stale: Vec<&str> = shown.into_iter().filter(|reply| !is_replied(reply)).collect();
+    assert_eq!(stale, [""; 0]);
+}
+
+#[test]
+fn the_book_has_the_pages_of_the_root() {
+    let chapter = |path: &str| {
+        let content = read(&format!("docs/{path}"));
+        json!({"Chapter": {"name": path, "content": content, "path": path, "sub_items": []}})
+    };
+    let items =
+        ["explanations/architecture.md", "explanations/security.md", "glossary.md", "reference/protocol.md"];
+    let context = json!({"root": root().join("docs"), "config": {"book": {"src": "."}}});
+    let input = json!([context, {"items": items.map(chapter)}]).to_string();
+    let mut preprocessor = Command::new("python3")
+        .arg(root().join("scripts/book.py"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    preprocessor.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = preprocessor.wait_with_output().unwrap();
+    let book: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let content = book["items"][0]["Chapter"]["content"].as_str().unwrap();
+    assert!(content.starts_with("# Architecture\n"), "{content}");
+    let links: BTreeSet<String> = links(content).into_iter().collect();
+    let expected = ["security.md", "../glossary.md", "../reference/protocol.md"].map(str::to_owned);
+    assert!(expected.iter().all(|link| links.contains(link)), "{links:?}");
+    // Links to pages that this small book does not have are plain text.
+    assert!(links.iter().all(|link| expected.contains(link)), "{links:?}");
 }
