@@ -8,6 +8,7 @@ mod support;
 
 mod clients;
 mod conformance;
+mod examples;
 mod listening;
 mod table;
 
