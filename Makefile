@@ -1,22 +1,22 @@
-# The commands of this repository. `make help` lists them; what each does stands in scripts/.
+# The commands of this repository. `make help` lists them.
 
 # The cache of downloads and built images, as in scripts/setup.sh.
 CACHE := $(or $(BELLJAR_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/belljar)
 BUILD := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(CACHE)/dev/bin:$(CACHE)/tools/bin
-# Which engines `make bench` and `make soak` use: podman-rootful, podman-rootless, docker; all that are there when empty.
+# The engines of `make bench` and `make soak`: podman-rootful, podman-rootless, docker; empty: all that are available.
 ENGINE ?=
-# Files that `make search-bench` and `make stubs-check` measure, in the form of those in tests/search; those when empty.
+# Files that `make search-bench` and `make stubs-check` measure, in the format of tests/search; empty: those in tests/search.
 TOOLS ?=
 QUERIES ?=
-# The folder of the sentence encoder that `make search-bench` measures; that of the tests when empty.
+# The folder of the sentence encoder that `make search-bench` measures; empty: the one of the tests.
 MODEL ?=
-# How often `make chaos` kills a bridge, and how long `make soak` goes on.
+# How often `make chaos` kills a bridge, and how long `make soak` runs.
 ROUNDS ?= 20
 MINUTES ?= 5
-# What is random in both.
+# The seed of both.
 SEED ?= 1
-# How long `make fuzz` runs each target, and which; all when empty.
+# How long `make fuzz` runs each target, and which target; empty: all.
 SECONDS ?= 60
 TARGET ?=
 
@@ -35,7 +35,7 @@ demo: ## set up what is missing, build a release binary without link-time optimi
 	$(build_beside_setup)
 	python3 scripts/demo.py $(BUILD)/demo/belljar
 
-demo-data: ## the same with a CSV of 200 MB in a mounted folder, and a session of the next day that goes on from the workspace
+demo-data: ## the same with 200 MB of CSV in a mounted folder, continued by a session of the next day
 	$(build_beside_setup)
 	python3 scripts/demo_data.py $(BUILD)/demo/belljar
 
@@ -45,13 +45,13 @@ test: ## set up what is missing; run every test on one engine, and those of the 
 test-all: ## the same, with every test on every engine, as on a build machine
 	scripts/test.sh all
 
-chaos: ## kill the bridge at ROUNDS=n random points (SEED=s), and count what is left of it
+chaos: ## kill the bridge at ROUNDS=n random points (SEED=s) and count what is left
 	scripts/setup.sh engines-up
 	cargo build --locked --bin belljar --example fixture_server
 	cargo test --locked --test chaos -- --rounds $(ROUNDS) --seed $(SEED)
 
-# The release binary: its memory is what users have, and more runs fit into a minute.
-soak: ## random runs, calls and faults for MINUTES=n (SEED=s) on every engine or ENGINE=..., and check what happened
+# The release binary: its memory is that of users, and it makes more runs in a minute.
+soak: ## random runs, calls and faults for MINUTES=n (SEED=s) on every engine or ENGINE=..., and a check of the history
 	scripts/setup.sh engines-up
 	cargo build --release --locked --bin belljar --example fixture_server
 	BELLJAR_SOAK_ENGINES='$(ENGINE)' cargo test --release --locked --test soak -- --seconds $$(($(MINUTES) * 60)) --seed $(SEED)
@@ -59,13 +59,13 @@ soak: ## random runs, calls and faults for MINUTES=n (SEED=s) on every engine or
 fuzz: ## run every fuzz target for SECONDS=n, or TARGET=name only; needs a nightly toolchain
 	scripts/fuzz.sh $(SECONDS) $(TARGET)
 
-probes: ## try on every engine what sandboxed code may try, show that each succeeds without its defence, print the table
+probes: ## try on every engine what sandboxed code must not do, show that it succeeds without the defence, print the table
 	scripts/setup.sh engines-up
 	cargo build --locked --bin belljar --example fixture_server
 	cargo test --locked --test probes -- --ignored --nocapture
 	cargo test --locked --test live -- --ignored
 
-ux-transcripts: ## replay situations as a model meets them, and compare each reply with the reviewed one; BLESS=1 rewrites them
+ux-transcripts: ## run a hundred situations and compare each whole reply with the reviewed one; BLESS=1 rewrites them
 	scripts/setup.sh engines-up
 	cargo build --locked --bin belljar --example fixture_server
 	cargo test --locked --test ux -- --nocapture
@@ -75,7 +75,7 @@ interop: ## call real servers of others over every transport, and write their ta
 	cargo build --locked --bin belljar --example fixture_server
 	BLESS=1 cargo test --locked --test interop real_servers -- --nocapture
 
-clients: ## have real agent programs and SDKs use belljar, with scripted models, and write the table of docs/reference/compatibility.md; 1.8 GB
+clients: ## run real agent programs and SDKs with scripted models, and write their table in docs/reference/compatibility.md; 1.8 GB
 	scripts/setup.sh clients
 	cargo build --locked --bin belljar
 	BLESS=1 cargo test --locked --test interop real_clients -- --ignored --nocapture
@@ -93,20 +93,20 @@ bench: ## measure every engine that is there, or ENGINE=podman-rootful,docker; J
 search-bench: ## measure the search on the committed tools and queries, or on TOOLS=file QUERIES=file; MODEL=folder for another encoder
 	TOOLS='$(TOOLS)' QUERIES='$(QUERIES)' MODEL='$(MODEL)' cargo bench --locked --bench search
 
-tokens: ## count what a model reads of all servers' tools, and of belljar; TOOLS=file counts others besides
+tokens: ## count the tokens that a model reads of all servers' tools, and of belljar; TOOLS=file adds others
 	TOOLS='$(TOOLS)' cargo bench --locked --bench tokens
 
-tasks: ## have sixty programs as a model writes them do sixty tasks over ten servers, and print what each costs
+tasks: ## run sixty programs, written as a model writes them, for sixty tasks over ten servers; print what each costs
 	scripts/setup.sh test
 	cargo build --locked --bin belljar --examples
 	cargo test --locked --test live sixty_tasks -- --nocapture
 
-each-write: ## kill the bridge, its container and its interpreter at each single change of files that it makes, not at some
+each-write: ## kill the bridge, its container and its interpreter at each change of files that it makes; half an hour
 	scripts/setup.sh engines-up
 	cargo build --locked --bin belljar --examples
 	BELLJAR_EVERY_WRITE=1 cargo test --locked --test it --test live each_write -- --nocapture
 
-stubs-check: ## turn the schemas of the committed tools, or of TOOLS=file, into Python, and have Python judge it
+stubs-check: ## turn the schemas of the committed tools, or of TOOLS=file, into Python, and have Python check it
 	TOOLS='$(TOOLS)' cargo bench --locked --bench stubs
 
 image: ## build the sandbox image and load it into this user's engine

@@ -11,7 +11,7 @@ usage: scripts/setup.sh COMMAND
   test          the same, then Podman as root and as an ordinary user, Docker, the Python and cargo tools, engines-up
   clients       what test installs, and agent programs and SDKs for `make clients`: 1.8 GB, which no other test needs
   docs          mdBook, for `make docs`
-  fuzz          cargo-fuzz, and a word if the nightly toolchain is missing that it needs
+  fuzz          cargo-fuzz, and a message if its nightly toolchain is missing
   engines-up    start the engines for the tests on private sockets and load the sandbox image into them;
                 writes BELLJAR_TEST_* lines to engines.env in the cache
   engines-down  stop them
