@@ -101,13 +101,13 @@ fn among_broken_servers(engine: &Engine, figures: &mut Figures) {
 /// What a start does for its system call filter and its handshake, done again by itself: its modules are compiled and
 /// run, the posture is read, the filter is made and installed.
 const FILTER_AND_POSTURE: &str = "import os, sys, time
-from belljar_sandbox.kernel import filter_system_calls
+from belljar_sandbox.kernel.system_calls import filter_system_calls
 bundle = next(finder for finder in sys.meta_path if hasattr(finder, 'sources'))
 def spent():
     start, spaces = time.perf_counter(), []
     for name in ('posture', 'seccomp'):
-        spaces.append({'__name__': 'belljar_sandbox.' + name, '__package__': 'belljar_sandbox'})
-        exec(compile(bundle.sources[f'belljar_sandbox/{name}.py'], name, 'exec'), spaces[-1])
+        spaces.append({'__name__': 'belljar_sandbox.kernel.' + name, '__package__': 'belljar_sandbox.kernel'})
+        exec(compile(bundle.sources[f'belljar_sandbox/kernel/{name}.py'], name, 'exec'), spaces[-1])
     posture, seccomp = spaces
     posture['posture']([])
     posture['worker_posture'](os.getpid(), posture['descriptors']('self', ()))

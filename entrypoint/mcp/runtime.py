@@ -10,26 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from sys import _getframe
 
-from belljar_sandbox.calls import Calls
-from belljar_sandbox.output_record import OutputRecord
-from belljar_sandbox.resources import ResourceText, contents, messages
-from belljar_sandbox.results import Blob, InvalidCallError, MCPError, ToolError, awaitable
-from belljar_sandbox.saved_files import SAVED
+from belljar_sandbox.calls.port import open_port
+from belljar_sandbox.calls.resources import ResourceText, contents, messages
+from belljar_sandbox.calls.results import Blob, InvalidCallError, MCPError, ToolError, awaitable
+from belljar_sandbox.worker.saved_files import SAVED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from os import PathLike
     from typing import Any, NoReturn, TypeVar
 
-    from belljar_sandbox.chunks import Chunks
-    from belljar_sandbox.handles import Handles
-    from belljar_sandbox.models import LLMAnswer
-    from belljar_sandbox.packages import Packages
-    from belljar_sandbox.plan import Plan
-    from belljar_sandbox.programs import Result
-    from belljar_sandbox.search_results import SearchResults
-    from belljar_sandbox.skills import Skills
-    from belljar_sandbox.time_travel import Checkpoints, TimeTravel
+    from belljar_sandbox.calls.calls import Calls
+    from belljar_sandbox.calls.handles import Handles
+    from belljar_sandbox.calls.plan import Plan
+    from belljar_sandbox.calls.search_results import SearchResults
+    from belljar_sandbox.llm.chunks import Chunks
+    from belljar_sandbox.llm.models import LLMAnswer
+    from belljar_sandbox.programs.packages import Packages
+    from belljar_sandbox.programs.program import Result
+    from belljar_sandbox.run.checkpoint_api import Checkpoints, TimeTravel
+    from belljar_sandbox.run.job_spawn import Spawner
+    from belljar_sandbox.skills.loader import Skills
+    from belljar_sandbox.wire.output_record import OutputRecord
 
     T = TypeVar("T")
 
@@ -105,72 +107,66 @@ __all__ = [
 _OF_JOBS = ("Job", "JobError", "job", "job_sync", "jobs", "jobs_sync", "spawn", "spawn_sync")
 # What has its own module, which jobs look for here when they send one of these to later runs.
 _CLASSES = {
-    "CheckpointError": "time_travel",
-    "Chunk": "chunks",
-    "Chunks": "chunks",
-    "Handle": "handles",
-    "LLMAnswer": "models",
+    "CheckpointError": "belljar_sandbox.run.checkpoint_api",
+    "Chunk": "belljar_sandbox.llm.chunks",
+    "Chunks": "belljar_sandbox.llm.chunks",
+    "Handle": "belljar_sandbox.calls.handles",
+    "LLMAnswer": "belljar_sandbox.llm.models",
 }
-_parts: tuple[Any, ...]
 _calls: Calls
 _record: OutputRecord
 _skills: Skills
+_spawner: Callable[[], Spawner]
 _travel: Callable[[], TimeTravel]
 
 
 def __getattr__(name: str) -> Any:
     # At need: a first run waits for what is imported above.
     if name == "skills":
-        from belljar_sandbox.kept_skills import KeptSkills
+        from belljar_sandbox.skills.catalog import KeptSkills
 
         return KeptSkills(_calls, _skills)
     if name in _OF_JOBS:
-        from belljar_sandbox.spawning import of_jobs
-
-        return of_jobs(name.removesuffix("_sync"), _parts)
+        return _of_jobs(name.removesuffix("_sync"))
     if name in _CLASSES:
         from importlib import import_module
 
-        return getattr(import_module(f"belljar_sandbox.{_CLASSES[name]}"), name)
+        return getattr(import_module(_CLASSES[name]), name)
     if name != "state":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from belljar_sandbox.state import State
+    from belljar_sandbox.run.state import State
 
     return State(SAVED.root)
+
+
+def _of_jobs(name: str) -> Any:
+    from belljar_sandbox.calls import job_handles
+
+    match name:
+        case "spawn":
+            return _spawner().spawn
+        case "jobs":
+            return job_handles.listing(_calls)
+        case "job":
+            return job_handles.finding(_calls)
+    return getattr(job_handles, name)
 
 
 def __dir__() -> list[str]:
     return sorted((*__all__, *_OF_JOBS, *_CLASSES, "skills", "state"))
 
 
-def spawn_from(parts: tuple[Any, ...]) -> None:
-    """For the runtime itself, at its start: what a job is forked from."""
-    global _parts
-    _parts = parts
-
-
-def use(calls: Calls) -> None:
-    """For the runtime itself, at its start."""
-    global _calls
-    _calls = calls
-
-
-def read_from(record: OutputRecord) -> None:
-    """For the runtime itself, at its start."""
-    global _record
-    _record = record
-
-
-def keep_in(skills: Skills) -> None:
-    """For the runtime itself, at its start."""
-    global _skills
-    _skills = skills
-
-
-def travel_with(travel: Callable[[], TimeTravel]) -> None:
-    """For the runtime itself, at its start."""
-    global _travel
-    _travel = travel
+def bind(
+    calls: Calls,
+    record: OutputRecord,
+    skills: Skills,
+    spawner: Callable[[], Spawner],
+    travel: Callable[[], TimeTravel],
+) -> None:
+    """For the worker, once at its start. What few runs need is made when it is used."""
+    global _calls, _record, _skills, _spawner, _travel
+    _calls, _record, _skills, _spawner, _travel = calls, record, skills, spawner, travel
+    open_port(calls)
 
 
 def last_output() -> str:
@@ -188,7 +184,7 @@ def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = None, *, 
 
 def handles() -> Handles:
     """The results that are kept on the host: `.handle(...)` of a tool makes one."""
-    from belljar_sandbox.handles import kept
+    from belljar_sandbox.calls.handles import kept
 
     return _given(kept(_calls))
 
@@ -222,7 +218,7 @@ def resume(session: str = "last") -> NoReturn:
     All variables are then as that session left them, and those of this one are gone. `session` is the beginning of its
     name, which `belljar session ls` lists, or "last"; "5f1c:3" stops after run 3. MCPError where it cannot be resumed.
     """
-    from belljar_sandbox.time_travel import GoingBack
+    from belljar_sandbox.run.checkpoint_api import GoingBack
 
     _calls.call_sync(None, "resume_session", {"session": session})
     raise GoingBack
@@ -241,7 +237,7 @@ def forget_checkpoint(name: str) -> None:
 
 def packages() -> Packages:
     """What this sandbox's image has besides the standard library: a dict of versions; print it for languages, too."""
-    from belljar_sandbox.packages import Packages
+    from belljar_sandbox.programs.packages import Packages
 
     return _given(Packages())
 
@@ -259,7 +255,7 @@ def run(
     The result has status (completed, failed, crashed, terminated, timeout), exit_code, signal, stdout, stderr and
     diagnostics. `files` are written beside the code; `timeout` is in seconds, 10 without. It runs where this code runs.
     """
-    from belljar_sandbox.programs import Program
+    from belljar_sandbox.programs.program import Program
 
     program = Program(language, code, stdin, files, args, timeout)
     return _made(program.run_async, program.run)
@@ -276,7 +272,7 @@ def ask_llm(
 
     The context (text, bytes, a dict, a list, a DataFrame) is put behind the prompt. MCPError where there is no answer.
     """
-    from belljar_sandbox.models import Models
+    from belljar_sandbox.llm.models import Models
 
     models = Models(_calls, max_tokens, system, temperature)
     return _made(models.ask, models.ask_sync, prompt, context)
@@ -295,7 +291,7 @@ def map_llm(
 
     A chunk stands where the prompt has {chunk}, else behind it. on_error="return": a failure stands in its place.
     """
-    from belljar_sandbox.models import Models
+    from belljar_sandbox.llm.models import Models
 
     models = Models(_calls, max_tokens, system, temperature)
     return _made(models.map, models.map_sync, chunks, prompt, concurrency, on_error)
@@ -309,7 +305,7 @@ def chunk(
     A path is a Path, or a text of one line that names a file. Each part repeats `overlap` characters, 200 without, of
     the one before. by: "paragraph", "line" or "sentence", which are cut at larger places only at need, or "chars".
     """
-    from belljar_sandbox.chunks import chunks
+    from belljar_sandbox.llm.chunks import chunks
 
     return _given(chunks(text_or_path, size, overlap, by))
 
@@ -320,7 +316,7 @@ def plan(dry_run: bool = True) -> Plan:
     With dry_run, which is the default, only calls of tools that say that they only read are made; the others return
     placeholders. It holds for all calls of the interpreter while the block is open.
     """
-    from belljar_sandbox.plan import Plan  # at need: a first run waits for what is imported above
+    from belljar_sandbox.calls.plan import Plan  # at need: a first run waits for what is imported above
 
     return _given(Plan(_calls, dry_run))
 
@@ -374,7 +370,7 @@ def search_tool_docs(
     asked = query if isinstance(query, str) else list(query)
 
     def found(answer: Any) -> SearchResults:
-        from belljar_sandbox.search_results import SearchResults  # at need: a first run waits for what is above
+        from belljar_sandbox.calls.search_results import SearchResults  # at need: a first run waits for what is above
 
         return SearchResults(answer, asked, group_by is not None)
 
@@ -438,16 +434,19 @@ def save_tool(
     It is tried first in a process of its own, where no server can be called, and so is `test`, a function without
     parameters or a source with asserts. description: else the docstring's.
     """
-    from belljar_sandbox.skill_saving import saving  # at need: a first run waits for what is imported above
+    from belljar_sandbox.skills.saving import saving  # at need: a first run waits for what is imported above
 
     return _given(saving(_calls, _skills, func, description=description, tags=tags, test=test))
 
 
 def show(thing: object) -> None:
     """Shows an image, a figure, or anything that draws itself, as an image of the reply; else prints it."""
-    from belljar_sandbox.pictures import show
+    if isinstance(thing, Blob):
+        thing.show()
+    else:
+        from belljar_sandbox.display.show import show
 
-    show(thing)
+        show(thing)
     return _given(None)
 
 
@@ -503,7 +502,7 @@ def _given(value: T) -> T:
 
 def _made(later: Callable[..., Coroutine[Any, Any, T]], now: Callable[..., T], *arguments: Any) -> T:
     """A coroutine, or the result, as the code needs it that has called the helper."""
-    from belljar_sandbox.awaiting import is_awaited  # at need: it reads code, with what takes time to import
+    from belljar_sandbox.run.awaiting import is_awaited  # at need: it reads code, with what takes time to import
 
     helper = _getframe(1)
     while helper.f_back is not None and helper.f_back.f_globals is helper.f_globals:

@@ -175,7 +175,7 @@ fn code(skills: &Skills, arguments: RunSkill) -> Result<cli::Run, String> {
     skill.definition.takes(&given).map_err(|wrong| format!("--args: {wrong}"))?;
     // JSON has all strings of Python's, but for two that no JSON has unescaped.
     let quoted = serde_json::Value::from(args).to_string();
-    let code = format!("from belljar_sandbox.skill_call import call\nawait call(\"{name}\", {quoted})");
+    let code = format!("from belljar_sandbox.skills.call import call\nawait call(\"{name}\", {quoted})");
     Ok(cli::Run {
         code: Some(code),
         file: None,

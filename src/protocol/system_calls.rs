@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn calls_with_checked_arguments_cannot_be_added() {
-        let filter = include_str!("../../entrypoint/belljar_sandbox/seccomp.py");
+        let filter = include_str!("../../entrypoint/belljar_sandbox/kernel/seccomp.py");
         let checks =
             filter.split_once("def checks(").and_then(|(_, rest)| rest.split_once("\ndef ")).unwrap().0;
         let checked: Vec<&str> = checks

@@ -25,7 +25,7 @@ const NAME_CHARS_MAX: usize = 64;
 /// Under this name is kept what there was, for as long as another checkpoint is being made again.
 const BEFORE: &str = "(before going back)";
 /// In the sandbox, what puts the files of the workspace aside, and back as they were.
-const ASIDE: &str = "__import__('belljar_sandbox.aside').aside";
+const ASIDE: &str = "__import__('belljar_sandbox.worker.workspace_snapshot').worker.workspace_snapshot";
 /// Runs that came otherwise of which is told.
 const TOLD_MAX: usize = 5;
 

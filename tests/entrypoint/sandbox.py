@@ -48,7 +48,7 @@ def bundle() -> bytes:
         for path in sorted(ENTRYPOINT.rglob("*.py"))
         if path.name != "bootstrap.py"
     }
-    return json.dumps({"files": files, "main": "belljar_sandbox.ahead"}).encode() + b"\n"
+    return json.dumps({"files": files, "main": "belljar_sandbox.boot.main"}).encode() + b"\n"
 
 
 # As in a container, whoever started the tests: nohup, for one, has it ignored in all that is started below it.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from belljar_sandbox.literal_calls import literal_calls
+from belljar_sandbox.calls.literal_calls import literal_calls
 from sandbox import Frame, Sandbox
 
 SERVERS = ("git-hub", "fs")

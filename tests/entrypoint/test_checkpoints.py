@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from belljar_sandbox.checkpoints import is_name
-from belljar_sandbox.time_travel import Checkpoints
+from belljar_sandbox.run.checkpoint_api import Checkpoints
+from belljar_sandbox.wire.names import is_checkpoint_name
 from sandbox import Frame, Sandbox
 from test_calls import echo
 from test_frozen_copy import children, die, is_dead
@@ -379,5 +379,5 @@ def test_they_are_listed_as_a_table() -> None:
 
 
 def test_names() -> None:
-    assert is_name("a b") and is_name("é" * 64)
-    assert not any(map(is_name, ("", " a", "a ", "a\tb", "x" * 65, "\x1b[2J", "\u202e")))
+    assert is_checkpoint_name("a b") and is_checkpoint_name("é" * 64)
+    assert not any(map(is_checkpoint_name, ("", " a", "a ", "a\tb", "x" * 65, "\x1b[2J", "\u202e")))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from belljar_sandbox.chunks import Chunks, chunks
-from belljar_sandbox.placeholder import Placeholder
+from belljar_sandbox.calls.placeholder import Placeholder
+from belljar_sandbox.llm.chunks import Chunks, chunks
 from sandbox import ENTRYPOINT, Sandbox
 
 TEXT = "One two. Three four!\nFive.\n\nSix seven? Eight nine.\nTen\n\n\nEleven " + "x" * 60 + " twelve\n"
@@ -148,7 +148,7 @@ def test_a_file_is_cut_in_less_memory_than_it_has_bytes(tmp_path: Path) -> None:
             file.write(b"a line of a large file\n" * 1000)
     code = (
         f"import sys; sys.path.insert(0, {str(ENTRYPOINT)!r})\n"
-        "from pathlib import Path\nfrom belljar_sandbox.chunks import chunks\n"
+        "from pathlib import Path\nfrom belljar_sandbox.llm.chunks import chunks\n"
         f"path = Path({str(path)!r})\nparts = chunks(path, 100_000, 0, 'line')\n"
         "print(sum(len(part) for part in parts), all(part.endswith('\\n') for part in parts))\n"
         "try:\n  path.read_bytes()\nexcept MemoryError:\n  print('too large')"

@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from belljar_sandbox.frames import TO_BRIDGE, TO_SANDBOX, FrameError, LineSplitter, decode_line, deeper_than, encode
+from belljar_sandbox.wire.frames import (
+    TO_BRIDGE,
+    TO_SANDBOX,
+    FrameError,
+    LineSplitter,
+    decode_line,
+    deeper_than,
+    encode,
+)
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "protocol"
 DIRECTIONS = {"to_sandbox": TO_SANDBOX, "to_bridge": TO_BRIDGE}
@@ -36,7 +44,7 @@ def test_valid_line_decodes_to_its_frame(fixture: dict[str, Any]) -> None:
 
 WITHOUT_THE_JSON_PACKAGE = r"""
 import sys
-from belljar_sandbox.json_reader import reader
+from belljar_sandbox.wire.json_reader import reader
 
 read = reader()
 assert read(' [1, {"a": Infinity}, -0.5e3, "\u00e9"] \n') == [1, {"a": float("inf")}, -500.0, "\u00e9"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from belljar_sandbox.interpreter import LOST_THREADS
+from belljar_sandbox.run.interpreter import LOST_THREADS
 from sandbox import DEADLINE_SECONDS, Frame, Sandbox
 from test_calls import echo
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from belljar_sandbox.frames import Frame
+from belljar_sandbox.wire.frames import Frame
 from sandbox import Sandbox
 
 TOLD = {"handle": 3, "server": "a", "tool": "rows", "bytes": 1234567, "told": "a list of 2"}

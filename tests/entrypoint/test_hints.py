@@ -12,7 +12,7 @@ import pytest
 from sandbox import ENTRYPOINT, Frame, Sandbox
 
 sys.path.insert(0, str(ENTRYPOINT))
-from belljar_sandbox import hints
+from belljar_sandbox.run import hints
 
 
 @pytest.fixture(scope="module")

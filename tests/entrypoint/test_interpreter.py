@@ -14,7 +14,7 @@ import pytest
 from sandbox import ENTRYPOINT, Sandbox
 
 sys.path.insert(0, str(ENTRYPOINT))
-from belljar_sandbox.forking import by_fork
+from belljar_sandbox.worker.forking import by_fork
 
 
 def test_variables_persist(sandbox: Sandbox) -> None:
@@ -233,7 +233,7 @@ def test_hooks_that_raise_end_with_the_run(sandbox: Sandbox) -> None:
         "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGALRM, lambda *a: 1 / 0)\n"
         "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)",
         "__builtins__ = None",
-        "import mcp.runtime, belljar_sandbox.frames\nvars(belljar_sandbox.frames)['x'] = 1\ndel mcp.runtime.__name__",
+        "import mcp.runtime, belljar_sandbox.wire.frames as frames\nvars(frames)['x'] = 1\ndel mcp.runtime.__name__",
     ],
 )
 def test_whatever_user_code_rebinds_the_next_run_works(sandbox: Sandbox, code: str) -> None:
@@ -341,7 +341,7 @@ def test_multiprocessing_forks_where_the_default_of_python_is_another(tmp_path: 
 def test_multiprocessing_forks_by_default(sandbox: Sandbox) -> None:
     code = "import multiprocessing.context\nsys_loader = type(multiprocessing.context.__loader__).__module__\n"
     assert sandbox.run(code + "sys_loader, multiprocessing.get_start_method()")["value"] == (
-        "('belljar_sandbox.after_import', 'fork')"
+        "('belljar_sandbox.worker.after_import', 'fork')"
     )
 
 

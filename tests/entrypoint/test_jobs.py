@@ -333,7 +333,7 @@ def test_a_job_starts_no_jobs_and_has_none_of_the_workers_ends(bench: Bench) -> 
 
 _HAND_OVER = """
 import array, os, socket
-from belljar_sandbox import handover
+from belljar_sandbox.wire import fd_passing
 [end] = [fd for fd in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{fd}")
          and os.readlink(f"/proc/self/fd/{fd}").startswith("socket")
          and socket.socket(fileno=os.dup(fd)).type == socket.SOCK_SEQPACKET]
@@ -354,7 +354,7 @@ os.waitpid(parent, 0)
 # This process can become a job. The descriptor looks like a socket and is not one.
 orphan = int(os.read(told, 20))
 no_socket = os.open(f"/proc/self/fd/{one.fileno()}", os.O_PATH)
-answers = [handover.give(end, words, *fds) for words, fds in (
+answers = [fd_passing.give(end, words, *fds) for words, fds in (
     ("job", ()),
     ("job 1", (one.fileno(), read)),
     ("job 1 x", (one.fileno(), read)),

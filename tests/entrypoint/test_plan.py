@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from belljar_sandbox.frames import Frame
+from belljar_sandbox.wire.frames import Frame
 from sandbox import Sandbox
 
 

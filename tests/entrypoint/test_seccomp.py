@@ -14,7 +14,7 @@ import pytest
 from sandbox import ENTRYPOINT, LIMITS, Sandbox
 
 sys.path.insert(0, str(ENTRYPOINT))
-from belljar_sandbox import seccomp
+from belljar_sandbox.kernel import seccomp
 
 SUPERVISOR = 1
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -295,7 +295,9 @@ def test_the_kernel_refuses_what_the_program_refuses(sandbox: Sandbox) -> None:
         "import os; os.memfd_create('x')",
     ):
         assert sandbox.run(action)["error"]["type"] == "PermissionError", action
-    lower = "import os; os.sched_setaffinity(0, os.sched_getaffinity(0)); os.nice(1) - os.getpriority(os.PRIO_PROCESS, 0)"
+    lower = (
+        "import os; os.sched_setaffinity(0, os.sched_getaffinity(0)); os.nice(1) - os.getpriority(os.PRIO_PROCESS, 0)"
+    )
     assert sandbox.run(lower)["value"] == "0"
 
 

@@ -11,10 +11,10 @@ import pytest
 from sandbox import ENTRYPOINT, Sandbox
 
 sys.path.insert(0, str(ENTRYPOINT))
-from belljar_sandbox.html_text import text_of
-from belljar_sandbox.images import kind_of
-from belljar_sandbox.output_record import HEAD_BYTES_MAX, TAIL_BYTES_MAX, OutputRecord
-from belljar_sandbox.values import CHARACTERS_MAX, in_one_line, shown
+from belljar_sandbox.display.html_text import text_of
+from belljar_sandbox.display.images import kind_of
+from belljar_sandbox.display.values import CHARACTERS_MAX, in_one_line, shown
+from belljar_sandbox.wire.output_record import HEAD_BYTES_MAX, TAIL_BYTES_MAX, OutputRecord
 
 FAKE_PANDAS = """
 import sys, types

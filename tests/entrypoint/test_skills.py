@@ -318,7 +318,7 @@ A, B = None, None
     ],
 )
 def test_definitions_are_let_pass(statement: str) -> None:
-    from belljar_sandbox.skill_definitions import compiled
+    from belljar_sandbox.skills.definitions import compiled
 
     source = HARMLESS.replace("A, B = None, None\n", "") + statement + "\n"
     code, _ = compiled(source, "<s>")
@@ -379,7 +379,7 @@ def test_definitions_are_let_pass(statement: str) -> None:
     ],
 )
 def test_what_would_run_at_import_is_refused_with_its_line(statement: str, line: int) -> None:
-    from belljar_sandbox.skill_definitions import NotOnlyDefinitionsError, compiled
+    from belljar_sandbox.skills.definitions import NotOnlyDefinitionsError, compiled
 
     source = HARMLESS.replace("A, B = None, None", "B = None").lstrip("\n") + statement + "\n"
     with pytest.raises(NotOnlyDefinitionsError, match=f"^line {line} would run at import"):
@@ -419,9 +419,9 @@ def test_a_call_from_outside_prints_text_as_it_is_and_the_rest_as_json(sandbox: 
         ("[null]", ""),
         ('{"x": 1, "y": 2}', "2\n"),
     ]:
-        code = f"from belljar_sandbox.skill_call import call\nawait call('say', '{arguments}')"
+        code = f"from belljar_sandbox.skills.call import call\nawait call('say', '{arguments}')"
         done = sandbox.run(code, (), bridge)
         assert (done["outcome"], done["stdout"]) == ("finished", printed), done
     bridge.keep("odd", "def odd():\n    return {1, 2}\n")
-    done = sandbox.run("from belljar_sandbox.skill_call import call\nawait call('odd', '[]')", (), bridge)
+    done = sandbox.run("from belljar_sandbox.skills.call import call\nawait call('odd', '[]')", (), bridge)
     assert done["stdout"] == "{1, 2}\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar_sandbox.ahead import NAMES
+from belljar_sandbox.boot.precompile import NAMES
 from sandbox import LIMITS, Sandbox, bundle
 
 
@@ -528,7 +528,7 @@ def test_what_a_worker_imports_up_to_its_first_run_is_compiled_meanwhile() -> No
             assert sandbox.wait("done")["outcome"] == "finished"
             output = "".join(frame["text"] for frame in sandbox.seen if frame["type"] == "output")
         loaded, ahead = (names.split() for names in output.split("|"))
-        assert sorted(loaded[loaded.index("belljar_sandbox.supervisor") + 1 :]) == sorted(NAMES)
+        assert sorted(loaded[loaded.index("belljar_sandbox.supervisor.supervisor") + 1 :]) == sorted(NAMES)
         assert ahead == list(NAMES)[: len(ahead)], "as far as it has come"
         was_ahead = was_ahead or len(ahead) > 0
     assert was_ahead
@@ -542,7 +542,7 @@ def test_what_a_first_run_waits_for_imports_no_module_that_takes_long() -> None:
         return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
 
     entrypoint = Path(__file__).parents[2] / "entrypoint"
-    names = ", ".join(("belljar_sandbox.supervisor", *NAMES))
+    names = ", ".join(("belljar_sandbox.supervisor.supervisor", *NAMES))
     ours = imported(f"sys.path.insert(0, {str(entrypoint)!r})\nimport {names}")
     assert "mcp.runtime" in ours
     assert slow & ours == slow & imported("")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from belljar_sandbox import workspace
-from belljar_sandbox.workspace import Watch
+from belljar_sandbox.wire import workspace_scan
+from belljar_sandbox.worker.workspace_watch import Watch
 from sandbox import Frame, Sandbox
 
 
@@ -323,7 +323,7 @@ def test_an_empty_folder_is_not_listed_again_until_something_is_put_into_it(
     time.sleep(1.1)
     assert not watch.has_changed()
     with monkeypatch.context() as context:
-        context.delattr(workspace, "_scandir")
+        context.delattr(workspace_scan, "_scandir")
         assert not watch.has_changed()
         (tmp_path / "later").touch()
         assert watch.has_changed(), "what cannot be looked at may have changed"

@@ -283,8 +283,7 @@ fn a_dry_run_makes_only_calls_that_read_and_lists_the_others(engine: &Engine) {
     assert!(wrong.text.contains("missing parameter 'text'"), "{}", wrong.text);
     assert_eq!(fixture.ledger(), ["call peak {}"]);
     // A forged frame gains nothing by the words of a plan.
-    let forged =
-        "from belljar_sandbox.placeholder import Placeholder\nawait mcp_fixture.echo(text=Placeholder('x'))";
+    let forged = "from belljar_sandbox.calls.placeholder import Placeholder\nawait mcp_fixture.echo(text=Placeholder('x'))";
     assert_eq!(bridge.ok(forged).lines().next(), Some("<result of fixture.echo>"));
     assert_eq!(fixture.ledger(), ["call peak {}"]);
     assert_eq!(bridge.ok("await mcp_fixture.echo(text='c')"), "'c'");

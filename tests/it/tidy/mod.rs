@@ -5,6 +5,8 @@ mod layers;
 mod source;
 mod words;
 
+use std::collections::BTreeSet;
+
 use source::{files_below, product_code, read, root};
 
 /// Unwraps outside tests, each provable where it stands: file, how many.
@@ -90,19 +92,15 @@ fn what_commands_print_does_not_panic_when_nobody_reads_it() {
 
 #[test]
 fn every_runtime_file_is_embedded() {
-    let embedded = read(&root().join("src/session/runtime.rs"));
-    let listed: Vec<String> = embedded
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix('"')?.strip_suffix("\","))
-        .filter(|path| path.ends_with(".py"))
-        .map(|path| format!("entrypoint/{path}"))
-        .collect();
-    let on_disk: Vec<String> = files_below("entrypoint", "py")
+    let bundle: serde_json::Value = serde_json::from_slice(&belljar::session::bundle()).unwrap();
+    let embedded: BTreeSet<String> =
+        bundle["files"].as_object().unwrap().keys().map(|path| format!("entrypoint/{path}")).collect();
+    let on_disk: BTreeSet<String> = files_below("entrypoint", "py")
         .into_iter()
         .map(|(file, _)| file)
         .filter(|file| file != "entrypoint/bootstrap.py")
         .collect();
-    assert_eq!(listed, on_disk);
+    assert_eq!(embedded, on_disk);
 }
 
 #[test]
@@ -120,7 +118,7 @@ fn nothing_is_measured_by_a_clock_that_can_jump() {
         "src/workspace/pieces.rs",
         "src/skills/header.rs",
         "src/config/file.rs",
-        "entrypoint/belljar_sandbox/workspace.py",
+        "entrypoint/belljar_sandbox/worker/workspace_watch.py",
     ];
     let is_measuring = |(file, _): &(String, String)| !timeless.iter().any(|place| file.starts_with(place));
     let of_rust = files_below("src", "rs").into_iter().map(|file| (file, of_rust.as_slice()));

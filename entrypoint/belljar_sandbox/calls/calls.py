@@ -1,0 +1,485 @@
+"""The calls that user code makes: sends them, bounds how many are under way, resolves those who wait.
+
+It grants nothing: whether a call may happen is decided by the bridge. Results are read by whoever waits for them on the
+main thread (a synchronous call, or the event loop of the session), else by the channel's own thread.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from _thread import get_ident as _get_ident
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+
+from ..wire.frames import Frame, encode
+from ..worker.origin import RUN
+from .arguments import Standing, blob_place, encode_arguments
+from .placeholder import Placeholder
+from .results import InvalidCallError, MCPError, answer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Future
+    from typing import Any
+
+    from ..worker.channel import Channel
+    from ..worker.interrupts import Interrupts
+    from .plan import Plan, PlannedCall
+
+_MAIN_THREAD = _get_ident()
+_CALLS_PER_WORKER_BITS = 32
+_NAMES_MAX = 5
+_TOOLS_KNOWN_MAX = 1_000
+# Under way at once.
+CALLS_OF_JOB_MAX = 16
+# Bytes of large frames of a job under way at once.
+ARGUMENTS_OF_JOB_BYTES_MAX = 8 << 20
+# A smaller frame of a call does not wait for others to end.
+_SMALL_FRAME_BYTES = 1 << 16
+# What the bridge does that reaches beyond itself, as a call of a tool does.
+_LISTED_HELPERS = {"ask_llm", "save_tool", "remove_skill", "read_resource", "get_prompt"}
+
+
+class Server(tuple[str, str, str, bool]):
+    """A server of the current run: a tuple, which nobody can make another server of."""
+
+    __slots__ = ()
+
+    def __new__(cls, name: str, alias: str, description: str, takes_files: bool) -> Server:
+        return super().__new__(cls, (name, alias, description, takes_files))
+
+    @property
+    def name(self) -> str:
+        return self[0]
+
+    @property
+    def alias(self) -> str:
+        return self[1]
+
+    @property
+    def description(self) -> str:
+        return self[2]
+
+    @property
+    def takes_files(self) -> bool:
+        return self[3]
+
+
+class _Waiter:
+    """Who waits for a call: a thread (`lock`) or a future of an event loop."""
+
+    __slots__ = ("bytes", "frame", "future", "leads", "lock", "loop", "needs_thread", "sent")
+
+    def __init__(self, loop: AbstractEventLoop | None) -> None:
+        self.loop = loop
+        self.future: Future[Frame] | None = loop.create_future() if loop is not None else None
+        self.lock = allocate_lock()
+        self.frame: Frame = {}
+        # Of its frame, as long as they count as under way.
+        self.bytes = 0
+        self.sent = self.leads = self.needs_thread = False
+        if loop is None:
+            self.lock.acquire()
+
+
+class Calls:
+    def __init__(
+        self,
+        channel: Channel,
+        interrupts: Interrupts,
+        flush: Callable[[], None],
+        in_flight_max: tuple[int, int],
+        worker: int,
+    ) -> None:
+        """`in_flight_max`: calls that may be under way at once, and bytes of the large frames among them."""
+        self.servers: Mapping[str, Server] = {}
+        self.is_of_job = False
+        self._channel = channel
+        self._interrupts = interrupts
+        self._flush_output = flush
+        self._in_flight_max, self._bytes_max = max(1, in_flight_max[0]), in_flight_max[1]
+        self._run: int | None = None
+        self.begin_worker(worker)
+        self._in_flight = self._bytes = 0
+        self._pending: dict[int, _Waiter] = {}
+        self._queue: deque[tuple[int, bytes]] = deque()
+        # Large frames that wait for others to end; smaller ones overtake them.
+        self._large: deque[tuple[int, bytes]] = deque()
+        # What lists the calls that are made now, if anything does.
+        self.plan: Plan | None = None
+        # How often a tool was called in this run without `await`, so far: such a call is never sent.
+        self.unsent: dict[str, int] = {}
+        # The main thread reads: for its own synchronous call, or in the event loop that it runs.
+        self._leading = False
+        self.main_loop: AbstractEventLoop | None = None
+        self._loop_reads = False
+        # asyncio's, once it is imported.
+        self._get_running_loop: Callable[[], AbstractEventLoop] | None = None
+        # Of tools that were called, as they stand in a frame.
+        self._names_json: dict[tuple[str | None, str], bytes] = {}
+        # Calls of one iteration of an event loop go out together.
+        self._batches: dict[AbstractEventLoop, list[tuple[int, bytes]]] = {}
+        channel.on_results = self._resolve
+        channel.on_lost_result = self._lost_result
+
+    def leave_run(self) -> None:
+        """In a copy of this process that takes its place: what the run had under way was another's."""
+        self._run = self.plan = self.main_loop = None
+        self.unsent = {}
+        self._pending.clear()
+        self._queue.clear()
+        self._large.clear()
+        self._batches.clear()
+        self._in_flight = self._bytes = 0
+        self._leading = self._loop_reads = False
+
+    def begin_worker(self, worker: int) -> None:
+        """Between two runs, when nothing is under way."""
+        self._lock = allocate_lock()
+        self.in_child = False
+        # A result that was meant for an earlier worker answers no call of this one.
+        self._last = worker << _CALLS_PER_WORKER_BITS
+
+    def begin_job(self) -> None:
+        """In a process that was forked in the middle of a run, and makes calls of that run from now on: none is its."""
+        self._lock = allocate_lock()
+        self.in_child, self.is_of_job = False, True
+        self._in_flight_max = min(self._in_flight_max, CALLS_OF_JOB_MAX)
+        self._bytes_max = min(self._bytes_max, ARGUMENTS_OF_JOB_BYTES_MAX)
+        self._in_flight = self._bytes = 0
+        for waiting in (self._pending, self._queue, self._large, self._batches, self.unsent):
+            waiting.clear()
+        self._leading = self._loop_reads = False
+        self.main_loop = None
+
+    @property
+    def run(self) -> int | None:
+        """The one under way."""
+        return self._run
+
+    @property
+    def own_threads(self) -> int:
+        return self._channel.own_threads
+
+    def begin_run(self, run: int, servers: Mapping[str, Server]) -> None:
+        RUN.set(run)
+        with self._interrupts, self._lock:
+            self._run = run
+            self.servers = servers
+
+    def end_run(self, notes: list[str]) -> None:
+        with self._interrupts:
+            self._stop_loop_reading()
+            with self._lock:
+                run, self._run = self._run, None
+                self.plan = None
+                unsent, self.unsent = self.unsent, {}
+                waiters = list(self._pending.items())
+                self._pending.clear()
+                self._queue.clear()
+                self._large.clear()
+                self._batches.clear()
+                self._in_flight = self._bytes = 0
+            cancels = [{"type": "cancel", "run": run, "call": call} for call, waiter in waiters if waiter.sent]
+            if cancels:
+                self._channel.send(b"".join(map(encode, cancels)))
+            ended = "the run that made this call has ended"
+            never_sent = _fault("not_running", ended)
+            cut_off = _fault("cancelled", f"{ended}; whether the call took effect is unknown")
+            self._wake([(waiter, cut_off if waiter.sent else never_sent) for _, waiter in waiters])
+            self._channel.read_here()
+        if unsent:
+            notes.append(_never_awaited(unsent))
+
+    def later(self, server: str, tool: str, arguments: object, handle: bool = False) -> Coroutine[Any, Any, Any]:
+        """A call that is made when it is awaited."""
+        name = f"{server}.{tool}"
+        with self._lock:
+            self.unsent[name] = self.unsent.get(name, 0) + 1
+        call = self._awaited(name, server, tool, arguments, handle)
+        call.__qualname__ = name  # type: ignore[attr-defined] # what Python's own warning calls it
+        return call
+
+    def is_awaited(self, name: str) -> None:
+        """A call of this name, made by `later`: here, or in a job."""
+        with self._lock:
+            left = self.unsent.pop(name, 1) - 1
+            if left > 0:
+                self.unsent[name] = left
+
+    async def _awaited(self, name: str, server: str, tool: str, arguments: object, handle: bool) -> Any:
+        self.is_awaited(name)
+        return await self.call(server, tool, arguments, handle)
+
+    async def call(self, server: str | None, tool: str, arguments: object, handle: bool = False) -> Any:
+        """`handle`: the result stays on the host, and what comes is a handle of it."""
+        waiter = _Waiter(self._running_loop())
+        future = waiter.future
+        assert future is not None
+        listed = self._listed(server, tool, arguments)
+        call = self._submit(server, tool, arguments, waiter, handle)
+        try:
+            frame = await future
+        except BaseException:
+            self._abandon(call)
+            raise
+        if listed is not None:
+            listed.ended(frame)
+        return self._answer(frame, server, tool, handle)
+
+    def _running_loop(self) -> AbstractEventLoop:
+        if self._get_running_loop is None:
+            from ..worker.event_loop import get_running_loop
+
+            self._get_running_loop = get_running_loop
+        return self._get_running_loop()
+
+    def call_sync(self, server: str | None, tool: str, arguments: object, handle: bool = False) -> Any:
+        waiter = _Waiter(None)
+        listed = self._listed(server, tool, arguments)
+        call = self._submit(server, tool, arguments, waiter, handle)
+        try:
+            if waiter.leads:
+                self._lead(waiter)
+            else:
+                waiter.lock.acquire()
+        except BaseException:
+            self._abandon(call)
+            raise
+        if listed is not None:
+            listed.ended(waiter.frame)
+        return self._answer(waiter.frame, server, tool, handle)
+
+    def _answer(self, frame: Frame, server: str | None, tool: str, handle: bool) -> Any:
+        value = frame.get("value") if handle else None
+        # A tool's own error comes as it is.
+        if isinstance(value, dict) and "handle" in value:
+            from .handles import Handle  # at need: few calls have one
+
+            return Handle(self, value)
+        return answer(frame, server, tool)
+
+    def _listed(self, server: str | None, tool: str, arguments: object) -> PlannedCall | None:
+        plan = self.plan
+        if plan is None or RUN.get() != self._run or (server is None and tool not in _LISTED_HELPERS):
+            return None
+        return plan.begin("runtime" if server is None else server, tool, arguments)
+
+    def _lead(self, waiter: _Waiter) -> None:
+        """Reads until the waiter's result is there; others get theirs on the way."""
+        try:
+            while waiter.lock.locked():
+                self._channel.wait_and_read()
+        finally:
+            with self._interrupts, self._lock:
+                self._leading = False
+                if any(other.needs_thread for other in self._pending.values()):
+                    self._channel.read_in_background()
+
+    def _arrange_reading(self, waiter: _Waiter) -> None:
+        """Decides who reads the result; with the lock held."""
+        channel = self._channel
+        if channel.reads_in_background:
+            return
+        on_main = _get_ident() == _MAIN_THREAD
+        if on_main and waiter.loop is None:
+            waiter.leads = self._leading = True
+        elif on_main and waiter.loop is self.main_loop and waiter.loop is not None:
+            if not self._loop_reads:
+                self._loop_reads = True
+                waiter.loop.add_reader(channel.fileno(), self._read_in_loop)
+        else:
+            waiter.needs_thread = True
+            if not self._leading:
+                channel.read_in_background()
+
+    def _read_in_loop(self) -> None:
+        if self._channel.reads_in_background:
+            self._stop_loop_reading()
+        else:
+            self._channel.read_some()
+
+    def _stop_loop_reading(self) -> None:
+        if self._loop_reads:
+            self._loop_reads = False
+            if self.main_loop is not None and not self.main_loop.is_closed():
+                self.main_loop.remove_reader(self._channel.fileno())
+
+    def _submit(self, server: str | None, tool: str, arguments: object, waiter: _Waiter, handle: bool) -> int:
+        if self.in_child:
+            raise MCPError("calls can only be made by the main process, not by a forked one", code="not_running")
+        names_json = self._names_json.get((server, tool)) or self._encode_names(server, tool)
+        # One that is not of this run is refused by the bridge, which knows why.
+        known = self.servers.get(server) if server is not None else None
+        body = encode_arguments(arguments)
+        if known is not None and not known.takes_files and (place := blob_place(arguments, "arguments")):
+            raise InvalidCallError(
+                f"nothing was sent to {server}.{tool}: {place} is a binary value of the sandbox, which its entry "
+                "keeps from this server (sandbox_files = false)",
+                hint="the user decides that in the server's entry",
+            )
+        if Placeholder.made and Placeholder.is_in(arguments):
+            body += b',"placeholders":true'
+        if Standing.made and Standing.is_in(arguments):
+            body += b',"handles":true'
+        if handle:
+            body += b',"handle":true'
+        if self.plan is not None and self.plan.dry_run:
+            body += b',"dry_run":true'
+        self._flush_output()
+        with self._interrupts:
+            with self._lock:
+                if self._run is None:
+                    raise MCPError("no run is active: the run that started this code has ended", code="not_running")
+                if RUN.get() != self._run:
+                    raise _of_another_run(RUN.get())
+                self._last = call = self._last + 1
+                line = b'{"type":"call","run":%d,"call":%d,%b,"arguments":%b}\n' % (self._run, call, names_json, body)
+                self._pending[call] = waiter
+                self._arrange_reading(waiter)
+                if not self._has_room(line):
+                    (self._large if len(line) > _SMALL_FRAME_BYTES else self._queue).append((call, line))
+                    return call
+                loop = waiter.loop
+                # The only one, maybe, where nothing else is under way: it does not wait for others of its iteration.
+                if loop is not None and self._in_flight:
+                    self._count(waiter, line)
+                    batch = self._batches.get(loop)
+                    if batch is None:
+                        self._batches[loop] = batch = []
+                        loop.call_soon(self._send_batch, loop)
+                    batch.append((call, line))
+                    return call
+                self._count(waiter, line)
+                waiter.sent = True
+            self._channel.send(line)
+        return call
+
+    def _encode_names(self, server: str | None, tool: str) -> bytes:
+        names_json = encode({"server": server, "tool": tool})[1:-2]
+        if len(self._names_json) < _TOOLS_KNOWN_MAX:
+            self._names_json[server, tool] = names_json
+        return names_json
+
+    def _send_batch(self, loop: AbstractEventLoop) -> None:
+        with self._interrupts:
+            with self._lock:
+                lines = self._mark_sent(self._batches.pop(loop, []))
+            if lines:
+                self._channel.send(b"".join(lines))
+
+    def _mark_sent(self, calls: list[tuple[int, bytes]]) -> list[bytes]:
+        lines = []
+        for call, line in calls:
+            waiter = self._pending.get(call)
+            if waiter is not None:
+                waiter.sent = True
+                lines.append(line)
+        return lines
+
+    def _has_room(self, line: bytes) -> bool:
+        """Whether a frame may go out now, as the only large one or beside others; with the lock held."""
+        if self._in_flight >= self._in_flight_max:
+            return False
+        size = len(line)
+        return size <= _SMALL_FRAME_BYTES or self._bytes == 0 or self._bytes + size <= self._bytes_max
+
+    def _count(self, waiter: _Waiter, line: bytes) -> None:
+        self._in_flight += 1
+        waiter.bytes = len(line) if len(line) > _SMALL_FRAME_BYTES else 0
+        self._bytes += waiter.bytes
+
+    def _discount(self, waiter: _Waiter) -> None:
+        self._in_flight -= 1
+        self._bytes -= waiter.bytes
+
+    def _refill(self) -> list[bytes]:
+        """The lines that may go out now; with the lock held."""
+        ready = []
+        for queue in (self._large, self._queue):
+            while queue and (queue[0][0] not in self._pending or self._has_room(queue[0][1])):
+                call, line = queue.popleft()
+                if call in self._pending:
+                    self._count(self._pending[call], line)
+                    ready.append((call, line))
+        return self._mark_sent(ready)
+
+    def _abandon(self, call: int) -> None:
+        with self._interrupts:
+            with self._lock:
+                waiter = self._pending.pop(call, None)
+                if waiter is None:
+                    return
+                lines = []
+                if waiter.sent:
+                    lines.append(encode({"type": "cancel", "run": self._run, "call": call}))
+                if waiter.sent or any(call == batched for batch in self._batches.values() for batched, _ in batch):
+                    self._discount(waiter)
+                    lines += self._refill()
+            if lines:
+                self._channel.send(b"".join(lines))
+
+    def _resolve(self, results: list[Frame]) -> None:
+        answered = []
+        with self._interrupts:
+            with self._lock:
+                for frame in results:
+                    call = frame.get("call")
+                    waiter = self._pending.get(call) if type(call) is int else None
+                    if waiter is not None and waiter.sent:
+                        del self._pending[call]  # type: ignore[arg-type]
+                        self._discount(waiter)
+                        answered.append((waiter, frame))
+                lines = self._refill()
+            if lines:
+                self._channel.send(b"".join(lines))
+            self._wake(answered)
+
+    def _lost_result(self, why: str) -> None:
+        fault = _fault("too_large", f"a result was lost: {why}")
+        self._resolve([{**fault, "call": call} for call in list(self._pending)])
+
+    def _wake(self, answered: list[tuple[_Waiter, Frame]]) -> None:
+        by_loop: dict[AbstractEventLoop, list[tuple[Future[Frame], Frame]]] = {}
+        for waiter, frame in answered:
+            if waiter.loop is None or waiter.future is None:
+                waiter.frame = frame
+                waiter.lock.release()
+            else:
+                by_loop.setdefault(waiter.loop, []).append((waiter.future, frame))
+        for loop, futures in by_loop.items():
+            if self._loop_reads and loop is self.main_loop and loop.is_running() and _get_ident() == _MAIN_THREAD:
+                _set_results(futures)
+                continue
+            try:
+                loop.call_soon_threadsafe(_set_results, futures)
+            except RuntimeError:  # closed: nobody waits any more
+                pass
+
+
+def _set_results(futures: list[tuple[Future[Frame], Frame]]) -> None:
+    for future, frame in futures:
+        if not future.done():
+            future.set_result(frame)
+
+
+def _of_another_run(run: int | None) -> MCPError:
+    if run is None:
+        return MCPError(
+            "this call cannot be made: no run has started the thread or context that makes it", code="not_running"
+        )
+    return MCPError(
+        f"this call cannot be made: it comes from a thread or task that run {run} started, and that run has ended",
+        code="not_running",
+        hint="start the thread or task in the run that needs it; runtime.spawn(f) is for work that outlives its run",
+    )
+
+
+def _never_awaited(unsent: dict[str, int]) -> str:
+    shown = [f"{name} x {count}" if count > 1 else name for name, count in list(unsent.items())[:_NAMES_MAX]]
+    more = f" and {len(unsent) - _NAMES_MAX} more" if len(unsent) > _NAMES_MAX else ""
+    return f"called without `await`, hence not sent: {', '.join(shown)}{more}; put `await` before it, or use .sync(...)"
+
+
+def _fault(code: str, message: str) -> Frame:
+    return {"type": "result", "fault": {"code": code, "message": message, "hint": None}}

@@ -1,0 +1,138 @@
+"""Handles: what code holds of a tool's result that stays on the host, and how it gets to see it after all.
+
+The bridge puts what it stands for into calls; here is only its number, and the way to the part that is meant.
+"""
+
+from __future__ import annotations
+
+from .arguments import Standing
+from .awaitable import Awaitable
+from .port import port
+from .results import unwrap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from .port import Port
+
+_KEY = "belljar/handle"
+_HEAD_CHARACTERS = 1000
+_ELSEWHERE = "its result is on the host; await handle.load() brings it here"
+
+
+class Handle(Standing):
+    """A tool's result that stays on the host, or a part of it: an argument for further calls.
+
+    handle["rows"][0] and handle.json (its text read as JSON) are parts, not looked at before they are used.
+    """
+
+    __module__ = "mcp.runtime"  # where users know it from
+
+    def __init__(self, calls: Port, told: dict[str, Any], path: tuple[str | int, ...] = (), json: bool = False) -> None:
+        Standing.made += 1
+        self._calls = calls
+        self._told = told
+        self._path = path
+        self._json = json
+
+    @property
+    def number(self) -> int:
+        return int(self._told["handle"])
+
+    @property
+    def server(self) -> str:
+        return str(self._told["server"])
+
+    @property
+    def tool(self) -> str:
+        return str(self._told["tool"])
+
+    @property
+    def bytes(self) -> int:
+        """Of all of the result, as the server sent it."""
+        return int(self._told["bytes"])
+
+    @property
+    def json(self) -> Handle:
+        return Handle(self._calls, self._told, self._path, True)
+
+    def __getitem__(self, key: str | int) -> Handle:
+        if type(key) is not str and type(key) is not int:
+            raise TypeError(f"a handle takes keys and places of items, not {type(key).__name__}; .load() it for more")
+        return Handle(self._calls, self._told, (*self._path, key), self._json)
+
+    async def load(self) -> Any:
+        """The value, as the call itself would have returned it."""
+        return self._loaded(await self._calls.call(None, "load_handle", {"reference": self._reference()}))
+
+    def load_sync(self) -> Any:
+        """load without await."""
+        return self._loaded(self._calls.call_sync(None, "load_handle", {"reference": self._reference()}))
+
+    async def head(self, characters: int = _HEAD_CHARACTERS) -> str:
+        """How a text begins; another value as JSON."""
+        return str(await self._calls.call(None, "load_handle", self._head(characters)))
+
+    def head_sync(self, characters: int = _HEAD_CHARACTERS) -> str:
+        """head without await."""
+        return str(self._calls.call_sync(None, "load_handle", self._head(characters)))
+
+    def drop(self) -> None:
+        """Lets go of the result, of which no part can be used any more."""
+        self._calls.call_sync(None, "drop_handle", {"number": self.number})
+
+    def as_argument(self) -> dict[str, object]:
+        return {_KEY: self._reference()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self._told, self._path, self._json)
+
+    def _reference(self) -> dict[str, object]:
+        return {"number": self.number, "path": list(self._path), "json": self._json}
+
+    def _head(self, characters: int) -> dict[str, object]:
+        return {"reference": self._reference(), "chars": [0, max(0, int(characters))]}
+
+    def _loaded(self, value: Any) -> Any:
+        if self._path or self._json:
+            return value
+        return unwrap(value, self.server, self.tool, self._told.get("wraps") is True)
+
+    def __iter__(self) -> NoReturn:
+        self._refuse("be gone through")
+
+    def __contains__(self, _thing: object) -> NoReturn:
+        self._refuse("be looked into")
+
+    def __len__(self) -> int:
+        raise TypeError(f"a handle has no length here: {_ELSEWHERE}")
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise TypeError(f"a handle cannot {what}: {_ELSEWHERE}")
+
+    def __repr__(self) -> str:
+        path = "".join(f"[{step!r}]" for step in self._path)
+        part = f"{path}{'.json' if self._json else ''} of " if path or self._json else ""
+        name = f"{self.server}.{self.tool}"
+        return f"<{part}handle {self.number}: {self._told['told']} from {name}, {self.bytes:,} bytes>"
+
+
+def _again(told: dict[str, Any], path: tuple[str | int, ...], json: bool) -> Handle:
+    """In another process of the session, such as what follows a job that has returned one."""
+    return Handle(port(), told, path, json)
+
+
+class Handles(Awaitable, list[Handle]):
+    """All that are kept."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self)) or "no handles"
+
+
+def kept(calls: Port) -> Handles:
+    told: list[dict[str, Any]] = calls.call_sync(None, "handles", {})
+    return Handles(Handle(calls, each) for each in told)

@@ -1,0 +1,161 @@
+"""What code holds of a job: its number. Everything else is the bridge's to tell, which outlives all processes.
+
+A handle can be kept in a variable, pickled, or made anew: `runtime.job(3)`.
+"""
+
+from __future__ import annotations
+
+from binascii import a2b_base64
+
+from .awaitable import Awaitable
+from .port import port
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from typing import Any
+
+    from .port import Port
+
+_LINES = 20
+
+
+class JobError(RuntimeError):
+    """A job has no result: it runs still, was ended, or has raised an error. `status`, and of that error `type`,
+    `message` and `traceback`, which are empty else."""
+
+    __module__ = "mcp.runtime"
+
+    def __init__(self, said: str, status: str, error: dict[str, Any] | None = None) -> None:
+        error = error or {}
+        self.type = str(error.get("type", ""))
+        self.message = str(error.get("message", ""))
+        self.traceback = str(error.get("traceback", ""))
+        self.status = status
+        # Without lines of code it says what is said already.
+        super().__init__(f"{said}\n{self.traceback}".rstrip() if '  File "' in self.traceback else said)
+
+
+class Job:
+    """A job of this session, by its number."""
+
+    __module__ = "mcp.runtime"
+    __slots__ = ("_calls", "number")
+
+    def __init__(self, calls: Port, number: int) -> None:
+        self._calls = calls
+        self.number = number
+
+    @property
+    def name(self) -> str:
+        return str(self._told()["name"])
+
+    @property
+    def status(self) -> str:
+        """running, finished, failed, cancelled, timed_out or lost."""
+        return str(self._told()["status"])
+
+    @property
+    def result(self) -> Any:
+        """What it returned; a JobError when there is nothing, or it raised. `await job` waits for it."""
+        return self._unpacked(self._calls.call_sync(None, "job_result", {"job": self.number}))
+
+    def wait(self, timeout: float | None = None) -> str:
+        """Until it has ended, or so many seconds; returns its status. A run's own time goes on meanwhile."""
+        asked: dict[str, object] = {"job": self.number}
+        if timeout is not None:
+            asked["timeout"] = timeout
+        return str(self._calls.call_sync(None, "wait_job", asked)["status"])
+
+    def tail(self, lines: int = _LINES) -> str:
+        """The last lines that it has written to stdout and stderr; 64 KiB are kept."""
+        return str(self._calls.call_sync(None, "job_tail", {"job": self.number, "lines": lines}))
+
+    def cancel(self) -> str:
+        """Ends it: by KeyboardInterrupt, and if that does not help by force. Returns its status."""
+        return str(self._calls.call_sync(None, "cancel_job", {"job": self.number})["status"])
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> Any:
+        await self._calls.call(None, "wait_job", {"job": self.number})
+        return self._unpacked(await self._calls.call(None, "job_result", {"job": self.number}))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.number,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and other.number == self.number
+
+    def __hash__(self) -> int:
+        return hash((Job, self.number))
+
+    def __repr__(self) -> str:
+        try:
+            return f"<job {_line(self._told())}>"
+        except Exception:  # no run is active, for one
+            return f"<job {self.number}>"
+
+    def _told(self) -> dict[str, Any]:
+        told: dict[str, Any] = self._calls.call_sync(None, "job", {"job": self.number})
+        return told
+
+    def _unpacked(self, answer: dict[str, Any]) -> Any:
+        status, name = str(answer["status"]), f"job {self.number} {answer['name']!r}"
+        if status == "running":
+            raise JobError(f"{name} is running: `await job`, or job.wait(seconds), waits for it", status)
+        if "result" in answer:
+            import pickle
+
+            try:
+                return pickle.loads(a2b_base64(answer["result"]))
+            except Exception as error:
+                said = f"what {name} returned cannot be read here ({type(error).__name__}: {error})"
+                raise JobError(f"{said}: a class it is made of may be gone", status) from None
+        raised = answer.get("error")
+        why = f": {answer['why']}" if answer.get("why") else ""
+        raise JobError(
+            f"{name} {_WORDS.get(status, status)}{why}", status, raised if isinstance(raised, dict) else None
+        )
+
+
+_WORDS = {"cancelled": "was cancelled", "timed_out": "was ended for its time", "lost": "was lost"}
+
+
+class JobList(Awaitable, list["Job"]):
+    """All jobs that are known; printed, one line for each."""
+
+    def __init__(self, calls: Port) -> None:
+        self._rows: list[dict[str, Any]] = calls.call_sync(None, "jobs", {})
+        super().__init__(Job(calls, int(row["job"])) for row in self._rows)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(_line, self._rows)) or "no jobs"
+
+
+def listing(calls: Port) -> Callable[[], JobList]:
+    def jobs() -> JobList:
+        """All jobs that are known; printed, one line for each."""
+        return JobList(calls)
+
+    return jobs
+
+
+def finding(calls: Port) -> Callable[[int], Job]:
+    def job(number: int) -> Job:
+        """The job of this number, which its note and `runtime.jobs()` tell; an error where none is known."""
+        calls.call_sync(None, "job", {"job": number})
+        return Job(calls, number)
+
+    return job
+
+
+def _again(number: int) -> Job:
+    return Job(port(), number)
+
+
+def _line(row: dict[str, Any]) -> str:
+    calls = f", {row['calls']} call{'' if row['calls'] == 1 else 's'}" if row.get("calls") else ""
+    why = f": {row['why']}" if row.get("why") else ""
+    return f"{row['job']} {row['name']!r} {row['status']}, {row['seconds']:.0f} s{calls}{why}"

@@ -1,0 +1,222 @@
+"""Servers and tools as Python objects: mcp_<alias>, mcp_servers, and the modules mcp.servers.<alias>.
+
+They carry no authority and know no schema: an attribute's name goes to the bridge as the tool's name, and what `help`
+and `inspect` show is asked for when it is looked at.
+"""
+
+from __future__ import annotations
+
+import sys
+from _frozen_importlib import ModuleSpec
+from collections.abc import Coroutine, Iterable
+from types import ModuleType
+
+from .calls import Calls, Server
+from .results import MCPError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inspect import Signature
+    from typing import Any
+
+    from .handles import Handle
+
+_PACKAGE = "mcp.servers."
+_NAMES_MAX = 20
+_UNKNOWN = "async def tool(**arguments: Any) -> Any: ..."
+
+
+class ToolFunction:
+    # A tool: `await it(argument=...)`, or `it.sync(argument=...)` without await. No docstring, since the name is taken.
+
+    def __init__(self, calls: Calls, server: Server, tool: str) -> None:
+        self._calls = calls
+        self._server = server.name
+        self._tool = tool
+        self.__name__ = self.__qualname__ = tool
+        self.__module__ = _PACKAGE + server.alias
+
+    def __call__(self, /, *positional: object, **arguments: Any) -> Coroutine[Any, Any, Any]:
+        self._keywords_only(positional)
+        return self._calls.later(self._server, self._tool, arguments)
+
+    def sync(self, /, *positional: object, **arguments: Any) -> Any:
+        self._keywords_only(positional)
+        return self._calls.call_sync(self._server, self._tool, arguments)
+
+    def handle(self, /, *positional: object, **arguments: Any) -> Coroutine[Any, Any, Handle]:
+        """The call; its result stays on the host, and what comes is a handle of it, an argument for further calls."""
+        self._keywords_only(positional)
+        return self._calls.later(self._server, self._tool, arguments, handle=True)
+
+    def handle_sync(self, /, *positional: object, **arguments: Any) -> Handle:
+        """handle without await."""
+        self._keywords_only(positional)
+        handle: Handle = self._calls.call_sync(self._server, self._tool, arguments, handle=True)
+        return handle
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """All that is known of the tool, or why that cannot be had: asked for when it is looked at."""
+        from .stubs import documentation
+
+        try:
+            return documentation(self._stub())
+        except MCPError as error:
+            return f"no documentation: {error}"
+
+    @property
+    def __signature__(self) -> Signature:
+        from .stubs import signature
+
+        try:
+            return signature(self._stub())
+        except MCPError:  # what is wrong is said by whoever calls it
+            return signature(_UNKNOWN)
+
+    def __get__(self, instance: object, owner: type | None = None) -> ToolFunction:
+        # So that `help` and `inspect` take it for a function.
+        return self
+
+    def _stub(self) -> str:
+        arguments = {"server": self._server, "tool": self._tool, "detail": "stub"}
+        [doc] = self._calls.call_sync(None, "query_tool_docs", arguments)
+        return str(doc["stub"])
+
+    def _keywords_only(self, positional: tuple[object, ...]) -> None:
+        if positional:
+            raise TypeError(f"{self._server}.{self._tool} takes keyword arguments only")
+
+    def __repr__(self) -> str:
+        return f"<tool {self._server}.{self._tool}>"
+
+
+class ServerModule(ModuleType):
+    """A server, as `mcp_<alias>` and as the module `mcp.servers.<alias>`: its attributes are its tools."""
+
+    def __init__(self, calls: Calls, server: Server) -> None:
+        super().__init__(_PACKAGE + server.alias, server.description)
+        self.__dict__["_calls"] = calls
+        self.__dict__["_server"] = server
+
+    async def list_tools(self) -> list[dict[str, Any]]:
+        found = await self._calls.call(None, "list_tools", {"server": self._server.name})
+        return list(found)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return _aliases(self._calls, self._server)
+        if name == "TOOLS":
+            return list(self._tool_map().values())
+        if name == "TOOL_MAP":
+            return self._tool_map()
+        return ToolFunction(self._calls, self._server, _tool_name(name))
+
+    def __dir__(self) -> list[str]:
+        # Nothing private: whoever looks for such names is told that every one is there.
+        own = ["__doc__", "__name__", "list_tools"]
+        try:
+            return sorted([*own, *_aliases(self._calls, self._server)])
+        except MCPError:  # no tool can be called either
+            return own
+
+    def _tool_map(self) -> dict[str, dict[str, Any]]:
+        """The tools' metadata, by the names that they have in Python."""
+        tools = self._calls.call_sync(None, "list_tools", {"server": self._server.name})
+        return {str(tool["alias"]): tool for tool in tools}
+
+    def __repr__(self) -> str:
+        return f"<server {self._server.name}: await .tool(argument=...), .tool.sync(...), help(.tool), .list_tools()>"
+
+
+class ServerTable(dict[str, ServerModule]):
+    """`mcp_servers`."""
+
+    def __missing__(self, name: str) -> ServerModule:
+        raise MCPError(f"Server {name!r} is not available", code="server_unavailable", hint=_available(self, name))
+
+
+class Proxies:
+    """Keeps them in user code's namespace; also the importer of their modules."""
+
+    def __init__(self, calls: Calls, namespace: dict[str, Any], mcp: ModuleType) -> None:
+        """`mcp`: the package of that name, which code finds without an import."""
+        self._calls = calls
+        self._namespace = namespace
+        self._table = ServerTable()
+        self._modules: dict[Server, ServerModule] = {}
+        # Those of the run, by alias.
+        self._offered: dict[str, ServerModule] = {}
+        self._package = vars(mcp.servers)
+        # All of it that is of the run, by the names that user code knows it by.
+        self.names: dict[str, Any] = {}
+        self._lasting = {"mcp": mcp, "runtime": mcp.runtime, "save_tool": mcp.runtime.save_tool}
+        namespace.update(self._lasting)
+        sys.meta_path.insert(0, self)
+
+    def offer(self, servers: list[Server]) -> dict[str, Server]:
+        """Makes those of a run available, by name."""
+        self._table.clear()
+        offered: dict[str, ServerModule] = {}
+        for server in servers:
+            module = self._modules.get(server)
+            if module is None:
+                module = self._modules[server] = ServerModule(self._calls, server)
+            self._table[server.name] = self._namespace[f"mcp_{server.alias}"] = offered[server.alias] = module
+        self._offer_modules(offered)
+        self._namespace["mcp_servers"] = self._table
+        self._namespace["LOADED_MCP_SERVERS"] = tuple(self._table)
+        for name, thing in self._lasting.items():
+            self._namespace.setdefault(name, thing)
+        self.names.clear()
+        self.names.update(self._lasting, mcp_servers=self._table, LOADED_MCP_SERVERS=tuple(self._table))
+        self.names.update((f"mcp_{alias}", module) for alias, module in offered.items())
+        return {server.name: server for server in servers}
+
+    def _offer_modules(self, modules: dict[str, ServerModule]) -> None:
+        for alias, module in self._offered.items():
+            if modules.get(alias) is not module:
+                # An import of it would find it there, though it is not of this run any more.
+                sys.modules.pop(_PACKAGE + alias, None)
+                self._package.pop(alias, None)
+        self._offered = modules
+        self._package["__all__"] = list(modules)
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if not name.startswith(_PACKAGE):
+            return None
+        alias = name.removeprefix(_PACKAGE)
+        if alias not in self._offered:
+            # Under its whole name, `from mcp.servers import x` would put an error of its own in the place of this one.
+            raise ModuleNotFoundError(
+                f"Server {alias!r} is not available. {_available(self._offered, alias)}", name=alias
+            )
+        return ModuleSpec(name, self, origin="belljar")  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._offered[spec.name.removeprefix(_PACKAGE)]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: it was whole when it was made."""
+
+
+def _aliases(calls: Calls, server: Server) -> list[str]:
+    docs = calls.call_sync(None, "query_tool_docs", {"server": server.name, "detail": "signature"})
+    return [str(doc["toolAlias"]) for doc in docs]
+
+
+def _tool_name(name: str) -> str:
+    # Python and notebooks probe such names on every object.
+    if name.startswith(("__", "_ipython")) or (name.startswith("_repr_") and name.endswith("_")):
+        raise AttributeError(name)
+    return name
+
+
+def _available(servers: Iterable[str], wanted: str) -> str:
+    from difflib import get_close_matches  # 4 ms, and rarely needed
+
+    names = sorted(servers)
+    near = get_close_matches(str(wanted), names, 1)
+    meant = f"Did you mean {near[0]!r}? " if near else ""
+    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+    return f"{meant}In this run: {', '.join(names[:_NAMES_MAX]) or 'none'}{more}."

@@ -1,0 +1,253 @@
+"""Turns the answer to a call into the Python value that its caller gets, or the exception.
+
+It does not change what the server said: `.raw` of a dict, list or str is the whole result, in which binary content is a
+Blob that has the keys of what it stands for.
+"""
+
+from __future__ import annotations
+
+from binascii import a2b_base64
+from collections.abc import Callable, Iterator, Mapping
+
+from ..display.images import IMAGES
+from ..wire.frames import DEPTH_MAX, Frame, deeper_than
+from ..wire.json_reader import reader
+from .awaitable import Awaitable
+from .placeholder import Placeholder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MIME_TYPE_CHARACTERS_MAX = 100
+INVALID = "invalid_arguments"
+_read = reader()
+
+
+class MCPError(RuntimeError):
+    """A call or a helper failed. `code` says how (see the protocol), `hint` what to do about it."""
+
+    __module__ = "mcp.runtime"  # where users know it from
+
+    def __init__(self, message: str, *, code: str = "internal", hint: str | None = None) -> None:
+        super().__init__(f"{message}\n{hint}" if hint else message)
+        self.message = message
+        self.code = code
+        self.hint = hint
+
+
+class InvalidCallError(MCPError, TypeError, ValueError):
+    """A call that cannot succeed as it is written: nothing was sent. `line`: where it stands in code not yet run."""
+
+    __module__ = "mcp.runtime"
+
+    def __init__(self, message: str, *, hint: str | None = None, line: int | None = None) -> None:
+        super().__init__(message, code=INVALID, hint=hint)
+        self.line = line
+
+
+class ToolError(MCPError):
+    """The tool itself answered with an error."""
+
+    __module__ = "mcp.runtime"
+
+    def __init__(self, server: str, tool: str, message: str, *, hint: str | None = None, raw: object = None) -> None:
+        super().__init__(message, code="tool_error", hint=hint)
+        self.server = server
+        self.tool = tool
+        self.raw = raw
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _tool_error, (self.server, self.tool, self.message, self.hint, self.raw)
+
+
+def _tool_error(server: str, tool: str, message: str, hint: str | None, raw: object) -> ToolError:
+    return ToolError(server, tool, message, hint=hint, raw=raw)
+
+
+class DictResult(dict[str, "Any"], Awaitable):
+    raw: Any = None
+
+
+class ListResult(list["Any"], Awaitable):
+    raw: Any = None
+
+
+class StrResult(str, Awaitable):
+    raw: Any = None
+
+
+class TupleResult(tuple["Any", ...], Awaitable):
+    pass
+
+
+_AWAITABLE: dict[type, Callable[[Any], Any]] = {dict: DictResult, list: ListResult, str: StrResult, tuple: TupleResult}
+
+
+class Blob(Awaitable, Mapping[str, "Any"]):
+    """Binary content of a result: an image, audio or an embedded resource. As an argument of a call it is base64.
+
+    It has the keys of what the server sent, since a tool's schema may promise these.
+    """
+
+    __module__ = "mcp.runtime"
+    # Each is one of its own, also among keys and in sets.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __init__(self, mime_type: str, data: bytes, block: dict[str, Any]) -> None:
+        self.mime_type = mime_type
+        self.data = data
+        self.raw: object = block
+        self._block = block
+
+    def __getitem__(self, key: str) -> Any:
+        return self._block[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._block)
+
+    def __len__(self) -> int:
+        return len(self._block)
+
+    def save(self, path: str) -> str:
+        """Writes the bytes to a file and returns its path."""
+        with open(path, "wb") as file:
+            file.write(self.data)
+        return path
+
+    def show(self) -> None:
+        """Puts an image among those of the run, as open figures are."""
+        if not self._is_image():
+            raise TypeError(f"only images can be shown, not {self.mime_type[:_MIME_TYPE_CHARACTERS_MAX]}; .save(path)")
+        IMAGES.show(self.mime_type, self.data)
+
+    def _is_image(self) -> bool:
+        return self.mime_type.lower().startswith("image/") and len(self.mime_type) <= _MIME_TYPE_CHARACTERS_MAX
+
+    def __repr__(self) -> str:
+        show = ", .show()" if self._is_image() else ""
+        return f"<{self.mime_type}, {len(self.data)} bytes: .data, .save(path){show}>"
+
+
+def answer(frame: Frame, server: str | None, tool: str) -> Any:
+    """The value of a `result` frame."""
+    fault = frame.get("fault")
+    if isinstance(fault, dict):
+        message, code, hint = (fault.get(key) for key in ("message", "code", "hint"))
+        hint = hint if isinstance(hint, str) else None
+        if code == "tool_error" and server is not None:
+            raise ToolError(server, tool, str(message), hint=hint)
+        if code == INVALID:
+            raise InvalidCallError(str(message), hint=hint)
+        raise MCPError(str(message), code=str(code), hint=hint)
+    planned = frame.get("planned")
+    if isinstance(planned, dict):
+        return Placeholder(f"result of {planned.get('server')}.{planned.get('tool')}")
+    if server is None:
+        return frame.get("value")
+    wrapped = frame.get("wrapped")
+    return unwrap(frame.get("value") if wrapped is None else wrapped, server, tool, wrapped is not None)
+
+
+def unwrap(result: Any, server: str, tool: str, wraps: bool = False) -> Any:
+    """The value of a tool's result. `wraps`: its structured content has one member, which stands for the whole."""
+    if not isinstance(result, dict):
+        return result
+    content = result.get("content")
+    blocks = [_or_blob(block) for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    blobs = {_base64(block): block for block in blocks if isinstance(block, Blob)}
+    if blobs:
+        # Whoever looks at the whole reads no base64 either.
+        result = {**result, "content": blocks}
+    if result.get("isError"):
+        texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
+        raise ToolError(server, tool, "\n".join(texts) or "the tool reported an error without text", raw=result)
+    structured = result.get("structuredContent")
+    if structured is not None:
+        if blobs:
+            structured = result["structuredContent"] = _with_blobs(structured, blobs)
+        if wraps and isinstance(structured, dict) and structured.keys() == {"result"}:
+            structured = structured["result"]
+            structured = _parsed(structured) if isinstance(structured, str) else structured
+        return with_raw(structured, result)
+    if not blocks:
+        return None
+    if len(blocks) == 1:
+        return with_raw(block_value(blocks[0]), result)
+    return with_raw([block_value(block) for block in blocks], result)
+
+
+def block_value(block: Any) -> Any:
+    match block:
+        case Blob():
+            return block
+        case {"type": "text", "text": str(text)}:
+            return _parsed(text)
+        case {"type": "resource", "resource": {"text": str(text)}}:
+            return text
+    return _or_blob(block)
+
+
+def _or_blob(block: dict[str, Any]) -> Any:
+    """What is binary as a Blob, if it can be read, anything else as it is."""
+    data = _base64(block)
+    if data is None:
+        return block
+    of = block["resource"] if block["type"] == "resource" else block
+    return blob(of.get("mimeType"), data, block)
+
+
+def _base64(block: Any) -> str | None:
+    match block:
+        case {"type": "image" | "audio", "data": str(data)}:
+            return data
+        case {"type": "resource", "resource": {"blob": str(data)}}:
+            return data
+    return None
+
+
+def _with_blobs(value: Any, blobs: dict[str | None, Blob]) -> Any:
+    """With the content's own in the places of structured content where a server says it once more."""
+    if isinstance(value, dict):
+        data = _base64(value)
+        if data in blobs:
+            return blobs[data]
+        return {key: _with_blobs(item, blobs) for key, item in value.items()}
+    return [_with_blobs(item, blobs) for item in value] if isinstance(value, list) else value
+
+
+def _parsed(text: str) -> Any:
+    if text.lstrip(" \t\r\n")[:1] in ("{", "["):
+        try:
+            return loads(text)
+        except (ValueError, RecursionError):
+            pass
+    return text
+
+
+def loads(text: str) -> Any:
+    """JSON as a server has written it; ValueError where it is none, or too deep."""
+    if deeper_than(DEPTH_MAX, text.encode("utf-8", "replace")):
+        raise ValueError(f"nesting > {DEPTH_MAX}")
+    return _read(text)
+
+
+def blob(mime_type: object, data: str, block: dict[str, Any]) -> Any:
+    try:
+        return Blob(str(mime_type or "application/octet-stream"), a2b_base64(data), block)
+    except ValueError:
+        return block
+
+
+def with_raw(value: Any, raw: object) -> Any:
+    value = awaitable(value)
+    if isinstance(value, DictResult | ListResult | StrResult | Blob):
+        value.raw = raw
+    return value
+
+
+def awaitable(value: Any) -> Any:
+    """The same value, as one that can be awaited if its kind has such a twin."""
+    twin = _AWAITABLE.get(type(value))
+    return value if twin is None else twin(value)

@@ -1,0 +1,1 @@
+"""How values look in a reply: text, tables, and images."""

@@ -1,0 +1,258 @@
+"""What the supervisor can see of its own sandbox, and of a worker that has confined itself, for the handshake.
+
+It does not judge: the bridge compares it with what it asked the engine for.
+"""
+
+from __future__ import annotations
+
+import os
+from errno import EPERM
+from fcntl import F_GETFD, FD_CLOEXEC, fcntl
+from mmap import PAGESIZE
+from stat import S_ISCHR, S_ISDIR, S_ISLNK, S_ISREG
+
+from . import system_calls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import Any
+
+_V1_NO_LIMIT = 1 << 60
+_CAPABILITIES = ("cap_eff", "cap_prm", "cap_inh", "cap_bnd", "cap_amb")
+_RLIMITS = {
+    "core": "Max core file size",
+    "data": "Max data size",
+    "nofile": "Max open files",
+    "nproc": "Max processes",
+}
+_NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+
+
+def posture(inherited: list[str]) -> dict[str, object]:
+    """`inherited`: the descriptors that the engine gave to PID 1."""
+    mounts, machine = _mounts(), os.uname()
+    return {
+        **_process("self"),
+        "kernel": f"{machine.release} {machine.version}",
+        "root_read_only": any(mount["target"] == "/" and "ro" in mount["options"] for mount in mounts)
+        or bool(os.statvfs("/").f_flag & os.ST_RDONLY),
+        "mounts": mounts,
+        "visible": _visible(),
+        "fds": inherited,
+        "interfaces": [line.split(":")[0].strip() for line in _read("/proc/self/net/dev").splitlines() if ":" in line],
+        "namespaces": _namespaces(),
+        "user_namespace": _read("/proc/self/uid_map").split()[:3] != ["0", "0", "4294967295"],
+        "memory_max_bytes": _limit("memory", "memory.max", "memory.limit_in_bytes"),
+        "pids_max": _limit("pids", "pids.max", "pids.max"),
+        "cpu_max_millis": _cpu(),
+        **_landlock(),
+    }
+
+
+def worker_posture(pid: int, fds: list[str], landlock: int) -> dict[str, object]:
+    """`landlock`: the version by which it has restricted itself, as it said before it ran any code."""
+    return {**_process(str(pid)), "fds": fds, "landlock": landlock, "memory_closed": _is_memory_closed(pid)}
+
+
+def closed_by_exec() -> frozenset[int]:
+    """Before this process opens any itself: those of libraries, as whoever started it can have given it none of these.
+
+    libffi, below ctypes, maps its own file each time it needs room for more callbacks (from 3.5 on in Debian).
+    """
+    found = set()
+    for number in map(int, os.listdir("/proc/self/fd")):
+        try:
+            if fcntl(number, F_GETFD) & FD_CLOEXEC:
+                found.add(number)
+        except OSError:  # the one that listed the directory
+            pass
+    return frozenset(found)
+
+
+def descriptors(process: str, left_out: Collection[int]) -> list[str]:
+    """What each is, by number; a file with its path."""
+    found = []
+    folder = f"/proc/{process}/fd"
+    for number in sorted(set(map(int, os.listdir(folder))).difference(left_out)):
+        try:
+            target = os.readlink(f"{folder}/{number}")
+        except FileNotFoundError:  # the one that listed the directory
+            continue
+        kind = target.partition(":")[0]
+        if target == "/dev/null":
+            kind = "null"
+        found.append(f"file {target}" if kind.startswith("/") else kind)
+    return found
+
+
+def oom_kills() -> int:
+    """How many processes of this sandbox the kernel has killed for memory so far."""
+    for controller, name in (("", "memory.events"), ("memory", "memory.oom_control")):
+        for line in _cgroup(controller, name).splitlines():
+            key, _, count = line.partition(" ")
+            if key == "oom_kill":
+                return int(count)
+    return 0
+
+
+def bytes_of_processes() -> int | None:
+    """The memory of all processes of this sandbox that is no file's; nothing where no cgroup counts it."""
+    if _limit("memory", "memory.max", "memory.limit_in_bytes") is None:
+        return None
+    for controller, key in (("", "anon"), ("memory", "total_rss")):
+        for line in _cgroup(controller, "memory.stat").splitlines():
+            name, _, count = line.partition(" ")
+            if name == key and count.isdigit():
+                return int(count)
+    return None
+
+
+def private_bytes(pid: int | str = "self") -> int:
+    """Memory of a process that is no file's: what it shares with copies counts."""
+    with open(f"/proc/{pid}/statm", "rb") as file:
+        _, resident, shared = file.read().split()[:3]
+    return (int(resident) - int(shared)) * PAGESIZE
+
+
+def _is_memory_closed(pid: int) -> bool:
+    """Whether another process of its user, as this one is, cannot open its memory. One that has ended has none."""
+    try:
+        os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
+    except (PermissionError, ProcessLookupError, FileNotFoundError):
+        return True
+    return False
+
+
+def _landlock() -> dict[str, object]:
+    """The version that processes of this sandbox can use, 0 for none, and whether it is the engine that forbids it."""
+    try:
+        return {"landlock": system_calls.landlock_version(), "landlock_forbidden": False}
+    except OSError as error:
+        return {"landlock": 0, "landlock_forbidden": error.errno == EPERM}
+
+
+def _process(process: str) -> dict[str, object]:
+    status = dict(line.split(":", 1) for line in _read(f"/proc/{process}/status").splitlines() if ":" in line)
+    filters = status.get("Seccomp_filters", "").strip()
+    return {
+        "uid": int(status["Uid"].split()[0]),
+        "gid": int(status["Gid"].split()[0]),
+        "groups": [int(group) for group in status.get("Groups", "").split()],
+        **{name: status.get(name.title().replace("_", ""), "").strip() for name in _CAPABILITIES},
+        # gVisor does not write it there. A process has it from its parent.
+        "no_new_privs": int(status.get("NoNewPrivs", system_calls.has_no_new_privileges())),
+        "seccomp": int(status.get("Seccomp", "0")),
+        # Since Linux 5.9.
+        "seccomp_filters": int(filters) if filters else None,
+        "rlimits": _rlimits(process),
+        "oom_score_adj": _oom_score_adj(process),
+    }
+
+
+def _rlimits(process: str) -> dict[str, int | None]:
+    lines = _read(f"/proc/{process}/limits").splitlines()
+    found: dict[str, int | None] = {}
+    if not lines:  # gVisor has no such file
+        import resource
+
+        for name in _RLIMITS:
+            number = getattr(resource, f"RLIMIT_{name.upper()}")
+            hard = resource.prlimit(0 if process == "self" else int(process), number)[1]
+            found[name] = None if hard == resource.RLIM_INFINITY else hard
+        return found
+    for name, title in _RLIMITS.items():
+        most = next((line[len(title) :].split()[1] for line in lines if line.startswith(title)), "")
+        found[name] = int(most) if most.isdigit() else None
+    return found
+
+
+def _oom_score_adj(process: str) -> int | None:
+    try:
+        return int(_read(f"/proc/{process}/oom_score_adj"))
+    except ValueError:
+        return None
+
+
+def _mounts() -> list[dict[str, Any]]:
+    found = []
+    for line in _read("/proc/self/mountinfo").splitlines():
+        fields = line.split()
+        separator = fields.index("-", 6)
+        target, options, kind = fields[4], fields[5], fields[separator + 1]
+        mount: dict[str, Any] = {"target": target, "type": kind, "options": options.split(",")}
+        try:
+            mode = os.stat(target).st_mode
+            # Devices are to be written to.
+            mount["writable"] = (S_ISDIR(mode) or S_ISREG(mode)) and os.access(target, os.W_OK)
+            if kind == "tmpfs":
+                size = os.statvfs(target)
+                mount["size_bytes"] = size.f_blocks * size.f_frsize
+        except OSError:  # below what may not be entered, or over-mounted
+            mount["writable"] = False
+        found.append(mount)
+    return found
+
+
+def _visible() -> list[str]:
+    """Files of the kernel that no engine masks: a masked file is /dev/null, a masked folder is empty."""
+    found = []
+    for folder in ("/proc", "/sys", "/sys/fs"):
+        try:
+            names = os.listdir(folder)
+        except OSError:  # there is no sysfs
+            continue
+        for name in names:
+            path = f"{folder}/{name}"
+            try:
+                mode = 0 if name.isdigit() else os.lstat(path).st_mode
+                if mode and not (S_ISLNK(mode) or S_ISCHR(mode) or (S_ISDIR(mode) and not os.listdir(path))):
+                    found.append(path)
+            except OSError:  # a folder for root alone
+                pass
+    return sorted(found)
+
+
+def _namespaces() -> dict[str, int]:
+    found = {}
+    for name in _NAMESPACES:
+        try:
+            found[name] = int(os.readlink(f"/proc/self/ns/{name}").partition("[")[2].rstrip("]"))
+        except (OSError, ValueError):  # the kernel has none of these
+            pass
+    return found
+
+
+def _limit(controller: str, v2_name: str, v1_name: str) -> int | None:
+    found = _cgroup("", v2_name).strip() or _cgroup(controller, v1_name).strip()
+    if not found.isdigit() or int(found) >= _V1_NO_LIMIT:
+        return None
+    return int(found)
+
+
+def _cpu() -> int | None:
+    quota, _, period = _cgroup("", "cpu.max").strip().partition(" ")
+    if not quota:
+        quota, period = _cgroup("cpu", "cpu.cfs_quota_us").strip(), _cgroup("cpu", "cpu.cfs_period_us").strip()
+    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
+        return None
+    return int(quota) * 1000 // int(period)
+
+
+def _cgroup(controller: str, name: str) -> str:
+    """A cgroup file; controller "" is the v2 tree. With a cgroup namespace the own group is the root of the mount."""
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controller in controllers.split(","):
+            mount = f"/sys/fs/cgroup/{controller}".rstrip("/")
+            # Without one the path is the host's, which a container's mount may not show.
+            return _read(f"{mount}{path.rstrip('/')}/{name}") or _read(f"{mount}/{name}")
+    return ""
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""Programs in other languages, and the packages of the image."""

@@ -1,0 +1,56 @@
+"""What the sandbox's image has: packages that Python can import, and languages beside Python.
+
+It asks nobody: what it says is what the image holds. Imported when somebody asks.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import distributions
+
+from ..calls.awaitable import Awaitable
+from .languages import available
+
+LINE_CHARACTERS_MAX = 100
+# What is imported under another name than it is installed by, where one would not guess it.
+INSTALLED_AS = {
+    "Bio": "biopython",
+    "Crypto": "pycryptodome",
+    "PIL": "pillow",
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "docx": "python-docx",
+    "fitz": "pymupdf",
+    "git": "GitPython",
+    "jwt": "PyJWT",
+    "pptx": "python-pptx",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "umap": "umap-learn",
+    "yaml": "PyYAML",
+}
+
+
+class Packages(Awaitable, dict[str, str]):
+    """Each package's version by its name, in the order of the names; `languages` are those of runtime.run."""
+
+    def __init__(self) -> None:
+        found = {str(one.metadata["Name"]): one.version for one in distributions() if one.metadata["Name"]}
+        super().__init__(sorted(found.items(), key=lambda item: item[0].lower()))
+        self.languages = available()
+
+    def __repr__(self) -> str:
+        lines, line = [], ""
+        for name, version in self.items():
+            part = f"{name} {version}"
+            if line and len(line) + len(part) + 2 > LINE_CHARACTERS_MAX:
+                lines.append(f"{line},")
+                line = ""
+            line += f", {part}" if line else part
+        return "\n".join([*lines, line or "no package", f"languages: {', '.join(self.languages)}"])
+
+
+def installed_as(module: str) -> str:
+    """The package that brings a module of this name."""
+    return INSTALLED_AS.get(module, module)

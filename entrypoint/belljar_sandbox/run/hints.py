@@ -1,0 +1,356 @@
+"""The sentence that helps after an error: what the code could have meant, or what is different in here.
+
+It never guesses from what an error is not about, and says nothing rather than something general. Imported when a run
+has failed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import re
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from errno import EACCES, ECONNREFUSED, EDQUOT, EHOSTUNREACH, ENETUNREACH, ENOSPC, EPERM, EROFS
+from types import FrameType, ModuleType, TracebackType
+
+from ..calls.port import port
+from ..wire.names import SKILLS_MODULE
+from ..worker.interrupts import OURS
+
+CHARACTERS_MAX = 400
+_NAMES_MAX = 3
+_CANDIDATES_MAX = 2_000
+_SIMILARITY = 0.7
+# Of a module: another one is not meant where only parts of the names are the same, as in phonenumbers and numbers.
+_SIMILARITY_OF_MODULES = 0.8
+_KEYS_MAX = 5
+_MIB = 1 << 20
+_OWN_FOLDERS = ("/workspace", "/tmp")
+_MOUNTED = "/mnt/"
+_OF_SERVERS = "mcp_"
+_DEPTH_MAX = 20
+_INSIDE = ("/dev", "/etc", "/lib", "/proc", "/run", "/sys", "/usr", "/var")
+_NETWORK_CLIENTS = frozenset(
+    ("aiohttp", "boto3", "ftplib", "grpc", "httplib2", "httpx", "paramiko", "requests", "urllib3", "websockets")
+)
+_NETWORK_FILES = ("/socket.py", "/http/client.py", "/ssl.py")
+_PIP = re.compile(r"\bpip3?\b['\"\s,]+install\b|\b(conda|apt|apt-get)\s+install\b")
+# A tool, behind its server.
+_READS_FILES = re.compile(r"\..*(read|get|open).*file", re.IGNORECASE)
+_HITS = 20
+_OTHER_LANGUAGES = {"true": "True", "false": "False", "null": "None", "none": "None", "undefined": "None"}
+
+# Up to Python 3.13, and from 3.14 on.
+_AWAITED_NOTHING = re.compile(r"can't be used in 'await' expression|object can't be awaited")
+_CALLED_STATUS = re.compile(r"\.(status|result|name|number)\(\)")
+
+NO_NETWORK = (
+    "there is no network in here: call a tool of a server instead; "
+    'print(runtime.search_tool_docs("what you need")) finds one'
+)
+NO_INSTALL = "packages cannot be installed, there is no network in here"
+BUILD = "belljar image build"
+ADD = f"the user can run `{BUILD} --with NAME --use`"
+LOOK = "print(runtime.packages()) shows what is here"
+AWAIT = "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...) of a tool"
+HANDLE = (
+    "a handle stands for a result that stays on the host: give it, or a part of it (h['rows'][0]), to another call, "
+    "or `await h.load()` for the value"
+)
+JOB = "a job's status, result, name and number are no methods: leave out the ()"
+NO_AWAIT = "this is no coroutine: leave out `await`, which .sync(...) and plain functions do not need"
+MOUNT = "the user adds others with [[mount]] in config.toml, or gives one with `belljar run --file`"
+NO_FILES = "files of the host are not in here"
+READ_BY_TOOL = "read them with a tool of a server; /workspace and /tmp are this sandbox's own"
+NOT_FOR_OTHERS = "the file is there, but its mode lets only its owner read or write it, which code in here is not"
+NO_ROOM = (
+    "/workspace and /tmp have no more room for this: remove files, write less, or have the user mount a folder with "
+    "room ([[mount]] in config.toml, writable = true)"
+)
+LESS = "del what is not needed, or leave large results on the host: await mcp_NAME.tool.handle(...)"
+NO_SERVER = "no server has this name: print(runtime.list_servers()) shows those that there are"
+NO_INPUT = "nobody can answer input() in here: put the value into the code"
+NO_MAGIC = "this is plain Python, no notebook: lines with ! or % do not work; use subprocess, or Python itself"
+NO_FENCE = "send bare Python, without Markdown fences"
+NO_RETURN = "code runs at the top level, where nothing returns: end with the expression instead, its value is shown"
+READ_ONLY = "only /workspace and /tmp can be written to"
+
+
+def hint(error: BaseException, code: str) -> str:
+    """Of an error of this code; empty where there is nothing to say. May raise what user code's objects raise."""
+    return _hint(error, code)[:CHARACTERS_MAX]
+
+
+def installs_packages(code: str) -> bool:
+    """Whether it asks pip, or its like, for something."""
+    return "install" in code and _PIP.search(code) is not None
+
+
+def _hint(error: BaseException, code: str) -> str:
+    frames = list(_frames(error.__traceback__))
+    if _wants_network(error, frames):
+        return NO_NETWORK
+    match error:
+        case SyntaxError():
+            return _of_syntax(error, code)
+        case TypeError() if _AWAITED_NOTHING.search(str(error)):
+            return NO_AWAIT
+        case TypeError() | AttributeError() if "coroutine" in str(error):
+            return AWAIT
+        case AttributeError() if _is_ours(error.obj, "Handle"):
+            return HANDLE
+        case TypeError() if "Object of type Handle is not JSON serializable" in str(error):
+            return HANDLE
+        case TypeError() if "object is not callable" in str(error) and _CALLED_STATUS.search(code):
+            return JOB
+        case MemoryError():
+            return _of_memory()
+        case ImportError() if "failed to map segment" in str(error):
+            return _of_memory()
+        case NameError():
+            return _of_name(error, frames)
+        case AttributeError():
+            return _of_attribute(error)
+        case ImportError():
+            return _of_import(error, frames)
+        case EOFError() if "input" in code:
+            return NO_INPUT
+        case OSError():
+            return _of_file(error, code)
+    return ""
+
+
+def _is_ours(thing: object, name: str) -> bool:
+    kind = type(thing)
+    return kind.__module__ == "mcp.runtime" and kind.__qualname__ == name
+
+
+def _of_syntax(error: SyntaxError, code: str) -> str:
+    lines = code.split("\n")
+    line = lines[error.lineno - 1].strip() if error.lineno and error.lineno <= len(lines) else ""
+    if line.startswith(("!", "%")):
+        return f"{NO_INSTALL}: {ADD}; {LOOK}" if installs_packages(line) else NO_MAGIC
+    if "```" in line or code.lstrip().startswith("```"):
+        return NO_FENCE
+    if error.msg and "'return' outside function" in error.msg:
+        return NO_RETURN
+    return ""
+
+
+def _of_memory() -> str:
+    """How much of its memory the interpreter uses, and what to do."""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        sizes = [line.split() for line in status if line.startswith("VmData:")]
+    if limit == resource.RLIM_INFINITY or not sizes:
+        return f"the sandbox has no more memory: {LESS}"
+    used = int(sizes[0][1]) * 1024
+    return f"{used // _MIB} of {limit // _MIB} MB of the interpreter's memory are in use: {LESS}"
+
+
+def _of_name(error: NameError, frames: list[FrameType]) -> str:
+    name = error.name
+    if not isinstance(name, str):
+        return ""
+    if name in _OTHER_LANGUAGES:
+        return f"in Python it is {_OTHER_LANGUAGES[name]}"
+    if name == "display":
+        return "runtime.show(thing) shows pictures and tables; so does a last expression"
+    known: dict[str, object] = {}
+    if frames:
+        known = {**vars(builtins), **frames[-1].f_globals, **frames[-1].f_locals}
+    near = _near(name, known)
+    if hasattr(sys.modules.get("mcp.runtime"), name) and not name.startswith("_"):
+        return f"it is runtime.{name}"
+    if not near and name in sys.stdlib_module_names:
+        return f"`import {name}` is missing"
+    return near
+
+
+def _of_attribute(error: AttributeError) -> str:
+    name, thing = error.name, error.obj
+    if not isinstance(name, str):
+        return ""
+    if isinstance(thing, dict) and name in thing:
+        return f"it is a dict: [{name!r}]"
+    if isinstance(thing, dict) and hasattr(str, name):
+        keys = ", ".join(repr(key) for key in list(thing)[:_KEYS_MAX] if isinstance(key, str))
+        return f"it is a dict with {keys}, no text" if keys else "it is a dict, no text"
+    if "has no attribute" not in str(error):  # another one's words, on something else
+        return ""
+    if isinstance(thing, ModuleType) and hasattr(thing, "__path__") and _is_there(f"{thing.__name__}.{name}"):
+        return f"`import {thing.__name__}.{name}` is missing"
+    return _near(name, dir(thing))
+
+
+def _of_import(error: ImportError, frames: list[FrameType]) -> str:
+    name = error.name or ""
+    if isinstance(error, ModuleNotFoundError):
+        if str(error).startswith("Server "):  # ours, which names the nearest
+            return ""
+        top = name.partition(".")[0]
+        if not top or top in sys.modules:
+            return ""
+        if top.startswith(_OF_SERVERS):
+            return _of_server(top, frames)
+        kinds = (_installed(), sys.stdlib_module_names)
+        near = next(filter(None, (_near(top, names, _SIMILARITY_OF_MODULES) for names in kinds)), "")
+        return near or _how_to_add(top)
+    module, wanted = sys.modules.get(name), getattr(error, "name_from", None) or _wanted(str(error))
+    if wanted and wanted.startswith(_OF_SERVERS):
+        return _of_server(wanted, frames)
+    near = _near(wanted, dir(module)) if module is not None and wanted else ""
+    return near or ("print(runtime.skills) lists the skills that are kept" if name == SKILLS_MODULE else "")
+
+
+def _of_server(name: str, frames: list[FrameType]) -> str:
+    is_bound = bool(frames) and name in frames[-1].f_globals
+    return f"{name} is already there: leave out the import" if is_bound else NO_SERVER
+
+
+def _how_to_add(module: str) -> str:
+    from ..programs.packages import installed_as
+
+    if not (module.isascii() and module.isidentifier()):
+        return f"{NO_INSTALL}; {LOOK}"
+    return f"{NO_INSTALL}: the user can run `{BUILD} --with {installed_as(module)} --use`; {LOOK}"
+
+
+def _of_file(error: OSError, code: str) -> str:
+    if error.errno in (ENOSPC, EDQUOT):
+        return NO_ROOM
+    name = error.filename
+    if isinstance(name, bytes):
+        name = os.fsdecode(name)
+    if not isinstance(name, str):
+        return ""
+    if isinstance(error, FileNotFoundError):
+        if name in ("pip", "pip3", "uv", "conda") or installs_packages(code):
+            return f"{NO_INSTALL}: {ADD}; {LOOK}"
+        if name in ("curl", "wget", "git", "ssh"):
+            return NO_NETWORK
+        if not name.startswith(_INSIDE):
+            is_own = "/" in name and name.startswith(_OWN_FOLDERS) and not _was_below_home(name, code)
+            return _in_a_mounted_folder(name) if is_own else _of_missing_file(name)
+    elif error.errno == EACCES and name.startswith(_MOUNTED):
+        return READ_ONLY if os.access(name, os.R_OK) and _is_read_only(name) else NOT_FOR_OTHERS
+    elif error.errno in (EACCES, EROFS) and name.startswith("/") and not name.startswith(_OWN_FOLDERS):
+        return READ_ONLY
+    return ""
+
+
+def _of_missing_file(name: str) -> str:
+    """Of a path that looks like one of the user's own machine: where it is in here, if it is."""
+    mounted = _mounted_folders()
+    if not mounted:
+        return f"{NO_FILES}: {_how_to_read()}; {MOUNT}"
+    others = f"of the user's files only these folders are in here: {', '.join(mounted[:_NAMES_MAX])}; {MOUNT}"
+    return _in_a_mounted_folder(name) or others
+
+
+def _was_below_home(name: str, code: str) -> bool:
+    """Whether the code means the user's home, in the place of which is the sandbox's own."""
+    home = os.path.expanduser("~")
+    return name.startswith(f"{home}/") and f"~{name[len(home) :]}" in code
+
+
+def _how_to_read() -> str:
+    """The tool that reads files, if a server of the run has one."""
+    try:
+        search = {"query": "read file", "limit": _HITS, "detail": "signature"}
+        hits = port().call_sync(None, "search_tool_docs", search)["hits"]
+        names = [f"{hit['serverAlias']}.{hit['toolAlias']}" for hit in hits if not hit.get("skill")]
+    except Exception:  # where no call can be made, as in a process that code has forked
+        names = []
+    readers = [name for name in names if _READS_FILES.search(name)]
+    return f"await mcp_{min(readers, key=len)}(...) may read them" if readers else READ_BY_TOOL
+
+
+def _in_a_mounted_folder(name: str) -> str:
+    """Where a file of this path may be."""
+    parts = name.replace("\\", "/").strip("/").split("/")
+    for folder in _mounted_folders():
+        for begin in range(max(0, len(parts) - _DEPTH_MAX), len(parts)):
+            path = "/".join((folder, *parts[begin:]))
+            if os.path.lexists(path):
+                return f"in here that may be {path}"
+    return ""
+
+
+def _is_read_only(name: str) -> bool:
+    return bool(os.statvfs(name).f_flag & os.ST_RDONLY)
+
+
+def _mounted_folders() -> list[str]:
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+            mounts = [line.partition(" - ") for line in file]
+    except OSError:
+        return []
+    # Those of the user are folders of a disk; others may be the machine's.
+    targets = (place.split()[4] for place, _, kind in mounts if not kind.startswith("tmpfs"))
+    return sorted(target for target in targets if target.startswith(_MOUNTED))
+
+
+def _wants_network(error: BaseException, frames: list[FrameType]) -> bool:
+    if isinstance(error, ModuleNotFoundError):
+        return (error.name or "").partition(".")[0] in _NETWORK_CLIENTS
+    if not isinstance(error, OSError):
+        return False
+    socket = sys.modules.get("_socket")
+    unresolved = (getattr(socket, "gaierror", None), getattr(socket, "herror", None))
+    if type(error) in unresolved or type(error).__module__ == "urllib.error":
+        return True
+    if isinstance(error, FileNotFoundError | TimeoutError):
+        return False
+    # No socket can be made at all, which is EPERM.
+    by_socket = any(frame.f_code.co_filename.endswith(_NETWORK_FILES) for frame in frames)
+    return error.errno in (ENETUNREACH, ECONNREFUSED, EHOSTUNREACH) or (error.errno == EPERM and by_socket)
+
+
+def _frames(tb: TracebackType | None) -> Iterable[FrameType]:
+    while tb is not None:
+        if not tb.tb_frame.f_code.co_filename.startswith(OURS):
+            yield tb.tb_frame
+        tb = tb.tb_next
+
+
+def _near(name: str, known: Iterable[str], similarity: float = _SIMILARITY) -> str:
+    names = [other for other in known if isinstance(other, str) and (name.startswith("_") or not other.startswith("_"))]
+    by_case = {other.lower(): other for other in names[:_CANDIDATES_MAX]}
+    near = get_close_matches(name.lower(), by_case, _NAMES_MAX, similarity)
+    found = [by_case[other] for other in near if by_case[other] != name]
+    return f"did you mean {' or '.join(found)}?" if found else ""
+
+
+def _is_there(module: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(module) is not None
+
+
+def _wanted(message: str) -> str:
+    """From 'cannot import name 'x' from 'y'': only Python 3.12 and later has it by itself."""
+    found = re.match(r"cannot import name '(\w+)'", message)
+    return found[1] if found else ""
+
+
+def _installed() -> list[str]:
+    """What can be imported besides the standard library."""
+    folders = [folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages"))]
+    names = set()
+    for folder in folders:
+        try:
+            found = os.listdir(folder)
+        except OSError:
+            continue
+        for name in found:
+            stem, _, ending = name.partition(".")
+            is_module = not ending or ending == "py" or ending.endswith(".so")
+            if is_module and stem.isidentifier() and not stem.startswith("_"):
+                names.add(stem)
+    return sorted(names)

@@ -1,0 +1,416 @@
+"""Runs code in a namespace that persists, and says how it went.
+
+It does not bound how long: the bridge interrupts. What user code rebinds is restored before the next run.
+"""
+
+from __future__ import annotations
+
+# The classes of a tree without the functions around them, whose module takes a millisecond to import.
+import _ast
+import builtins
+import os
+import sys
+import threading
+from _signal import ITIMER_REAL, setitimer  # type: ignore[import-not-found]
+from _thread import _count as _count_threads
+from _thread import stack_size
+from types import CodeType, CoroutineType, ModuleType
+from weakref import WeakSet
+
+from ..calls.results import InvalidCallError
+from ..display.images import IMAGES
+from ..display.matplotlib_figures import install as show_figures
+from ..display.matplotlib_figures import take_figures
+from ..worker.saved_files import SAVED
+from .mutation_check import may_change
+from .report import error_report, prepare
+from .sources import Sources, with_plain_line_ends
+from .sources import install as show_sources
+from .unawaited import install as warn_of_unawaited
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from asyncio import Task
+    from collections.abc import Iterable
+    from typing import Any, Protocol
+
+    from ..calls.call_check import CallCheck
+    from ..calls.calls import Calls, Server
+    from ..calls.proxies import Proxies
+    from ..wire.frames import Frame
+    from ..wire.output_record import OutputRecord
+    from ..worker.event_loop import EventLoop
+    from ..worker.interrupts import Interrupts
+    from ..worker.streams import Streams
+
+    class Skills(Protocol):
+        def load_for(self, code: str, parts: Iterable[CodeType], notes: list[str]) -> None: ...
+
+
+_CO_COROUTINE = 0x80
+_FLAGS = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_TREE_FLAGS = _ast.PyCF_ONLY_AST | _FLAGS
+# It keeps threads whatever it is told, and waits for them for ever where they are gone.
+LOST_THREADS = "polars does not work after a rollback, which has no threads: run with reset to use it again"
+_NAMES_MAX = 5
+_STOPS_MAX = 8
+_THREAD_STACK_BYTES = 1 << 20
+_RECURSION_LIMIT = sys.getrecursionlimit()
+_compile, _getpid, _exit = compile, os.getpid, os._exit
+_enumerate_threads = threading.enumerate
+_main_thread = threading.main_thread()
+
+
+def main_namespace() -> dict[str, Any]:
+    """That of user code: a new `__main__`."""
+    main = ModuleType("__main__")
+    sys.modules["__main__"] = main
+    vars(main)["__builtins__"] = builtins
+    return vars(main)
+
+
+class Interpreter:
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        streams: Streams,
+        interrupts: Interrupts,
+        calls: Calls,
+        offered: tuple[Proxies, Skills, CallCheck],
+        record: OutputRecord,
+    ) -> None:
+        """`offered`: what code finds in the namespace without an import, and what checks its calls."""
+        self._streams = streams
+        self._record = record
+        self._interrupts = interrupts
+        self._calls = calls
+        interrupts.run_code = Interpreter.run.__code__
+        self._sources = Sources()
+        self._pid = _getpid()
+        self._namespace = namespace
+        self._proxies, self._skills, self._call_check = offered
+        show_figures()
+        show_sources()
+        warn_of_unawaited()
+        self._known_left: WeakSet[Any] = WeakSet()
+        # For the next run: what was found and done after the last one.
+        self._notes: list[str] = []
+        self._threads_left = False
+        self._handled: BaseException | None = None
+        # Whether the last run may have changed anything that lasts.
+        self.changed = False
+        self._is_equipped = False
+        stack_size(_THREAD_STACK_BYTES)
+        self._event_loop: EventLoop | None = None
+        # The one that Python imports by, and what is in it now.
+        self._module_table, self._modules = sys.modules, dict(sys.modules)
+        self._builtins = dict(vars(builtins))
+        self._importers = list(sys.meta_path)
+
+    def _equip(self) -> None:
+        """With what is needed whatever code leaves to import it with, before any that may change something."""
+        import ast  # noqa: F401
+
+        prepare()
+        self._is_equipped = True
+
+    def event_loop(self) -> EventLoop:
+        if self._event_loop is None:
+            from ..worker.event_loop import EventLoop
+
+            self._event_loop = EventLoop(self._interrupts, self._calls)
+            self._event_loop.prepare()
+        return self._event_loop
+
+    def begin_worker(self) -> None:
+        """In a copy of this process that takes its place: what cannot be copied is new."""
+        self._pid = _getpid()
+        self._event_loop = None
+        self._threads_left = False
+        self._stop_hooks()
+        # Of a checkpoint that was made while it was handled: what is raised from now on has nothing to do with it.
+        self._handled = sys.exception()
+        if "polars" in sys.modules:
+            self._notes.append(LOST_THREADS)
+        self.tidy()
+
+    def begin_job(self) -> None:
+        """In a copy of this process that was made in the middle of a run, and goes on beside it."""
+        self._pid = _getpid()
+        self._event_loop = None
+        setitimer(ITIMER_REAL, 0)
+        self._stop_hooks()
+        if "asyncio" in sys.modules:
+            # The one that runs is the other process's.
+            sys.modules["asyncio"]._set_running_loop(None)
+
+    def run(self, number: int, code: str, servers: list[Server]) -> Frame:
+        """The `done` frame. `tidy` follows, when nobody waits any more."""
+        name = f"<run {number}>"
+        code = with_plain_line_ends(code)
+        self.changed = True
+        notes, self._notes = self._notes, []
+        if self._threads_left:
+            # They may have undone what was restored.
+            self._is_restored()
+        self._sources.keep(name, code)
+        self._calls.begin_run(number, self._proxies.offer(servers))
+        self._record.begin_run()
+        IMAGES.begin_run(number)
+        SAVED.begin_run()
+        self._interrupts.begin_run()
+        value: str | None = None
+        bound: list[str] = []
+        failure: BaseException | None = None
+        end: Frame = {"outcome": "finished"}
+        try:
+            self._interrupts.run_active = True
+            value, bound = self._execute(name, code, notes)
+            take_figures()
+            self._interrupts.run_active = False
+        except BaseException as error:
+            self._interrupts.run_active = False
+            failure = error
+        # What of the user's may raise in our code until it is off: a timer's handler, and hooks, which Python takes
+        # off when they raise.
+        tries = 0
+        while tries < _STOPS_MAX:
+            try:
+                tries += 1
+                setitimer(ITIMER_REAL, 0)
+                self._stop_hooks()
+                tries = _STOPS_MAX
+            except BaseException:
+                pass
+        if failure is not None:
+            self._restore_builtins(notes)
+            self._allow_imports()
+            if self._handled is not None:
+                _cut_off(failure, self._handled)
+            end = self._failed(failure, name, code)
+            failure.__traceback__ = None  # it keeps every local of the failed code alive
+            failure = None
+        if _getpid() != self._pid:
+            self._end_child(end)
+        IMAGES.note(notes)
+        self._note_installing(code, end, notes)
+        self._note_left_running(notes)
+        self._calls.end_run(notes)
+        self._streams.flush()
+        # A copy: a thread that outlives the run may show one meanwhile.
+        images = list(IMAGES.taken)
+        done: Frame = {"type": "done", "run": number, **end, "value": value, "images": images, "notes": notes}
+        if bound:
+            done["bound"] = bound
+        if SAVED.paths:
+            done["saved"] = list(SAVED.paths)
+        return done
+
+    def tidy(self) -> None:
+        """What user code replaced is as at the start again."""
+        try:
+            self._restore_builtins(self._notes)
+            self._interrupts.arm()
+        except BaseException:  # a signal handler that user code left behind
+            self._threads_left = True  # the next run tries again
+        if not self._is_restored():
+            self._threads_left = True
+
+    def _execute(self, name: str, code: str, notes: list[str]) -> tuple[str | None, list[str]]:
+        """The value of a last expression, else lines on the names that were bound."""
+        with self._interrupts:
+            pass  # one that came while the run was prepared takes effect here
+        if "asyncio" in code:
+            # The tool's description uses it without an import; a name of the user's own stays.
+            self._namespace.setdefault("asyncio", self.event_loop().asyncio)
+        parts, names = self._compiled(code, name)
+        self._skills.load_for(code, parts, notes)
+        self._call_check.refuse_what_cannot_succeed(code)
+        self.changed = may_change(parts, self._namespace)
+        if self.changed and not self._is_equipped:
+            self._equip()
+        if any(part.co_flags & _CO_COROUTINE for part in parts):
+            value = self.event_loop().drive(self._execute_async(parts))
+        else:
+            value = None
+            for part in parts:
+                value = eval(part, self._namespace)
+        if value is None and not names:
+            return None, []
+        self._allow_imports()
+        from ..display import show, values
+        from . import bindings  # at need: a first run that only prints does not wait for them
+
+        if value is None:
+            return None, bindings.lines(names, self._namespace)
+        self._namespace["_"] = value
+        self.changed = True
+        if isinstance(value, CoroutineType) and not self._calls.unsent:
+            notes.append("the last expression is a coroutine that was not awaited: put `await` before it")
+        show.show_value(value)
+        return values.shown(value), []
+
+    def _compiled(self, code: str, name: str) -> tuple[list[CodeType], list[str]]:
+        """The statements, and the last one by itself if it is an expression whose value is shown; else the names that
+        are shown."""
+        if "\n" not in code and not code[:1].isspace():
+            # One expression, as many runs are, costs a third of what a tree does.
+            try:
+                return [_compile(code, name, "eval", _FLAGS, dont_inherit=True)], []
+            except SyntaxError:
+                pass
+        tree = _compile(code, name, "exec", _TREE_FLAGS, dont_inherit=True)
+        assert isinstance(tree, _ast.Module)
+        last = tree.body[-1] if tree.body else None
+        parts: list[CodeType] = []
+        if isinstance(last, _ast.Expr) and not code.rstrip().endswith(";"):
+            parts.append(_compile(_ast.Expression(last.value), name, "eval", _FLAGS, dont_inherit=True))
+        body = tree.body[: len(tree.body) - len(parts)]
+        if body:
+            statements = _ast.Module(body, type_ignores=[])
+            parts.insert(0, _compile(statements, name, "exec", _FLAGS, dont_inherit=True))
+        if isinstance(last, _ast.Expr):
+            return parts, []
+        from .bindings import bound_names
+
+        return parts, bound_names(tree.body, code)
+
+    async def _execute_async(self, parts: list[CodeType]) -> object:
+        value: object = None
+        for part in parts:
+            value = eval(part, self._namespace)
+            if part.co_flags & _CO_COROUTINE:
+                value = await value  # type: ignore[misc]
+        return value
+
+    def _failed(self, error: BaseException, name: str, code: str) -> Frame:
+        try:
+            match error:
+                case SystemExit(code=None):
+                    return {"outcome": "exited", "exit_code": 0}
+                case SystemExit(code=int(status)):
+                    return {"outcome": "exited", "exit_code": status & 0xFF}
+                case SystemExit(code=text):
+                    from ..display.values import shown
+
+                    self._streams.write_error(f"{text if isinstance(text, str) else shown(text)}\n")
+                    return {"outcome": "exited", "exit_code": 1}
+                case KeyboardInterrupt():
+                    return {"outcome": "interrupted", "error": error_report(error, name, code)}
+                case InvalidCallError(line=int(line)):  # nothing has run, so that there is nothing to trace
+                    error_frame = {**error_report(error, name, code), "traceback": "", "line": line}
+                    return {"outcome": "raised", "error": error_frame}
+        except BaseException:  # a match asks the error for its class and more, which may be the user's code
+            pass
+        return {"outcome": "raised", "error": error_report(error, name, code)}
+
+    def _end_child(self, end: Frame) -> None:
+        """A process that user code forked has come to the end of the code: it ends like a script."""
+        error = end.get("error")
+        if isinstance(error, dict):
+            self._streams.write_error(f"{error['traceback']}\n")
+        self._streams.flush()
+        code = end.get("exit_code", 0 if error is None else 1)
+        _exit(code if isinstance(code, int) else 1)
+
+    def _is_restored(self) -> bool:
+        try:
+            self._restore()
+        except BaseException:  # a thing of the user's
+            return False
+        return True
+
+    def _restore(self) -> None:
+        self._namespace.update(__name__="__main__", __builtins__=builtins)
+        self._restore_imports()
+        self._streams.restore()
+        if self._event_loop is not None:
+            self._event_loop.prepare()
+
+    def _allow_imports(self) -> None:
+        """Of ours, which user code may have made impossible, right behind it."""
+        try:
+            self._restore_imports()
+        except BaseException:  # a thing of the user's: what is imported already does not need it
+            pass
+
+    def _restore_imports(self) -> None:
+        if getattr(sys, "modules", None) is not self._module_table:
+            sys.modules = self._module_table
+        if type(getattr(sys, "meta_path", None)) is not list:
+            sys.meta_path = []
+        if sys.modules.get("sys") is not sys or sys.modules.get("builtins") is not builtins:
+            # After a clear() an import makes hollow ones of these.
+            sys.modules.update(self._modules)
+        # A module that was taken out alone is imported again by whoever needs it; this is about sys.modules.clear().
+        if len(sys.modules) < len(self._modules) or sys.modules.get("__main__") is not self._modules["__main__"]:
+            missing = {name: module for name, module in self._modules.items() if name not in sys.modules}
+            sys.modules.update(missing, __main__=self._modules["__main__"])
+        path = sys.meta_path
+        if len(path) < len(self._importers) or path[0] is not self._importers[0]:
+            path[:0] = [ours for ours in self._importers if not any(ours is other for other in path)]
+
+    def _restore_builtins(self, notes: list[str]) -> None:
+        current = vars(builtins)
+        try:
+            if current == self._builtins:  # by identity, which is quick; a thing of the user's may compare itself
+                return
+        except BaseException:
+            pass
+        replaced = [name for name, thing in self._builtins.items() if current.get(name, self) is not thing]
+        if replaced:
+            current.update(self._builtins)
+            more = f" and {len(replaced) - _NAMES_MAX} more" if len(replaced) > _NAMES_MAX else ""
+            notes.append(f"builtins that were replaced are restored: {', '.join(replaced[:_NAMES_MAX])}{more}")
+
+    def _stop_hooks(self) -> None:
+        """What would run user code inside ours, or ours out of its depth."""
+        if sys.gettrace() is not None:
+            sys.settrace(None)
+        if sys.getprofile() is not None:
+            sys.setprofile(None)
+        if sys.getrecursionlimit() < _RECURSION_LIMIT:
+            sys.setrecursionlimit(_RECURSION_LIMIT)
+
+    def _note_installing(self, code: str, end: Frame, notes: list[str]) -> None:
+        """Code that installs packages mostly looks at no error."""
+        if "install" in code:
+            from .hints import NO_INSTALL, installs_packages
+
+            error = end.get("error")
+            if installs_packages(code) and not (isinstance(error, dict) and NO_INSTALL in error["hint"]):
+                notes.append(NO_INSTALL)
+
+    def _note_left_running(self, notes: list[str]) -> None:
+        self._threads_left = _count_threads() > self._calls.own_threads
+        threads = []
+        if self._threads_left:
+            threads = [thread for thread in _enumerate_threads() if thread is not _main_thread and thread.is_alive()]
+        tasks = [] if self._event_loop is None else self._event_loop.unfinished()
+        for things, what in (
+            (threads, "threads still running"),
+            (tasks, "asyncio tasks paused until a run awaits again"),
+        ):
+            names = [_name(thing) for thing in things if thing not in self._known_left]
+            self._known_left.update(things)
+            if names:
+                more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+                notes.append(f"{what}: {', '.join(names[:_NAMES_MAX])}{more}")
+
+
+def _cut_off(error: BaseException, handled: BaseException) -> None:
+    """Takes what was handled before the run out of what was handled when this was raised."""
+    raised: BaseException | None = error
+    while raised is not None:
+        if raised.__context__ is handled:
+            raised.__context__ = None
+        raised = raised.__context__
+
+
+def _name(thing: threading.Thread | Task[Any]) -> str:
+    try:
+        if isinstance(thing, threading.Thread):
+            return str(thing.name)[:80]
+        return f"{getattr(thing.get_coro(), '__qualname__', '')} ({thing.get_name()})"[:80]
+    except Exception:
+        return "?"

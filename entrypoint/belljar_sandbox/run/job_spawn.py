@@ -1,0 +1,269 @@
+"""Starts jobs: a process of its own is forked in the middle of a run, with a copy of all variables, and outlives it.
+
+The bridge says whether there may be one more and which number it has; the supervisor takes the process over. What runs
+in it may do what the run may; it grants nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask  # type: ignore[import-not-found]
+from binascii import b2a_base64
+from contextlib import suppress
+from select import poll
+from threading import current_thread, main_thread
+from types import CoroutineType
+
+from ..calls.job_handles import Job
+from ..calls.results import MCPError
+from ..kernel import landlock, system_calls
+from ..wire import fd_passing
+from ..wire.frames import encode
+from ..worker.interrupts import OURS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from ..calls.calls import Calls
+    from ..wire.ends import Ends
+    from ..wire.frames import Frame
+    from ..worker.channel import Channel
+    from ..worker.interrupts import Interrupts
+    from ..worker.streams import Streams
+    from .interpreter import Interpreter
+
+RESULT_BYTES_MAX = 8 << 20
+_WORDS_BYTES_MAX = 64
+
+
+class Spawner:
+    """Starts jobs. It holds what has to be told, in a fork of this process, that it is another process."""
+
+    def __init__(
+        self,
+        ends: Ends,
+        channel: Channel,
+        streams: Streams,
+        interrupts: Interrupts,
+        calls: Calls,
+        interpreter: Interpreter,
+    ) -> None:
+        self.ends = ends
+        self.channel = channel
+        self.streams = streams
+        self.interrupts = interrupts
+        self.calls = calls
+        self.interpreter = interpreter
+
+    def spawn(
+        self, work: object, /, *args: Any, name: str | None = None, timeout: float | None = None, **kwargs: Any
+    ) -> Job:
+        """Runs `work(*args, **kwargs)`, or a coroutine, as a job: a process that goes on when the run ends.
+
+        It begins with a copy of all variables; what it changes of them stays its own, so return what is wanted:
+        `job.result`, `await job`, `job.wait(60)`, `job.status`, `job.tail()`, `job.cancel()`; `runtime.jobs()`.
+        `timeout` is in seconds.
+        """
+        if self.calls.is_of_job:
+            raise RuntimeError("a job cannot start jobs: start them in a run")
+        if current_thread() is not main_thread():
+            raise RuntimeError("runtime.spawn is for the main thread: another one cannot be forked from")
+        try:
+            _check(work, args, kwargs)
+        except BaseException:
+            # Else a later run is told that nobody has awaited it.
+            if isinstance(work, CoroutineType) and not _has_begun(work):
+                _let_go(work, self.calls)
+            raise
+        name = _named(work) if name is None else str(name)
+        number = self._number(name, timeout)
+        job = Job(self.calls, int(number["job"]))
+        if not number.get("recorded"):
+            self._start(job, work, args, kwargs)
+        if isinstance(work, CoroutineType):
+            _let_go(work, self.calls)
+        return job
+
+    def _number(self, name: str, timeout: float | None) -> dict[str, Any]:
+        asked: dict[str, object] = {"name": name}
+        if timeout is not None:
+            asked["timeout"] = timeout
+        answer: dict[str, Any] = self.calls.call_sync(None, "spawn_job", asked)
+        return answer
+
+    def _start(self, job: Job, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            answer = _forked(self, job.number, work, args, kwargs)
+        except BaseException as error:
+            with suppress(MCPError):
+                job.cancel()
+            if isinstance(error, (OSError, fd_passing.NotTakenError)):
+                raise RuntimeError(f"the job could not be started: {error}") from None
+            raise
+        if answer != "taken":
+            with suppress(MCPError):
+                job.cancel()
+            raise RuntimeError(f"the job could not be started: {answer.removeprefix('refused: ')}")
+
+
+def _check(work: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if isinstance(work, CoroutineType):
+        if args or kwargs:
+            raise TypeError("this call has its arguments already: runtime.spawn(f, *args), or runtime.spawn(f(...))")
+        if _has_begun(work):
+            raise ValueError("this call has begun or ended already: runtime.spawn a new one")
+        return
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and isinstance(work, asyncio.Future):
+        raise TypeError(
+            f"a {type(work).__name__} belongs to this interpreter's event loop: runtime.spawn takes the call or "
+            "the function itself, before it is made a task or gathered"
+        )
+    if not callable(work):
+        raise TypeError(f"runtime.spawn takes a function, or the call of an async one, not {type(work).__name__}")
+
+
+def _has_begun(work: CoroutineType[Any, Any, Any]) -> bool:
+    from inspect import CORO_CREATED, getcoroutinestate
+
+    return getcoroutinestate(work) != CORO_CREATED
+
+
+def _named(work: object) -> str:
+    return str(getattr(work, "__qualname__", None) or getattr(work, "__name__", None) or type(work).__name__)
+
+
+def _let_go(work: CoroutineType[Any, Any, Any], calls: Calls) -> None:
+    """The copy of this process, which does not run it: nobody has forgotten to await it."""
+    calls.is_awaited(work.__qualname__)
+    work.close()
+
+
+def _forked(parts: Spawner, number: int, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The supervisor's answer; the job never returns from here."""
+    supervisor = os.getppid()
+    parts.streams.flush()
+    (ours, theirs), (output, output_end) = fd_passing.stream_pair(), os.pipe()
+    mask = pthread_sigmask(SIG_BLOCK, (SIGINT,))
+    try:
+        parts.streams.process_starts_are_ours = True
+        try:
+            pid = os.fork()
+        finally:
+            parts.streams.process_starts_are_ours = False
+        if pid == 0:
+            _begin(parts, supervisor, (ours, theirs, output, output_end), work, args, kwargs)
+        os.close(theirs)
+        theirs = -1
+        # It ends at once: what it has forked is the supervisor's child then.
+        os.waitpid(pid, 0)
+        said = os.read(ours, _WORDS_BYTES_MAX)
+        if not said.isdigit():
+            raise OSError("no process can be forked")
+        return fd_passing.give(parts.ends.handover, f"job {number} {int(said)}", ours, output)
+    finally:
+        pthread_sigmask(SIG_SETMASK, mask)
+        for fd in (ours, theirs, output, output_end):
+            if fd >= 0:
+                os.close(fd)
+
+
+def _begin(
+    parts: Spawner,
+    supervisor: int,
+    ends: tuple[int, int, int, int],
+    work: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> NoReturn:
+    try:
+        ours, theirs, output, output_end = ends
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+        for fd in (ours, output, parts.ends.spare, parts.ends.handover):
+            os.close(fd)
+        while os.getppid() != supervisor:
+            poll().poll(1)
+        system_calls.die_with_parent()
+        # What it starts stays below it, and ends with it.
+        system_calls.adopt_orphans()
+        landlock.separate()
+        os.write(theirs, b"%d" % os.getpid())
+        if os.read(theirs, 1) != b"\n":
+            os._exit(0)
+        parts.streams.write_to(output_end)
+        os.close(output_end)
+        parts.channel.open(theirs)
+        parts.calls.begin_job()
+        parts.interpreter.begin_job()
+        _run(parts, theirs, work, args, kwargs)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(70)
+
+
+def _run(parts: Spawner, end: int, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    interrupts = parts.interrupts
+    interrupts.begin_run()
+    interrupts.arm()
+    try:
+        interrupts.run_active = True
+        result = _result(parts, work, args, kwargs)
+        interrupts.run_active = False
+        ended: Frame = {"outcome": "finished", "result": _packed(result)}
+    except BaseException as error:
+        interrupts.run_active = False
+        ended = _failed(error)
+    with suppress(BaseException):
+        parts.streams.flush()
+    parts.channel.send(encode({"type": "done", **ended}))
+    # The bridge has it ended, with all that it has left behind.
+    while True:
+        with suppress(BaseException):
+            if not os.read(end, 1 << 16):
+                os._exit(0)
+
+
+def _result(parts: Spawner, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    result = work if isinstance(work, CoroutineType) else work(*args, **kwargs)
+    if isinstance(result, CoroutineType):
+        return parts.interpreter.event_loop().drive(result)
+    return result
+
+
+def _packed(result: object) -> str:
+    """For `job.result`, whose process is another one."""
+    import pickle
+
+    try:
+        data = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        raise TypeError(
+            f"the job has ended well, but what it returned cannot be pickled ({type(result).__name__}: {error}): "
+            "return plain data, or write it to a file in /workspace"
+        ) from None
+    if len(data) > RESULT_BYTES_MAX:
+        raise ValueError(
+            f"the job has ended well, but what it returned has {len(data):,} bytes, more than {RESULT_BYTES_MAX:,}: "
+            "write it to a file in /workspace"
+        )
+    return b2a_base64(data, newline=False).decode()
+
+
+def _failed(error: BaseException) -> Frame:
+    from .report import error_report
+
+    match error:
+        case SystemExit(code=None):
+            return {"outcome": "exited", "exit_code": 0}
+        case SystemExit(code=int(status)):
+            return {"outcome": "exited", "exit_code": status & 0xFF}
+        case SystemExit():
+            return {"outcome": "exited", "exit_code": 1}
+    outcome = "interrupted" if isinstance(error, KeyboardInterrupt) else "raised"
+    return {"outcome": outcome, "error": error_report(error, OURS, "")}

@@ -1,0 +1,148 @@
+"""What a run's error looks like: bounded, never raising, without the runtime's own frames.
+
+It does not shorten for the reader's budget: the bridge does, these bounds only keep frames small.
+"""
+
+from __future__ import annotations
+
+from itertools import dropwhile
+from types import TracebackType
+
+from ..display.text import cut
+from ..worker.interrupts import ASYNCIO, LIBRARY, OURS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from traceback import TracebackException
+
+# Once it is imported, which takes 3 ms.
+_formatter: type[TracebackException] | None = None
+
+MESSAGE_CHARACTERS_MAX = 16_000
+TRACEBACK_CHARACTERS_MAX = 64_000
+TRACEBACK_FRAMES_MAX = 4_000
+
+
+def prepare() -> None:
+    """Imports what a traceback is made with; once, since code may leave nothing to import it with."""
+    global _formatter
+    if _formatter is None:
+        import tokenize  # noqa: F401 - linecache's, which from Python 3.13 on imports it when it reads
+        from traceback import TracebackException
+
+        _formatter = TracebackException
+
+
+def error_report(error: BaseException, run_name: str, code: str) -> dict[str, object]:
+    """Of code that ran under this name."""
+    try:
+        return _report(error, run_name, code)
+    except BaseException as second:  # an error's own class decides what becomes of most that is asked of it
+        message = f"an error that cannot be shown: {type(second).__name__} while looking at it"
+        return {"type": "BaseException", "message": message, "hint": "", "traceback": message, "line": None}
+
+
+def _report(error: BaseException, run_name: str, code: str) -> dict[str, object]:
+    module, kind = type(error).__module__, type(error).__qualname__
+    if module not in ("builtins", "__main__"):
+        kind = f"{module}.{kind}"
+    try:
+        message = str(error)
+    except BaseException:
+        message = "<its __str__ raises>"
+    return {
+        "type": kind,
+        "message": cut(message, MESSAGE_CHARACTERS_MAX),
+        # Before the traceback, which takes frames off the error.
+        "hint": _hint(error, code),
+        "traceback": cut(traceback_text(error, kind, message), TRACEBACK_CHARACTERS_MAX),
+        "line": _line(error, run_name),
+    }
+
+
+def _hint(error: BaseException, code: str) -> str:
+    try:
+        from .hints import hint  # difflib is 4 ms, and a run that succeeds needs none of it
+
+        return hint(error, code)
+    except BaseException:  # no file can be opened any more, for one
+        return ""
+
+
+def traceback_text(error: BaseException, kind: str, message: str) -> str:
+    try:
+        prepare()
+        assert _formatter is not None
+        left_out = _cut_tracebacks(error)
+        # Lines are looked up of the frames that stay: to read others may need imports that code has broken.
+        formatted = _formatter.from_exception(error, compact=True, lookup_lines=False)
+        of_libraries = _without_others(formatted, set())
+        text = "".join(formatted.format()).rstrip("\n")
+        if of_libraries:
+            text = f"({of_libraries:,} frames inside libraries left out)\n{text}"
+        return f"({left_out:,} frames left out in the middle)\n{text}" if left_out else text
+    except BaseException as second:
+        return f"{kind}: {message}\n(no traceback: {type(second).__name__} while formatting it)"
+
+
+def _cut_tracebacks(error: BaseException) -> int:
+    """Takes the middle out of those that would take minutes to read, of millions of frames; how many frames that is."""
+    left_out, waiting, seen = 0, [error], set()
+    while waiting:
+        error = waiting.pop()
+        if id(error) not in seen:
+            seen.add(id(error))
+            left_out += _cut_traceback(error.__traceback__)
+            waiting += [linked for linked in (error.__cause__, error.__context__) if linked is not None]
+    return left_out
+
+
+def _cut_traceback(tb: TracebackType | None) -> int:
+    kept, count, node = tb, 0, tb
+    while node is not None:
+        count += 1
+        if count == TRACEBACK_FRAMES_MAX // 2:
+            kept = node
+        node = node.tb_next
+    left_out = count - TRACEBACK_FRAMES_MAX
+    if left_out <= 0 or kept is None:
+        return 0
+    node = kept.tb_next
+    for _ in range(left_out):
+        node = None if node is None else node.tb_next
+    kept.tb_next = node
+    return left_out
+
+
+def _without_others(formatted: TracebackException, seen: set[int]) -> int:
+    """Takes out our frames, and of those inside a library all but the last; how many of the latter."""
+    if id(formatted) in seen:
+        return 0
+    seen.add(id(formatted))
+    frames = [frame for frame in formatted.stack if not frame.filename.startswith((OURS, "<string>"))]
+    # The event loop that drives top-level await is ours too, in effect.
+    frames = list(dropwhile(lambda frame: frame.filename.startswith(ASYNCIO), frames))
+    inside = [_is_library(frame.filename) for frame in frames]
+    kept = [frame for at, frame in enumerate(frames) if not (inside[at] and inside[at + 1 : at + 2] == [True])]
+    formatted.stack[:] = kept
+    left_out = len(frames) - len(kept)
+    for inner in (formatted.__cause__, formatted.__context__, *(formatted.exceptions or ())):
+        if inner is not None:
+            left_out += _without_others(inner, seen)
+    return left_out
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith((LIBRARY, "<frozen ")) or "/site-packages/" in file or "/dist-packages/" in file
+
+
+def _line(error: BaseException, run_name: str) -> int | None:
+    # Not isinstance, which asks the error itself.
+    if issubclass(type(error), SyntaxError) and error.filename == run_name:  # type: ignore[attr-defined]
+        return error.lineno  # type: ignore[attr-defined,no-any-return]
+    line, tb = None, error.__traceback__
+    while isinstance(tb, TracebackType):
+        if tb.tb_frame.f_code.co_filename == run_name:
+            line = tb.tb_lineno
+        tb = tb.tb_next
+    return line

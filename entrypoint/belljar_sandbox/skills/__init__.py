@@ -1,0 +1,1 @@
+"""Functions that are saved for later sessions."""

@@ -1,0 +1,94 @@
+"""`runtime.skills`: what sessions have kept, as a list to print, with the source, the versions and the test of each.
+
+It keeps nothing itself, and asks the bridge each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..calls.calls import Calls
+from ..calls.results import MCPError
+from .loader import Skills
+
+_SHOWN_MAX = 100
+
+
+class KeptSkills:
+    """print(runtime.skills): one line for each. .show(name), .history(name), .test(name), .rm(name)."""
+
+    def __init__(self, calls: Calls, skills: Skills) -> None:
+        self._calls = calls
+        self._skills = skills
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._rows())
+
+    def __len__(self) -> int:
+        return len(self._rows())
+
+    def __contains__(self, name: object) -> bool:
+        return any(row["name"] == name for row in self._rows())
+
+    def __repr__(self) -> str:
+        rows = self._rows()
+        if not rows:
+            return "no skill is kept yet: save_tool(function) keeps one"
+        more = [f"and {len(rows) - _SHOWN_MAX} more"] if len(rows) > _SHOWN_MAX else []
+        return "\n".join([*map(_line, rows[:_SHOWN_MAX]), *more])
+
+    def show(self, name: str) -> Text:
+        """The source, with its header."""
+        return Text(self._calls.call_sync(None, "show_skill", {"name": name}))
+
+    def history(self, name: str) -> Rows:
+        """The versions that are kept, the newest first; the user can have each again: `belljar skill restore`."""
+        return Rows(self._calls.call_sync(None, "skill_history", {"name": name}))
+
+    def test(self, name: str) -> str:
+        """Runs its test once more, in a process of its own; raises what is wrong."""
+        from .check import check
+
+        rows = self._calls.call_sync(None, "load_skills", {"names": [name]})
+        row = rows[0] if rows else {"problem": f"there is no skill {name!r}"}
+        if "problem" in row:
+            raise MCPError(str(row["problem"]), code="unknown_tool")
+        test = next((row.get("test") for row in self._rows() if row["name"] == name), None)
+        check(name, str(row["source"]), test, self._skills.lend)
+        return f"{name} can be imported" + (f", and {test} passes" if test else "; it has no test")
+
+    def rm(self, name: str) -> str:
+        """Removes a skill; the user can have it again: `belljar skill restore`."""
+        answer = self._calls.call_sync(None, "remove_skill", {"name": name})
+        self._skills.forget(name)
+        return str(answer)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return list(self._calls.call_sync(None, "list_skills", {}))
+
+
+class Text(str):
+    """Shown as it is printed."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Rows(list[dict[str, Any]]):
+    """Shown as one line for each."""
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"version {row['version']}{' (current)' if row['is_current'] else ''}, {row['saved']}: {row['description']}"
+            for row in self
+        )
+
+
+def _line(row: dict[str, Any]) -> str:
+    if "signature" not in row:
+        return f"{row['name']}: {row.get('problem')}"
+    about = [row["description"], f"tags: {', '.join(row['tags'])}" if row["tags"] else "", f"version {row['version']}"]
+    return f"{row['signature']}  # {'; '.join(part for part in about if part)}"

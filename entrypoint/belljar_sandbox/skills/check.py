@@ -1,0 +1,91 @@
+"""Tries a skill in a process of its own, where nothing of the session's variables is: its import, and its test.
+
+It is no barrier: whoever could cheat it may do all that the session may.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from ..calls.results import MCPError
+from ..run.report import error_report
+from .definitions import load
+
+_REPORT_BYTES_MAX = 3_000
+
+
+def check(name: str, source: str, test: str | None, lend: Callable[[ModuleType], None]) -> None:
+    """MCPError says what has failed; what the test prints is output of the run."""
+    reader, writer = os.pipe()
+    try:
+        process = os.fork()
+    except OSError as error:
+        os.close(reader)
+        os.close(writer)
+        raise MCPError(f"{name} cannot be tried: {error}") from None
+    if process == 0:
+        try:
+            os.close(reader)
+            _tell(writer, _tried(name, source, test, lend))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    said = b""
+    try:
+        # Written at once; a process that the test has left behind may hold the pipe for longer.
+        said = os.read(reader, _REPORT_BYTES_MAX)
+    finally:
+        os.close(reader)
+        try:
+            os.kill(process, 9)
+            os.waitpid(process, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+    if said != b"ok":
+        what = said.decode(errors="replace") or "its process ended in the middle of it"
+        raise MCPError(f"{name} is not kept: {what}", code="invalid_arguments")
+
+
+def _tried(name: str, source: str, test: str | None, lend: Callable[[ModuleType], None]) -> str:
+    file = f"<skill {name}>"
+    module = ModuleType(f"skills.{name}")
+    sys.modules[module.__name__] = module
+    at = "in a process of its own it cannot be imported"
+    try:
+        load(module, source, file, lend)
+        if not callable(vars(module).get(name)):
+            return f"its source defines no function {name}"
+        if test is not None:
+            at = f"its test {test} fails"
+            _run(vars(module)[test])
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException as error:
+        report = error_report(error, file, source)
+        line = report["line"]
+        where = f" at line {line}: {source.splitlines()[line - 1].strip()}" if isinstance(line, int) else ""
+        if isinstance(error, MCPError) and error.code == "not_running":
+            return f"{at}: no server can be called there; leave the test out, or test a function that gets the results"
+        said = f": {report['message']}" if report["message"] else ""
+        return f"{at}: {report['type']}{said}{where}"
+    return "ok"
+
+
+def _run(test: Callable[[], Any]) -> None:
+    value = test()
+    if hasattr(value, "__await__"):
+        import asyncio
+
+        async def awaited() -> None:
+            await value
+
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(awaited())
+
+
+def _tell(writer: int, text: str) -> None:
+    os.write(writer, text.encode(errors="replace")[:_REPORT_BYTES_MAX])

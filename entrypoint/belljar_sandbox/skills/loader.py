@@ -1,0 +1,183 @@
+"""Functions that sessions have kept: the module `skills`, and bare names that nothing else defines.
+
+It stores nothing: the bridge keeps the sources. Each is loaded when it is used, into a module of its own, and only if
+nothing but definitions would run.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from _frozen_importlib import ModuleSpec
+from collections.abc import Iterable, Mapping
+from types import CodeType, ModuleType
+
+from ..calls.results import MCPError
+from ..run.report import error_report
+from ..run.sources import Sources, with_plain_line_ends
+from ..wire.names import SKILLS_MODULE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..calls.calls import Calls
+
+_NAMES_MAX = 100
+_ASKED_MAX = 10_000
+
+
+class Skills:
+    """Loads them; also the importer of the module."""
+
+    def __init__(self, calls: Calls, namespace: dict[str, Any], lent: Mapping[str, Any]) -> None:
+        self._calls = calls
+        self.namespace = namespace
+        # What the session has of its own in this run, whatever code has put in its place.
+        self.lent = lent
+        self._sources = Sources()
+        # Names that were looked for in vain when code used them without an import.
+        self._asked: set[str] = set()
+        self._loaded: dict[str, ModuleType] = {}
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self, origin="belljar") if name == SKILLS_MODULE else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return SkillsModule(self, self._calls)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: it was whole when it was made."""
+
+    def function(self, name: str) -> Any:
+        """The function; MCPError when the skill cannot be used, AttributeError when there is none."""
+        if name not in self._loaded:
+            rows = self._calls.call_sync(None, "load_skills", {"names": [name]})
+            for row in rows if isinstance(rows, list) else ():
+                self._define(row)
+        if name not in self._loaded:
+            message = f"module {SKILLS_MODULE!r} has no attribute {name!r}: print(runtime.skills) lists what is kept"
+            raise AttributeError(message, name=name, obj=sys.modules.get(SKILLS_MODULE))
+        if name not in vars(self._loaded[name]):
+            raise MCPError(f"skill {name!r} is not there yet: it and another one import each other", code="denied")
+        return vars(self._loaded[name])[name]
+
+    def loaded_as(self, thing: object) -> str | None:
+        """The skill that this function is."""
+        for name, module in self._loaded.items():
+            if vars(module).get(name) is thing:
+                return name
+        return None
+
+    def forget(self, name: str) -> None:
+        """Another version counts now, or none; a function that was imported stays what it is."""
+        self._loaded.pop(name, None)
+        self._asked.discard(name)
+        sys.modules.pop(f"{SKILLS_MODULE}.{name}", None)
+
+    def load_for(self, code: str, parts: Iterable[CodeType], notes: list[str]) -> None:
+        """What the code names and nothing defines. Each name is asked for once: few runs wait for the bridge."""
+        for module in self._loaded.values():
+            self.lend(module)
+        if not self._may_have_unknown_names(parts):
+            return
+        try:
+            from .free_names import free_names  # at need: much code has none
+        except Exception:  # user code has left nothing to import it with: then no skill is looked for
+            return
+        defined = self.namespace.keys() | vars(builtins).keys()
+        unknown = sorted(free_names(code) - defined - self._asked)[:_NAMES_MAX]
+        if SKILLS_MODULE in unknown:
+            self.namespace[SKILLS_MODULE] = __import__(SKILLS_MODULE)
+            unknown.remove(SKILLS_MODULE)
+        if not unknown or len(self._asked) > _ASKED_MAX:
+            return
+        try:
+            rows = self._calls.call_sync(None, "load_skills", {"names": unknown})
+        except MCPError as error:
+            notes.append(f"skills are not available: {error.message}")
+            return
+        self._asked.update(unknown)
+        for row in rows if isinstance(rows, list) else ():
+            name = str(row.get("name"))
+            try:
+                self._define(row)
+            except MCPError as error:
+                notes.append(error.message)
+                continue
+            self.namespace[name] = vars(self._loaded[name])[name]
+
+    def _define(self, row: dict[str, Any]) -> None:
+        name = str(row.get("name"))
+        if "problem" in row:
+            raise MCPError(str(row["problem"]), code="denied")
+        source, file = with_plain_line_ends(str(row.get("source"))), f"<skill {name}>"
+        from .definitions import NotOnlyDefinitionsError, load
+
+        self._sources.keep(file, source)
+        module = ModuleType(f"{SKILLS_MODULE}.{name}")
+        # dataclasses and pickle look for it there.
+        self._loaded[name] = sys.modules[module.__name__] = module
+        try:
+            load(module, source, file, self.lend)
+            vars(module)[name]
+        except NotOnlyDefinitionsError as error:
+            self.forget(name)
+            raise MCPError(f"skill {name!r} is not loaded: {error}", code="denied") from None
+        except BaseException as error:
+            self.forget(name)
+            if not isinstance(error, Exception):
+                raise
+            report = error_report(error, file, source)
+            raise MCPError(f"skill {name!r} cannot be loaded: {report['type']}: {report['message']}") from error
+
+    def lend(self, module: ModuleType) -> None:
+        """What the session has under the names that the module uses, in this run; the servers among it."""
+        for name in vars(module).get("__session_names__", ()):
+            if name == "asyncio":  # as runs find it; 40 ms, hence only then
+                import asyncio
+
+                vars(module)[name] = asyncio
+            elif name in self.lent:
+                vars(module)[name] = self.lent[name]
+            else:
+                vars(module).pop(name, None)
+
+    def _may_have_unknown_names(self, parts: Iterable[CodeType]) -> bool:
+        """Cheaper than a look at the tree, but takes attributes for names."""
+        defined, built_in = self.namespace, vars(builtins)
+        waiting = list(parts)
+        for code in waiting:
+            if not all(name in defined or name in built_in for name in code.co_names):
+                return True
+            waiting.extend(const for const in code.co_consts if isinstance(const, CodeType))
+        return False
+
+
+class SkillsModule(ModuleType):
+    """What sessions have kept: `from skills import name`. print(runtime.skills) lists them."""
+
+    def __init__(self, skills: Skills, calls: Calls) -> None:
+        super().__init__(SKILLS_MODULE, SkillsModule.__doc__)
+        self.__dict__["_skills"] = skills
+        self.__dict__["_calls"] = calls
+
+    def __getattr__(self, name: str) -> Any:
+        # Python and notebooks probe such names on every object.
+        if name.startswith(("__", "_ipython", "_repr_")):
+            raise AttributeError(name)
+        return self._skills.function(name)
+
+    def __dir__(self) -> list[str]:
+        try:
+            return names(self._calls)
+        except MCPError:  # none can be loaded either
+            return []
+
+    def __repr__(self) -> str:
+        return "<skills: from skills import name; print(runtime.skills) lists them>"
+
+
+def names(calls: Calls) -> list[str]:
+    return [str(row["name"]) for row in calls.call_sync(None, "list_skills", {})]

@@ -1,0 +1,164 @@
+"""What the supervisor sends to the bridge: its own frames, output, and lines of others, in the order of their coming.
+
+It does not bound what waits: whoever fills it stops reading its own source when `size` says so. The order of two output
+streams is kept for the first changes between them in each second; after that, what waits of a stream goes in one frame.
+"""
+
+from __future__ import annotations
+
+from _json import encode_basestring
+from binascii import b2a_base64
+from select import POLLOUT, poll
+from time import monotonic
+
+from ..wire.frames import SUPERVISOR, Frame, encode
+from ..wire.outbox import Outbox
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from .workers import Output
+
+_HELD_BYTES_MAX = 1 << 16
+# Code that never pauses is seen all the same.
+_HELD_SECONDS_MAX = 0.05
+# Changes from one stream to another, each of which costs a frame, within so many seconds.
+_CHANGES_MAX, _CHANGES_SECONDS = 1000, 1.0
+_LAST_WORDS_MS_MAX = 1000
+
+
+class Ended(Exception):  # noqa: N818 - it is no error
+    """The sandbox has to end; the exit status."""
+
+
+class _Piece:
+    """Consecutive output of one stream: text, or bytes where some of it is no UTF-8."""
+
+    __slots__ = ("head", "is_text", "parts")
+
+    def __init__(self, head: str, data: str | bytes) -> None:
+        self.head = head
+        self.is_text = isinstance(data, str)
+        self.parts: list[str | bytes] = [data]
+
+    def add(self, data: str | bytes) -> None:
+        if isinstance(data, str) != self.is_text:
+            if self.is_text:
+                self.parts = ["".join(self.parts).encode()]  # type: ignore[arg-type]
+                self.is_text = False
+            else:
+                data = data.encode()  # type: ignore[union-attr]
+        self.parts.append(data)
+
+    def frame(self) -> bytes:
+        # By hand: this is the way of all output.
+        if self.is_text:
+            return f'S{{{self.head},"text":{encode_basestring("".join(self.parts))}}}\n'.encode()  # type: ignore[arg-type]
+        base64 = b2a_base64(b"".join(self.parts), newline=False)  # type: ignore[arg-type]
+        return b'S{%b,"base64":"%b"}\n' % (self.head.encode(), base64)
+
+
+class ToHost:
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._outbox = Outbox(fd)
+        # Output, which goes out with what follows it: a run that prints and ends wakes the bridge once.
+        self._held_back: list[_Piece] = []
+        self._held_back_bytes = 0
+        self._held_from = 0.0
+        # Changes of stream since then.
+        self._changes = 0
+        self._changes_from = 0.0
+
+    @property
+    def size(self) -> int:
+        """Bytes that the bridge has not taken yet, besides output that is held back."""
+        return self._outbox.size
+
+    @property
+    def holds_output(self) -> bool:
+        return bool(self._held_back)
+
+    def flush(self) -> None:
+        self._outbox.flush()
+        if self._outbox.broken:
+            raise Ended(0)
+
+    def send(self, frame: Frame) -> None:
+        self.push(SUPERVISOR + encode(frame))
+
+    def fault(self, message: str) -> None:
+        self.send({"type": "fault", "message": message})
+
+    def last_words(self, message: str, field: str = "") -> NoReturn:
+        """`field`: of the posture, which is weaker than it must be."""
+        self.send({"type": "fault", "message": message, **({"field": field} if field else {})})
+        # The backlog goes out if the bridge still reads; it is not waited for longer than this.
+        waiter = poll()
+        waiter.register(self._fd, POLLOUT)
+        while self._outbox.size and waiter.poll(_LAST_WORDS_MS_MAX):
+            self.flush()
+        raise Ended(1)
+
+    def push(self, data: bytes) -> None:
+        """Whole lines with their addresses."""
+        if self._held_back:
+            data = b"".join([piece.frame() for piece in self._held_back]) + data
+            self._held_back.clear()
+            self._held_back_bytes = 0
+        self._outbox.push(data)
+        if self._outbox.broken:
+            raise Ended(0)
+
+    def send_output(self) -> None:
+        self.push(b"")
+
+    def output(self, output: Output, data: bytes) -> None:
+        """Bytes of a stream, as they came; a character that is not whole yet waits for its end."""
+        data = output.held + data
+        output.held = b""
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            if error.reason != "unexpected end of data":
+                self._hold(output.head, data)
+                return
+            text = data[: error.start].decode()
+            output.held = data[error.start :]
+        if text:
+            self._hold(output.head, text)
+
+    def release_held(self, output: Output) -> None:
+        if output.held:
+            held, output.held = output.held, b""
+            self._hold(output.head, held)
+
+    def _hold(self, head: str, data: str | bytes) -> None:
+        now = monotonic()
+        if self._held_back_bytes + len(data) > _HELD_BYTES_MAX:
+            self.send_output()
+        if not self._held_back:
+            self._held_from = now
+        piece = self._joined(head, isinstance(data, str), now)
+        if piece is None:
+            self._held_back.append(_Piece(head, data))
+        else:
+            piece.add(data)
+        self._held_back_bytes += len(data)
+        if self._held_back_bytes >= _HELD_BYTES_MAX or now - self._held_from > _HELD_SECONDS_MAX:
+            self.send_output()
+
+    def _joined(self, head: str, is_text: bool, now: float) -> _Piece | None:
+        """The piece that waits and takes more output of this stream in; nothing where it is a piece of its own."""
+        if not self._held_back:
+            return None
+        last = self._held_back[-1]
+        if last.head == head and last.is_text == is_text:
+            return last
+        if now - self._changes_from > _CHANGES_SECONDS:
+            self._changes_from, self._changes = now, 0
+        self._changes += 1
+        if self._changes <= _CHANGES_MAX:
+            return None
+        return next((piece for piece in reversed(self._held_back) if piece.head == head), None)

@@ -1,0 +1,161 @@
+"""The supervisor's side of checkpoints: which there are, what they take, and how one becomes the worker again.
+
+What a worker says of a copy is a claim: at worst a process of the worker's own stands still where a copy should sleep.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from _signal import SIGCONT, SIGKILL  # type: ignore[import-not-found]
+from select import POLLHUP, poll
+
+from ..kernel.posture import bytes_of_processes, private_bytes
+from ..wire import fd_passing
+from ..wire.ends import KEPT
+from ..wire.limits import Limits
+from ..wire.names import is_checkpoint_name
+from .bridge_writer import ToHost
+from .processes import is_child, kill
+from .workers import Worker, answer_of, outputs_of_worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..wire.ends import Slate
+
+# It forks once more before it answers.
+WAKE_MS_MAX = 1_500
+_MIB = 1 << 20
+_PID_MAX = 1 << 22
+_LINE_MAX = 1 << 31
+_WORDS = 4
+
+
+class _Checkpoint:
+    __slots__ = ("pid", "slate", "socket")
+
+    def __init__(self, pid: int, socket: int, slate: Slate) -> None:
+        self.pid = pid
+        # Over which it is woken.
+        self.socket = socket
+        self.slate = slate
+
+
+class Checkpoints:
+    def __init__(self, to_host: ToHost) -> None:
+        self._to_host = to_host
+        self._kept: dict[str, _Checkpoint] = {}
+
+    def __contains__(self, name: object) -> bool:
+        self.drop_dead()
+        return name in self._kept
+
+    def pids(self) -> frozenset[int]:
+        """Also of one that has just ended: told of it before the worker's end, the bridge would think that it stays."""
+        return frozenset(checkpoint.pid for checkpoint in self._kept.values() if checkpoint.pid > 1)
+
+    def take(self, worker: Worker, words: str, fds: list[int], limits: Limits) -> str:
+        """What a worker hands over: `checkpoint PID LINE NAME` and a socket, taken out of `fds`. Returns the answer."""
+        parts = words.split(" ", _WORDS - 1)
+        if len(parts) != _WORDS or len(fds) != 1 or not stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
+            return "refused: that tells of no checkpoint"
+        _, pid, line, name = parts
+        if not is_checkpoint_name(name) or not (pid.isdecimal() and 1 < int(pid) < _PID_MAX and line.isdecimal()):
+            return "refused: that tells of no checkpoint"
+        if not limits.checkpoints:
+            return "refused: they are turned off (MCP_BRIDGE_CHECKPOINTS)"
+        self.drop_dead()
+        others = [checkpoint for kept, checkpoint in self._kept.items() if kept != name]
+        if len(others) >= limits.checkpoints:
+            names = ", ".join(sorted(self._kept))
+            return (
+                f"refused: {len(others)} checkpoints are kept already ({names}), which is as many as may be; "
+                "runtime.forget_checkpoint(name) lets one go"
+            )
+        try:
+            size = private_bytes(int(pid))
+            # All that there is now, and as much again as the worker may change from here on.
+            taken = size + _taken_now([worker.pid, *(checkpoint.pid for checkpoint in others)])
+        except OSError:
+            return "refused: its process is gone"
+        if limits.checkpoint_bytes and taken > limits.checkpoint_bytes:
+            return (
+                f"refused: the interpreter has {size // _MIB} MiB; with {len(others)} other checkpoints, and once all "
+                f"of it has changed, that would be {taken // _MIB} MiB, more than the "
+                f"{limits.checkpoint_bytes // _MIB} MiB that may be taken; del what is large, or "
+                "runtime.forget_checkpoint(name)"
+            )
+        self._let_go(name)
+        self._kept[name] = _Checkpoint(int(pid), fds.pop(), worker.slate)
+        told = min(int(line), _LINE_MAX) or None
+        self._to_host.send({"type": "checkpoint", "name": name, "line": told, "bytes": size})
+        return KEPT
+
+    def forget(self, name: str) -> None:
+        self._let_go(name)
+
+    def drop_dead(self) -> None:
+        """Those whose processes have ended, which the bridge is told."""
+        waiter = poll()
+        for name, checkpoint in list(self._kept.items()):
+            waiter.register(checkpoint.socket, 0)
+            ends = [events for fd, events in waiter.poll(0) if fd == checkpoint.socket]
+            waiter.unregister(checkpoint.socket)
+            if ends and ends[0] & POLLHUP:
+                self._gone(name)
+
+    def wake(self, name: str, number: int, limits: Limits) -> Worker | None:
+        """It takes the place of a worker that is gone, if it answers; another copy of it goes on sleeping."""
+        checkpoint = self._kept.get(name)
+        if checkpoint is None:
+            return None
+        # One that can be waited for when it ends.
+        if not is_child(checkpoint.pid):
+            self._gone(name)
+            return None
+        (spare, spare_end), (handed, handed_end), (again, again_end) = (
+            fd_passing.stream_pair(),
+            fd_passing.message_pair(),
+            fd_passing.stream_pair(),
+        )
+        (stdout, stdout_end), (stderr, stderr_end) = os.pipe(), os.pipe()
+        kill(checkpoint.pid, SIGCONT)
+        ends = (spare_end, handed_end, again_end, stdout_end, stderr_end)
+        answer = answer_of(checkpoint.socket, number, ends, WAKE_MS_MAX)
+        if answer is None:
+            for fd in (spare, handed, again, stdout, stderr):
+                os.close(fd)
+            self._gone(name)
+            return None
+        outputs = outputs_of_worker(stdout, stderr)
+        woken = Worker(number, checkpoint.pid, (checkpoint.socket, spare, handed), checkpoint.slate, outputs, limits)
+        checkpoint.slate.write(0, 0)
+        self._kept[name] = _Checkpoint(_pid(answer), again, checkpoint.slate)
+        return woken
+
+    def _gone(self, name: str) -> None:
+        self._let_go(name)
+        self._to_host.send({"type": "checkpoint_gone", "name": name})
+
+    def _let_go(self, name: str) -> None:
+        """It ends by itself when its socket does, where it does not stand still."""
+        checkpoint = self._kept.pop(name, None)
+        if checkpoint is not None:
+            os.close(checkpoint.socket)
+            if is_child(checkpoint.pid):
+                kill(checkpoint.pid, SIGKILL)
+
+
+def _taken_now(pids: list[int]) -> int:
+    """The memory of the sandbox's processes. A copy that was just made shares all of its memory with the worker.
+
+    Without a cgroup that counts it, memory that these processes share counts once for each: nobody can look into them.
+    """
+    taken = bytes_of_processes()
+    return sum(map(private_bytes, pids)) if taken is None else taken
+
+
+def _pid(answer: bytes) -> int:
+    """Of the copy that sleeps on, as the woken one says; 0: there is none, and its socket has ended."""
+    number = answer.split(b"\n")[-2:-1]
+    return int(number[0]) if number and number[0].isdigit() and int(number[0]) < _PID_MAX else 0

@@ -1,0 +1,91 @@
+"""The diagnostic mode that says which system calls the worker's filter has refused; nothing imports it otherwise.
+
+The kernel stops each refused call and asks here; the answer is always the error number that the filter itself would
+give. It never lets a call go on.
+"""
+
+from __future__ import annotations
+
+import os
+from _struct import pack, unpack_from
+from fcntl import ioctl
+from select import POLLIN, poll
+
+from ..kernel import seccomp
+from ..wire import fd_passing
+from ..wire.names import LISTENER_COMES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .bridge_writer import ToHost
+
+# struct seccomp_notif: id, pid, flags, number of the call, architecture; what follows is not read.
+_NOTICE, _NOTICE_BYTES = "=QIIiI", 80
+# struct seccomp_notif_resp: id, value, negative error number, flags.
+_ANSWER = "=QqiI"
+_RECEIVE, _SEND = 0xC0502100, 0xC0182101
+# Different pairs of a call and a process's name that are counted apart.
+_KINDS_MAX = 200
+
+
+class Denials:
+    def __init__(self, to_host: ToHost) -> None:
+        self._to_host = to_host
+        self._machine = os.uname().machine
+        # One of each worker that was started; jobs and checkpoints of earlier ones may live on.
+        self._listeners: list[int] = []
+        self._counts: dict[tuple[int, str], int] = {}
+        self._further = 0
+        self._is_told = False
+
+    def receive(self, frame_socket: int, bytes_max: int, ms_max: int) -> bytes:
+        """What a worker says of its filter, within that time; a listener that comes with it is kept."""
+        first, listeners = fd_passing.receive(frame_socket, len(LISTENER_COMES))
+        self._listeners += listeners
+        waiter = poll()
+        waiter.register(frame_socket, POLLIN)
+        return first.removeprefix(LISTENER_COMES) + (os.read(frame_socket, bytes_max) if waiter.poll(ms_max) else b"")
+
+    def state(self) -> object:
+        return len(self._listeners)
+
+    def watched(self, wanted: dict[int, int]) -> None:
+        wanted.update(dict.fromkeys(self._listeners, POLLIN))
+
+    def ready(self, fd: int) -> bool:
+        """Answers one refused call, if this is a listener."""
+        if fd not in self._listeners:
+            return False
+        notice = bytearray(_NOTICE_BYTES)
+        try:
+            ioctl(fd, _RECEIVE, notice)
+            asked, pid, _, number, _ = unpack_from(_NOTICE, notice)
+            self._count(number, pid)
+            ioctl(fd, _SEND, pack(_ANSWER, asked, 0, -seccomp.error_number(self._machine, number), 0))
+        except FileNotFoundError:  # who has called is gone
+            pass
+        except OSError:  # all that have this filter are gone
+            self._listeners.remove(fd)
+            os.close(fd)
+        return True
+
+    def tell(self) -> None:
+        """What has been refused so far, if there is news."""
+        if self._is_told:
+            return
+        self._is_told = True
+        calls = [{"number": call, "process": name, "count": count} for (call, name), count in self._counts.items()]
+        self._to_host.send({"type": "denied", "machine": self._machine, "calls": calls, "further": self._further})
+
+    def _count(self, number: int, pid: int) -> None:
+        try:
+            with open(f"/proc/{pid}/comm", "rb") as file:
+                name = file.read().decode(errors="replace").strip()
+        except OSError:
+            name = ""
+        kind = (number, name)
+        if kind in self._counts or len(self._counts) < _KINDS_MAX:
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+        else:
+            self._further += 1
+        self._is_told = False

@@ -1,0 +1,184 @@
+"""Starts workers and wakes copies of them: what the supervisor holds of each, and the descriptors that it gives them.
+
+It does not talk to the bridge, and knows of frames only that their bytes go through a socket.
+"""
+
+from __future__ import annotations
+
+import os
+
+# signal.py wraps each of these in enums, which takes longer to import than most runs take.
+from _signal import (  # type: ignore[import-not-found]
+    SIG_BLOCK,
+    SIG_DFL,
+    SIG_UNBLOCK,
+    SIGCHLD,
+    SIGINT,
+    pthread_sigmask,
+    set_wakeup_fd,
+    signal,
+)
+from _socket import MSG_DONTWAIT
+from select import POLLIN, poll
+from time import monotonic
+
+from ..kernel import system_calls
+from ..wire import fd_passing
+from ..wire.ends import READY, Ends, Slate
+from ..wire.frames import LineSplitter
+from ..wire.limits import Limits
+from ..wire.outbox import Outbox
+from ..wire.output_record import OutputRecord
+
+WAKE_MS_MAX = 2_000
+
+
+class Output:
+    """The read end of an output pipe, and the bytes of a character that is not whole yet."""
+
+    __slots__ = ("ended", "fd", "head", "held")
+
+    def __init__(self, head: str, fd: int) -> None:
+        """`head`: the first fields of the frames that pass it on."""
+        os.set_blocking(fd, False)
+        self.head = head
+        self.fd = fd
+        self.held = b""
+        self.ended = False
+
+
+def outputs_of_worker(stdout: int, stderr: int) -> tuple[Output, Output]:
+    first, second = (f'"type":"output","stream":"{name}"' for name in ("stdout", "stderr"))
+    return Output(first, stdout), Output(second, stderr)
+
+
+class Worker:
+    """One interpreter process as the supervisor sees it."""
+
+    __slots__ = (
+        "checkpoint",
+        "handover",
+        "hands_over",
+        "inbox",
+        "lines",
+        "number",
+        "oom_before",
+        "outputs",
+        "pid",
+        "requested",
+        "restore",
+        "slate",
+        "socket",
+        "spare",
+        "status",
+        "used",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        pid: int,
+        ends: tuple[int, int, int],
+        slate: Slate,
+        outputs: tuple[Output, ...],
+        limits: Limits,
+    ) -> None:
+        """`ends`: ours of the sockets `socket`, `spare` and `handover`."""
+        self.number = number
+        self.pid = pid
+        self.socket, spare, self.handover = ends
+        # Until user code closes the socket, or writes what nobody understands.
+        self.hands_over = True
+        # Over which its frozen copy is woken, and what it says of the copy.
+        self.spare = spare
+        self.slate = slate
+        self.restore = True
+        # That is to take its place.
+        self.checkpoint: str | None = None
+        self.outputs = outputs
+        self.inbox = Outbox(self.socket)
+        self.lines = LineSplitter(limits.frame_to_bridge_bytes - 1)
+        self.status: int | None = None
+        self.requested = False
+        self.used = False
+        self.oom_before = 0
+
+    def close(self) -> None:
+        for fd in (self.socket, self.spare, self.handover, *(output.fd for output in self.outputs)):
+            os.close(fd)
+
+
+def start_worker(number: int, limits: Limits, record: OutputRecord, of_libraries: frozenset[int]) -> Worker | Ends:
+    """Forks. In the parent: the worker. In the child, which keeps no others but those of libraries: its ends."""
+    (ours, theirs), (spare, spare_end), (handed, handed_end) = (
+        fd_passing.stream_pair(),
+        fd_passing.stream_pair(),
+        fd_passing.message_pair(),
+    )
+    slate = Slate()
+    (stdout, stdout_end), (stderr, stderr_end) = os.pipe(), os.pipe()
+    supervisor = os.getpid()
+    # An interrupt that arrives before the worker has its handler waits instead of killing it.
+    pthread_sigmask(SIG_BLOCK, {SIGINT})
+    pid = os.fork()
+    if pid:
+        pthread_sigmask(SIG_UNBLOCK, {SIGINT})
+        for fd in (theirs, spare_end, handed_end, stdout_end, stderr_end):
+            os.close(fd)
+        return Worker(number, pid, (ours, spare, handed), slate, outputs_of_worker(stdout, stderr), limits)
+    set_wakeup_fd(-1)
+    signal(SIGCHLD, SIG_DFL)
+    os.setsid()
+    for number_wanted, fd in enumerate((os.open("/dev/null", os.O_RDONLY), stdout_end, stderr_end)):
+        os.dup2(fd, number_wanted)
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        if fd > 2 and fd not in (theirs, spare_end, handed_end, *of_libraries):
+            try:
+                os.close(fd)
+            except OSError:  # the one that listed the directory
+                pass
+    # Until the supervisor has looked at its descriptors.
+    system_calls.forbid_tracing(False)
+    system_calls.die_with_parent()
+    if os.getppid() != supervisor:
+        os._exit(70)
+    return Ends(theirs, spare_end, handed_end, slate, record)
+
+
+def wake_copy(worker: Worker, pid: int, number: int, limits: Limits) -> Worker | None:
+    """The frozen copy of a worker that is gone takes its place, if it answers; the old one's ends are used up."""
+    (spare, spare_end), (handed, handed_end) = fd_passing.stream_pair(), fd_passing.message_pair()
+    worker.slate.write(0, 0)
+    answer = answer_of(worker.spare, number, (spare_end, handed_end), WAKE_MS_MAX)
+    if answer is None:
+        os.close(spare)
+        os.close(handed)
+        return None
+    os.close(worker.socket)
+    os.close(worker.handover)
+    return Worker(number, pid, (worker.spare, spare, handed), worker.slate, worker.outputs, limits)
+
+
+def answer_of(copy: int, number: int, ends: tuple[int, ...], ms_max: int) -> bytes | None:
+    """Wakes the copy at that socket, with these descriptors; what it says before it is ready, if that is in time.
+
+    Over the first of `ends` the woken one's own copies will be woken, over the second it hands descriptors over. A
+    checkpoint gets three more: the socket over which it will be woken the next time, and its stdout and stderr.
+    """
+    answer = b""
+    try:
+        # What is at the other end may be user code's, which reads nothing.
+        fd_passing.send(copy, b"%d\n" % number, ends, MSG_DONTWAIT)
+        waiter = poll()
+        waiter.register(copy, POLLIN)
+        deadline = monotonic() + ms_max / 1000
+        # Before the answer may come what user code wrote there, also bit by bit.
+        while not answer.endswith(READY) and waiter.poll(max(0, int((deadline - monotonic()) * 1000))):
+            answer = os.read(copy, 1 << 12)
+            if not answer:
+                break
+    except OSError:
+        pass
+    for fd in ends:
+        os.close(fd)
+    return answer.removesuffix(READY) if answer.endswith(READY) else None

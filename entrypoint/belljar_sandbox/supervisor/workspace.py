@@ -1,0 +1,142 @@
+"""The files of the workspace: what has changed of them, in pieces for the bridge, and those that it puts back.
+
+It follows no link, and reads nothing but plain files; user code has the same rights as whoever runs this.
+"""
+
+from __future__ import annotations
+
+import os
+from binascii import a2b_base64, b2a_base64
+from os import O_CLOEXEC, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC, O_WRONLY
+from os import close as _close
+from os import open as _open
+from stat import S_ISDIR, S_ISREG
+
+from ..wire.workspace_scan import FOLDER, LEFT_OUT_SHOWN_MAX, NOT_KEPT, OPEN_FOLDER, Bounds, Scan, State, state_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Frame = dict[str, object]
+
+PIECE_BYTES = 256 * 1024
+_UNKNOWN: State = (-1, 0)
+
+
+class Workspace:
+    """What the bridge has of the files, as the supervisor knows it."""
+
+    def __init__(self, root: str, bounds: Bounds) -> None:
+        self._root = root
+        self._bounds = bounds
+        self._known: dict[str, State] = {}
+
+    def put(self, frame: Frame) -> None:
+        """Writes a piece; before any user code runs."""
+        path, offset = str(frame["path"]), frame["offset"]
+        target = os.path.join(self._root, path)
+        if frame["folder"] is True:
+            os.makedirs(target, 0o700, exist_ok=True)
+            self._note(path, FOLDER)
+            return
+        os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+        mode = 0o700 if frame["executable"] is True else 0o600
+        # A later piece is for a file that is there: one whose beginning did not fit is gone.
+        how = 0 if offset else O_CREAT | O_TRUNC
+        file = _open(target, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | how, mode)
+        try:
+            data = a2b_base64(str(frame["base64"]))
+            assert isinstance(offset, int)
+            try:
+                while data:
+                    written = os.pwrite(file, data, offset)
+                    data, offset = data[written:], offset + written
+            except OSError:
+                # Half a file would be taken for the whole one the next time.
+                os.unlink(target)
+                raise
+            if frame["last"] is True:
+                modified_us = frame["modified_us"]
+                assert isinstance(modified_us, int)
+                os.utime(file, ns=(modified_us * 1000, modified_us * 1000))
+                self._note(path, state_of(os.fstat(file)))
+        finally:
+            _close(file)
+
+    def _note(self, path: str, state: State) -> None:
+        # What is never told must not be told as gone.
+        if NOT_KEPT.isdisjoint(path.split("/")):
+            self._known[path] = state
+
+    def changes(self, seq: object, everything: bool = False) -> Iterator[Frame]:
+        """The frames that tell of all changes since the last time, the last of them `kept`; or of all that is there."""
+        if everything:
+            self._known = dict.fromkeys(self._known, _UNKNOWN)
+        scan = Scan(self._root, self._bounds, self._known)
+        gone = () if scan.failed else sorted(self._known.keys() - scan.found.keys(), reverse=True)
+        for path in gone:
+            # What there is no room for any more, or cannot be looked at, stays as it was kept.
+            if self._is_there(path):
+                continue
+            del self._known[path]
+            yield {"type": "file_gone", "path": path}
+        for path, state in scan.found.items():
+            if self._known.get(path) != state:
+                # Not known until it is whole, but for that the bridge may have it.
+                if path in self._known:
+                    self._known[path] = _UNKNOWN
+                try:
+                    yield from self._pieces(path, state)
+                except FileNotFoundError:  # it has just gone
+                    continue
+                except OSError as error:
+                    scan.left_out_total += 1
+                    scan.left_out.append(f"{path}: {error.strerror}")
+                else:
+                    self._known[path] = state
+        left_out = scan.left_out[:LEFT_OUT_SHOWN_MAX]
+        yield {"type": "kept", "seq": seq, "left_out": left_out, "left_out_total": scan.left_out_total}
+
+    def _pieces(self, path: str, state: State) -> Iterator[Frame]:
+        piece: Frame = {"type": "file", "path": path, "folder": state == FOLDER}
+        if state == FOLDER:
+            yield {**piece, "executable": False, "modified_us": 0, "offset": 0, "base64": "", "last": True}
+            return
+        _, size, mode, modified_ns, _ = state
+        piece |= {"executable": bool(mode & 0o100), "modified_us": max(0, modified_ns // 1000)}
+        file = self._open(path)
+        try:
+            offset = 0
+            last = False
+            while not last:
+                data = os.pread(file, PIECE_BYTES, offset)
+                # One that grows meanwhile has changed again the next time.
+                last = len(data) < PIECE_BYTES or offset + len(data) >= size
+                encoded = b2a_base64(data, newline=False).decode()
+                yield {**piece, "offset": offset, "base64": encoded, "last": last}
+                offset += len(data)
+        finally:
+            _close(file)
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            mode = os.lstat(os.path.join(self._root, path)).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        return S_ISREG(mode) or S_ISDIR(mode)
+
+    def _open(self, path: str) -> int:
+        """Folder after folder: what was one a moment ago may be a link now."""
+        *folders, name = path.split("/")
+        folder = _open(self._root, OPEN_FOLDER)
+        try:
+            for step in folders:
+                inner = _open(step, OPEN_FOLDER, dir_fd=folder)
+                _close(folder)
+                folder = inner
+            return _open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, dir_fd=folder)
+        finally:
+            _close(folder)

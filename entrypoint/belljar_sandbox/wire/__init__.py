@@ -1,0 +1,1 @@
+"""What the supervisor and the worker share: frames, buffers, limits, and descriptors passed between them."""

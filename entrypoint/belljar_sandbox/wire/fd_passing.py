@@ -1,0 +1,107 @@
+"""Passes descriptors between the supervisor and a worker, with words or bytes that say what they are for.
+
+The words are user code's for all that the supervisor knows, and so is what the descriptors lead to.
+"""
+
+from __future__ import annotations
+
+import sys
+from _socket import (
+    AF_UNIX,
+    MSG_CMSG_CLOEXEC,
+    MSG_DONTWAIT,
+    SCM_RIGHTS,
+    SOCK_SEQPACKET,
+    SOCK_STREAM,
+    SOL_SOCKET,
+    socket,
+    socketpair,
+)
+from select import POLLIN, poll
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WORDS_BYTES_MAX = 512
+# How long the supervisor, which may be passing on much, is waited for.
+_ANSWER_MS_MAX = 5_000
+_FD_BYTES = 4
+_RIGHTS_BYTES_MAX = 64
+
+
+class NotTakenError(RuntimeError):
+    """The supervisor does not answer, or user code has closed the socket."""
+
+
+def message_pair() -> tuple[int, int]:
+    """The supervisor's end and the worker's; for `give` and `take`, whose messages stay whole."""
+    ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
+    return ours.detach(), theirs.detach()
+
+
+def stream_pair() -> tuple[int, int]:
+    """Two ends for bytes."""
+    ours, theirs = socketpair(AF_UNIX, SOCK_STREAM)
+    return ours.detach(), theirs.detach()
+
+
+def send(end: int, data: bytes, fds: Sequence[int], flags: int = 0) -> None:
+    """One message with these descriptors, which stay open here as well."""
+    sender = socket(fileno=end)
+    try:
+        rights = b"".join(fd.to_bytes(_FD_BYTES, sys.byteorder) for fd in fds)
+        sender.sendmsg([data], [(SOL_SOCKET, SCM_RIGHTS, rights)] if fds else [], flags)
+    finally:
+        sender.detach()
+
+
+def receive(end: int, bytes_max: int, flags: int = 0) -> tuple[bytes, list[int]]:
+    """One message, and the descriptors that came with it; the caller closes them."""
+    receiver = socket(fileno=end)
+    try:
+        data, rights, _, _ = receiver.recvmsg(bytes_max, _RIGHTS_BYTES_MAX, flags | MSG_CMSG_CLOEXEC)
+    finally:
+        receiver.detach()
+    fds = []
+    for level, kind, packed in rights:
+        if level == SOL_SOCKET and kind == SCM_RIGHTS:
+            whole = range(0, len(packed) - len(packed) % _FD_BYTES, _FD_BYTES)
+            fds += [int.from_bytes(packed[at : at + _FD_BYTES], sys.byteorder) for at in whole]
+    return data, fds
+
+
+def give(end: int, words: str, *fds: int) -> str:
+    """The worker's side: what the supervisor answers. The descriptors stay open here as well."""
+    try:
+        send(end, words.encode()[:WORDS_BYTES_MAX], fds)
+        waiter = poll()
+        waiter.register(end, POLLIN)
+        answer = receive(end, WORDS_BYTES_MAX)[0] if waiter.poll(_ANSWER_MS_MAX) else b""
+    except OSError as error:
+        raise NotTakenError(f"the socket to the supervisor is of no use any more: {error}") from None
+    if not answer:
+        raise NotTakenError("the supervisor does not answer")
+    return answer.decode(errors="replace")
+
+
+def take(end: int) -> tuple[str, list[int]] | None:
+    """The supervisor's side: words and descriptors, which the caller closes; None when there is no message now.
+
+    No words: nothing will come any more, or nobody would know what for.
+    """
+    try:
+        words, fds = receive(end, WORDS_BYTES_MAX, MSG_DONTWAIT)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return "", []
+    return words.decode(errors="replace"), fds
+
+
+def answer(end: int, words: str) -> None:
+    """The supervisor's side; a worker that does not wait for the answer gets none."""
+    try:
+        send(end, words.encode()[:WORDS_BYTES_MAX], (), MSG_DONTWAIT)
+    except OSError:
+        pass

@@ -1,0 +1,93 @@
+"""How a worker gives up what user code must not have, before it reads or runs anything.
+
+It decides nothing: the limits come from the bridge, and the supervisor looks at the result.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from ..kernel import landlock, seccomp, system_calls
+from ..wire import fd_passing
+from ..wire.limits import Limits
+from ..wire.names import LISTENER_COMES
+
+_OOM_SCORE_ADJ = b"1000"
+# Enough for programs with many timers, and few of what the machine allows.
+_PENDING_SIGNALS = 1024
+# One part of so many of the container's memory is not the worker's.
+_OTHERS_SHARE = 16
+
+
+def confine(frame_socket: int, limits: Limits) -> None:
+    """For good. Returns when the supervisor has looked at this process and agrees."""
+    _limit_resources(limits)
+    _show(frame_socket, landlock.restrict(limits.writable), *_filter(limits), _can_open_supervisor())
+
+
+def _limit_resources(limits: Limits) -> None:
+    try:
+        with open("/proc/self/oom_score_adj", "wb") as file:
+            file.write(_OOM_SCORE_ADJ)
+    except PermissionError:  # gVisor lets nobody: there the machine's kernel ends the sandbox as a whole
+        pass
+    system_calls.gain_no_privileges()
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_NOFILE, limits.open_files)
+    try:
+        # The kernel counts them for the whole user namespace too, which sandboxes of a rootless engine share.
+        _lower(resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS)
+    except ValueError:  # gVisor takes no such limit; what it counts is the sandbox's own
+        pass
+    if limits.processes:
+        _lower(resource.RLIMIT_NPROC, limits.processes)
+    if limits.memory_bytes:
+        # An allocation beyond this is a MemoryError then, instead of the end of the worker: the supervisor and the
+        # frozen copy need some of what the container may have.
+        _lower(resource.RLIMIT_DATA, limits.memory_bytes - limits.memory_bytes // _OTHERS_SHARE)
+
+
+def _filter(limits: Limits) -> tuple[str, int | None]:
+    """Why system calls are not filtered, empty when they are; and the listener for refusals where they are traced."""
+    machine = os.uname().machine
+    traced = bool(limits.trace_denied)
+    try:
+        program = seccomp.program(machine, os.getppid(), limits.extra_system_calls.get(machine, ()), traced)
+        return "", system_calls.filter_system_calls(seccomp.packed(program), traced)
+    except OSError as error:
+        return str(error), None
+
+
+def _can_open_supervisor() -> bool:
+    """Whether this process can open what the supervisor has open, and so write frames in its name."""
+    try:
+        return bool(os.listdir(f"/proc/{os.getppid()}/fd"))
+    except OSError:  # as it must be: the supervisor is not dumpable
+        return False
+
+
+def _show(frame_socket: int, landlock_version: int, defect: str, listener: int | None, opens_supervisor: bool) -> None:
+    """Waits while the supervisor looks at the descriptors of this process, which nobody can do any more afterwards.
+
+    A listener becomes the supervisor's.
+    """
+    words = b"%d %d %s\n" % (landlock_version, opens_supervisor, defect.encode())
+    if listener is None:
+        os.write(frame_socket, words)
+    else:
+        fd_passing.send(frame_socket, LISTENER_COMES, (listener,))
+        # Closed before the supervisor looks at the descriptors of this process.
+        os.close(listener)
+        os.write(frame_socket, words)
+    if os.read(frame_socket, 1) != b"\n":
+        os._exit(70)
+    system_calls.forbid_tracing()
+    os.write(frame_socket, b"\n")
+
+
+def _lower(limit: int, value: int) -> None:
+    hard = resource.getrlimit(limit)[1]
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(limit, (value, value))

@@ -1,0 +1,153 @@
+"""sys.stdin, sys.stdout and sys.stderr of user code, and the descriptors below them.
+
+It does not capture anything: what is written goes to the two pipes that the supervisor reads.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from fcntl import F_DUPFD_CLOEXEC, fcntl, ioctl
+from io import BufferedWriter, FileIO, TextIOWrapper
+from time import monotonic, sleep
+
+from ..kernel import system_calls
+
+_FIONREAD = 0x541B
+_EMPTY = bytes(4)
+_ORDER_SECONDS_MAX = 0.05
+_ORDER_AGAIN_SECONDS = 1.0
+_PAUSE_SECONDS = 0.00005
+_PRIVATE_FD_MIN = 40
+_STARTS_A_PROCESS = frozenset(
+    ("subprocess.Popen", "os.system", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "pty.spawn")
+)
+_dup2, _set_blocking = os.dup2, os.set_blocking
+_displayhook, _excepthook = sys.displayhook, sys.excepthook
+_flush_c = system_calls.flush_c_streams
+
+
+class Stream(TextIOWrapper):
+    """Before it writes, what the other stream has written is read by the supervisor, which keeps the order of both."""
+
+    _impatient_until = 0.0
+    # Each has a pipe of its own.
+    keeps_order = True
+    ask_for_reading: Callable[[], None] = staticmethod(lambda: None)
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(
+            BufferedWriter(FileIO(fd, "w", closefd=False)), "utf-8", "backslashreplace", line_buffering=True
+        )
+        self.fd = fd
+        self.private_fd = -1
+        self.other: Stream | None = None
+        self.unflushed = False
+
+    def write(self, text: str, /) -> int:
+        other = self.other
+        if other is not None:
+            if other.unflushed:
+                other.flush()
+            try:
+                if self.keeps_order and ioctl(other.private_fd, _FIONREAD, _EMPTY) != _EMPTY:
+                    self._wait_for(other.private_fd)
+            except OSError:  # user code closed it; the next run has it again
+                pass
+        self.unflushed = True
+        return super().write(text)
+
+    def flush(self) -> None:
+        self.unflushed = False
+        super().flush()
+
+    def _wait_for(self, fd: int) -> None:
+        now = monotonic()
+        if now < Stream._impatient_until:
+            return
+        Stream.ask_for_reading()
+        while ioctl(fd, _FIONREAD, _EMPTY) != _EMPTY:
+            if monotonic() - now > _ORDER_SECONDS_MAX:
+                # A subprocess floods the other pipe: the order is lost anyway, and each line would wait.
+                Stream._impatient_until = monotonic() + _ORDER_AGAIN_SECONDS
+                return
+            sleep(_PAUSE_SECONDS)
+
+
+class Streams:
+    def __init__(self, ask_for_reading: Callable[[], None]) -> None:
+        """`ask_for_reading` has the supervisor read output as it comes."""
+        Stream.ask_for_reading = staticmethod(ask_for_reading)
+        self._ask_for_reading = ask_for_reading
+        self.process_starts_are_ours = False
+        self._private = [fcntl(fd, F_DUPFD_CLOEXEC, _PRIVATE_FD_MIN) for fd in range(3)]
+        self._make()
+        sys.addaudithook(self._audit)
+
+    def restore(self) -> None:
+        """What user code closed or replaced is as at the start again."""
+        for fd, private in enumerate(self._private):
+            _dup2(private, fd)
+            # User code, or an event loop to which it gave one, may have made it fail instead of wait.
+            _set_blocking(private, True)
+        try:
+            usable = not (self._stdin.closed or self._stdout.closed or self._stderr.closed)
+        except ValueError:  # detached
+            usable = False
+        if not usable:
+            self._make()
+        sys.stdin = sys.__stdin__ = self._stdin  # type: ignore[misc]
+        sys.stdout = sys.__stdout__ = self._stdout  # type: ignore[misc]
+        sys.stderr = sys.__stderr__ = self._stderr  # type: ignore[misc]
+        sys.displayhook, sys.excepthook = _displayhook, _excepthook
+
+    def write_to(self, fd: int) -> None:
+        """In a job: both streams go to one pipe, which keeps their order."""
+        Stream.keeps_order = False
+        for private in self._private[1:]:
+            _dup2(fd, private, inheritable=False)
+        self.restore()
+
+    def lead_to(self, stdout: int, stderr: int) -> None:
+        """In a copy that takes the place of the worker: other pipes, as `restore` has them from now on."""
+        for private, fd in zip(self._private[1:], (stdout, stderr), strict=True):
+            _dup2(fd, private, inheritable=False)
+            os.close(fd)
+
+    def flush_python(self) -> None:
+        """What Python has buffered, cheaply: before a call, so that output keeps its place among the calls."""
+        for stream in (self._stdout, self._stderr):
+            if stream.unflushed:
+                try:
+                    stream.flush()
+                except (OSError, ValueError):
+                    pass
+
+    def flush(self) -> None:
+        for stream in (sys.stdout, sys.stderr, self._stdout, self._stderr):
+            try:
+                stream.flush()
+            except Exception:  # whatever user code has put there, or closed
+                pass
+        _flush_c()
+
+    def write_error(self, text: str) -> None:
+        try:
+            self._stderr.write(text)
+            self._stderr.flush()
+        except (OSError, ValueError):  # closed by user code: then it does not want to read it
+            pass
+
+    def _make(self) -> None:
+        self._stdin = open(0, encoding="utf-8", errors="replace", closefd=False)
+        self._stdout, self._stderr = Stream(1), Stream(2)
+        self._stdout.private_fd, self._stderr.private_fd = self._private[1:]
+        self._stdout.other, self._stderr.other = self._stderr, self._stdout
+
+    def _audit(self, event: str, arguments: tuple[object, ...]) -> None:
+        # The child writes to the same pipes (and a fork would write our buffer a second time).
+        if event in _STARTS_A_PROCESS and not self.process_starts_are_ours:
+            self.flush()
+            # What it writes to the two streams is in order only if it is read as it comes.
+            self._ask_for_reading()

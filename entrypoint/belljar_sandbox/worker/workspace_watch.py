@@ -1,0 +1,40 @@
+"""Whether files of the workspace have changed since the last run.
+
+It does not say which: the supervisor finds that out when the bridge asks.
+"""
+
+from __future__ import annotations
+
+from os import lstat as _lstat
+from time import time_ns as _time_ns
+
+from ..wire.workspace_scan import Bounds, Scan, State, state_of
+
+# Two changes within a tick of the file system's clock bear the same time.
+_SETTLED_NS = 1_000_000_000
+
+
+class Watch:
+    """Says whether files have changed since it was last asked."""
+
+    def __init__(self, root: str, bounds: Bounds) -> None:
+        self._root = root
+        self._bounds = bounds
+        self._found: dict[str, State] = {}
+        # Of a folder in which there was nothing: as long as it is the same there is nothing.
+        self._empty: State | None = None
+
+    def has_changed(self) -> bool:
+        """Never raises."""
+        try:
+            folder = _lstat(self._root)
+            if self._empty == state_of(folder):
+                return False
+            scan = Scan(self._root, self._bounds, self._found)
+        except Exception:  # user code has left no depth of calls, for one
+            return True
+        changed = scan.left_out_total > 0 or scan.found != self._found
+        self._found = scan.found
+        is_settled = _time_ns() - max(folder.st_mtime_ns, folder.st_ctime_ns) > _SETTLED_NS
+        self._empty = state_of(folder) if is_settled and not scan.found and not scan.left_out_total else None
+        return changed
