@@ -35,7 +35,7 @@ struct Case {
 }
 
 #[test]
-fn real_servers_answer_as_the_readme_says() {
+fn real_servers_answer_as_the_table_says() {
     let Some(engine) = Engine::all().into_iter().next() else {
         assert!(std::env::var("CI").as_deref() != Ok("true"), "no engine is there, and this is CI");
         return eprintln!("SKIPPED: no engine is there; scripts/setup.sh engines-up starts them");
