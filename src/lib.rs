@@ -10,7 +10,7 @@
 //! | L4 | [`session`] |
 //! | L3 | [`broker`] |
 //! | L2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
-//! | L1 | [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`], [`web`] |
+//! | L1 | [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`], [`jose`], [`service_login`], [`web`] |
 //! | L0 | [`digest`], [`names`], [`limits`], [`memory`], [`own_file`], [`secret`], [`text`] |
 
 pub mod app;
@@ -25,6 +25,7 @@ pub mod encoder;
 pub mod engine;
 pub mod guard;
 pub mod jobs;
+pub mod jose;
 pub mod journal;
 pub mod jsonrpc;
 pub mod limits;
@@ -39,6 +40,7 @@ pub mod render;
 pub mod run;
 pub mod secret;
 pub mod server;
+pub mod service_login;
 pub mod session;
 pub mod skills;
 pub mod text;

@@ -13,7 +13,7 @@ use crate::cli;
 use crate::config::{Config, Endpoint, Environment, Reach, ServerConfig, locate_program};
 use crate::text;
 use crate::upstream::{
-    self, Client, LoggedOut, LoginFile, LoginRequest, LoginState, Probed, RemoteSpec, Started,
+    self, Client, LoggedOut, LoginRequest, LoginSpec, LoginState, Probed, RemoteSpec, Started,
 };
 
 const USAGE: u8 = 2;
@@ -30,10 +30,17 @@ pub(super) fn client_secret(arguments: &cli::Login, environment: &Environment) -
 
 /// Logs in; the exit code is 0 once the login is kept.
 pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option<String>) -> ExitCode {
-    let (remote, file) = match place(config, &arguments.server) {
+    let (remote, login_spec) = match place(config, &arguments.server) {
         Ok(place) => place,
         Err(message) => return usage(&message),
     };
+    let LoginSpec { file, settings } = login_spec;
+    if settings.service.is_some() {
+        let (name, kind) = (text::inert_line(&arguments.server), settings.kind());
+        return usage(&format!(
+            "belljar logs in to {name} by itself ({kind}, as its entry says); there is nothing to do"
+        ));
+    }
     if let (Some(variable), None) = (&arguments.client_secret_env, &secret) {
         return usage(&format!("the variable {variable:?} of --client-secret-env is not set, or no text"));
     }
@@ -45,7 +52,9 @@ pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option
     let name = text::inert_line(&arguments.server);
     let browser = (!arguments.no_browser).then(|| opener(config)).flatten();
     let login = async {
-        let request = LoginRequest { remote, file: file.clone(), scopes: arguments.scopes, client };
+        let requires_dpop = settings.requires_dpop;
+        let request =
+            LoginRequest { remote, file: file.clone(), scopes: arguments.scopes, client, requires_dpop };
         let started = upstream::begin(request).await?;
         show(&name, &started, browser.as_deref());
         started.finish().await
@@ -53,7 +62,7 @@ pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option
     tokio::select! {
         done = login => match done {
             Ok(()) => {
-                out!("logged in to {name}{}", lasts(&file.state()));
+                out!("logged in to {name}{}", lasts(&file.state(&settings)));
                 ExitCode::SUCCESS
             }
             Err(error) => failed(&format!("no login at {name}: {error}")),
@@ -64,12 +73,12 @@ pub(super) async fn login(config: &Config, arguments: cli::Login, secret: Option
 
 /// Logs out; the exit code is 1 when the login is there still.
 pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode {
-    let (_, file) = match place(config, &arguments.server) {
+    let (_, login) = match place(config, &arguments.server) {
         Ok(place) => place,
         Err(message) => return usage(&message),
     };
     let name = text::inert_line(&arguments.server);
-    match upstream::log_out(&file).await {
+    match upstream::log_out(&login).await {
         Ok(LoggedOut::NoLogin) => out!("there is no login at {name}"),
         Ok(LoggedOut::Revoked) => out!("logged out of {name}; its tokens are revoked"),
         Ok(LoggedOut::OnlyHere(why)) => out!(
@@ -85,7 +94,7 @@ pub(super) async fn logout(config: &Config, arguments: &cli::Logout) -> ExitCode
 pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &Endpoint) -> String {
     let remote = remote_spec(&server.name, endpoint, wiring::logins(config).as_deref());
     let command = format!("run: belljar login {}", text::shell_word(server.name.as_str(), SAID_CHARS_MAX));
-    let Some(file) = &remote.login else {
+    let Some(LoginSpec { file, settings }) = &remote.login else {
         return match wiring::logins(config) {
             Some(_) => {
                 "not asked, since it would be sent its own credentials; `belljar doctor --ask` does that"
@@ -94,7 +103,20 @@ pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &End
             None => "not asked, since no home folder is known and so no login".into(),
         };
     };
-    let state = file.state();
+    let state = file.state(settings);
+    if let Some(service) = &settings.service {
+        let client = service.client.as_ref().map_or_else(String::new, |client| {
+            format!(" as {}", text::inert_excerpt(&client.id, SAID_CHARS_MAX))
+        });
+        let token = match &state {
+            LoginState::LoggedIn { .. } => lasts(&state),
+            LoginState::Unreadable(why) => format!("; its token cannot be read: {why}"),
+            LoginState::None | LoginState::OfAnotherAddress => {
+                "; no token yet, `belljar doctor --ask` gets one".into()
+            }
+        };
+        return format!("logs in by itself ({}{client}){token}", settings.kind());
+    }
     match &state {
         LoginState::LoggedIn { .. } => format!("logged in{}", lasts(&state)),
         LoginState::OfAnotherAddress => format!("the login is for another address; {command}"),
@@ -102,15 +124,15 @@ pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &End
         LoginState::None => match upstream::probe(&remote).await {
             Ok(Probed::Open) => "answers".into(),
             Ok(Probed::Other(why)) => format!("NO SERVER THERE: {why}; correct its url"),
-            Ok(Probed::Wants { challenge: Some(_) }) => format!("needs a login; {command}"),
-            Ok(Probed::Wants { challenge: None }) => format!("wants credentials: headers, or {command}"),
+            Ok(Probed::Wants { challenge: Some(_), .. }) => format!("needs a login; {command}"),
+            Ok(Probed::Wants { challenge: None, .. }) => format!("wants credentials: headers, or {command}"),
             Err(why) => format!("NOT REACHED: {}", text::inert_excerpt(&why, SAID_CHARS_MAX)),
         },
     }
 }
 
 /// Where a server is and its login is kept, or why it has none.
-fn place(config: &Config, name: &str) -> Result<(RemoteSpec, LoginFile), String> {
+fn place(config: &Config, name: &str) -> Result<(RemoteSpec, LoginSpec), String> {
     let server = named(config, name)?;
     let Reach::Endpoint(endpoint) = &server.reach else {
         return Err(format!("server {name:?} is started by a command; only one with a url has a login"));
@@ -120,7 +142,7 @@ fn place(config: &Config, name: &str) -> Result<(RemoteSpec, LoginFile), String>
     };
     let remote = remote_spec(&server.name, endpoint, Some(&dir));
     match remote.login.clone() {
-        Some(file) => Ok((remote, file)),
+        Some(login) => Ok((remote, login)),
         None => Err(format!(
             "server {name:?} has an Authorization header in {}, which is what is used; remove it first",
             server.source.display()
@@ -146,11 +168,12 @@ fn show(name: &str, started: &Started, browser: Option<&Path>) {
 
 /// In words, behind "logged in".
 fn lasts(state: &LoginState) -> String {
-    let LoginState::LoggedIn { ends_in, renews } = state else { return String::new() };
+    let LoginState::LoggedIn { ends_in, renews, is_bound } = state else { return String::new() };
+    let what = if *is_bound { "the token is bound to a key (DPoP) and" } else { "the token" };
     let renewed = if *renews { ", is renewed by itself" } else { ", then a new login is needed" };
     match ends_in {
-        Some(ends_in) => format!("; the token expires in {}{renewed}", about(*ends_in)),
-        None => "; the token does not say when it expires".into(),
+        Some(ends_in) => format!("; {what} expires in {}{renewed}", about(*ends_in)),
+        None => format!("; {what} does not say when it expires"),
     }
 }
 

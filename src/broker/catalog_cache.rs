@@ -85,8 +85,12 @@ impl CacheKey {
                 }
                 env
             }
-            Reach::Endpoint(Endpoint { url, headers, .. }) => {
+            Reach::Endpoint(Endpoint { url, headers, login, .. }) => {
                 part(url.as_str().as_bytes());
+                // Another client may be offered other tools.
+                if let Some(service) = &login.service {
+                    part(service.identity().as_bytes());
+                }
                 headers
             }
         };

@@ -91,6 +91,16 @@ fn every_part_of_a_configuration_counts_but_its_name() {
 }
 
 #[test]
+fn another_client_of_a_remote_server_is_another_configuration() {
+    let entry = |id: &str, secret: &str| {
+        let login = json!({"type": "client_credentials", "client_id": id, "client_secret": secret});
+        json!({"url": "https://a.test/mcp", "login": login})
+    };
+    let found = keys(json!({"one": entry("a", "x"), "same": entry("a", "y"), "other": entry("b", "x")}));
+    assert!(found[0] == found[1] && found[0] != found[2], "a new secret changes nothing");
+}
+
+#[test]
 fn what_is_kept_is_read_again_and_is_for_the_user_alone() {
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(dir.path());

@@ -118,9 +118,10 @@ pub(super) fn redact(value: &mut Value, redacted: &dyn Fn(String) -> String) {
 fn code(error: &UpstreamError) -> FaultCode {
     match error {
         UpstreamError::Unknown { .. } | UpstreamError::Unavailable { .. } => FaultCode::ServerUnavailable,
-        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } | UpstreamError::NeedsLogin { .. } => {
-            FaultCode::ServerNotStarted
-        }
+        UpstreamError::Spawn { .. }
+        | UpstreamError::Handshake { .. }
+        | UpstreamError::NeedsLogin { .. }
+        | UpstreamError::LoginFailed { .. } => FaultCode::ServerNotStarted,
         UpstreamError::Died { .. }
         | UpstreamError::NotReached { .. }
         | UpstreamError::NotAllowed { .. }
@@ -149,6 +150,9 @@ fn hint(error: &UpstreamError) -> String {
         UpstreamError::Unavailable { .. } => UNAVAILABLE_HINT,
         UpstreamError::NotAllowed { .. } => {
             "the user must give it other headers in the configuration, or log in if it has a login (belljar login)"
+        }
+        UpstreamError::LoginFailed { .. } => {
+            "the user must correct the login in the server's entry; `belljar doctor --ask` tries it"
         }
         UpstreamError::Died { .. } => "it is started again by the next call",
         UpstreamError::Overlong { .. } => "ask the tool for less: a page, a filter, fewer fields",

@@ -20,7 +20,8 @@ use crate::models::{self, ModelError};
 use crate::names::ServerName;
 use crate::text;
 use crate::upstream::{
-    self, CallBounds, Later, LoginFile, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way, printed,
+    self, CallBounds, Later, LoginFile, LoginSpec, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way,
+    printed,
 };
 
 /// Follows the configuration files.
@@ -266,7 +267,7 @@ fn inherited(environment: &Environment, launch: &Launch) -> upstream::Inherited 
 /// How a server at this address is reached. A login is used only where the user has configured no credentials.
 #[must_use]
 pub fn remote_spec(server: &ServerName, endpoint: &Endpoint, logins: Option<&Path>) -> RemoteSpec {
-    let Endpoint { url, transport, headers } = endpoint;
+    let Endpoint { url, transport, headers, login } = endpoint;
     let has_credentials = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
     let logins = logins.filter(|_| !has_credentials);
     RemoteSpec {
@@ -277,7 +278,10 @@ pub fn remote_spec(server: &ServerName, endpoint: &Endpoint, logins: Option<&Pat
             HttpTransport::Sse => Some(RemoteTransport::Sse),
         },
         headers: owned(headers),
-        login: logins.map(|dir| LoginFile::new(dir.to_owned(), server, url.clone())),
+        login: logins.map(|dir| LoginSpec {
+            file: LoginFile::new(dir.to_owned(), server, url.clone()),
+            settings: login.clone(),
+        }),
     }
 }
 

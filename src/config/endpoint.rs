@@ -2,7 +2,7 @@
 
 use url::{Host, Url};
 
-use super::entry::{Parts, Reading};
+use super::entry::{Parts, Reading, STAND_IN};
 use super::json::{Node, Spanned};
 use super::reach::{Endpoint, HttpTransport, NamedSecrets};
 
@@ -45,7 +45,25 @@ impl Reading<'_> {
         });
         let transport = self.http_transport(key, parts.transport);
         let headers = self.headers(&format!("{key}.headers"), parts.headers);
-        let endpoint = Endpoint { url: url?, transport: transport?, headers: headers? };
+        let login = self.login(&format!("{key}.login"), parts.login);
+        let endpoint = Endpoint { url: url?, transport: transport?, headers: headers?, login: login? };
+        if let Some(login) = parts.login {
+            let has_credentials =
+                endpoint.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+            let wrong = if endpoint.url.as_str() == STAND_IN {
+                "needs an address that no command prints"
+            } else if has_credentials {
+                "stands beside an Authorization header; remove one of them"
+            } else if endpoint.url.scheme() == "http" && !is_loopback(&endpoint.url) {
+                "needs an https address: whoever is on the way could take the token"
+            } else {
+                ""
+            };
+            if !wrong.is_empty() {
+                self.report(login.at, &format!("{key}.login"), wrong);
+                return None;
+            }
+        }
         if sends_in_the_clear(&endpoint) {
             let message = "is http, not https, and not on this machine: whoever is on the way can read what is sent, \
                            its headers too";

@@ -17,6 +17,8 @@ use super::server::ServerConfig;
 use super::server_keys::{CLIENT_ALLOW, CLIENT_DENY, URL_KEYS, snake_case};
 use crate::names::ServerName;
 
+/// What a value is taken for while a command has to be run for it: valid wherever a value may be.
+pub(super) const STAND_IN: &str = "https://known.later.invalid/";
 /// Keys of one entry.
 const KEYS_MAX: usize = 200;
 
@@ -70,6 +72,7 @@ pub(super) struct Parts<'m> {
     pub(super) cwd: Option<&'m Spanned>,
     pub(super) url: Option<&'m Member>,
     pub(super) headers: Option<&'m Spanned>,
+    pub(super) login: Option<&'m Spanned>,
     pub(super) transport: Option<&'m Spanned>,
     pub(super) start_timeout: Option<&'m Spanned>,
     pub(super) timeout: Option<&'m Spanned>,
@@ -279,6 +282,7 @@ impl Reading<'_> {
                 "description" => parts.description = Some(&member.value),
                 "type" | "transport" => parts.transport = Some(&member.value),
                 "headers" => parts.headers = Some(&member.value),
+                "login" => parts.login = Some(&member.value),
                 "start_timeout" => parts.start_timeout = Some(&member.value),
                 "timeout" => parts.timeout = Some(&member.value),
                 "max_concurrency" => parts.max_concurrency = Some(&member.value),

@@ -2,14 +2,12 @@
 //!
 //! It does not know which key means what: `entry` does.
 
-use super::entry::Reading;
+use super::entry::{Reading, STAND_IN};
 use super::json::{Node, Spanned};
 use super::problem::Severity;
 use super::reach::NamedSecrets;
 use super::references::Astray;
 
-/// What a value stands in for while a command has to be run for it: sound wherever one may be.
-const STAND_IN: &str = "https://known.later.invalid/";
 /// Variables, or headers, of one entry.
 const NAMES_MAX: usize = 1_000;
 

@@ -13,9 +13,11 @@ use super::references::Files;
 impl Reading<'_> {
     /// The command of an entry and what belongs to it, unless something about it was reported.
     pub(super) fn launch(&mut self, key: &str, entry_at: usize, parts: &Parts<'_>) -> Option<Launch> {
-        if let Some(headers) = parts.headers {
-            let message = "is for remote servers; it has no effect beside a command";
-            self.warn(headers.at, &format!("{key}.headers"), message);
+        for (part, value) in [("headers", parts.headers), ("login", parts.login)] {
+            if let Some(value) = value {
+                let message = "is for remote servers; it has no effect beside a command";
+                self.warn(value.at, &format!("{key}.{part}"), message);
+            }
         }
         let program = self.value(&format!("{key}.command"), parts.command?);
         let args = self.args(&format!("{key}.args"), parts.args);

@@ -17,6 +17,7 @@ mod launch;
 mod levels;
 mod load;
 mod locate;
+mod login;
 mod model;
 mod mounts;
 mod nearest;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use url::Url;
 
 use super::inherited::EnvPattern;
+use crate::service_login::LoginSettings;
 
 /// The way to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub struct Endpoint {
     pub transport: HttpTransport,
     /// Sent with each request, to this origin only.
     pub headers: NamedSecrets,
+    /// What the entry says of the login.
+    pub login: LoginSettings,
 }
 
 /// A transport of MCP over HTTP.
@@ -74,6 +77,7 @@ impl fmt::Debug for Endpoint {
             .field("origin", &self.origin())
             .field("transport", &self.transport)
             .field("headers", &self.headers)
+            .field("login", &self.login.kind())
             .finish()
     }
 }
@@ -111,10 +115,12 @@ mod tests {
             url: Url::parse("https://example.com:8443/secret1/mcp?key=secret2").unwrap(),
             transport: HttpTransport::Detected,
             headers: NamedSecrets::new(vec![("Authorization".into(), "Bearer secret3".into())]),
+            login: LoginSettings::default(),
         };
         assert_eq!(
             format!("{endpoint:?}"),
-            "Endpoint { origin: \"https://example.com:8443\", transport: Detected, headers: {\"Authorization\": …} }"
+            "Endpoint { origin: \"https://example.com:8443\", transport: Detected, headers: {\"Authorization\": …}, \
+             login: \"login in a browser\" }"
         );
     }
 }

@@ -83,6 +83,7 @@ fn server() -> Value {
             "serverUrl": text(url),
             "httpUrl": text(url),
             "headers": named("sent with each request to the url"),
+            "login": super::login::schema(),
             "type": transport.clone(),
             "transport": transport,
             "description": text("what the server is for, for the model"),

@@ -12,7 +12,7 @@ use super::server::{SandboxFiles, ServerRules};
 use crate::policy::{Pattern, ToolChoice};
 
 /// Every key that counts, as it is written in TOML.
-pub(super) const KEYS: [&str; 18] = [
+pub(super) const KEYS: [&str; 19] = [
     "command",
     "args",
     "env",
@@ -20,6 +20,7 @@ pub(super) const KEYS: [&str; 18] = [
     "cwd",
     "url",
     "headers",
+    "login",
     "type",
     "transport",
     "description",

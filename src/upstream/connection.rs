@@ -400,6 +400,7 @@ pub(super) fn lost_error(server: ServerName, lost: Lost) -> UpstreamError {
             let command = login_command(&server, scope.as_deref());
             UpstreamError::NeedsLogin { server, reason, command }
         }
+        Lost::LoginFailed(reason) => UpstreamError::LoginFailed { server, reason },
         Lost::Broken(reason) => UpstreamError::Broken { server, reason },
     }
 }

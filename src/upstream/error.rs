@@ -65,6 +65,14 @@ pub enum UpstreamError {
         /// What makes one.
         command: String,
     },
+    /// It asks for a login, and the one that the bridge makes by itself has failed; nothing was done.
+    #[error("server '{server}' could not be logged in to: {reason}; the call was not made")]
+    LoginFailed {
+        /// The server.
+        server: ServerName,
+        /// Why.
+        reason: String,
+    },
     /// The connection broke before the answer; whether the call took effect is not known.
     #[error("server '{server}' gave no answer: {reason}; whether the call took effect is unknown")]
     Broken {
@@ -184,7 +192,9 @@ impl UpstreamError {
     pub fn bytes_of_server(&self) -> usize {
         match self {
             Self::Refused { message, .. } => message.len(),
-            Self::NotAllowed { reason, .. } | Self::NeedsLogin { reason, .. } => reason.len(),
+            Self::NotAllowed { reason, .. }
+            | Self::NeedsLogin { reason, .. }
+            | Self::LoginFailed { reason, .. } => reason.len(),
             Self::Handshake { reason, stderr, .. } => reason.len() + stderr.text.len(),
             Self::Died { stderr, .. } => stderr.text.len(),
             _ => 0,

@@ -35,5 +35,6 @@ pub use oauth::{
 };
 pub use registry::Upstream;
 pub use spec::{
-    CallBounds, FoundBy, Inherited, Later, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way,
+    CallBounds, FoundBy, Inherited, Later, LoginSpec, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec,
+    Way,
 };

@@ -244,7 +244,7 @@ async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection,
     };
     let server = attempt.server.clone();
     Err(match lost {
-        Some(lost @ (Lost::NotAllowed(_) | Lost::NeedsLogin { .. })) => {
+        Some(lost @ (Lost::NotAllowed(_) | Lost::NeedsLogin { .. } | Lost::LoginFailed(_))) => {
             NotOpen { error: lost_error(server, lost), next: None }
         }
         lost => NotOpen {

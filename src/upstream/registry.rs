@@ -91,7 +91,9 @@ impl Upstream {
                     let (asks, inbox) = mpsc::channel(ASKS_QUEUED_MAX);
                     let (ends, ended) = oneshot::channel::<()>();
                     let access = match &spec.way {
-                        Way::Remote(RemoteSpec { login: Some(file), .. }) => Some(Access::new(file.clone())),
+                        Way::Remote(RemoteSpec { login: Some(login), .. }) => {
+                            Some(Access::new(login.clone()))
+                        }
                         Way::Remote(_) | Way::Process(_) => None,
                     };
                     let large_bodies = Arc::clone(&self.large_bodies);

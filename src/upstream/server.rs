@@ -10,7 +10,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ServerSpec;
 use super::commands;
 use super::connection::{Connection, Running};
 use super::error::UpstreamError;
@@ -18,6 +17,7 @@ use super::listeners::{ClientSide, Said};
 use super::oauth::Stamp;
 use super::opening::Means;
 use super::secrets::Secrets;
+use super::{RemoteSpec, ServerSpec, Way};
 use crate::limits::Limits;
 
 /// What the task may be asked for; it starts the server if need be.
@@ -138,12 +138,12 @@ impl Server {
 
     async fn connected(&mut self) -> Result<Arc<Connection>, UpstreamError> {
         if let Some((connection, running)) = self.current.take() {
-            if !connection.is_dead() {
+            if !connection.is_dead() && !self.needs_new_credentials() {
                 let connection = self.fresh(connection).await;
                 self.current = Some((Arc::clone(&connection), running));
                 return Ok(connection);
             }
-            tracing::info!(server = %self.spec.name, "the server had ended and is started again");
+            tracing::info!(server = %self.spec.name, "the server has ended or needs new credentials, and is started again");
             self.say("stderr", connection.last_words().text);
             running.end().await;
         }
@@ -181,6 +181,11 @@ impl Server {
         }
     }
 
+    /// Whether the credentials that commands have printed are good no more.
+    fn needs_new_credentials(&self) -> bool {
+        self.spec.later.is_some() && self.means.access.as_ref().is_some_and(|access| access.has_failed())
+    }
+
     /// The server with all that is known of it now: its commands are run for each start, so that what has run out is new.
     async fn found(&self) -> Result<Cow<'_, ServerSpec>, UpstreamError> {
         let Some(later) = &self.spec.later else { return Ok(Cow::Borrowed(&self.spec)) };
@@ -189,6 +194,10 @@ impl Server {
         let (way, secrets) = (later.found)(&printed).map_err(unavailable)?;
         // Before it is started: it could repeat them.
         self.secrets.add(&way, &secrets);
+        if let (Some(access), Way::Remote(RemoteSpec { login: Some(login), .. })) = (&self.means.access, &way)
+        {
+            access.set(login.settings.clone());
+        }
         Ok(Cow::Owned(ServerSpec { way, ..self.spec.clone() }))
     }
 

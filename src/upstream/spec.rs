@@ -10,6 +10,7 @@ use url::Url;
 use super::oauth::LoginFile;
 use crate::guard::Keeper;
 use crate::names::ServerName;
+use crate::service_login::LoginSettings;
 
 /// How to reach one server. May hold secrets, so neither this type nor its parts have `Debug`.
 #[derive(Clone, PartialEq, Eq)]
@@ -119,8 +120,17 @@ pub struct RemoteSpec {
     pub transport: Option<RemoteTransport>,
     /// Sent with each request, to the origin of `url` only. Valid names and values of headers.
     pub headers: Vec<(String, String)>,
-    /// Where a login for it is kept; nothing where none is used, as with credentials among the headers.
-    pub login: Option<LoginFile>,
+    /// The login for it; nothing where none is used, as with credentials among the headers.
+    pub login: Option<LoginSpec>,
+}
+
+/// How belljar logs in to a remote server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LoginSpec {
+    /// Where the login is kept.
+    pub file: LoginFile,
+    /// What the entry says of it.
+    pub settings: LoginSettings,
 }
 
 /// A transport of MCP over HTTP.

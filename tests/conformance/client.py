@@ -70,7 +70,8 @@ for call in calls:
 def main() -> int:
     with tempfile.TemporaryDirectory() as home:
         config = Path(home, "mcp.json")
-        config.write_text(json.dumps({"mcpServers": {"server": {"url": sys.argv[-1]}}}))
+        entry = {"url": sys.argv[-1]} | service_login(Path(home))
+        config.write_text(json.dumps({"mcpServers": {"server": entry}}))
         variables = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
         variables |= {
             "HOME": home,
@@ -78,6 +79,8 @@ def main() -> int:
             "MCP_BRIDGE_PREWARM": "0",
             "MCP_SERVERS_CONFIG": str(config),
             "CLIENT_SECRET": CONTEXT.get("client_secret", ""),
+            "PRIVATE_KEY": CONTEXT.get("private_key_pem", ""),
+            "ID_TOKEN": CONTEXT.get("idp_id_token", ""),
         }
         for _ in range(LOGINS_MAX):
             said = run(variables)
@@ -89,6 +92,30 @@ def main() -> int:
             if login(variables, scope) != 0:
                 return 1
         return 0
+
+
+def service_login(home: Path) -> dict[str, object]:
+    """What the entry says where the scenario has no user."""
+    match SCENARIO:
+        case "auth/client-credentials-basic":
+            login = {"type": "client_credentials", "client_secret": "${CLIENT_SECRET}"}
+        case "auth/client-credentials-jwt":
+            login = {"type": "client_credentials", "private_key": "${PRIVATE_KEY}"}
+        case "auth/wif-jwt-bearer":
+            assertion = home / "assertion"
+            assertion.write_text(CONTEXT["valid_jwt"])
+            login = {"type": "workload_identity", "assertion_file": str(assertion)}
+        case "auth/enterprise-managed-authorization":
+            provider = {"issuer": CONTEXT["idp_issuer"], "client_id": CONTEXT["idp_client_id"]}
+            login = {
+                "type": "enterprise",
+                "client_secret": "${CLIENT_SECRET}",
+                "id_token": "${ID_TOKEN}",
+                "idp": provider,
+            }
+        case _:
+            return {}
+    return {"login": login | {"client_id": CONTEXT["client_id"]}}
 
 
 def run(variables: dict[str, str]) -> str:

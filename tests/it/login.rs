@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use belljar::limits::Limits;
 use belljar::names::ServerName;
-use belljar::upstream::{LoginFile, RemoteSpec, Request, ServerSpec, Upstream, UpstreamError, Way};
+use belljar::service_login::LoginSettings;
+use belljar::upstream::{
+    LoginFile, LoginSpec, RemoteSpec, Request, ServerSpec, Upstream, UpstreamError, Way,
+};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -32,26 +35,32 @@ pub fn dir(home: &Home) -> PathBuf {
 }
 
 /// The file's content, changed by the test where it wants to.
-fn kept(home: &Home) -> Value {
+pub fn kept(home: &Home) -> Value {
     serde_json::from_slice(&std::fs::read(dir(home).join("far.json")).unwrap()).unwrap()
 }
 
-fn keep(home: &Home, login: &Value) {
+pub fn keep(home: &Home, login: &Value) {
     let beside = dir(home).join("beside");
     std::fs::write(&beside, login.to_string()).unwrap();
     std::fs::set_permissions(&beside, PermissionsExt::from_mode(0o600)).unwrap();
     std::fs::rename(beside, dir(home).join("far.json")).unwrap();
 }
 
-/// The room, as the bridge of this home has it.
+/// The module, as the bridge of this home has it.
 fn upstream(home: &Home, url: &str) -> Upstream {
+    upstream_with(home, url, LoginSettings::default())
+}
+
+/// The same for an entry that says this of the login.
+pub fn upstream_with(home: &Home, url: &str, settings: LoginSettings) -> Upstream {
     let url: url::Url = url.parse().unwrap();
-    let login = Some(LoginFile::new(dir(home), &name(), url.clone()));
+    let file = LoginFile::new(dir(home), &name(), url.clone());
+    let login = Some(LoginSpec { file, settings });
     let way = Way::Remote(RemoteSpec { url, transport: None, headers: vec![], login });
     Upstream::new(vec![ServerSpec::new(name(), way)], &Arc::new(Limits::default()))
 }
 
-async fn call(upstream: &Upstream, tool: &str) -> Result<String, UpstreamError> {
+pub async fn call(upstream: &Upstream, tool: &str) -> Result<String, UpstreamError> {
     let (deadline, cancel) = (Instant::now() + PATIENCE, CancellationToken::new());
     let connection = upstream.connect(&name(), deadline, &cancel).await?;
     let request = Request::Tool { name: tool.to_owned(), arguments: Map::new() };

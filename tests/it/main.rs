@@ -41,6 +41,8 @@ mod search;
 #[cfg(feature = "semantic")]
 mod search_model;
 mod server_entries;
+mod service_login;
+mod service_login_hostile;
 mod sessions;
 mod soak_checks;
 mod start;

@@ -17,6 +17,8 @@ pub struct Authorization {
     /// The address of the MCP server.
     pub mcp: String,
     control: String,
+    /// What services log in with: private keys and tokens of a platform, by their names.
+    credentials: Value,
 }
 
 /// What a server answered to the browser.
@@ -38,10 +40,16 @@ pub struct Login {
 impl Authorization {
     /// Access tokens are good for so long.
     pub fn start(life_s: u32) -> Self {
+        Self::start_with(life_s, "")
+    }
+
+    /// With tokens that are bound to a key: "plain", or "nonce" for a nonce in each proof.
+    pub fn start_with(life_s: u32, dpop: &str) -> Self {
         // From its text, so that node finds the packages in the working folder.
         let mut child = Command::new("node")
             .args(["--input-type=module", "--eval", include_str!("../fixtures/authorization/server.mjs")])
             .env("LIFE_S", life_s.to_string())
+            .env("DPOP", dpop)
             .current_dir(cache().join("servers/authorization"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -55,7 +63,18 @@ impl Authorization {
         std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
         let about: Value = serde_json::from_str(&line).expect("it says where it is");
         let text = |key: &str| about[key].as_str().unwrap().to_owned();
-        Self { child, issuer: text("issuer"), mcp: text("mcp"), control: text("control") }
+        let (issuer, mcp, control) = (text("issuer"), text("mcp"), text("control"));
+        Self { child, issuer, mcp, control, credentials: about }
+    }
+
+    /// A private key in PEM, by its kind.
+    pub fn key(&self, name: &str) -> String {
+        self.credentials["keys"][name].as_str().unwrap().to_owned()
+    }
+
+    /// A token of the platform or the identity provider, by what is right or wrong with it.
+    pub fn assertion(&self, name: &str) -> String {
+        self.credentials["assertions"][name].as_str().unwrap().to_owned()
     }
 
     /// Has all access tokens be good for nothing any more.
@@ -79,6 +98,21 @@ impl Authorization {
         let asked = self.order("")["asked"].clone();
         let refused = |request: &&Value| request["token"].is_string() && request["taken"] == false;
         asked.as_array().unwrap().iter().filter(refused).count()
+    }
+
+    /// What was wrong with proofs that came to the MCP server.
+    pub fn problems(&self) -> Vec<String> {
+        let asked = self.order("")["asked"].clone();
+        let problems = asked.as_array().unwrap().iter().filter_map(|request| request["problem"].as_str());
+        problems.map(str::to_owned).collect()
+    }
+
+    /// How tokens were sent to the MCP server, each way once.
+    pub fn schemes(&self) -> Vec<String> {
+        let asked = self.order("")["asked"].clone();
+        let schemes = asked.as_array().unwrap().iter().filter_map(|request| request["scheme"].as_str());
+        let schemes: std::collections::BTreeSet<String> = schemes.map(str::to_owned).collect();
+        schemes.into_iter().collect()
     }
 
     fn order(&self, order: &str) -> Value {

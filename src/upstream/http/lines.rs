@@ -27,6 +27,8 @@ pub enum Lost {
         /// What the login has to ask for, where it must ask for more.
         scope: Option<String>,
     },
+    /// It asks for a login, and the one that the bridge makes by itself has not helped: nothing was done.
+    LoginFailed(String),
     /// It did not take the request: nothing was done.
     Refused {
         /// The status of HTTP.
@@ -45,6 +47,7 @@ impl Lost {
     pub(in crate::upstream) fn reason(&self) -> &str {
         match self {
             Self::NotReached(reason) | Self::NotAllowed(reason) | Self::Broken(reason) => reason,
+            Self::LoginFailed(reason) => reason,
             Self::Refused { reason, .. } | Self::NeedsLogin { reason, .. } => reason,
         }
     }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use reqwest::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
-use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
-use rmcp::transport::auth::WWWAuthenticateParams;
+use reqwest::header::{AUTHORIZATION, HeaderValue};
+use reqwest::{Client, Method, Request, RequestBuilder, Response, StatusCode};
 use url::Url;
 
 use super::client::{not_sent, refusal};
 use super::lines::Lost;
-use crate::upstream::oauth::Access;
+use crate::upstream::oauth::{Access, Challenge, Token};
 use crate::upstream::redaction::Redaction;
 
 /// Longest scope that is asked for.
@@ -43,20 +42,35 @@ impl Requests {
                 Err(refusal(response, &self.redaction).await)
             });
         };
+        let request = request.build().map_err(not_sent)?;
         let again = request.try_clone();
-        let token = access.token().await;
-        let mut response = with(request, token.as_deref()).send().await.map_err(not_sent)?;
+        let mut token = access.token().await;
+        let mut response = self.sent(access, request, token.as_ref()).await?;
         if response.status() == StatusCode::UNAUTHORIZED
-            && let (Some(refused), Some(again)) = (&token, again)
-            && let Some(newer) = access.after_refusal(refused).await
+            && let Some(again) = again
         {
-            response = with(again, Some(&newer)).send().await.map_err(not_sent)?;
+            let challenge = Challenge::all(response.headers(), response.url()).into_iter().next();
+            let refused = token.as_ref().map(|token| token.text.as_str());
+            if let Some(newer) = access.after_refusal(refused, challenge).await {
+                response = self.sent(access, again, Some(&newer)).await?;
+                token = Some(newer);
+            }
         }
         if response.status().is_success() {
             return Ok(Ok(response));
         }
-        let wants_login = wants_login(&response, token.is_some());
+        let wants_login = wants_login(&response, token.is_some() || access.is_service());
+        let is_forbidden = response.status() == StatusCode::FORBIDDEN;
         Ok(Err(match (refusal(response, &self.redaction).await, wants_login) {
+            (Lost::NotAllowed(said), Some(scope)) if access.is_service() => {
+                Lost::LoginFailed(match (is_forbidden, scope) {
+                    (true, Some(scope)) => {
+                        format!("its token lacks the scope {scope}, for login.scopes: {said}")
+                    }
+                    (true, None) => format!("its token lacks a scope: {said}"),
+                    (false, _) => format!("{}: {said}", access.not_served()),
+                })
+            }
             (Lost::NotAllowed(said), Some(scope)) => {
                 let reason = match token {
                     Some(_) => format!("{}: {said}", access.not_renewed()),
@@ -67,35 +81,51 @@ impl Requests {
             (lost, _) => lost,
         }))
     }
-}
 
-fn with(request: RequestBuilder, token: Option<&str>) -> RequestBuilder {
-    let header = token.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok());
-    match header {
-        Some(mut header) => {
-            header.set_sensitive(true);
-            request.header(AUTHORIZATION, header)
+    /// The response to a request with this token; sent once more where the server wants a nonce of its own in the proof.
+    async fn sent(
+        &self,
+        access: &Access,
+        mut request: Request,
+        token: Option<&Token>,
+    ) -> Result<Response, Lost> {
+        let Some(token) = token else { return self.client.execute(request).await.map_err(not_sent) };
+        let header = HeaderValue::from_str(&format!("{} {}", token.scheme().name(), token.text));
+        let mut header = header.map_err(|_| Lost::NotReached("its token is no header".into()))?;
+        header.set_sensitive(true);
+        request.headers_mut().insert(AUTHORIZATION, header);
+        let Some(key) = &token.key else { return self.client.execute(request).await.map_err(not_sent) };
+        let again = request.try_clone();
+        let (nonces, unproved) = (access.nonces(), |why: &str| Lost::NotReached(why.to_owned()));
+        let used = key.prove(&mut request, nonces, Some(&token.text)).map_err(unproved)?;
+        let response = self.client.execute(request).await.map_err(not_sent)?;
+        nonces.note(response.url(), response.headers());
+        let wants_nonce = || {
+            let challenges = Challenge::all(response.headers(), response.url());
+            challenges.iter().any(Challenge::wants_nonce) && nonces.of(response.url()) != used
+        };
+        match again {
+            Some(mut again) if response.status() == StatusCode::UNAUTHORIZED && wants_nonce() => {
+                key.prove(&mut again, nonces, Some(&token.text)).map_err(unproved)?;
+                let response = self.client.execute(again).await.map_err(not_sent)?;
+                nonces.note(response.url(), response.headers());
+                Ok(response)
+            }
+            _ => Ok(response),
         }
-        None => request,
     }
 }
 
 /// Whether a login would help, and the scope that it has to ask for when it must be another one.
-fn wants_login(response: &Response, had_token: bool) -> Option<Option<String>> {
-    let challenges =
-        response.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
-    let mut challenges = challenges
-        .filter(|challenge| challenge.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer")));
-    let parsed = |challenge: &str| WWWAuthenticateParams::parse(challenge, response.url());
-    let scope = |challenge: WWWAuthenticateParams| challenge.scope.filter(|scope| is_plain(scope));
+fn wants_login(response: &Response, has_login: bool) -> Option<Option<String>> {
+    let challenges = Challenge::all(response.headers(), response.url());
+    let scope = |challenge: Challenge| challenge.scope.filter(|scope| is_plain(scope));
     match response.status() {
-        StatusCode::UNAUTHORIZED => match challenges.next() {
-            Some(challenge) => Some(scope(parsed(challenge))),
-            None => had_token.then_some(None),
+        StatusCode::UNAUTHORIZED => match challenges.into_iter().next() {
+            Some(challenge) => Some(scope(challenge)),
+            None => has_login.then_some(None),
         },
-        StatusCode::FORBIDDEN => {
-            challenges.map(parsed).find(WWWAuthenticateParams::is_insufficient_scope).map(scope)
-        }
+        StatusCode::FORBIDDEN => challenges.into_iter().find(Challenge::is_insufficient_scope).map(scope),
         _ => None,
     }
 }

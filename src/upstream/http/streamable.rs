@@ -291,7 +291,12 @@ impl Streamable {
                         }
                     }
                 }
-                Err(Lost::Refused { .. } | Lost::NotAllowed(_) | Lost::NeedsLogin { .. }) => return,
+                Err(
+                    Lost::Refused { .. }
+                    | Lost::NotAllowed(_)
+                    | Lost::NeedsLogin { .. }
+                    | Lost::LoginFailed(_),
+                ) => return,
                 Err(lost) => tracing::debug!(?lost, "the server's own messages cannot be listened to"),
             }
             tokio::time::sleep(pause).await;

@@ -12,19 +12,25 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::asking::Asking;
+use super::challenge::{Challenge, Scheme};
+use super::dpop::{DpopKey, Nonces};
 use super::grant::{NotRenewed, renewed};
 use super::login_file::{Login, LoginFile, Stamp, Unusable};
+use super::service::Service;
 use crate::secret::{Secret, replaced_in};
+use crate::service_login::LoginSettings;
+use crate::upstream::LoginSpec;
 
-/// Secrets that are kept out of texts: of this many logins, the last ones.
+/// Secrets of logins that are kept out of texts: the last ones.
 const SECRETS_MAX: usize = 24;
-/// How long nobody tries again after a token could not be renewed.
+/// How long nobody tries again after a token could not be had.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The login at one server, if there is one. Holds secrets, so it has no `Debug`.
 pub(in crate::upstream) struct Access {
     file: LoginFile,
     asking: Asking,
+    nonces: Nonces,
     seen: Mutex<Seen>,
     /// Held while the token is being renewed.
     turn: tokio::sync::Mutex<()>,
@@ -32,13 +38,31 @@ pub(in crate::upstream) struct Access {
 }
 
 struct Seen {
+    settings: Arc<LoginSettings>,
     stamp: Option<Stamp>,
-    login: Result<Login, Missing>,
+    login: Result<Current, Missing>,
+    /// Those of the entry.
+    configured: Vec<Arc<Secret>>,
+    /// Those of this login and of earlier ones, the last first.
     secrets: VecDeque<Arc<Secret>>,
     /// The stamp that was told of as a change.
     told: Option<Stamp>,
-    /// Why the last renewal failed, and until when none is tried.
+    /// Why no token could be had the last time, and until when none is tried.
     failed: Option<(String, Instant)>,
+}
+
+#[derive(Clone)]
+struct Current {
+    login: Login,
+    /// What the token is bound to.
+    key: Option<Arc<DpopKey>>,
+}
+
+/// What is sent with a request. Holds a secret, so it has no `Debug`.
+#[derive(Clone)]
+pub(in crate::upstream) struct Token {
+    pub(in crate::upstream) text: String,
+    pub(in crate::upstream) key: Option<Arc<DpopKey>>,
 }
 
 /// Why there is no token.
@@ -52,43 +76,87 @@ pub(in crate::upstream) enum Missing {
     Unreadable,
 }
 
+impl Token {
+    pub(in crate::upstream) fn scheme(&self) -> Scheme {
+        if self.key.is_some() { Scheme::Dpop } else { Scheme::Bearer }
+    }
+}
+
 impl Access {
-    pub(in crate::upstream) fn new(file: LoginFile) -> Arc<Self> {
+    pub(in crate::upstream) fn new(LoginSpec { file, settings }: LoginSpec) -> Arc<Self> {
         let seen = Seen {
+            settings: Arc::default(),
             stamp: None,
             login: Err(Missing::Login),
+            configured: Vec::new(),
             secrets: VecDeque::new(),
             told: file.stamp(),
             failed: None,
         };
         let access = Self {
             asking: Asking::of(file.url()),
+            nonces: Nonces::default(),
             file,
             seen: Mutex::new(seen),
             turn: tokio::sync::Mutex::default(),
             renewals: Mutex::default(),
         };
         // What must not stand in texts is known from the first of them on.
-        drop(access.looked());
+        access.set(settings);
         Arc::new(access)
     }
 
+    /// From now on the entry says this of the login: commands may have printed other credentials.
+    pub(in crate::upstream) fn set(&self, settings: LoginSettings) {
+        let mut seen = self.seen();
+        let secrets = settings.service.iter().flat_map(|service| service.secrets());
+        let secrets = secrets.filter_map(|(name, value)| Secret::new(name.to_owned(), value).map(Arc::new));
+        seen.configured = secrets.collect();
+        seen.settings = Arc::new(settings);
+        (seen.stamp, seen.login, seen.failed) = (None, Err(Missing::Login), None);
+        drop(seen);
+        drop(self.looked());
+    }
+
+    /// Whether the bridge logs in by itself.
+    pub(in crate::upstream) fn is_service(&self) -> bool {
+        self.seen().settings.service.is_some()
+    }
+
+    /// Whether a login by itself was tried and has failed since the entry was read.
+    pub(in crate::upstream) fn has_failed(&self) -> bool {
+        let seen = self.seen();
+        seen.settings.service.is_some() && seen.failed.is_some()
+    }
+
+    /// The nonces that its servers want in proofs.
+    pub(in crate::upstream) fn nonces(&self) -> &Nonces {
+        &self.nonces
+    }
+
     /// The token to send now; it is renewed first where its end is near.
-    pub(in crate::upstream) async fn token(self: &Arc<Self>) -> Option<String> {
+    pub(in crate::upstream) async fn token(self: &Arc<Self>) -> Option<Token> {
         let (token, is_due) = match &self.looked().login {
-            Ok(login) => (login.access_token.clone(), login.is_due()),
+            Ok(current) => (current.token(), current.login.is_due()),
             Err(_) => return None,
         };
         if !is_due {
             return Some(token);
         }
         // One that could not be renewed is good until the server says otherwise.
-        self.renewed(token.clone()).await.or(Some(token))
+        self.renewed(Some(token.text.clone()), None).await.or(Some(token))
     }
 
-    /// A newer token than the one that the server has refused.
-    pub(in crate::upstream) async fn after_refusal(self: &Arc<Self>, refused: &str) -> Option<String> {
-        self.renewed(refused.to_owned()).await
+    /// A newer token than the one that the server has refused, or the first one where it was sent none.
+    pub(in crate::upstream) async fn after_refusal(
+        self: &Arc<Self>,
+        refused: Option<&str>,
+        challenge: Option<Challenge>,
+    ) -> Option<Token> {
+        if refused.is_none() && !self.is_service() {
+            return None;
+        }
+        self.renewed(refused.map(str::to_owned), challenge).await
     }
 
     /// Why there is no token.
@@ -104,6 +172,14 @@ impl Access {
         }
     }
 
+    /// Why a login by itself has not helped.
+    pub(in crate::upstream) fn not_served(&self) -> String {
+        match &self.looked().failed {
+            Some((reason, _)) => reason.clone(),
+            None => "it does not take the token that its authorization server has given".into(),
+        }
+    }
+
     /// What tells the login that there is now from earlier ones.
     pub(in crate::upstream) fn stamp(&self) -> Option<Stamp> {
         self.file.stamp()
@@ -115,9 +191,10 @@ impl Access {
         std::mem::replace(&mut self.seen().told, now) != now
     }
 
-    /// The tokens of this login and of earlier ones.
+    /// The tokens of this login and of earlier ones, and the credentials of the entry.
     pub(in crate::upstream) fn secrets(&self) -> Vec<Arc<Secret>> {
-        self.looked().secrets.iter().cloned().collect()
+        let seen = self.looked();
+        seen.configured.iter().chain(&seen.secrets).cloned().collect()
     }
 
     /// Waits for renewals under way: one that is cut off may lose the login.
@@ -131,14 +208,15 @@ impl Access {
     }
 
     /// In a task of its own: whoever waits for it may be cancelled, and the next refresh token must not be lost.
-    async fn renewed(self: &Arc<Self>, used: String) -> Option<String> {
+    async fn renewed(self: &Arc<Self>, used: Option<String>, challenge: Option<Challenge>) -> Option<Token> {
         let (tell, told) = oneshot::channel();
         let access = Arc::clone(self);
         {
             let mut renewals = self.renewals();
             while renewals.try_join_next().is_some() {}
             renewals.spawn(async move {
-                if tell.send(access.renewed_in_turn(&used).await).is_err() {
+                let next = access.renewed_in_turn(used.as_deref(), challenge.as_ref()).await;
+                if tell.send(next).is_err() {
                     tracing::trace!("nobody waits for the renewed login any more");
                 }
             });
@@ -147,7 +225,7 @@ impl Access {
     }
 
     /// A token other than the one that was used, made by this bridge or meanwhile by another one.
-    async fn renewed_in_turn(&self, used: &str) -> Option<String> {
+    async fn renewed_in_turn(&self, used: Option<&str>, challenge: Option<&Challenge>) -> Option<Token> {
         let _turn = self.turn.lock().await;
         let lock = self.file.lock().await;
         let _lock = match lock {
@@ -157,36 +235,62 @@ impl Access {
                 return None;
             }
         };
-        let (login, pause) = {
+        let (current, pause, settings) = {
             let seen = self.looked();
-            (seen.login.as_ref().ok()?.clone(), seen.failed.as_ref().map(|(_, until)| *until))
+            let pause = seen.failed.as_ref().map(|(_, until)| *until);
+            (seen.login.clone().ok(), pause, Arc::clone(&seen.settings))
         };
-        if login.access_token != used {
-            return Some(login.access_token);
+        if let Some(current) = &current
+            && used != Some(current.login.access_token.as_str())
+        {
+            return Some(current.token());
         }
-        if login.refresh_token.is_none() || pause.is_some_and(|until| Instant::now() < until) {
+        if pause.is_some_and(|until| Instant::now() < until) {
             return None;
         }
-        let next = match renewed(&self.asking, &login).await {
-            Ok(next) => next,
-            Err(NotRenewed::Failed(reason)) => {
+        let next = match (&settings.service, &current) {
+            (Some(login), before) => {
+                let service = Service {
+                    asking: &self.asking,
+                    server: self.file.url(),
+                    login,
+                    requires_dpop: settings.requires_dpop,
+                    nonces: &self.nonces,
+                };
+                let mut secrets = Vec::new();
+                let before = before.as_ref().map(|before| &before.login);
+                let obtained = service.obtained(challenge, before, &mut secrets).await;
+                let mut seen = self.seen();
+                secrets.iter().for_each(|secret| seen.hide(secret));
+                obtained.map_err(NotRenewed::Failed)
+            }
+            (None, Some(Current { login, key })) if login.refresh_token.is_some() => {
+                renewed(&self.asking, login, (key.as_deref(), &self.nonces)).await
+            }
+            (None, _) => return None,
+        };
+        let next = match (next, current) {
+            (Ok(next), _) => next,
+            // It is not asked for again.
+            (Err(NotRenewed::Ended), Some(current)) => Login { refresh_token: None, ..current.login },
+            (Err(NotRenewed::Ended), None) => return None,
+            (Err(NotRenewed::Failed(reason)), _) => {
                 let secrets = self.secrets();
                 let secrets: Vec<&Secret> = secrets.iter().map(|secret| &**secret).collect();
                 let reason = replaced_in(reason, &secrets);
-                tracing::warn!(%reason, "the login of a server could not be renewed");
+                tracing::warn!(%reason, "a server's token could not be had");
                 self.seen().failed = Some((reason, Instant::now() + PAUSE));
                 return None;
             }
-            // It is not asked for again.
-            Err(NotRenewed::Ended) => Login { refresh_token: None, ..login.clone() },
         };
         let written = self.file.write(&next);
         let mut seen = self.looked();
         if let Err(error) = written {
             tracing::warn!(%error, "the renewed login of a server could not be kept");
-            seen.take_in(Ok(next.clone()));
+            seen.take_in(Ok(next));
         }
-        (next.access_token != used).then_some(next.access_token)
+        let token = seen.login.as_ref().ok()?.token();
+        (Some(token.text.as_str()) != used).then_some(token)
     }
 
     /// What is in the file now.
@@ -199,8 +303,8 @@ impl Access {
         seen.stamp = stamp;
         seen.failed = None;
         let login = match self.file.read() {
-            Ok(Some(login)) => Ok(login),
-            Ok(None) => Err(Missing::Login),
+            Ok(Some(login)) if login.is_of(&seen.settings) => Ok(login),
+            Ok(_) => Err(Missing::Login),
             Err(Unusable::OfAnotherAddress) => Err(Missing::OfAnotherAddress),
             Err(Unusable::Unreadable(error)) => {
                 tracing::warn!(%error, "the login of a server cannot be read");
@@ -220,17 +324,34 @@ impl Access {
     }
 }
 
+impl Current {
+    fn token(&self) -> Token {
+        Token { text: self.login.access_token.clone(), key: self.key.clone() }
+    }
+}
+
 impl Seen {
     fn take_in(&mut self, login: Result<Login, Missing>) {
         for token in login.iter().flat_map(Login::secrets) {
-            if !self.secrets.iter().any(|known| known.is_value(token))
-                && let Some(secret) = Secret::new("login".to_owned(), token)
-            {
-                self.secrets.push_front(Arc::new(secret));
-            }
+            self.hide(token);
         }
-        self.secrets.truncate(SECRETS_MAX);
-        self.login = login;
+        self.login = login.and_then(|login| match &login.dpop_key {
+            None => Ok(Current { login, key: None }),
+            Some(stored) => match DpopKey::of_stored(stored) {
+                Some(key) => Ok(Current { login, key: Some(Arc::new(key)) }),
+                None => Err(Missing::Unreadable),
+            },
+        });
+    }
+
+    /// From now on this is kept out of texts.
+    fn hide(&mut self, value: &str) {
+        if !self.secrets.iter().any(|known| known.is_value(value))
+            && let Some(secret) = Secret::new("login".to_owned(), value)
+        {
+            self.secrets.push_front(Arc::new(secret));
+            self.secrets.truncate(SECRETS_MAX);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! What a server says of its authorization server is data: it must not make this machine ask its own services, or send
 //! anything in the clear.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqwest::header::CONTENT_TYPE;
@@ -10,8 +11,10 @@ use reqwest::redirect::Policy;
 use rmcp::transport::auth::{
     OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
+use serde::Deserialize;
 use url::Url;
 
+use super::dpop::{DpopKey, Nonces};
 use crate::web::{builder, followed, is_loopback, said};
 
 /// Largest answer, in bytes.
@@ -24,6 +27,27 @@ const REQUEST: Duration = Duration::from_secs(15);
 pub(super) struct Asking {
     /// Only a server on this machine may name others on it.
     is_here: bool,
+    /// Where requests of rmcp carry proofs.
+    proved: Arc<OnceLock<Proved>>,
+}
+
+/// An address whose requests carry proofs.
+struct Proved {
+    url: Url,
+    key: Arc<DpopKey>,
+    nonces: Arc<Nonces>,
+}
+
+/// What proofs are made of.
+#[derive(Clone, Copy)]
+pub(super) struct Prover<'a> {
+    pub(super) key: &'a DpopKey,
+    pub(super) nonces: &'a Nonces,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
 }
 
 /// What becomes of redirects.
@@ -37,7 +61,12 @@ pub(super) enum Redirects {
 
 impl Asking {
     pub(super) fn of(server: &Url) -> Self {
-        Self { is_here: is_loopback(server) }
+        Self { is_here: is_loopback(server), proved: Arc::default() }
+    }
+
+    /// From now on what rmcp asks at this address carries a proof.
+    pub(super) fn prove_at(&self, url: Url, key: Arc<DpopKey>, nonces: Arc<Nonces>) {
+        self.proved.get_or_init(|| Proved { url, key, nonces });
     }
 
     /// Whether the address may be asked, or shown to the user's browser; else what is wrong with it.
@@ -51,6 +80,33 @@ impl Asking {
             "http" if is_loopback(url) => Ok(()),
             "http" => Err(format!("{origin} is http, not https: whoever is on the way could take the login")),
             scheme => Err(format!("an address must be https, not {scheme}")),
+        }
+    }
+
+    /// As [`Self::ask`], with a proof where there is a key for one; once more where the answer is no more than a nonce for it.
+    pub(super) async fn ask_proving(
+        &self,
+        mut request: reqwest::Request,
+        prover: Option<Prover<'_>>,
+    ) -> Result<http::Response<Vec<u8>>, String> {
+        let Some(Prover { key, nonces }) = prover else { return self.ask(request, Redirects::Stay).await };
+        let (url, again) = (request.url().clone(), request.try_clone());
+        let used = key.prove(&mut request, nonces, None)?;
+        let response = self.ask(request, Redirects::Stay).await?;
+        nonces.note(&url, response.headers());
+        let wants_nonce = || {
+            serde_json::from_slice(response.body()).is_ok_and(|Refusal { error }| error == "use_dpop_nonce")
+        };
+        match again {
+            Some(mut again)
+                if !response.status().is_success() && wants_nonce() && nonces.of(&url) != used =>
+            {
+                key.prove(&mut again, nonces, None)?;
+                let response = self.ask(again, Redirects::Stay).await?;
+                nonces.note(&url, response.headers());
+                Ok(response)
+            }
+            _ => Ok(response),
         }
     }
 
@@ -95,7 +151,12 @@ impl OAuthHttpClient for Asking {
                 _ => Redirects::Stay,
             };
             let request = reqwest::Request::try_from(request.request)?;
-            Ok(self.ask(request, redirects).await?)
+            match self.proved.get() {
+                Some(Proved { url, key, nonces }) if url == request.url() => {
+                    Ok(self.ask_proving(request, Some(Prover { key, nonces })).await?)
+                }
+                _ => Ok(self.ask(request, redirects).await?),
+            }
         })
     }
 }

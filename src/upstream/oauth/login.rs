@@ -11,8 +11,9 @@ use url::Url;
 
 use super::asking::Asking;
 use super::callback::{Callback, of};
-use super::grant::{Grant, Granted, Registered, SecretIn};
-use super::login_file::LoginFile;
+use super::dpop::{DpopKey, Nonces};
+use super::grant::{Binding, Granted};
+use super::login_file::{Grant, LoginFile, Registered, SecretIn};
 use super::probe::{Probed, probe};
 use crate::text;
 use crate::upstream::RemoteSpec;
@@ -43,6 +44,8 @@ pub struct LoginRequest {
     pub scopes: Vec<String>,
     /// Nothing: one is registered.
     pub client: Option<Client>,
+    /// Whether a token that is bound to no key is refused.
+    pub requires_dpop: bool,
 }
 
 /// A login that waits for the user.
@@ -53,6 +56,9 @@ pub struct Started {
     state: String,
     file: LoginFile,
     grant: Grant,
+    /// What the token is bound to.
+    key: Option<Arc<DpopKey>>,
+    requires_dpop: bool,
 }
 
 /// Why there is no login.
@@ -114,16 +120,17 @@ pub async fn begin(request: LoginRequest) -> Result<Started, LoginError> {
 }
 
 async fn begun(request: LoginRequest) -> Result<Started, LoginError> {
-    let LoginRequest { remote, file, scopes, client } = request;
+    let LoginRequest { remote, file, scopes, client, requires_dpop } = request;
     let probed = probe(&remote).await.map_err(|reason| LoginError::NotReached { reason })?;
     let asking = Asking::of(&remote.url);
     let asked = Arc::new(asking.clone());
     let manager = AuthorizationManager::new_with_oauth_http_client(remote.url.clone(), asked);
     let mut manager = manager.await.map_err(refused)?;
     let challenge = match &probed {
-        Probed::Wants { challenge } => challenge.as_deref(),
+        Probed::Wants { challenge, .. } => challenge.as_deref(),
         Probed::Open | Probed::Other(_) => None,
     };
+    let is_bound = requires_dpop || matches!(probed, Probed::Wants { is_bound: true, .. });
     let found = manager.resolve_metadata_from_challenge(challenge).await.map_err(refused)?;
     if !found.source.is_discovered() {
         return Err(match probed {
@@ -133,6 +140,7 @@ async fn begun(request: LoginRequest) -> Result<Started, LoginError> {
     }
     let metadata = found.metadata;
     let endpoints = Endpoints::of(&metadata, &asking)?;
+    let key = is_bound.then(|| bound_to(&metadata, &endpoints.token, &asking)).transpose()?;
     manager.set_metadata(metadata.clone());
     let scopes = match scopes.is_empty() {
         true => manager.select_initial_scopes(&[]).await,
@@ -173,7 +181,7 @@ async fn begun(request: LoginRequest) -> Result<Started, LoginError> {
             secret_in: secret_in(&metadata),
         },
     };
-    Ok(Started { manager, callback, address, state, file, grant })
+    Ok(Started { manager, callback, address, state, file, grant, key, requires_dpop })
 }
 
 impl Started {
@@ -209,7 +217,8 @@ impl Started {
         let unusable = |_| said("the authorization server's answer is no token");
         let token = serde_json::to_value(token).map_err(unusable)?;
         let granted: Granted = serde_json::from_value(token).map_err(unusable)?;
-        let login = granted.login(self.file.url().clone(), self.grant, None);
+        let binding = Binding { key: self.key.as_deref(), is_required: self.requires_dpop };
+        let login = granted.login(self.file.url().clone(), self.grant, None, binding);
         let login = login.map_err(|reason| said(&format!("of the authorization server: {reason}")))?;
         let kept = async {
             let _lock = self.file.lock().await?;
@@ -258,6 +267,25 @@ impl Endpoints {
     }
 }
 
+/// The key that the token is going to be bound to; from now on requests for it carry its proofs.
+fn bound_to(
+    metadata: &AuthorizationMetadata,
+    token_endpoint: &Url,
+    asking: &Asking,
+) -> Result<Arc<DpopKey>, LoginError> {
+    let algorithm = DpopKey::ALGORITHM.name();
+    let listed = metadata.additional_fields.get("dpop_signing_alg_values_supported");
+    let listed = listed.and_then(|listed| listed.as_array());
+    if listed.is_some_and(|all| !all.iter().any(|one| one == algorithm)) {
+        return Err(said(&format!(
+            "its authorization server takes no proofs (DPoP) that are signed with {algorithm}"
+        )));
+    }
+    let key = Arc::new(DpopKey::generate().map_err(said)?);
+    asking.prove_at(token_endpoint.clone(), Arc::clone(&key), Arc::new(Nonces::default()));
+    Ok(key)
+}
+
 /// In the header, unless the authorization server says that it takes it in the body only.
 fn secret_in(metadata: &AuthorizationMetadata) -> SecretIn {
     let methods = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
@@ -288,6 +316,7 @@ fn said(text: &str) -> LoginError {
 mod tests {
     use super::*;
     use crate::names::ServerName;
+    use crate::service_login::LoginSettings;
     use crate::upstream::LoginState;
 
     // The clock stands still, and goes on by itself when there is nothing else to wait for.
@@ -310,10 +339,12 @@ mod tests {
                 scopes: vec![],
                 client: Registered { id: "x".into(), secret: None, secret_in: SecretIn::Header },
             },
+            key: None,
+            requires_dpop: false,
         };
         let began = tokio::time::Instant::now();
         assert_eq!(started.finish().await.unwrap_err().to_string(), "nobody has logged in within 5 minutes");
         assert_eq!(began.elapsed().as_secs(), 300);
-        assert_eq!(file.state(), LoginState::None);
+        assert_eq!(file.state(&LoginSettings::default()), LoginState::None);
     }
 }

@@ -13,10 +13,10 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::grant::Grant;
 use crate::digest;
 use crate::names::ServerName;
 use crate::own_file;
+use crate::service_login::LoginSettings;
 
 /// Largest file, in bytes.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
@@ -48,6 +48,8 @@ pub enum LoginState {
         ends_in: Option<Duration>,
         /// Whether the token can be renewed without the user.
         renews: bool,
+        /// Whether the token is bound to a key (DPoP).
+        is_bound: bool,
     },
 }
 
@@ -70,6 +72,45 @@ pub(super) struct Login {
     pub(super) ends: Option<u64>,
     /// From when on it is renewed, likewise.
     pub(super) renew_from: Option<u64>,
+    /// The key that the token is bound to (DPoP); nothing for bearer tokens.
+    #[serde(default)]
+    pub(super) dpop_key: Option<String>,
+    /// The login without a user that it is of, as [`ServiceLogin::identity`] has it; nothing for one of the user.
+    ///
+    /// [`ServiceLogin::identity`]: crate::service_login::ServiceLogin::identity
+    #[serde(default)]
+    pub(super) service: Option<String>,
+}
+
+/// By whom, to whom and for what a token was given. Holds a secret, so it has no `Debug`.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Grant {
+    /// The authorization server, as it names itself.
+    pub(super) issuer: Option<String>,
+    pub(super) token_endpoint: Url,
+    pub(super) revocation_endpoint: Option<Url>,
+    /// What the token is for, in the server's own words.
+    pub(super) resource: Option<String>,
+    /// What the token allows, as far as that is known.
+    #[serde(default)]
+    pub(super) scopes: Vec<String>,
+    pub(super) client: Registered,
+}
+
+/// What we are to the authorization server.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Registered {
+    pub(super) id: String,
+    pub(super) secret: Option<String>,
+    /// Where the secret goes.
+    pub(super) secret_in: SecretIn,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SecretIn {
+    Header,
+    Body,
 }
 
 /// Why the kept login cannot be used.
@@ -85,15 +126,16 @@ impl LoginFile {
         Self { dir, name: file_name(server.as_str()), url }
     }
 
-    /// What is kept.
+    /// What is kept for a login of this kind.
     #[must_use]
-    pub fn state(&self) -> LoginState {
+    pub fn state(&self, settings: &LoginSettings) -> LoginState {
         match self.read() {
-            Ok(None) => LoginState::None,
-            Ok(Some(login)) => LoginState::LoggedIn {
+            Ok(Some(login)) if login.is_of(settings) => LoginState::LoggedIn {
                 ends_in: login.ends.map(|ends| Duration::from_secs(ends.saturating_sub(now()))),
-                renews: login.refresh_token.is_some(),
+                renews: login.is_renewable(),
+                is_bound: login.dpop_key.is_some(),
             },
+            Ok(_) => LoginState::None,
             Err(Unusable::OfAnotherAddress) => LoginState::OfAnotherAddress,
             Err(Unusable::Unreadable(error)) => LoginState::Unreadable(error.to_string()),
         }
@@ -168,13 +210,24 @@ impl LoginFile {
 impl Login {
     /// Whether it is to be renewed, and can be.
     pub(super) fn is_due(&self) -> bool {
-        self.refresh_token.is_some() && self.renew_from.is_some_and(|from| now() >= from)
+        self.is_renewable() && self.renew_from.is_some_and(|from| now() >= from)
+    }
+
+    fn is_renewable(&self) -> bool {
+        self.refresh_token.is_some() || self.service.is_some()
+    }
+
+    /// Whether it was made as the entry says now.
+    pub(super) fn is_of(&self, settings: &LoginSettings) -> bool {
+        let is_same = self.service == settings.service.as_ref().map(|service| service.identity());
+        is_same && (self.dpop_key.is_some() || !settings.requires_dpop)
     }
 
     /// What must not stand in any text.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
         let client = self.grant.client.secret.as_deref();
-        std::iter::once(self.access_token.as_str()).chain(self.refresh_token.as_deref()).chain(client)
+        let tokens = std::iter::once(self.access_token.as_str()).chain(self.refresh_token.as_deref());
+        tokens.chain(client).chain(self.dpop_key.as_deref())
     }
 }
 
@@ -199,6 +252,10 @@ mod tests {
         LoginFile::new(dir.join("oauth"), &ServerName::new("far").unwrap(), url.parse().unwrap())
     }
 
+    fn state(file: &LoginFile) -> LoginState {
+        file.state(&LoginSettings::default())
+    }
+
     fn login(url: &str) -> Login {
         let kept = serde_json::json!({"server": url, "access_token": "t0ken", "refresh_token": "refresh",
             "grant": {"token_endpoint": url, "client": {"id": "x", "secret": "s3cret", "secret_in": "header"}}});
@@ -221,18 +278,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (here, there) =
             (place(dir.path(), "https://a.test/mcp"), place(dir.path(), "https://a.test/other"));
-        assert_eq!(here.state(), LoginState::None);
+        assert_eq!(state(&here), LoginState::None);
         here.write(&login("https://a.test/mcp")).unwrap();
-        assert_eq!(here.state(), LoginState::LoggedIn { ends_in: None, renews: true });
-        assert_eq!(there.state(), LoginState::OfAnotherAddress);
+        assert_eq!(state(&here), LoginState::LoggedIn { ends_in: None, renews: true, is_bound: false });
+        assert_eq!(state(&there), LoginState::OfAnotherAddress);
         let path = dir.path().join("oauth/far.json");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(matches!(here.state(), LoginState::Unreadable(why) if why.contains("mode 0600")));
+        assert!(matches!(state(&here), LoginState::Unreadable(why) if why.contains("mode 0600")));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, r#"{"access_token": "t0ken"}"#).unwrap();
-        assert_eq!(here.state(), LoginState::Unreadable("it is no login as belljar writes it".into()));
+        assert_eq!(state(&here), LoginState::Unreadable("it is no login as belljar writes it".into()));
         assert!(here.remove().unwrap() && !here.remove().unwrap());
-        assert_eq!(here.state(), LoginState::None);
+        assert_eq!(state(&here), LoginState::None);
     }
 
     #[tokio::test]

@@ -3,8 +3,10 @@
 use std::io;
 
 use super::asking::Asking;
+use super::discovery::ServerMetadata;
 use super::grant::revoked;
-use super::login_file::LoginFile;
+use super::service::authentication;
+use crate::upstream::LoginSpec;
 
 /// What became of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,14 +23,24 @@ pub enum LoggedOut {
 ///
 /// # Errors
 /// When the file cannot be removed.
-pub async fn log_out(file: &LoginFile) -> io::Result<LoggedOut> {
+pub async fn log_out(LoginSpec { file, settings }: &LoginSpec) -> io::Result<LoggedOut> {
     let _lock = file.lock().await?;
     let kept = file.kept();
     if !file.remove()? {
         return Ok(LoggedOut::NoLogin);
     }
     let told = match kept {
-        Ok(Some(login)) => revoked(&Asking::of(&login.server), &login).await,
+        Ok(Some(login)) => {
+            let issuer = login.grant.issuer.clone().unwrap_or_default();
+            let metadata = ServerMetadata::unread(issuer);
+            let client = || match &settings.service {
+                Some(service) if login.service.is_some() => {
+                    authentication(service.client.as_ref(), &metadata)
+                }
+                _ => Ok(login.grant.client.authentication()),
+            };
+            revoked(&Asking::of(&login.server), &login, client).await
+        }
         Ok(None) => Ok(()),
         Err(error) => Err(format!("the kept login cannot be read: {error}")),
     };

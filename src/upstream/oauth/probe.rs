@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::challenge::{Challenge, Scheme};
 use crate::upstream::http::client;
 use crate::upstream::{RemoteSpec, RemoteTransport};
 use crate::web::{beginning_of, said};
@@ -25,8 +26,10 @@ pub enum Probed {
     Other(String),
     /// It wants credentials.
     Wants {
-        /// How it says so, where it names the scheme of tokens.
+        /// How it says so, where it names a scheme of tokens.
         challenge: Option<String>,
+        /// Whether that scheme is of tokens that are bound to a key (DPoP).
+        is_bound: bool,
     },
 }
 
@@ -46,7 +49,9 @@ pub async fn probe(spec: &RemoteSpec) -> Result<Probed, String> {
     };
     let response = request.timeout(PROBE).send().await.map_err(said)?;
     if response.status() == StatusCode::UNAUTHORIZED {
-        return Ok(Probed::Wants { challenge: bearer(&response) });
+        let challenge = Challenge::all(response.headers(), response.url()).into_iter().next();
+        let is_bound = challenge.as_ref().is_some_and(|challenge| challenge.scheme == Scheme::Dpop);
+        return Ok(Probed::Wants { challenge: challenge.map(|challenge| challenge.text), is_bound });
     }
     let (status, kind) = (response.status(), content_type(&response));
     let is_older = matches!(status.as_u16(), 400 | 404 | 405) && spec.transport.is_none();
@@ -87,12 +92,4 @@ fn beginning() -> String {
     let client = json!({"name": "belljar", "version": env!("CARGO_PKG_VERSION")});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string()
-}
-
-fn bearer(response: &Response) -> Option<String> {
-    let challenges =
-        response.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
-    let is_bearer =
-        |challenge: &&str| challenge.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
-    challenges.filter(is_bearer).map(str::to_owned).next()
 }

@@ -11,7 +11,7 @@ const WITHIN_A_LAYER: [(&str, &str, &str); 2] = [
 ];
 
 /// Crates and modules of the standard library with owners: no other module names them.
-const OWNED: [(&str, &[&str]); 27] = [
+const OWNED: [(&str, &[&str]); 29] = [
     ("bollard", &["engine"]),
     ("candle_core", &["encoder"]),
     ("candle_nn", &["encoder"]),
@@ -22,9 +22,11 @@ const OWNED: [(&str, &[&str]); 27] = [
     ("toml", &["config", "skills"]),
     ("rmcp", &["jsonrpc", "server", "upstream"]),
     ("clap", &["cli", "main"]),
-    ("url", &["config", "models", "upstream", "web"]),
+    ("url", &["config", "models", "service_login", "upstream", "web"]),
     ("reqwest", &["models", "upstream", "web"]),
+    ("ring", &["jose"]),
     ("rustls", &["web"]),
+    ("rustls_pki_types", &["jose"]),
     ("rustls_platform_verifier", &["web"]),
     ("sse_stream", &["upstream"]),
     ("chrono", &["audit", "journal", "skills"]),

@@ -1,0 +1,144 @@
+//! Tokens that are bound to a key (DPoP, RFC 9449): the key, a new proof for each request, and the nonces that servers want.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::Request;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::json;
+use url::{Position, Url};
+
+use super::login_file::now;
+use crate::jose::{Algorithm, SigningKey, digest, unique_id};
+
+const PROOF: HeaderName = HeaderName::from_static("dpop");
+const NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
+/// Longest nonce that is repeated, in bytes.
+const NONCE_BYTES_MAX: usize = 1_024;
+
+/// The key of one login.
+pub(in crate::upstream) struct DpopKey {
+    key: SigningKey,
+    /// As it is stored.
+    stored: String,
+}
+
+impl DpopKey {
+    /// The algorithm of its proofs.
+    pub(super) const ALGORITHM: Algorithm = Algorithm::Es256;
+
+    pub(super) fn generate() -> Result<Self, &'static str> {
+        let pkcs8 = SigningKey::generate()?;
+        Ok(Self { key: SigningKey::from_pkcs8(&pkcs8)?, stored: STANDARD.encode(pkcs8) })
+    }
+
+    /// The key that was stored; `None` where this is none.
+    pub(super) fn of_stored(stored: &str) -> Option<Self> {
+        let key = SigningKey::from_pkcs8(&STANDARD.decode(stored).ok()?).ok()?;
+        key.public_jwk()?;
+        Some(Self { key, stored: stored.to_owned() })
+    }
+
+    pub(super) fn stored(&self) -> &str {
+        &self.stored
+    }
+
+    /// Adds a new proof to the request; for a server of MCP with the token that it goes with. Returns the nonce in it.
+    pub(in crate::upstream) fn prove(
+        &self,
+        request: &mut Request,
+        nonces: &Nonces,
+        token: Option<&str>,
+    ) -> Result<Option<String>, &'static str> {
+        let address = &request.url()[..Position::AfterPath];
+        let mut claims =
+            json!({"jti": unique_id()?, "htm": request.method().as_str(), "htu": address, "iat": now()});
+        if let Some(token) = token {
+            claims["ath"] = json!(digest(token));
+        }
+        let nonce = nonces.of(request.url());
+        if let Some(nonce) = &nonce {
+            claims["nonce"] = json!(nonce);
+        }
+        let header = json!({"typ": "dpop+jwt", "jwk": self.key.public_jwk()});
+        let proof = self.key.sign(Self::ALGORITHM, header, &claims)?;
+        let mut proof = HeaderValue::from_str(&proof).map_err(|_| "its proof is no header")?;
+        proof.set_sensitive(true);
+        request.headers_mut().insert(PROOF, proof);
+        Ok(nonce)
+    }
+}
+
+/// The last nonce of each server that gives some, by its origin. They are those of one login: its two or three servers.
+#[derive(Default)]
+pub(in crate::upstream) struct Nonces(Mutex<BTreeMap<String, String>>);
+
+impl Nonces {
+    /// Takes in what a server's response says.
+    pub(in crate::upstream) fn note(&self, url: &Url, headers: &HeaderMap) {
+        let nonce = headers.get(NONCE).and_then(|nonce| nonce.to_str().ok());
+        if let Some(nonce) = nonce.filter(|nonce| !nonce.is_empty() && nonce.len() <= NONCE_BYTES_MAX) {
+            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert(origin(url), nonce.to_owned());
+        }
+    }
+
+    /// The nonce for the next proof there.
+    pub(in crate::upstream) fn of(&self, url: &Url) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&origin(url)).cloned()
+    }
+}
+
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use serde_json::Value;
+
+    fn part(proof: &HeaderValue, index: usize) -> Value {
+        let part = proof.to_str().unwrap().split('.').nth(index).unwrap();
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn each_proof_is_new_and_names_the_request_without_its_query() {
+        let (key, nonces) = (DpopKey::generate().unwrap(), Nonces::default());
+        let key = DpopKey::of_stored(key.stored()).unwrap();
+        let url: Url = "https://a.test:8443/mcp?key=hunter2".parse().unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(NONCE, HeaderValue::from_static("n1"));
+        nonces.note(&url, &headers);
+        let proofs = [Some("t"), None].map(|token| {
+            let mut request = Request::new(reqwest::Method::POST, url.clone());
+            assert_eq!(key.prove(&mut request, &nonces, token).unwrap().as_deref(), Some("n1"));
+            request.headers()[PROOF].clone()
+        });
+        let [with, without] = &proofs.each_ref().map(|proof| part(proof, 1));
+        assert_eq!((&with["htm"], &with["htu"]), (&json!("POST"), &json!("https://a.test:8443/mcp")));
+        assert_eq!((&with["ath"], &without["ath"]), (&json!(digest("t")), &Value::Null));
+        assert_eq!(with["nonce"], "n1");
+        assert_ne!(with["jti"], without["jti"]);
+        let header = part(&proofs[0], 0);
+        assert_eq!((&header["typ"], &header["alg"]), (&json!("dpop+jwt"), &json!("ES256")));
+        assert_eq!(header["jwk"]["d"], Value::Null);
+    }
+
+    #[test]
+    fn a_nonce_is_sent_to_the_origin_that_gave_it_only() {
+        let nonces = Nonces::default();
+        let (one, other): (Url, Url) =
+            ("https://a.test/x".parse().unwrap(), "https://b.test/x".parse().unwrap());
+        let mut headers = HeaderMap::new();
+        headers.insert(NONCE, HeaderValue::from_static("n1"));
+        nonces.note(&one, &headers);
+        headers.insert(NONCE, HeaderValue::from_str(&"n".repeat(NONCE_BYTES_MAX + 1)).unwrap());
+        nonces.note(&other, &headers);
+        assert_eq!((nonces.of(&one).as_deref(), nonces.of(&other)), (Some("n1"), None));
+    }
+}
