@@ -26,7 +26,7 @@ class Importer:
         self.loaded: dict[str, ModuleType] = {}
         self.builtins = dict(vars(builtins))
         # Modules that were compiled before anybody imports them, marshalled.
-        self.ahead: dict[str, bytes] = {}
+        self.precompiled: dict[str, bytes] = {}
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         file = self.files.get(name)
@@ -42,7 +42,7 @@ class Importer:
         if name in self.loaded:
             return
         vars(module)["__builtins__"] = self.builtins
-        compiled = self.ahead.get(name)
+        compiled = self.precompiled.get(name)
         exec(self.compiled(name) if compiled is None else marshal.loads(compiled), vars(module))
         # Only a whole one: user code's signal handler, or an interrupt, may have raised in the midst of it.
         self.loaded[name] = module

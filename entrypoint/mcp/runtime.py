@@ -502,7 +502,7 @@ def _given(value: T) -> T:
 
 def _made(later: Callable[..., Coroutine[Any, Any, T]], now: Callable[..., T], *arguments: Any) -> T:
     """A coroutine, or the result, as the code needs it that has called the helper."""
-    from belljar_sandbox.run.awaiting import is_awaited  # at need: it reads code, with what takes time to import
+    from belljar_sandbox.run.await_detection import is_awaited  # at need: it reads code, with what takes time to import
 
     helper = _getframe(1)
     while helper.f_back is not None and helper.f_back.f_globals is helper.f_globals:

@@ -14,7 +14,7 @@ import pytest
 from sandbox import ENTRYPOINT, Sandbox
 
 sys.path.insert(0, str(ENTRYPOINT))
-from belljar_sandbox.worker.forking import by_fork
+from belljar_sandbox.worker.fork_start_method import by_fork
 
 
 def test_variables_persist(sandbox: Sandbox) -> None:

@@ -519,19 +519,19 @@ def test_replacing_costs_little_more_than_starting_a_bare_interpreter(sandbox: S
 def test_what_a_worker_imports_up_to_its_first_run_is_compiled_meanwhile() -> None:
     # Without names that anybody would have to look for.
     of = "next(vars(f) for f in vars(__import__('sys'))['meta_path'] if hasattr(f, 'sources'))"
-    was_ahead = False
+    was_precompiled = False
     for _ in range(20):
         with Sandbox(greet=False) as sandbox:
             # A run that comes with the hello: nothing is imported for later ones before it.
             sandbox.supervise({"type": "hello", "version": 1, "limits": sandbox.limits, "workspace": ""})
-            sandbox.start(f"print(*{of}['loaded'], '|', *{of}['ahead'])")
+            sandbox.start(f"print(*{of}['loaded'], '|', *{of}['precompiled'])")
             assert sandbox.wait("done")["outcome"] == "finished"
             output = "".join(frame["text"] for frame in sandbox.seen if frame["type"] == "output")
-        loaded, ahead = (names.split() for names in output.split("|"))
-        assert sorted(loaded[loaded.index("belljar_sandbox.supervisor.supervisor") + 1 :]) == sorted(NAMES)
-        assert ahead == list(NAMES)[: len(ahead)], "as far as it has come"
-        was_ahead = was_ahead or len(ahead) > 0
-    assert was_ahead
+        loaded, precompiled = (names.split() for names in output.split("|"))
+        assert sorted(loaded[loaded.index("belljar_sandbox.supervisor.main") + 1 :]) == sorted(NAMES)
+        assert precompiled == list(NAMES)[: len(precompiled)], "as far as it has come"
+        was_precompiled = was_precompiled or len(precompiled) > 0
+    assert was_precompiled
 
 
 def test_what_a_first_run_waits_for_imports_no_module_that_takes_long() -> None:
@@ -542,7 +542,7 @@ def test_what_a_first_run_waits_for_imports_no_module_that_takes_long() -> None:
         return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
 
     entrypoint = Path(__file__).parents[2] / "entrypoint"
-    names = ", ".join(("belljar_sandbox.supervisor.supervisor", *NAMES))
+    names = ", ".join(("belljar_sandbox.supervisor.main", *NAMES))
     ours = imported(f"sys.path.insert(0, {str(entrypoint)!r})\nimport {names}")
     assert "mcp.runtime" in ours
     assert slow & ours == slow & imported("")

@@ -15,7 +15,7 @@ def main(rest: bytes, importer: Importer) -> NoReturn:
     """`rest`: the bytes that were read beyond the bundle."""
     precompiler = Precompiler(importer)
     # Only now: the other process compiles meanwhile.
-    from ..supervisor.supervisor import supervise
+    from ..supervisor.main import supervise
 
     worker = supervise(rest, precompiler.take, _preload)
     from .worker import main as work

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Importer(Protocol):
-        ahead: dict[str, bytes]
+        precompiled: dict[str, bytes]
         compiled: Callable[[str], CodeType]
 
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _OF_WORKER = (
     *("boot.worker", "worker", "worker.confinement", "kernel.landlock", "kernel.seccomp", "worker.streams"),
     *("calls", "calls.port", "calls.resources", "calls.results", "calls.awaitable", "display", "display.images"),
-    *("calls.placeholder", "worker.saved_files", "calls.call_check", "calls.calls", "worker.origin"),
+    *("calls.placeholder", "worker.saved_files", "calls.call_check", "calls.calls", "worker.run_origin"),
     *("worker.after_import", "calls.arguments", "calls.proxies", "run", "run.interpreter"),
     *("display.matplotlib_figures", "run.mutation_check", "run.report", "display.text", "worker.interrupts"),
-    *("run.sources", "run.unawaited", "skills", "skills.loader", "worker.account", "worker.channel"),
-    *("worker.forking", "worker.frozen_copy", "worker.import_memory", "worker.workspace_watch"),
+    *("run.sources", "run.unawaited_warning", "skills", "skills.loader", "worker.account", "worker.channel"),
+    *("worker.fork_start_method", "worker.frozen_copy", "worker.import_memory", "worker.workspace_watch"),
 )
 NAMES = ("mcp.runtime", *(f"belljar_sandbox.{name}" for name in _OF_WORKER), "mcp.servers", "mcp")
 _BYTES_MAX = 4 << 20
@@ -71,7 +71,7 @@ class Precompiler:
             if not length:
                 break
             at = begin + length
-            self._importer.ahead[name] = self._area[begin:at]
+            self._importer.precompiled[name] = self._area[begin:at]
         self._area.close()
 
     def _compile(self) -> None:

@@ -58,11 +58,11 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     from ..skills.loader import Skills
     from ..worker.account import provide as provide_account
     from ..worker.channel import Channel
-    from ..worker.forking import install as fork_by_default
+    from ..worker.fork_start_method import install as fork_by_default
     from ..worker.frozen_copy import FrozenCopy
     from ..worker.import_memory import install as need_room_for_imports
     from ..worker.interrupts import Interrupts
-    from ..worker.origin import install as attribute_threads
+    from ..worker.run_origin import install as attribute_threads
     from ..worker.saved_files import SAVED
     from ..worker.workspace_watch import Watch
 

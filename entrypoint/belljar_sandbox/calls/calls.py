@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 
 from ..wire.frames import Frame, encode
-from ..worker.origin import RUN
+from ..worker.run_origin import RUN
 from .arguments import Standing, blob_place, encode_arguments
 from .placeholder import Placeholder
 from .results import InvalidCallError, MCPError, answer

@@ -15,8 +15,8 @@ from tempfile import mkdtemp
 from time import monotonic
 
 from ..calls.awaitable import Awaitable
-from .child import Ended, Stop
-from .child import run as run_child
+from .child_process import Ended, Stop
+from .child_process import run as run_child
 from .diagnostics import Diagnostic, diagnostics
 from .languages import Language, language
 

@@ -26,7 +26,7 @@ from .mutation_check import may_change
 from .report import error_report, prepare
 from .sources import Sources, with_plain_line_ends
 from .sources import install as show_sources
-from .unawaited import install as warn_of_unawaited
+from .unawaited_warning import install as warn_of_unawaited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -234,8 +234,14 @@ class Jobs:
             if job.pid == pid:
                 job.status = status
 
-    def tell_ended(self) -> None:
-        """Those that have: after all that they have said. Only while there is room for it."""
+    def tell(self, has_room: bool) -> None:
+        """What the bridge has to know of jobs by now; `has_room`: it reads what it is sent."""
+        if has_room:
+            self._tell_ended()
+        self._tell_taken()
+
+    def _tell_ended(self) -> None:
+        """Those that have: after all that they have said."""
         for job in [job for job in self._jobs.values() if job.status is not None]:
             # What it left behind holds its pipe open.
             kill_session(job.pid)
@@ -254,7 +260,7 @@ class Jobs:
             self._sources = {fd: other for fd, other in self._sources.items() if other is not job}
             job.close()
 
-    def tell_taken(self) -> None:
+    def _tell_taken(self) -> None:
         """So that the bridge never sends more than is kept here for one that does not read."""
         for job in self._jobs.values():
             taken = job.relayed - job.inbox.size

@@ -6,7 +6,7 @@ It knows processes by their numbers, and nothing of what they do.
 from __future__ import annotations
 
 import os
-from _signal import SIGKILL, SIGSTOP  # type: ignore[import-not-found]
+from _signal import SIGCHLD, SIGKILL, SIGSTOP, set_wakeup_fd, signal  # type: ignore[import-not-found]
 from select import poll
 from time import monotonic
 
@@ -24,6 +24,16 @@ SPARING_ROUNDS_MAX = 50
 SPARING_SECONDS_MAX = 6.0
 # Of a crowd: a ninth of the weight of others. With much less it would take long even to die on a busy machine.
 _NICE_OF_CROWD = 10
+
+
+def ends_of_children() -> int:
+    """A descriptor from which a byte can be read whenever a child has ended."""
+    read, write = os.pipe()
+    for fd in (read, write):
+        os.set_blocking(fd, False)
+    set_wakeup_fd(write, warn_on_full_buffer=False)
+    signal(SIGCHLD, lambda _number, _frame: None)
+    return read
 
 
 def kill(pid: int, number: int) -> None:

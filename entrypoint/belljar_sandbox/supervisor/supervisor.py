@@ -9,111 +9,48 @@ from __future__ import annotations
 import os
 import sys
 
-# py wraps each of these in enums, which takes longer to import than most runs take.
-from _signal import SIG_DFL, SIGCHLD, SIGINT, SIGKILL, SIGTERM, set_wakeup_fd, signal  # type: ignore[import-not-found]
-from fcntl import F_DUPFD_CLOEXEC, fcntl, ioctl
+# signal.py wraps each of these in enums, which takes longer to import than most runs take.
+from _signal import SIGINT, SIGKILL  # type: ignore[import-not-found]
+from fcntl import ioctl
 from select import POLLIN, POLLOUT, poll
 from time import monotonic
 
-from ..kernel import system_calls
-from ..kernel.posture import closed_by_exec, descriptors, oom_kills, posture, worker_posture
+from ..kernel.posture import oom_kills, posture, worker_posture
 from ..wire import fd_passing
 from ..wire.buffer import Buffer
 from ..wire.ends import Ends
-from ..wire.frames import JOB, SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode
+from ..wire.frames import Frame
 from ..wire.limits import Limits
 from ..wire.output_record import OutputRecord
+from .bridge_reader import BridgeReader
 from .bridge_writer import Ended, ToHost
 from .checkpoints import Checkpoints
+from .handshake import inspect, limits_of, processors
 from .jobs import Jobs
-from .processes import is_child, is_exiting, kill, kill_descendants, lower_crowd
+from .poll_set import PollSet
+from .processes import ends_of_children, is_child, is_exiting, kill, kill_descendants, lower_crowd
 from .workers import Output, Worker, start_worker, wake_copy
 from .workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from .denials import Denials
 
 VERSION = 1
 HOST_BACKLOG_MAX = 1 << 20
 WORKER_BACKLOG_MAX = 96 << 20
-CONTROL_BYTES_MAX = 1 << 20
-# After how many bytes for the worker the bridge hears how many of them it has taken.
-TAKEN_STEP_BYTES = 8 << 20
 USELESS_WORKERS_MAX = 5
 TOUCH_SECONDS = 0.1
-CONFINE_MS_MAX = 10_000
 PRELOAD_QUIET_MS = 250
 OUTPUT_HOLD_MS = 1
 # How long a worker that was sent something has until its output is waited for.
 COLLECT_MS = 10
-_WORDS_BYTES_MAX = 1 << 12
-_PRIVATE_FD_MIN = 40
-_OOM_SCORE_STEP = 100
-_NO_LOGIN = b"4294967295"
 # Processes that run at once for each processor that the sandbox has, before they are a crowd.
 _CROWD_OF_PROCESSOR = 8
 _FIONREAD = 0x541B
 _NOTHING = bytes(4)
-
-
-def supervise(rest: bytes, before_worker: Callable[[], None], preload: Callable[[], None]) -> tuple[Ends, int, Limits]:
-    """Runs until the sandbox ends. Returns only in a worker, with its ends, its number and its limits.
-
-    `rest`: the bytes that were read beyond the bundle. `before_worker` is called before each worker is forked;
-    `preload` once, when nothing is to do: it imports what later workers need.
-    """
-    of_libraries = closed_by_exec()
-    inherited = descriptors("self", of_libraries)
-    private = [fcntl(fd, F_DUPFD_CLOEXEC, _PRIVATE_FD_MIN) for fd in (0, 1)]
-    null = os.open("/dev/null", os.O_RDWR)
-    for fd in (0, 1):
-        os.dup2(null, fd)
-    os.close(null)
-    _be_killed_last()
-    _log_in()
-    system_calls.forbid_tracing()
-    system_calls.adopt_orphans()
-    # Python's own SIGINT handler would let the worker end PID 1 by one kill(1, SIGINT); PID 1 ignores the default.
-    signal(SIGINT, SIG_DFL)
-    signal(SIGTERM, SIG_DFL)
-    supervisor = Supervisor(private, inherited, of_libraries, before_worker, preload)
-    try:
-        ends = supervisor.serve(rest)
-        number = supervisor.workers + 1
-    except BaseException as error:
-        if not isinstance(error, Ended):
-            sys.excepthook(type(error), error, error.__traceback__)
-        kill_descendants()
-        os._exit(error.args[0] if isinstance(error, Ended) else 1)
-    return ends, number, supervisor.limits
-
-
-def _be_killed_last() -> None:
-    """When memory runs out: as far as the engine has left it to this process, workers come long before it."""
-    try:
-        with open("/proc/self/oom_score_adj", "r+b", 0) as file:
-            for score in range(0, int(file.read()), _OOM_SCORE_STEP):
-                try:
-                    file.write(b"%d" % score)
-                    return
-                except PermissionError:
-                    pass
-    except OSError:  # the engine has closed it
-        pass
-
-
-def _log_in() -> None:
-    """A process without a login may claim one, which writes to the host's audit log: from here on none can."""
-    try:
-        with open("/proc/self/loginuid", "r+b", 0) as file:
-            if file.read().strip() == _NO_LOGIN:
-                file.seek(0)
-                file.write(b"%d" % os.getuid())
-    except OSError:  # a kernel without an audit log, or this user has no number outside
-        pass
 
 
 class Supervisor:
@@ -136,9 +73,7 @@ class Supervisor:
         self.running_max = _CROWD_OF_PROCESSOR
         # By which version of Landlock workers are restricted.
         self.landlock = 0
-        self.workspace: Workspace | None = None
-        # What is being told of the files, as fast as the bridge reads.
-        self.telling: Iterator[Frame] | None = None
+        self.workspace = Workspace("", (0, 0))
         # In the diagnostic mode alone.
         self.denials: Denials | None = None
         self.greeted = False
@@ -147,46 +82,33 @@ class Supervisor:
         self.workers = 0
         self.useless = 0
         self.checkpoints = Checkpoints(self.to_host)
-        self.heard_at = monotonic()
         # Output is read with the next frame of the worker: to wake for each write would take longer than most runs do.
         self.collecting = False
         self.buffer = Buffer()
         self.jobs = Jobs(self.to_host, self.buffer)
         # One for all workers: what a dead one wrote its successor can still read.
         self.record = OutputRecord()
-        self.poller = poll()
-        self.watched: dict[int, int] = {}
+        self.bridge = BridgeReader(self.to_host, self.jobs, self.obey)
+        self.poll_set = PollSet()
         self.watched_state: tuple[object, ...] = ()
-        self.child_fd, wake = os.pipe()
-        for fd in (self.child_fd, wake):
-            os.set_blocking(fd, False)
-        set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal(SIGCHLD, lambda _number, _frame: None)
-        # Of the line from the bridge that has begun: whose it is, its bytes so far, the parts kept of a control line.
-        self.address = b""
-        self.line_bytes = 0
-        self.target: Worker | None = None
-        self.control: list[bytes] = []
-        self.unparsed = b""
-        # Bytes of frames for workers that have come in all, and those of them that the bridge knows to be taken.
-        self.relayed = 0
-        self.taken = 0
+        self.child_fd = ends_of_children()
 
     def serve(self, rest: bytes) -> Ends:
         """Returns only in a worker, with its ends."""
-        self.from_host(rest)
+        self.take(rest)
         while True:
             if self.greeted and self.worker is None:
                 self.before_worker()
                 started = start_worker(self.workers + 1, self.limits, self.record, self.of_libraries)
                 if isinstance(started, Ends):
                     return started
-                self.worker_started(started, self.inspect(started))
-            if self.telling is not None and self.to_host.size <= HOST_BACKLOG_MAX:
-                self.tell_changes(self.telling)
+                self.landlock, seen = inspect(started, self.limits, self.of_libraries, self.denials, self.to_host)
+                self.worker_started(started, seen)
+            if self.workspace.has_news:
+                self.workspace.tell(self.to_host, HOST_BACKLOG_MAX)
             self.watch()
             patience = self.patience_ms()
-            ready = self.poller.poll(self.wait_ms(patience))
+            ready = self.poll_set.poll(self.wait_ms(patience))
             # Who was stopped itself has not listened: what has come meanwhile counts.
             if patience == 0 and self.host_in not in dict(ready):
                 raise Ended(0)
@@ -198,14 +120,8 @@ class Supervisor:
             if worker is not None and worker.status is not None and self.to_host.size <= HOST_BACKLOG_MAX:
                 self.worker_exited(worker)
             if self.jobs:
-                self.serve_jobs()
-            if self.relayed - self.taken >= TAKEN_STEP_BYTES:
-                self.tell_taken()
-
-    def serve_jobs(self) -> None:
-        if self.to_host.size <= HOST_BACKLOG_MAX:
-            self.jobs.tell_ended()
-        self.jobs.tell_taken()
+                self.jobs.tell(self.to_host.size <= HOST_BACKLOG_MAX)
+            self.bridge.tell_taken(0 if self.worker is None else self.worker.inbox.size)
 
     def quiet(self) -> None:
         """Nothing came within `wait_ms`."""
@@ -226,7 +142,7 @@ class Supervisor:
             if data == b"":
                 raise Ended(0)
             if data:
-                self.from_host(data)
+                self.take(data)
         elif fd == self.host_out:
             self.to_host.flush()
         elif fd == self.child_fd:
@@ -246,11 +162,7 @@ class Supervisor:
         elif worker is not None:
             for output in worker.outputs:
                 if output.fd == fd:
-                    written = self.buffer.read(fd)
-                    output.ended = written == b""
-                    if written:
-                        self.record.add(written)
-                        self.to_host.output(output, written)
+                    self.pass_on(output)
 
     def watch(self) -> None:
         """Asks poll for what may be read without overfilling a backlog, and what waits to be written."""
@@ -287,22 +199,17 @@ class Supervisor:
         self.jobs.watched(wanted, outbox <= HOST_BACKLOG_MAX)
         if self.denials is not None:
             self.denials.watched(wanted)
-        for fd in self.watched.keys() - wanted.keys():
-            self.poller.unregister(fd)
-        for fd, events in wanted.items():
-            if self.watched.get(fd) != events:
-                self.poller.register(fd, events)
-        self.watched = wanted
+        self.poll_set.watch(wanted)
 
     def patience_ms(self) -> int | None:
         """Until the bridge counts as dead. While we do not listen it cannot be silent."""
-        if self.limits.heartbeat_ms == 0 or self.watched.get(self.host_in) == 0:
+        if self.limits.heartbeat_ms == 0 or self.poll_set.events(self.host_in) == 0:
             return None
-        silent_ms = (monotonic() - self.heard_at) * 1000
+        silent_ms = (monotonic() - self.bridge.heard_at) * 1000
         return max(0, int(self.limits.heartbeat_ms - silent_ms) + 1) if silent_ms < self.limits.heartbeat_ms else 0
 
     def wait_ms(self, patience: int | None) -> int | None:
-        if patience == 0 or (self.telling is not None and self.to_host.size <= HOST_BACKLOG_MAX):
+        if patience == 0 or (self.workspace.has_news and self.to_host.size <= HOST_BACKLOG_MAX):
             return 0
         if self.to_host.holds_output:
             return OUTPUT_HOLD_MS
@@ -315,92 +222,9 @@ class Supervisor:
 
     # From the bridge.
 
-    def from_host(self, data: bytes) -> None:
-        self.heard_at = monotonic()
-        worker = self.worker
-        if (
-            worker is not None
-            and not self.address
-            and data.startswith(WORKER)
-            and data.find(b"\n") == len(data) - 1
-            and len(data) <= self.limits.frame_to_sandbox_bytes
-        ):
-            # One whole frame, as they mostly come.
-            worker.used = True
+    def take(self, data: bytes) -> None:
+        if self.bridge.feed(data, self.worker):
             self.collecting = True
-            self.relayed += len(data)
-            worker.inbox.push(data[1:])
-            return
-        position = 0
-        while position < len(data):
-            if self.greeted and self.worker is None:
-                # A run may come together with the hello: it waits for the worker.
-                self.unparsed = data[position:]
-                return
-            if not self.address:
-                self.address = data[position : position + 1]
-                self.line_bytes = 0
-                if self.address == WORKER:
-                    self.target = self.worker
-                    position += 1
-                    self.line_bytes = 1
-                    self.relayed += 1
-                    if self.worker is None:
-                        self.drop_line("a frame for the worker came before hello")
-                elif self.address in (SUPERVISOR, JOB):
-                    position += 1
-                    self.line_bytes = 1
-                    self.jobs.begin_line()
-                else:
-                    self.drop_line("a line from the bridge has no known address")
-            end = data.find(b"\n", position) + 1
-            piece = data[position : end or None]
-            position += len(piece)
-            self.line_bytes += len(piece)
-            if self.address not in (SUPERVISOR, JOB):
-                self.relayed += len(piece)
-            self.take(piece, bool(end))
-            if end:
-                self.address = b""
-
-    def take(self, piece: bytes, last: bool) -> None:
-        if self.address == WORKER:
-            worker = self.worker
-            if worker is None or worker is not self.target:
-                return
-            worker.used = True
-            self.collecting = True
-            if self.line_bytes > self.limits.frame_to_sandbox_bytes:
-                # The worker has its beginning: ended here, it is no JSON and the worker drops it.
-                worker.inbox.push(b"\n")
-                self.drop_line("a frame for the worker is longer than the limit")
-            else:
-                worker.inbox.push(piece)
-        elif self.address == JOB:
-            self.jobs.take(piece, last)
-        elif self.address == SUPERVISOR:
-            self.control.append(piece)
-            if self.line_bytes > CONTROL_BYTES_MAX:
-                self.drop_line("a frame for the supervisor is longer than 1 MiB")
-            elif last:
-                line = b"".join(self.control)[:-1]
-                self.control = []
-                try:
-                    self.obey(decode(line, TO_SANDBOX[SUPERVISOR], self.limits.frame_depth))
-                except FrameError as error:
-                    self.to_host.fault(f"a frame for the supervisor was dropped: {error.kind}")
-
-    def tell_taken(self) -> None:
-        """So that the bridge never sends more than fits here: an interrupt would be stuck behind it."""
-        taken = self.relayed - (0 if self.worker is None else self.worker.inbox.size)
-        if taken - self.taken >= TAKEN_STEP_BYTES:
-            self.taken = taken
-            self.to_host.send({"type": "taken", "bytes": taken})
-
-    def drop_line(self, why: str) -> None:
-        self.address = b"-"
-        self.control = []
-        self.to_host.fault(why)
 
     def obey(self, frame: Frame) -> None:
         worker = self.worker if self.worker is not None and self.worker.status is None else None
@@ -425,10 +249,10 @@ class Supervisor:
             case {"type": "file"}:
                 self.put_file(frame)
             case {"type": "keep", "seq": seq, "everything": bool(everything)}:
-                if self.workspace is None:
+                if not self.limits.workspace:
                     self.to_host.fault("there is no workspace whose files are kept")
                 else:
-                    self.telling = self.workspace.changes(seq, everything)
+                    self.workspace.look(seq, everything)
             case {"type": "shutdown"}:
                 raise Ended(0)
             case _:
@@ -443,26 +267,13 @@ class Supervisor:
             self.to_host.last_words(
                 f"the bridge speaks version {frame.get('version')!r}, the sandbox version {VERSION}"
             )
+        seen = posture(self.inherited)
         try:
-            extra = frame.get("extra_system_calls")
-            self.limits = Limits(
-                limits,
-                str(frame.get("workspace") or ""),
-                frame.get("writable"),
-                extra if isinstance(extra, dict) else None,
-            )
+            self.limits = self.bridge.limits = limits_of(frame, limits, seen)
         except ValueError as error:
             self.to_host.last_words(str(error))
+        self.running_max = _CROWD_OF_PROCESSOR * processors(seen)
         python = ".".join(map(str, sys.version_info[:3]))
-        seen = posture(self.inherited)
-        pids_max, cpu_max = seen["pids_max"], seen["cpu_max_millis"]
-        processors = len(os.sched_getaffinity(0))
-        if isinstance(cpu_max, int):
-            processors = min(processors, max(1, cpu_max // 1000))
-        self.running_max = _CROWD_OF_PROCESSOR * processors
-        if seen["user_namespace"] is False or (isinstance(pids_max, int) and pids_max <= self.limits.processes):
-            # The cgroup counts processes; or the user may be one of the machine, with other processes.
-            self.limits.processes = 0
         self.to_host.send({"type": "hello", "version": VERSION, "python": python, "posture": seen})
         if self.limits.workspace:
             self.workspace = Workspace(
@@ -472,7 +283,7 @@ class Supervisor:
             from .denials import Denials
 
             self.denials = Denials(self.to_host)
-        self.greeted = True
+        self.greeted = self.bridge.waits_for_worker = True
 
     def lower_crowd(self) -> None:
         """Has the worker, the jobs and this process come before whatever else they have started, where that is much."""
@@ -492,17 +303,10 @@ class Supervisor:
 
     def put_file(self, frame: Frame) -> None:
         try:
-            if self.workspace is not None:
+            if self.limits.workspace:
                 self.workspace.put(frame)
         except (OSError, KeyError, ValueError, AssertionError) as error:
             self.to_host.fault(f"a file could not be put back into the workspace: {error}")
-
-    def tell_changes(self, telling: Iterator[Frame]) -> None:
-        for frame in telling:
-            self.to_host.send(frame)
-            if self.to_host.size > HOST_BACKLOG_MAX:
-                return
-        self.telling = None
 
     # From the worker.
 
@@ -570,41 +374,15 @@ class Supervisor:
     def drain(self, output: Output) -> None:
         """Reads what is in the pipe now: all that it can hold. What comes meanwhile came after the frame that waits."""
         if ioctl(output.fd, _FIONREAD, _NOTHING) != _NOTHING:
-            data = self.buffer.read(output.fd)
-            if data:
-                self.record.add(data)
-                self.to_host.output(output, data)
+            self.pass_on(output)
 
-    def inspect(self, worker: Worker) -> dict[str, object]:
-        """What it looks like after it has confined itself, and before it reads or runs anything."""
-        told = self.said_of_itself(worker, self.denials).decode(errors="replace").strip()
-        version, opens_supervisor, defect = (*told.split(" ", 2), "", "", "")[:3]
-        if not version.isdecimal():
-            kill(worker.pid, SIGKILL)
-            self.to_host.last_words("the interpreter ended while it confined itself")
-        if defect and not self.limits.allow_unfiltered:
-            kill(worker.pid, SIGKILL)
-            self.to_host.last_words(f"no filter for system calls could be installed: {defect}", "seccomp")
-        try:
-            fds = descriptors(str(worker.pid), self.of_libraries)
-            os.write(worker.socket, b"\n")
-        except OSError as error:
-            self.to_host.last_words(f"the interpreter ended while it confined itself: {error}")
-        # From here on nobody can look into it.
-        if self.said_of_itself(worker) != b"\n":
-            self.to_host.last_words("the interpreter ended while it confined itself")
-        self.landlock = int(version)
-        return {**worker_posture(worker.pid, fds, self.landlock), "supervisor_open": opens_supervisor == "1"}
-
-    def said_of_itself(self, worker: Worker, denials: Denials | None = None) -> bytes:
-        """A line of the worker's, or nothing in time. `denials` takes the listener that comes with it."""
-        waiter = poll()
-        waiter.register(worker.socket, POLLIN)
-        if not waiter.poll(CONFINE_MS_MAX):
-            return b""
-        if denials is not None:
-            return denials.receive(worker.socket, _WORDS_BYTES_MAX, CONFINE_MS_MAX)
-        return os.read(worker.socket, _WORDS_BYTES_MAX)
+    def pass_on(self, output: Output) -> None:
+        data = self.buffer.read(output.fd)
+        if data:
+            self.record.add(data)
+            self.to_host.output(output, data)
+        elif data == b"":
+            output.ended = True
 
     def worker_started(
         self, worker: Worker, seen: dict[str, object], restored: int | None = None, checkpoint: str | None = None
@@ -614,8 +392,8 @@ class Supervisor:
         worker.oom_before = oom_kills()
         started = {"type": "worker_started", "worker": worker.number, "posture": seen, "restored": restored}
         self.to_host.send({**started, "checkpoint": checkpoint} if checkpoint else started)
-        unparsed, self.unparsed = self.unparsed, b""
-        self.from_host(unparsed)
+        if self.bridge.begin_worker(worker):
+            self.collecting = True
 
     def reap(self) -> None:
         try:
@@ -632,13 +410,6 @@ class Supervisor:
             self.worker.status = status
         else:
             self.jobs.reaped(pid, status)
-
-    def forget(self, worker: Worker) -> None:
-        """It is watched no more."""
-        for fd in (worker.socket, worker.handover, *(output.fd for output in worker.outputs)):
-            if self.watched.pop(fd, None) is not None:
-                self.poller.unregister(fd)
-        self.watched_state = ()
 
     def kill_others(self, copy: int = 0) -> bool:
         """All but the checkpoints, the jobs and this copy of a worker; False when some would not die."""
@@ -664,7 +435,9 @@ class Supervisor:
         )
         self.checkpoints.drop_dead()
         self.worker = None
-        self.forget(worker)
+        self.bridge.waits_for_worker = True
+        self.poll_set.forget((worker.socket, worker.handover, *(output.fd for output in worker.outputs)))
+        self.watched_state = ()
         self.useless = 0 if worker.used or worker.requested else self.useless + 1
         if self.useless == USELESS_WORKERS_MAX:
             self.to_host.last_words(f"{USELESS_WORKERS_MAX} interpreters in a row died before their first run")

@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .bridge_writer import ToHost
+
 Frame = dict[str, object]
 
 PIECE_BYTES = 256 * 1024
@@ -31,6 +33,26 @@ class Workspace:
         self._root = root
         self._bounds = bounds
         self._known: dict[str, State] = {}
+        # The frames of a look at the files that are still to be sent.
+        self._news: Iterator[Frame] | None = None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything left to send."""
+        return self._news is not None
+
+    def look(self, seq: object, everything: bool) -> None:
+        """Begins to look for changes, which `tell` sends."""
+        self._news = self.changes(seq, everything)
+
+    def tell(self, to_host: ToHost, backlog_max: int) -> None:
+        """Sends as much as the bridge reads: nothing beyond this backlog in bytes."""
+        while self._news is not None and to_host.size <= backlog_max:
+            frame = next(self._news, None)
+            if frame is None:
+                self._news = None
+            else:
+                to_host.send(frame)
 
     def put(self, frame: Frame) -> None:
         """Writes a piece; before any user code runs."""

@@ -1,0 +1,82 @@
+"""What the supervisor agrees on with the bridge and with a worker before any code runs."""
+
+from __future__ import annotations
+
+import os
+from _signal import SIGKILL  # type: ignore[import-not-found]
+from select import POLLIN, poll
+
+from ..kernel.posture import descriptors, worker_posture
+from ..wire.frames import Frame
+from ..wire.limits import Limits
+from .bridge_writer import ToHost
+from .processes import kill
+from .workers import Worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .denials import Denials
+
+CONFINE_MS_MAX = 10_000
+_WORDS_BYTES_MAX = 1 << 12
+
+
+def limits_of(hello: Frame, given: dict[str, object], seen: dict[str, object]) -> Limits:
+    """Those that the bridge sets, in a sandbox with this posture; ValueError says which is wrong."""
+    extra = hello.get("extra_system_calls")
+    limits = Limits(
+        given,
+        str(hello.get("workspace") or ""),
+        hello.get("writable"),
+        extra if isinstance(extra, dict) else None,
+    )
+    pids_max = seen["pids_max"]
+    if seen["user_namespace"] is False or (isinstance(pids_max, int) and pids_max <= limits.processes):
+        # The cgroup counts processes; or the user may be one of the machine, with other processes.
+        limits.processes = 0
+    return limits
+
+
+def processors(seen: dict[str, object]) -> int:
+    """How many this sandbox can use."""
+    allowed, cpu_max = len(os.sched_getaffinity(0)), seen["cpu_max_millis"]
+    return min(allowed, max(1, cpu_max // 1000)) if isinstance(cpu_max, int) else allowed
+
+
+def inspect(
+    worker: Worker, limits: Limits, of_libraries: frozenset[int], denials: Denials | None, to_host: ToHost
+) -> tuple[int, dict[str, object]]:
+    """What a worker looks like that has confined itself, before it reads or runs anything; `denials` gets its listener.
+
+    Returns the version of Landlock that restricts it, and its posture. One that is not confined ends the sandbox.
+    """
+    told = _line_of(worker, denials).decode(errors="replace").strip()
+    version, opens_supervisor, defect = (*told.split(" ", 2), "", "", "")[:3]
+    if not version.isdecimal():
+        kill(worker.pid, SIGKILL)
+        to_host.last_words("the interpreter ended while it confined itself")
+    if defect and not limits.allow_unfiltered:
+        kill(worker.pid, SIGKILL)
+        to_host.last_words(f"no filter for system calls could be installed: {defect}", "seccomp")
+    try:
+        fds = descriptors(str(worker.pid), of_libraries)
+        os.write(worker.socket, b"\n")
+    except OSError as error:
+        to_host.last_words(f"the interpreter ended while it confined itself: {error}")
+    # From here on no other process can look into it.
+    if _line_of(worker, None) != b"\n":
+        to_host.last_words("the interpreter ended while it confined itself")
+    landlock = int(version)
+    seen = worker_posture(worker.pid, fds, landlock)
+    return landlock, {**seen, "supervisor_open": opens_supervisor == "1"}
+
+
+def _line_of(worker: Worker, denials: Denials | None) -> bytes:
+    """What the worker says; empty when it says nothing in time."""
+    waiter = poll()
+    waiter.register(worker.socket, POLLIN)
+    if not waiter.poll(CONFINE_MS_MAX):
+        return b""
+    if denials is not None:
+        return denials.receive(worker.socket, _WORDS_BYTES_MAX, CONFINE_MS_MAX)
+    return os.read(worker.socket, _WORDS_BYTES_MAX)

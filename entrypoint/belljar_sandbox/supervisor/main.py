@@ -1,0 +1,81 @@
+"""Makes this process PID 1 of the sandbox, and runs the supervisor in it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from _signal import SIG_DFL, SIGINT, SIGTERM, signal  # type: ignore[import-not-found]
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+
+from ..kernel import system_calls
+from ..kernel.posture import closed_by_exec, descriptors
+from ..wire.ends import Ends
+from ..wire.limits import Limits
+from .bridge_writer import Ended
+from .processes import kill_descendants
+from .supervisor import Supervisor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PRIVATE_FD_MIN = 40
+_OOM_SCORE_STEP = 100
+_NO_LOGIN = b"4294967295"
+
+
+def supervise(rest: bytes, before_worker: Callable[[], None], preload: Callable[[], None]) -> tuple[Ends, int, Limits]:
+    """Runs until the sandbox ends. Returns only in a worker, with its ends, its number and its limits.
+
+    `rest`: the bytes that were read beyond the bundle. `before_worker` is called before each worker is forked;
+    `preload` once, when nothing is to do: it imports what later workers need.
+    """
+    of_libraries = closed_by_exec()
+    inherited = descriptors("self", of_libraries)
+    private = [fcntl(fd, F_DUPFD_CLOEXEC, _PRIVATE_FD_MIN) for fd in (0, 1)]
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(null, fd)
+    os.close(null)
+    _be_killed_last()
+    _log_in()
+    system_calls.forbid_tracing()
+    system_calls.adopt_orphans()
+    # Python's own SIGINT handler would let the worker end PID 1 by one kill(1, SIGINT); PID 1 ignores the default.
+    signal(SIGINT, SIG_DFL)
+    signal(SIGTERM, SIG_DFL)
+    supervisor = Supervisor(private, inherited, of_libraries, before_worker, preload)
+    try:
+        ends = supervisor.serve(rest)
+        number = supervisor.workers + 1
+    except BaseException as error:
+        if not isinstance(error, Ended):
+            sys.excepthook(type(error), error, error.__traceback__)
+        kill_descendants()
+        os._exit(error.args[0] if isinstance(error, Ended) else 1)
+    return ends, number, supervisor.limits
+
+
+def _be_killed_last() -> None:
+    """When memory runs out: as far as the engine has left it to this process, workers come long before it."""
+    try:
+        with open("/proc/self/oom_score_adj", "r+b", 0) as file:
+            for score in range(0, int(file.read()), _OOM_SCORE_STEP):
+                try:
+                    file.write(b"%d" % score)
+                    return
+                except PermissionError:
+                    pass
+    except OSError:  # the engine has closed it
+        pass
+
+
+def _log_in() -> None:
+    """A process without a login may claim one, which writes to the host's audit log: from here on none can."""
+    try:
+        with open("/proc/self/loginuid", "r+b", 0) as file:
+            if file.read().strip() == _NO_LOGIN:
+                file.seek(0)
+                file.write(b"%d" % os.getuid())
+    except OSError:  # a kernel without an audit log, or this user has no number outside
+        pass

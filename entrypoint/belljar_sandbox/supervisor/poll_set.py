@@ -1,0 +1,40 @@
+"""The descriptors that the supervisor waits for."""
+
+from __future__ import annotations
+
+from select import poll
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class PollSet:
+    """Asks the kernel only for what is different from the time before."""
+
+    def __init__(self) -> None:
+        self._poller = poll()
+        # By descriptor, the events that are waited for.
+        self._watched: dict[int, int] = {}
+
+    def watch(self, wanted: dict[int, int]) -> None:
+        """Exactly these from now on."""
+        for fd in self._watched.keys() - wanted.keys():
+            self._poller.unregister(fd)
+        for fd, events in wanted.items():
+            if self._watched.get(fd) != events:
+                self._poller.register(fd, events)
+        self._watched = wanted
+
+    def forget(self, fds: Iterable[int]) -> None:
+        """Before they are closed."""
+        for fd in fds:
+            if self._watched.pop(fd, None) is not None:
+                self._poller.unregister(fd)
+
+    def events(self, fd: int) -> int | None:
+        """What is waited for; None where the descriptor is not watched."""
+        return self._watched.get(fd)
+
+    def poll(self, wait_ms: int | None) -> list[tuple[int, int]]:
+        return self._poller.poll(wait_ms)
