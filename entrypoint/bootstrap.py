@@ -7,8 +7,8 @@ import builtins
 import marshal
 import os
 import sys
-from _frozen_importlib import ModuleSpec
 from _json import make_scanner
+from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 
 BUNDLE_BYTES_MAX = 16 << 20

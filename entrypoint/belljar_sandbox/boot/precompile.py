@@ -6,9 +6,9 @@ Compiling takes most of the time of a start, and only the supervisor's own part 
 from __future__ import annotations
 
 import os
-from _signal import SIGKILL  # type: ignore[import-not-found]
 from marshal import dumps
 from mmap import mmap
+from signal import SIGKILL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

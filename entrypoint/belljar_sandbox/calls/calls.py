@@ -6,10 +6,10 @@ main thread (a synchronous call, or the event loop of the session), else by the 
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-from _thread import get_ident as _get_ident
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
+from threading import Lock
+from threading import get_ident as _get_ident
 
 from ..wire.frames import Frame, encode
 from ..worker.run_origin import RUN
@@ -73,7 +73,7 @@ class _Waiter:
     def __init__(self, loop: AbstractEventLoop | None) -> None:
         self.loop = loop
         self.future: Future[Frame] | None = loop.create_future() if loop is not None else None
-        self.lock = allocate_lock()
+        self.lock = Lock()
         self.frame: Frame = {}
         # Of its frame, as long as they count as under way.
         self.bytes = 0
@@ -135,14 +135,14 @@ class Calls:
 
     def begin_worker(self, worker: int) -> None:
         """Between two runs, when nothing is under way."""
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self.in_child = False
         # A result that was meant for an earlier worker answers no call of this one.
         self._last = worker << _CALLS_PER_WORKER_BITS
 
     def begin_job(self) -> None:
         """In a process that was forked in the middle of a run, and makes calls of that run from now on: none is its."""
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self.in_child, self.is_of_job = False, True
         self._in_flight_max = min(self._in_flight_max, CALLS_OF_JOB_MAX)
         self._bytes_max = min(self._bytes_max, ARGUMENTS_OF_JOB_BYTES_MAX)

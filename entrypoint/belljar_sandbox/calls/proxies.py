@@ -7,8 +7,8 @@ and `inspect` show is asked for when it is looked at.
 from __future__ import annotations
 
 import sys
-from _frozen_importlib import ModuleSpec
 from collections.abc import Coroutine, Iterable
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from .calls import Calls, Server

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 # signal.py wraps each of these in enums, which costs 20 us a run.
 from _signal import ITIMER_REAL, SIG_DFL, SIGALRM, getitimer, getsignal, setitimer, signal  # type: ignore[import-not-found]
-from _thread import get_ident
 from collections.abc import Callable
+from threading import get_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

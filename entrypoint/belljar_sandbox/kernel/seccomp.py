@@ -5,7 +5,7 @@ It does not install itself (`kernel` does), and relies on no filter of the engin
 
 from __future__ import annotations
 
-from _struct import pack
+from struct import pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import _ctypes
 import os
-from _struct import pack
 from errno import EINVAL
+from struct import pack
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_GET_NO_NEW_PRIVS = 22, 38, 39

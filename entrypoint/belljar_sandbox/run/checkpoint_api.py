@@ -7,8 +7,7 @@ knows which there are. Imported at need.
 from __future__ import annotations
 
 import sys
-from _thread import get_ident
-from threading import main_thread
+from threading import get_ident, main_thread
 
 from ..calls.awaitable import Awaitable
 from ..wire.ends import KEPT

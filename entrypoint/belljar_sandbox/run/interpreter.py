@@ -11,9 +11,8 @@ import builtins
 import os
 import sys
 import threading
-from _signal import ITIMER_REAL, setitimer  # type: ignore[import-not-found]
 from _thread import _count as _count_threads
-from _thread import stack_size
+from signal import ITIMER_REAL, setitimer
 from types import CodeType, CoroutineType, ModuleType
 from weakref import WeakSet
 
@@ -100,7 +99,7 @@ class Interpreter:
         # Whether the last run may have changed anything that lasts.
         self.changed = False
         self._is_equipped = False
-        stack_size(_THREAD_STACK_BYTES)
+        threading.stack_size(_THREAD_STACK_BYTES)
         self._event_loop: EventLoop | None = None
         # The one that Python imports by, and what is in it now.
         self._module_table, self._modules = sys.modules, dict(sys.modules)

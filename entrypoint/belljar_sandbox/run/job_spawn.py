@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from _signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask  # type: ignore[import-not-found]
 from binascii import b2a_base64
 from contextlib import suppress
 from select import poll
+from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 from threading import current_thread, main_thread
 from types import CoroutineType
 

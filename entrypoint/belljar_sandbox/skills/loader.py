@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import builtins
 import sys
-from _frozen_importlib import ModuleSpec
 from collections.abc import Iterable, Mapping
+from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 
 from ..calls.results import MCPError

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import stat
-from _signal import SIGCONT, SIGKILL  # type: ignore[import-not-found]
 from select import POLLHUP, poll
+from signal import SIGCONT, SIGKILL
 
 from ..kernel.posture import bytes_of_processes, private_bytes
 from ..wire import fd_passing

@@ -7,9 +7,9 @@ give. It never lets a call go on.
 from __future__ import annotations
 
 import os
-from _struct import pack, unpack_from
 from fcntl import ioctl
 from select import POLLIN, poll
+from struct import pack, unpack_from
 
 from ..kernel import seccomp
 from ..wire import fd_passing

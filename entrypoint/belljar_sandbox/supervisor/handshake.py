@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from _signal import SIGKILL  # type: ignore[import-not-found]
 from select import POLLIN, poll
+from signal import SIGKILL
 
 from ..kernel.posture import descriptors, worker_posture
 from ..wire.frames import Frame

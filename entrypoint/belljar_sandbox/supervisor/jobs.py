@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
-from _signal import SIGINT, SIGKILL  # type: ignore[import-not-found]
-from _socket import MSG_DONTWAIT, socket
 from fcntl import ioctl
 from select import POLLIN, POLLOUT
+from signal import SIGINT, SIGKILL
+from socket import MSG_DONTWAIT, socket
 from time import monotonic
 
 from ..kernel.posture import oom_kills

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from _signal import SIG_DFL, SIGINT, SIGTERM, signal  # type: ignore[import-not-found]
 from fcntl import F_DUPFD_CLOEXEC, fcntl
+from signal import SIG_DFL, SIGINT, SIGTERM, signal
 
 from ..kernel import system_calls
 from ..kernel.posture import closed_by_exec, descriptors

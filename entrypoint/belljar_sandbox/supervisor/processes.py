@@ -6,8 +6,8 @@ It knows processes by their numbers, and nothing of what they do.
 from __future__ import annotations
 
 import os
-from _signal import SIGCHLD, SIGKILL, SIGSTOP, set_wakeup_fd, signal  # type: ignore[import-not-found]
 from select import poll
+from signal import SIGCHLD, SIGKILL, SIGSTOP, set_wakeup_fd, signal
 from time import monotonic
 
 TYPE_CHECKING = False

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-
-# signal.py wraps each of these in enums, which takes longer to import than most runs take.
-from _signal import SIGINT, SIGKILL  # type: ignore[import-not-found]
 from fcntl import ioctl
 from select import POLLIN, POLLOUT, poll
+from signal import SIGINT, SIGKILL
 from time import monotonic
 
 from ..kernel.posture import oom_kills, posture, worker_posture

@@ -6,9 +6,8 @@ It does not talk to the bridge, and knows of frames only that their bytes go thr
 from __future__ import annotations
 
 import os
-
-# signal.py wraps each of these in enums, which takes longer to import than most runs take.
-from _signal import (  # type: ignore[import-not-found]
+from select import POLLIN, poll
+from signal import (
     SIG_BLOCK,
     SIG_DFL,
     SIG_UNBLOCK,
@@ -18,8 +17,7 @@ from _signal import (  # type: ignore[import-not-found]
     set_wakeup_fd,
     signal,
 )
-from _socket import MSG_DONTWAIT
-from select import POLLIN, poll
+from socket import MSG_DONTWAIT
 from time import monotonic
 
 from ..kernel import system_calls

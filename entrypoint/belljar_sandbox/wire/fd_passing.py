@@ -6,7 +6,8 @@ The words are user code's for all that the supervisor knows, and so is what the 
 from __future__ import annotations
 
 import sys
-from _socket import (
+from select import POLLIN, poll
+from socket import (
     AF_UNIX,
     MSG_CMSG_CLOEXEC,
     MSG_DONTWAIT,
@@ -17,7 +18,6 @@ from _socket import (
     socket,
     socketpair,
 )
-from select import POLLIN, poll
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ It loads nothing by itself, and leaves every other module to the ordinary import
 
 from __future__ import annotations
 
-from _frozen_importlib_external import PathFinder, SourceFileLoader
+from importlib.machinery import PathFinder, SourceFileLoader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ which another thread or another event loop waits.
 from __future__ import annotations
 
 import os
-from _socket import MSG_DONTWAIT, socket, socketpair
 from _thread import allocate_lock, start_new_thread
 from collections import deque
 from collections.abc import Callable
 from select import POLLIN, poll
+from socket import MSG_DONTWAIT, socket, socketpair
 
 from ..wire.buffer import BYTES
 from ..wire.frames import TO_SANDBOX, WORKER, Frame, FrameError, LineSplitter, decode

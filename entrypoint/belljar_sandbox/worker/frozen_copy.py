@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from _signal import SIGKILL  # type: ignore[import-not-found]
+from signal import SIGKILL
 
 from ..kernel import system_calls
 from ..kernel.posture import private_bytes

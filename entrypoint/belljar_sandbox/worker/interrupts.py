@@ -10,7 +10,7 @@ import os
 
 # signal.py wraps each of these in enums, which costs 20 us a run.
 from _signal import SIG_UNBLOCK, SIGINT, pthread_sigmask, signal  # type: ignore[import-not-found]
-from _thread import get_ident
+from threading import get_ident
 from types import CodeType, FrameType, TracebackType
 
 TYPE_CHECKING = False

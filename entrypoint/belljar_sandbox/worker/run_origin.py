@@ -10,7 +10,7 @@ from __future__ import annotations
 import _thread
 import sys
 import threading
-from _contextvars import ContextVar
+from contextvars import ContextVar
 from functools import partial
 
 from .after_import import AfterImport
