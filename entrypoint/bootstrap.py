@@ -1,6 +1,6 @@
-"""The text behind `python3 -I -u -c`: reads the bundle from stdin and starts its main module from memory.
+"""The text that `python3 -I -u -c` runs: it reads the bundle from stdin and starts its main module from memory.
 
-It does not look at frames: the bytes after the bundle's line feed go to main() untouched.
+The bytes after the line of the bundle are passed to main() unread.
 """
 
 import builtins
@@ -15,9 +15,9 @@ BUNDLE_BYTES_MAX = 16 << 20
 
 
 class Importer:
-    """Serves the bundle's modules ahead of anything installed, and the same module again after sys.modules.clear().
+    """Imports the bundle's modules before anything installed, and the same module again after sys.modules.clear().
 
-    Its modules get builtins of their own, so that user code may rebind the shared ones without breaking the runtime.
+    Its modules have builtins of their own, so that user code can rebind the shared ones without breaking the runtime.
     """
 
     def __init__(self, files: dict[str, str]) -> None:
@@ -25,7 +25,7 @@ class Importer:
         self.sources = files
         self.loaded: dict[str, ModuleType] = {}
         self.builtins = dict(vars(builtins))
-        # Modules that were compiled before anybody imports them, marshalled.
+        # Marshalled code of modules that were compiled in advance.
         self.precompiled: dict[str, bytes] = {}
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
@@ -44,7 +44,7 @@ class Importer:
         vars(module)["__builtins__"] = self.builtins
         compiled = self.precompiled.get(name)
         exec(self.compiled(name) if compiled is None else marshal.loads(compiled), vars(module))
-        # Only a whole one: user code's signal handler, or an interrupt, may have raised in the midst of it.
+        # Only complete modules: an interrupt, or a signal handler of user code, may have raised in the middle.
         self.loaded[name] = module
 
     def compiled(self, name: str) -> CodeType:
@@ -53,7 +53,7 @@ class Importer:
 
 
 class Options:
-    """For the scanner below the json package, which takes milliseconds to import."""
+    """Options for the scanner of the json package, whose import would take milliseconds."""
 
     strict = True
     object_hook = object_pairs_hook = parse_constant = None
@@ -62,7 +62,7 @@ class Options:
 
 
 def read_bundle() -> tuple[bytes, bytes]:
-    """The bundle's line and what was read beyond it."""
+    """Returns the line of the bundle, and what was read after it."""
     chunks, size = [], 0
     while size <= BUNDLE_BYTES_MAX:
         chunk = os.read(0, 1 << 16)

@@ -1,4 +1,4 @@
-"""The runtime inside the sandbox: a supervisor that never runs user code and the worker that does.
+"""The runtime inside the sandbox: a supervisor that never runs user code, and a worker that does.
 
-It does not decide anything about servers or tools: the bridge does. See src/protocol/PROTOCOL.md.
+The bridge decides everything about servers and tools. See src/protocol/PROTOCOL.md.
 """

@@ -1,8 +1,8 @@
-"""Helpers for code in the sandbox: which servers and tools there are, how to call them, what to keep.
+"""Helpers for code in the sandbox: to find servers and tools, to call them, and to save results.
 
-Each asks the bridge; nothing is cached here. Every helper can be used with and without `await`: where its result is
-awaited in sight of the call it returns a coroutine, so that several go on side by side, otherwise the result itself,
-which can be awaited as well. A name with `_sync` is the same helper.
+Each helper can be used with and without `await`. If the code awaits the result, the helper returns a coroutine, so that
+several can run at once; otherwise it returns the result, which can be awaited, too. A name with `_sync` is the same
+helper.
 """
 
 from __future__ import annotations
@@ -35,77 +35,20 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = [
-    "Blob",
-    "InvalidCallError",
-    "MCPError",
-    "ResourceText",
-    "ToolError",
-    "ask_llm",
-    "ask_llm_sync",
-    "call_tool",
-    "call_tool_sync",
-    "capability_summary",
-    "capability_summary_sync",
-    "checkpoint",
-    "checkpoint_sync",
-    "checkpoints",
-    "checkpoints_sync",
-    "chunk",
-    "chunk_sync",
-    "describe_server",
-    "describe_server_sync",
-    "discovered_servers",
-    "discovered_servers_sync",
-    "forget_checkpoint",
-    "forget_checkpoint_sync",
-    "get_prompt",
-    "get_prompt_sync",
-    "handles",
-    "handles_sync",
-    "last_output",
-    "last_output_sync",
-    "list_loaded_server_metadata",
-    "list_loaded_server_metadata_sync",
-    "list_prompts",
-    "list_prompts_sync",
-    "list_resource_templates",
-    "list_resource_templates_sync",
-    "list_resources",
-    "list_resources_sync",
-    "list_servers",
-    "list_servers_sync",
-    "list_tools",
-    "list_tools_sync",
-    "map_llm",
-    "map_llm_sync",
-    "packages",
-    "packages_sync",
-    "plan",
-    "plan_sync",
-    "query_tool_docs",
-    "query_tool_docs_sync",
-    "read_resource",
-    "read_resource_sync",
-    "restore",
-    "restore_sync",
-    "resume",
-    "resume_sync",
-    "run",
-    "run_sync",
-    "save",
-    "save_sync",
-    "save_tool",
-    "save_tool_sync",
-    "search_tool_docs",
-    "search_tool_docs_sync",
-    "show",
-    "show_sync",
-]
+# Each helper also has its name with `_sync`.
+_HELPERS = (
+    *("ask_llm", "call_tool", "capability_summary", "checkpoint", "checkpoints", "chunk", "describe_server"),
+    *("discovered_servers", "forget_checkpoint", "get_prompt", "handles", "last_output", "list_loaded_server_metadata"),
+    *("list_prompts", "list_resource_templates", "list_resources", "list_servers", "list_tools", "map_llm", "packages"),
+    *("plan", "query_tool_docs", "read_resource", "restore", "resume", "run", "save", "save_tool"),
+    *("search_tool_docs", "show"),
+)
+__all__ = ["Blob", "InvalidCallError", "MCPError", "ResourceText", "ToolError"]
+__all__ += [*_HELPERS, *(f"{name}_sync" for name in _HELPERS)]  # noqa: PLE0604 - they are strings
 
 # spawn(work, *args, name=None, timeout=None), jobs(), job(number), and what they return and raise.
 _OF_JOBS = ("Job", "JobError", "job", "job_sync", "jobs", "jobs_sync", "spawn", "spawn_sync")
-# What has its own module, which jobs look for here when they send one of these to later runs.
+# Classes of other modules that are visible here. Pickled results of jobs refer to them.
 _CLASSES = {
     "CheckpointError": "belljar_sandbox.run.checkpoint_api",
     "Chunk": "belljar_sandbox.llm.chunks",
@@ -121,7 +64,7 @@ _travel: Callable[[], TimeTravel]
 
 
 def __getattr__(name: str) -> Any:
-    # At need: a first run waits for what is imported above.
+    # Imported when it is used, since a first run waits for the imports above.
     if name == "skills":
         from belljar_sandbox.skills.catalog import KeptSkills
 
@@ -163,60 +106,60 @@ def bind(
     spawner: Callable[[], Spawner],
     travel: Callable[[], TimeTravel],
 ) -> None:
-    """For the worker, once at its start. What few runs need is made when it is used."""
+    """Called by the worker, once at its start. What few runs need is created when it is used."""
     global _calls, _record, _skills, _spawner, _travel
     _calls, _record, _skills, _spawner, _travel = calls, record, skills, spawner, travel
     open_port(calls)
 
 
 def last_output() -> str:
-    """All that the run before this one wrote to stdout and stderr: what its reply had to cut stands here."""
+    """Returns everything that the previous run wrote to stdout and stderr, including what its reply had to cut."""
     return _given(_record.last_run())
 
 
 def call_tool(server: str, tool: str, args: Mapping[str, Any] | None = None, *, handle: bool = False) -> Any:
-    """Calls a tool by its own name; the result is unwrapped, `.raw` is all of it.
+    """Calls a tool by its own name. The result is unwrapped; `.raw` has all of it.
 
-    With `handle` the result stays on the host, and what comes is a handle of it, an argument for further calls.
+    With `handle`, the result stays on the host, and a handle of it is returned, an argument for further calls.
     """
     return _made(_calls.later, _calls.call_sync, server, tool, dict(args or {}), handle)
 
 
 def handles() -> Handles:
-    """The results that are kept on the host: `.handle(...)` of a tool makes one."""
+    """Lists the results that are on the host: `.handle(...)` of a tool leaves its result there."""
     from belljar_sandbox.calls.handles import kept
 
     return _given(kept(_calls))
 
 
 def save(path: str | PathLike[str], name: str | None = None) -> str:
-    """Hands a file over to the user: the reply names it and says where the user finds it after the session.
+    """Saves a file for the user: the reply names it and says where the user finds it after the session.
 
-    Returns where it is in this session. A file outside /workspace is copied into it; `name` is its path there. What is
-    written to it later is kept for the user only when it is saved again.
+    Returns its path in this session. A file outside /workspace is copied into it; `name` is its path there. The user
+    gets the file as it is now: save it again after changing it.
     """
     return _given(SAVED.save(path, name))
 
 
 def checkpoint(name: str) -> str:
-    """Keeps all variables as they are now, to go back to with restore(name), or by run_python with checkpoint: name.
+    """Saves all variables as they are now. restore(name), or run_python with checkpoint: name, restores them.
 
-    One of that name is replaced. It shares memory with what does not change. Files, runtime.state and what servers have
-    done are not part of it; neither are threads and asyncio tasks.
+    A checkpoint of the same name is replaced. It shares memory with what does not change. It does not include files,
+    runtime.state, effects on servers, threads and asyncio tasks.
     """
     return _given(_travel().checkpoint(name))
 
 
 def restore(name: str) -> NoReturn:
-    """Ends this run, and puts all variables back to where checkpoint(name) was called; the next run begins there."""
+    """Ends this run, and restores all variables as they were when checkpoint(name) was called, for the next run."""
     _travel().restore(name)
 
 
 def resume(session: str = "last") -> NoReturn:
-    """Ends this run, and makes the runs of an earlier session again, with calls answered from its journal.
+    """Ends this run, and runs the code of an earlier session again, with calls answered from its journal.
 
-    All variables are then as that session left them, and those of this one are gone. `session` is the beginning of its
-    name, which `belljar session ls` lists, or "last"; "5f1c:3" stops after run 3. MCPError where it cannot be resumed.
+    All variables are then as that session left them, and those of this one are lost. `session` is the beginning of its
+    name, which `belljar session ls` lists, or "last"; "5f1c:3" stops after run 3. MCPError if it cannot be resumed.
     """
     from belljar_sandbox.run.checkpoint_api import GoingBack
 
@@ -225,18 +168,18 @@ def resume(session: str = "last") -> NoReturn:
 
 
 def checkpoints() -> Checkpoints:
-    """The checkpoints that there are: dicts of name, run, line, seconds, bytes, sleeps; printed, a table."""
+    """Lists the checkpoints: dicts with name, run, line, seconds, bytes, sleeps. Prints a table."""
     return _given(_travel().checkpoints())
 
 
 def forget_checkpoint(name: str) -> None:
-    """Lets a checkpoint go."""
+    """Deletes a checkpoint."""
     _travel().forget(name)
     return _given(None)
 
 
 def packages() -> Packages:
-    """What this sandbox's image has besides the standard library: a dict of versions; print it for languages, too."""
+    """Lists what the image has besides the standard library: a dict of versions. Printed, it shows languages, too."""
     from belljar_sandbox.programs.packages import Packages
 
     return _given(Packages())
@@ -250,10 +193,10 @@ def run(
     args: Sequence[str] | None = None,
     timeout: float | None = None,
 ) -> Result:
-    """Runs a program in a folder of its own: python, bash, javascript, c, c++, ruby or php, where the image has it.
+    """Runs a program in a folder of its own: python, bash, javascript, c, c++, ruby or php, if the image has it.
 
     The result has status (completed, failed, crashed, terminated, timeout), exit_code, signal, stdout, stderr and
-    diagnostics. `files` are written beside the code; `timeout` is in seconds, 10 without. It runs where this code runs.
+    diagnostics. `files` are written beside the code; `timeout` is in seconds, by default 10. It runs in this sandbox.
     """
     from belljar_sandbox.programs.program import Program
 
@@ -268,9 +211,9 @@ def ask_llm(
     system: str | None = None,
     temperature: float | None = None,
 ) -> LLMAnswer:
-    """Asks the model that the user has set, or the client's; the answer is a str with .model, .usage, .stop_reason.
+    """Asks the model that the user has set, or the client's. The answer is a str with .model, .usage, .stop_reason.
 
-    The context (text, bytes, a dict, a list, a DataFrame) is put behind the prompt. MCPError where there is no answer.
+    The context (text, bytes, a dict, a list, a DataFrame) is appended to the prompt. MCPError if there is no answer.
     """
     from belljar_sandbox.llm.models import Models
 
@@ -287,9 +230,9 @@ def map_llm(
     temperature: float | None = None,
     on_error: str = "raise",
 ) -> list[LLMAnswer | MCPError]:
-    """Asks the same of each chunk, several at once; the answers come in the order of the chunks.
+    """Asks the same about each chunk, several at once. Returns the answers in the order of the chunks.
 
-    A chunk stands where the prompt has {chunk}, else behind it. on_error="return": a failure stands in its place.
+    A chunk replaces {chunk} in the prompt, or is appended to it. on_error="return" returns errors in place of answers.
     """
     from belljar_sandbox.llm.models import Models
 
@@ -300,10 +243,11 @@ def map_llm(
 def chunk(
     text_or_path: str | PathLike[str], size: int = 8000, overlap: int | None = None, by: str = "paragraph"
 ) -> Chunks:
-    """Cuts a text, or a file however large, into parts of at most `size` characters; each has .start and .end.
+    """Cuts a text, or a file of any size, into parts of at most `size` characters. Each has .start and .end.
 
-    A path is a Path, or a text of one line that names a file. Each part repeats `overlap` characters, 200 without, of
-    the one before. by: "paragraph", "line" or "sentence", which are cut at larger places only at need, or "chars".
+    A path is a Path, or a text of one line that names a file. Each part repeats the last `overlap` characters of the
+    one before, by default 200. by: "paragraph", "line" or "sentence", which are cut only if they are too long, or
+    "chars".
     """
     from belljar_sandbox.llm.chunks import chunks
 
@@ -313,31 +257,32 @@ def chunk(
 def plan(dry_run: bool = True) -> Plan:
     """`with runtime.plan() as plan:` lists the calls of the block: print(plan).
 
-    With dry_run, which is the default, only calls of tools that say that they only read are made; the others return
-    placeholders. It holds for all calls of the interpreter while the block is open.
+    With dry_run, the default, only calls of read-only tools are made; the others return placeholders. This applies to
+    all calls of the interpreter while the block is open.
     """
-    from belljar_sandbox.calls.plan import Plan  # at need: a first run waits for what is imported above
+    from belljar_sandbox.calls.plan import Plan
 
     return _given(Plan(_calls, dry_run))
 
 
 def discovered_servers(detailed: bool = False) -> tuple[Any, ...]:
-    """All configured servers: their names, or dicts of name, alias and what description there is."""
+    """Lists all configured servers: their names, or dicts with name, alias and description."""
     return _asked("discovered_servers", tuple, detailed=detailed)
 
 
 def list_servers() -> tuple[str, ...]:
-    """The servers of this run."""
+    """Lists the servers of this run."""
     return _asked("list_servers", tuple)
 
 
 def list_tools(server: str) -> list[dict[str, Any]]:
-    """The tools of a server: name, alias, description, inputSchema, and more where the server says it."""
+    """Lists the tools of a server: dicts with name, alias, description, inputSchema, and more if the server has it."""
     return _asked("list_tools", list, server=server)
 
 
 def query_tool_docs(server: str, tool: str | None = None, detail: str = "summary") -> Any:
-    """Documentation of a server's tools (a list), or of one tool; detail: signature, summary, full or stub."""
+    """Returns the documentation of a server's tools (a list), or of one tool. detail: signature, summary, full or
+    stub."""
 
     def one_of_one(docs: Any) -> Any:
         return docs[0] if tool is not None and isinstance(docs, list) and len(docs) == 1 else docs
@@ -346,7 +291,7 @@ def query_tool_docs(server: str, tool: str | None = None, detail: str = "summary
 
 
 def query_tool_docs_sync(server: str, tool: str | None = None, detail: str = "summary") -> list[Any]:
-    """query_tool_docs, but always a list."""
+    """Like query_tool_docs, but always returns a list."""
 
     def listed(docs: Any) -> Any:
         return docs if isinstance(docs, list) else [docs]
@@ -362,15 +307,15 @@ def search_tool_docs(
     group_by: str | None = None,
     servers: str | Iterable[str] | None = None,
 ) -> SearchResults:
-    """Searches the tools of all servers of this run, or of those given, running or not; printed, one line for each.
+    """Searches the tools of all servers of this run, or of those given, running or not. Prints one line for each.
 
-    A list of queries is one search, for other words or several things; an empty query lists all.
+    A list of queries is one search, for synonyms or several things; an empty query lists all tools.
     detail: signature, summary or full; group_by: "server". The next page: offset=8, 16, ...
     """
     asked = query if isinstance(query, str) else list(query)
 
     def found(answer: Any) -> SearchResults:
-        from belljar_sandbox.calls.search_results import SearchResults  # at need: a first run waits for what is above
+        from belljar_sandbox.calls.search_results import SearchResults
 
         return SearchResults(answer, asked, group_by is not None)
 
@@ -380,45 +325,45 @@ def search_tool_docs(
 
 
 def list_resources(server: str) -> list[dict[str, Any]]:
-    """What a server has to read: uri, name, perhaps description and mimeType of each."""
+    """Lists the resources of a server: dicts with uri, name, and description and mimeType if the server has them."""
     return _asked("list_resources", list, server=server)
 
 
 def list_resource_templates(server: str) -> list[dict[str, Any]]:
-    """Patterns of further addresses that a server has something to read at: uriTemplate, name, ... of each."""
+    """Lists the resource templates of a server, which are patterns of addresses: dicts with uriTemplate, name, ..."""
     return _asked("list_resource_templates", list, server=server)
 
 
 def read_resource(uri: str, server: str | None = None) -> Any:
-    """What is at the address: a str with .json() and .mime_type, or a Blob; a list of several; .raw is all of it.
+    """Reads a resource: returns a str with .json() and .mime_type, or a Blob, or a list of several; .raw is all of it.
 
-    Without a server, the one of those that run which lists the address.
+    Without a server, the running server that lists the address is asked.
     """
     return _asked("read_resource", contents, uri=uri, server=server)
 
 
 def list_prompts(server: str) -> list[dict[str, Any]]:
-    """The prompts of a server: name, perhaps description and arguments of each."""
+    """Lists the prompts of a server: dicts with name, and description and arguments if the server has them."""
     return _asked("list_prompts", list, server=server)
 
 
 def get_prompt(server: str, name: str, arguments: Mapping[str, str] | None = None) -> Any:
-    """A prompt, filled in: a list of messages, each a dict of role and content; .raw is all of it."""
+    """Fills in a prompt: returns a list of messages, each a dict with role and content; .raw is all of it."""
     return _asked("get_prompt", messages, server=server, name=name, arguments=dict(arguments or {}))
 
 
 def describe_server(name: str) -> dict[str, Any]:
-    """One server's metadata: name, alias, tools, cwd."""
+    """Returns the metadata of a server: name, alias, tools, cwd."""
     return _asked("describe_server", dict, name=name)
 
 
 def list_loaded_server_metadata() -> tuple[dict[str, Any], ...]:
-    """The metadata of all servers of this run; one with a note has not told its tools yet."""
+    """Returns the metadata of all servers of this run. One with a note has not listed its tools yet."""
     return _asked("list_loaded_server_metadata", tuple)
 
 
 def capability_summary() -> str:
-    """The manual of this sandbox."""
+    """Returns the manual of this sandbox."""
     return _asked("capability_summary", str)
 
 
@@ -428,19 +373,19 @@ def save_tool(
     tags: str | Iterable[str] = (),
     test: Callable[..., Any] | str | None = None,
 ) -> str:
-    """Keeps a function for later sessions: `from skills import name`. print(runtime.skills) lists what is kept.
+    """Saves a function for later sessions: `from skills import name`. print(runtime.skills) lists what is saved.
 
-    The functions, classes, imports and constants that it needs are kept with it, and mcp_NAME is there as it is here.
-    It is tried first in a process of its own, where no server can be called, and so is `test`, a function without
-    parameters or a source with asserts. description: else the docstring's.
+    The functions, classes, imports and constants that it needs are saved with it. It can use mcp_NAME as code does
+    here. First it is imported in a process of its own, where no server can be called, and `test` is run there: a
+    function without parameters, or a source with asserts. description: by default that of the docstring.
     """
-    from belljar_sandbox.skills.saving import saving  # at need: a first run waits for what is imported above
+    from belljar_sandbox.skills.saving import saving
 
     return _given(saving(_calls, _skills, func, description=description, tags=tags, test=test))
 
 
 def show(thing: object) -> None:
-    """Shows an image, a figure, or anything that draws itself, as an image of the reply; else prints it."""
+    """Shows an image, a figure, or an object that draws itself, as an image of the reply. Anything else is printed."""
     if isinstance(thing, Blob):
         thing.show()
     else:
@@ -450,39 +395,12 @@ def show(thing: object) -> None:
     return _given(None)
 
 
-ask_llm_sync = ask_llm
-call_tool_sync = call_tool
-capability_summary_sync = capability_summary
-checkpoint_sync = checkpoint
-checkpoints_sync = checkpoints
-chunk_sync = chunk
-describe_server_sync = describe_server
-discovered_servers_sync = discovered_servers
-forget_checkpoint_sync = forget_checkpoint
-get_prompt_sync = get_prompt
-handles_sync = handles
-last_output_sync = last_output
-list_loaded_server_metadata_sync = list_loaded_server_metadata
-list_prompts_sync = list_prompts
-list_resource_templates_sync = list_resource_templates
-list_resources_sync = list_resources
-list_servers_sync = list_servers
-list_tools_sync = list_tools
-map_llm_sync = map_llm
-packages_sync = packages
-plan_sync = plan
-read_resource_sync = read_resource
-restore_sync = restore
-resume_sync = resume
-run_sync = run
-save_sync = save
-save_tool_sync = save_tool
-search_tool_docs_sync = search_tool_docs
-show_sync = show
+for _name in _HELPERS:
+    globals().setdefault(f"{_name}_sync", globals()[_name])
 
 
 def _asked(helper: str, read: Callable[[Any], T], /, **arguments: Any) -> T:
-    """What the bridge answers. What was left out is for the bridge to choose."""
+    """Asks the bridge. Arguments that are None are left to the bridge."""
     arguments = {name: value for name, value in arguments.items() if value is not None}
 
     async def later() -> T:
@@ -492,7 +410,7 @@ def _asked(helper: str, read: Callable[[Any], T], /, **arguments: Any) -> T:
 
 
 def _given(value: T) -> T:
-    """What a helper has at once."""
+    """Returns a value that is already known, or a coroutine with it."""
 
     async def later() -> T:
         return value
@@ -501,15 +419,15 @@ def _given(value: T) -> T:
 
 
 def _made(later: Callable[..., Coroutine[Any, Any, T]], now: Callable[..., T], *arguments: Any) -> T:
-    """A coroutine, or the result, as the code needs it that has called the helper."""
-    from belljar_sandbox.run.await_detection import is_awaited  # at need: it reads code, with what takes time to import
+    """Returns a coroutine if the caller of the helper awaits it, otherwise the result."""
+    from belljar_sandbox.run.await_detection import is_awaited  # its imports take time
 
     helper = _getframe(1)
     while helper.f_back is not None and helper.f_back.f_globals is helper.f_globals:
         helper = helper.f_back
     if helper.f_back is not None and is_awaited(helper.f_back):
         coroutine = later(*arguments)
-        # What Python's own warning calls it.
+        # The name in Python's warning that it was never awaited.
         coroutine.__qualname__ = f"runtime.{helper.f_code.co_name}"  # type: ignore[attr-defined]
         return coroutine  # type: ignore[return-value] # which it will be
     made: T = awaitable(now(*arguments))

@@ -181,8 +181,8 @@ def test_there_are_so_many_and_no_more() -> None:
         make(few, "b")
         refused = failure(few.run("runtime.checkpoint('c')"))
         assert refused == (
-            "checkpoint 'c' was not made: 2 checkpoints are kept already (a, b), which is as many as may be; "
-            "runtime.forget_checkpoint(name) lets one go"
+            "checkpoint 'c' was not made: there are 2 checkpoints already (a, b), which is the limit; "
+            "runtime.forget_checkpoint(name) deletes one"
         )
         make(few, "b")
     with limited(checkpoints=0) as none:
@@ -199,10 +199,12 @@ def test_what_is_too_large_is_refused_and_costs_nothing() -> None:
         small.run("block = os.urandom(50 << 20)")
         refused = failure(small.run("runtime.checkpoint('b')"))
         assert "with 1 other checkpoints, and once all of it has changed" in refused, refused
-        assert "more than the 150 MiB that may be taken" in refused
+        assert "more than the limit of 150 MiB" in refused
         small.run("del block")
         make(small, "b")
-        assert "more than the 150 MiB" in failure(small.run("block = os.urandom(90 << 20)\nruntime.checkpoint('c')"))
+        assert "more than the limit of 150 MiB" in failure(
+            small.run("block = os.urandom(90 << 20)\nruntime.checkpoint('c')")
+        )
         small.run("del block")
         small.supervise({"type": "forget", "name": "a"})
         small.supervise({"type": "forget", "name": "b"})

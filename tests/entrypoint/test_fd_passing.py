@@ -32,7 +32,7 @@ def test_words_and_descriptors_arrive_and_are_answered() -> None:
 def test_who_has_no_supervisor_is_told() -> None:
     ours, theirs = fd_passing.message_pair()
     os.close(ours)
-    with pytest.raises(fd_passing.NotTakenError, match="of no use any more"):
+    with pytest.raises(fd_passing.NotTakenError, match="no longer works"):
         fd_passing.give(theirs, "anybody")
     os.close(theirs)
 
@@ -62,7 +62,7 @@ end.close()
 
 def test_nonsense_is_refused_leaves_nothing_open_and_keeps_nobody_busy(sandbox: Sandbox) -> None:
     done = sandbox.run(_HAND_OVER)
-    assert (done["outcome"], done["stdout"]) == ("finished", "{\"refused: nothing is known of 'nonsense'\"}\n"), done
+    assert (done["outcome"], done["stdout"]) == ("finished", "{\"refused: 'nonsense' is unknown\"}\n"), done
     # What later workers need is imported when it is quiet for the first time.
     assert sandbox.run("import time; time.sleep(0.6)")["outcome"] == "finished"
     before = _cpu_ticks(sandbox.process.pid)

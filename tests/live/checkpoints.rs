@@ -156,14 +156,14 @@ fn checkpoints_are_bounded_in_number_and_memory(engine: &Engine) {
     bridge.ok("for name in 'aab': runtime.checkpoint(name)");
     let reply = bridge.run("runtime.checkpoint('c')");
     assert!(
-        reply.text.contains("2 checkpoints are kept already (a, b), which is as many as may be"),
+        reply.text.contains("there are 2 checkpoints already (a, b), which is the limit"),
         "{}",
         reply.text
     );
     bridge.ok("runtime.forget_checkpoint('a')\nruntime.checkpoint('c');");
     bridge.ok("import os\nblock = os.urandom(200 << 20)");
     let reply = bridge.run("runtime.checkpoint('c')");
-    assert!(reply.text.contains("more than the 384 MiB that may be taken"), "{}", reply.text);
+    assert!(reply.text.contains("more than the limit of 384 MiB"), "{}", reply.text);
     bridge.ok("del block");
     bridge.ok("runtime.checkpoint('c');");
     assert_eq!(said(&from(&mut bridge, "b", "'block' in globals()")), "False");

@@ -1,1 +1,1 @@
-"""How the two processes start: the supervisor as PID 1, and in a fork of it the worker. Nothing imports this folder."""
+"""Starts the two processes: the supervisor as PID 1, and the worker in a fork of it."""

@@ -1,4 +1,4 @@
-"""The first function of the sandbox: it starts the supervisor, and in each fork of it the worker."""
+"""The entry point: starts the supervisor, and the worker in each fork of it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def main(rest: bytes, importer: Importer) -> NoReturn:
-    """`rest`: the bytes that were read beyond the bundle."""
+    """`rest`: the bytes that were read after the bundle."""
     precompiler = Precompiler(importer)
-    # Only now: the other process compiles meanwhile.
+    # Imported only now, while the other process compiles.
     from ..supervisor.main import supervise
 
     worker = supervise(rest, precompiler.take, _preload)

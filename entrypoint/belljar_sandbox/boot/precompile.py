@@ -1,6 +1,6 @@
-"""While the supervisor is imported, another process compiles what the first worker will import.
+"""Compiles what the first worker will import in another process, while the supervisor is imported.
 
-Compiling takes most of the time of a start, and only the supervisor's own part of it has to come before the worker's.
+Compiling takes most of the time of a start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         compiled: Callable[[str], CodeType]
 
 
-# Up to its first run, in about this order.
+# What a worker imports up to its first run, about in this order.
 _OF_WORKER = (
     *("boot.worker", "worker", "worker.confinement", "kernel.landlock", "kernel.seccomp", "worker.streams"),
     *("calls", "calls.port", "calls.resources", "calls.results", "calls.awaitable", "display", "display.images"),
@@ -37,11 +37,11 @@ _LENGTH_BYTES = 4
 
 
 class Precompiler:
-    """The process ends before a worker begins: nobody else ever writes to what it shares."""
+    """A process that compiles into shared memory. It ends before a worker starts, so that no worker can write there."""
 
     def __init__(self, importer: Importer) -> None:
         self._importer = importer
-        # Of the process; nothing when there is none, as where it would be one too many.
+        # The process; None if it could not be forked, or has ended.
         self._compiler: int | None = None
         self._area = mmap(-1, _BYTES_MAX)
         try:
@@ -55,13 +55,13 @@ class Precompiler:
                 os._exit(0)
 
     def take(self) -> None:
-        """What it has done by now; the rest is compiled by whoever imports it."""
+        """Ends the process and takes what it has compiled so far. The rest is compiled when it is imported."""
         if self._compiler is None:
             return
         try:
             os.kill(self._compiler, SIGKILL)
             os.waitpid(self._compiler, 0)
-        except (ProcessLookupError, ChildProcessError):  # it had ended, and has been waited for
+        except (ProcessLookupError, ChildProcessError):  # it has ended and was reaped
             pass
         self._compiler = None
         at = 0
@@ -81,6 +81,6 @@ class Precompiler:
             begin = at + _LENGTH_BYTES
             end = begin + len(code)
             self._area[begin:end] = code
-            # Last: what has a length is whole.
+            # The length is written last: code with a length is complete.
             self._area[at:begin] = len(code).to_bytes(_LENGTH_BYTES, "big")
             at = end

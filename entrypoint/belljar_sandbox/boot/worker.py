@@ -1,6 +1,7 @@
-"""The worker process: made after the fork, it reads runs and answers them.
+"""Builds the worker from its parts after the fork, and serves runs.
 
-It is not trusted: whatever it sends may come from user code. It ends only by being killed, or by user code.
+The supervisor does not trust a worker, since user code may send anything in its name. It ends only when it is killed,
+or when user code ends it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _ENVIRONMENT = {
     "HOME": _HOME,
     "MPLBACKEND": "Agg",
     "MPLCONFIGDIR": "/tmp/matplotlib",
-    # Threads of a library do not live on in the frozen copy, which would wait for them for ever.
+    # The threads of a library do not exist in the frozen copy, which would wait for them for ever.
     "OMP_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONIOENCODING": "utf-8",
@@ -47,12 +48,12 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     sys.path.append(os.getcwd())
     sys.argv = [""]
 
-    # Only now, when the bridge already knows that its first run may come. Later workers find them imported by the
-    # supervisor.
+    # Only now, when the bridge already knows that the worker has started. Later workers find them already imported.
     import mcp
 
     from ..calls.call_check import CallCheck
-    from ..calls.calls import Calls, Server
+    from ..calls.calls import Calls
+    from ..calls.port import Server
     from ..calls.proxies import Proxies
     from ..run.interpreter import Interpreter, main_namespace
     from ..skills.loader import Skills
@@ -91,7 +92,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
 
     def on_wake(frames: int, worker: int, outputs: list[int]) -> None:
         if outputs:
-            # A checkpoint stands in the middle of a run.
+            # A checkpoint was made in the middle of a run.
             interrupts.run_active = False
             streams.lead_to(*outputs)
             calls.leave_run()
@@ -105,7 +106,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
         streams.process_starts_are_ours = True
         try:
             return copy.renew(run, changed)
-        except Exception:  # what user code has put in the place of a function that this needs
+        except Exception:  # user code has replaced a function that this needs
             return copy.number
         finally:
             streams.process_starts_are_ours = False
@@ -118,7 +119,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
 
         load_the_rest()
         interpreter.event_loop()
-    # What is here now stays; a collection need not look at it.
+    # These objects live as long as the process, so that garbage collection can skip them.
     gc.freeze()
     if quiet:
         number = renew(0, True)
@@ -129,7 +130,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
                 frame = channel.next_run()
             except Exception:  # a signal handler that user code left behind
                 continue
-            # A run for a worker that has gone was answered by its end: nobody waits for it.
+            # A run for an earlier worker was answered by the end of that worker.
             if frame.get("worker") != number:
                 continue
             run, code, servers = frame.get("run"), frame.get("code"), frame.get("servers")
@@ -142,13 +143,13 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
                 if copy.goes_back_to is not None:
                     done["restore"], copy.goes_back_to = copy.goes_back_to, None
                 channel.send(encode(done))
-                # Whoever passes that on goes first, where both have the same processor.
+                # On the same processor, the supervisor runs first and passes the frame on.
                 sched_yield()
                 interpreter.tidy()
                 number = renew(run, interpreter.changed)
 
     def go_on_from_here() -> NoReturn:
-        """In a checkpoint that has become the worker: with a copy to roll back to."""
+        """Serves runs in a checkpoint that has become the worker, with a copy to roll back to."""
         serve(renew(0, True))
 
     def travel() -> TimeTravel:
@@ -166,15 +167,15 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
 
 
 def _settle() -> None:
-    """The working directory, and the image's font list where matplotlib looks: it reads only where it may write."""
+    """Enters the working directory, and copies the image's font list to where matplotlib reads it."""
     try:
         os.chdir(_HOME)
-    except OSError:  # an image without it, on an engine that makes none
+    except OSError:  # the image does not have it, and the engine does not create it
         pass
     try:
         fonts = os.listdir(_FONT_CACHE)
         os.makedirs(_ENVIRONMENT["MPLCONFIGDIR"], 0o700)
-    except OSError:  # another image, or an earlier worker has done it
+    except OSError:  # this image has no list, or an earlier worker has copied it
         return
     for name in fonts:
         with (

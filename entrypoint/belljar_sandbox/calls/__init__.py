@@ -1,1 +1,1 @@
-"""Calls of MCP tools: the Python objects that stand for servers, and the values that calls return."""
+"""Calls of MCP tools: Python objects for servers and tools, and the values that calls return."""

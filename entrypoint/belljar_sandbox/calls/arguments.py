@@ -1,6 +1,6 @@
 """Checks and encodes the arguments of a call.
 
-It does not know any tool's schema: the bridge checks that.
+It does not know the schemas of tools, which the bridge checks.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from .placeholder import Placeholder
 from .results import Blob
 
 ARGUMENTS_BYTES_MAX = 8 << 20
-# The frame itself is one level of the nesting that the protocol allows.
+# The frame itself counts as one level of nesting.
 _DEPTH_MAX = DEPTH_MAX - 1
 
 
 class Standing:
-    """Something for which the bridge puts in what it stands for."""
+    """An argument that the bridge replaces by the value that it stands for."""
 
-    # How many there have been: while there are none nothing needs to look for them.
+    # How many were created. While there are none, arguments need not be searched for them.
     made = 0
 
     def as_argument(self) -> dict[str, object]:
@@ -29,7 +29,7 @@ class Standing:
 
     @staticmethod
     def is_in(value: object) -> bool:
-        """Whether one is anywhere in arguments that can be encoded."""
+        """Whether arguments that can be encoded contain one."""
         if isinstance(value, dict):
             return any(map(Standing.is_in, value.values()))
         if isinstance(value, list | tuple):
@@ -38,16 +38,16 @@ class Standing:
 
 
 def encode_arguments(arguments: object) -> bytes:
-    """JSON; ValueError or TypeError names the place that has none."""
+    """Returns the arguments as JSON. ValueError or TypeError names the part that JSON cannot express."""
     try:
-        # Half of what JSONEncoder does. Each its own markers, by which a cycle is found: threads encode at once.
+        # Half of what JSONEncoder does. Each encoder has its own markers for cycles, since threads may encode at once.
         chunks = make_encoder({}, _plain, encode_basestring, None, ":", ",", False, False, False)
         encoded = "".join(chunks(arguments, 0)).encode()
     except (ValueError, TypeError, RecursionError):
         try:
             _explain(arguments, "arguments", 1, {})
         except (ValueError, TypeError) as explained:
-            # Without what the encoder said, which is nothing of the code's.
+            # Without the encoder's own error, which would not help.
             raise explained from None
         raise
     if len(encoded) > ARGUMENTS_BYTES_MAX:
@@ -58,7 +58,7 @@ def encode_arguments(arguments: object) -> bytes:
 
 
 def blob_place(value: object, path: str) -> str | None:
-    """Where the first binary value stands in arguments that can be encoded, which bounds their depth."""
+    """Returns the place of the first binary value. The arguments can be encoded, which bounds their depth."""
     if isinstance(value, Blob):
         return path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
@@ -66,7 +66,7 @@ def blob_place(value: object, path: str) -> str | None:
 
 
 def _plain(value: object) -> object:
-    """What a result held goes on as MCP has it, base64; numpy's scalars are no Python numbers but hold one."""
+    """Converts a value: binary content of results becomes base64, as in MCP, and a scalar of numpy its number."""
     if isinstance(value, Blob):
         return b2a_base64(value.data, newline=False).decode()
     if isinstance(value, Placeholder):

@@ -1,6 +1,6 @@
-"""Values that can be awaited although they are there already.
+"""Values that can be awaited although they are already available.
 
-With them nobody needs to know which helper waits for something. See `awaiting` for when a helper returns a coroutine.
+So code can await each helper. `run/await_detection.py` decides when a helper returns a coroutine instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Awaitable:
-    """`await` gives the value itself."""
+    """`await` returns the value itself."""
 
     __slots__ = ()
 

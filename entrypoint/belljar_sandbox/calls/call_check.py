@@ -1,6 +1,6 @@
-"""Refuses code in which calls of tools stand that cannot succeed, all at once and before any of it runs.
+"""Refuses code with calls of tools that cannot succeed, before any of it runs, and reports all of them at once.
 
-It judges none of them: the bridge does, and says nothing of a server whose tools it does not know yet.
+The bridge judges the calls. It says nothing about servers whose tools it does not know yet.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class CallCheck:
         self._namespace = namespace
 
     def refuse_what_cannot_succeed(self, code: str) -> None:
-        """InvalidCallError names the lines; code that calls nothing pays for the first look only."""
+        """Raises InvalidCallError, which names the lines. Code without calls only pays for the first test."""
         if ("mcp" not in code and "call_tool" not in code) or len(code) > _CODE_CHARACTERS_MAX:
             return
         try:
-            # Here, so that a first run which calls nothing does not wait for it.
+            # Imported here, so that a first run without calls does not wait for it.
             from .literal_calls import literal_calls
 
             found = literal_calls(code, self._namespace)[:_CALLS_MAX]
-        except Exception:  # what user code has put in the place of something that this needs
+        except Exception:  # user code has replaced something that this needs
             return
         if not found:
             return
@@ -51,7 +51,7 @@ class CallCheck:
         ]
         try:
             faults = self._calls.call_sync(None, "check_calls", {"calls": asked})
-        except MCPError:  # the calls themselves will say what is wrong
+        except MCPError:  # the calls themselves will fail with the reason
             return
         if not isinstance(faults, list):
             return
@@ -63,7 +63,7 @@ class CallCheck:
 
 
 def _is_certain(call: LiteralCall, fault: dict[str, str]) -> bool:
-    # A condition may ask whether a server or tool is there.
+    # The condition may test whether the server or tool exists.
     return not (call.is_conditional and fault["code"] in ("server_unavailable", "unknown_tool"))
 
 
@@ -83,7 +83,7 @@ def _message(code: str, wrong: list[tuple[LiteralCall, dict[str, str]]]) -> str:
         parts.append(f"(+{len(wrong) - _SHOWN_MAX} more)")
     if any(fault["code"] == "unknown_tool" for _, fault in wrong):
         parts.append("(A tool that an earlier line adds: call it in a later run, or in a `try`.)")
-    # What is wrong comes before how it is right, where there is no room for both.
+    # The faults are more important than the hints, if there is no room for both.
     room = _MESSAGE_CHARACTERS_MAX - sum(map(len, parts))
     for at, hint in hints.items():
         if len(hint) <= room:

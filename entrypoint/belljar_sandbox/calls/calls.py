@@ -1,7 +1,7 @@
-"""The calls that user code makes: sends them, bounds how many are under way, resolves those who wait.
+"""The calls that user code makes: sends them, bounds how many are in flight, and delivers their results.
 
-It grants nothing: whether a call may happen is decided by the bridge. Results are read by whoever waits for them on the
-main thread (a synchronous call, or the event loop of the session), else by the channel's own thread.
+The bridge decides whether a call is allowed. Results are read by a waiting synchronous call on the main thread or by
+the session's event loop, otherwise by the channel's own thread.
 """
 
 from __future__ import annotations
@@ -25,48 +25,24 @@ if TYPE_CHECKING:
     from ..worker.channel import Channel
     from ..worker.interrupts import Interrupts
     from .plan import Plan, PlannedCall
+    from .port import Server
 
 _MAIN_THREAD = _get_ident()
 _CALLS_PER_WORKER_BITS = 32
 _NAMES_MAX = 5
 _TOOLS_KNOWN_MAX = 1_000
-# Under way at once.
+# How many calls of a job may be in flight.
 CALLS_OF_JOB_MAX = 16
-# Bytes of large frames of a job under way at once.
+# How many bytes of a job's large frames may be in flight.
 ARGUMENTS_OF_JOB_BYTES_MAX = 8 << 20
-# A smaller frame of a call does not wait for others to end.
+# Frames up to this size do not wait for other calls to end.
 _SMALL_FRAME_BYTES = 1 << 16
-# What the bridge does that reaches beyond itself, as a call of a tool does.
+# Helpers with effects outside of the bridge, as calls of tools have.
 _LISTED_HELPERS = {"ask_llm", "save_tool", "remove_skill", "read_resource", "get_prompt"}
 
 
-class Server(tuple[str, str, str, bool]):
-    """A server of the current run: a tuple, which nobody can make another server of."""
-
-    __slots__ = ()
-
-    def __new__(cls, name: str, alias: str, description: str, takes_files: bool) -> Server:
-        return super().__new__(cls, (name, alias, description, takes_files))
-
-    @property
-    def name(self) -> str:
-        return self[0]
-
-    @property
-    def alias(self) -> str:
-        return self[1]
-
-    @property
-    def description(self) -> str:
-        return self[2]
-
-    @property
-    def takes_files(self) -> bool:
-        return self[3]
-
-
 class _Waiter:
-    """Who waits for a call: a thread (`lock`) or a future of an event loop."""
+    """What waits for a call: a thread (`lock`), or a future of an event loop."""
 
     __slots__ = ("bytes", "frame", "future", "leads", "lock", "loop", "needs_thread", "sent")
 
@@ -75,7 +51,7 @@ class _Waiter:
         self.future: Future[Frame] | None = loop.create_future() if loop is not None else None
         self.lock = Lock()
         self.frame: Frame = {}
-        # Of its frame, as long as they count as under way.
+        # The bytes of its frame that count as in flight.
         self.bytes = 0
         self.sent = self.leads = self.needs_thread = False
         if loop is None:
@@ -91,7 +67,7 @@ class Calls:
         in_flight_max: tuple[int, int],
         worker: int,
     ) -> None:
-        """`in_flight_max`: calls that may be under way at once, and bytes of the large frames among them."""
+        """`in_flight_max`: how many calls may be in flight, and how many bytes of their large frames."""
         self.servers: Mapping[str, Server] = {}
         self.is_of_job = False
         self._channel = channel
@@ -103,27 +79,27 @@ class Calls:
         self._in_flight = self._bytes = 0
         self._pending: dict[int, _Waiter] = {}
         self._queue: deque[tuple[int, bytes]] = deque()
-        # Large frames that wait for others to end; smaller ones overtake them.
+        # Large frames that wait for other calls to end. Smaller ones overtake them.
         self._large: deque[tuple[int, bytes]] = deque()
-        # What lists the calls that are made now, if anything does.
+        # The open plan, which lists the calls that are made now.
         self.plan: Plan | None = None
-        # How often a tool was called in this run without `await`, so far: such a call is never sent.
+        # How often each tool was called in this run without `await` so far. Such a call is never sent.
         self.unsent: dict[str, int] = {}
-        # The main thread reads: for its own synchronous call, or in the event loop that it runs.
+        # Whether the main thread reads: for its own synchronous call, or in the event loop that it runs.
         self._leading = False
         self.main_loop: AbstractEventLoop | None = None
         self._loop_reads = False
-        # asyncio's, once it is imported.
+        # The function of asyncio, once that is imported.
         self._get_running_loop: Callable[[], AbstractEventLoop] | None = None
-        # Of tools that were called, as they stand in a frame.
+        # The encoded names of tools that were called.
         self._names_json: dict[tuple[str | None, str], bytes] = {}
-        # Calls of one iteration of an event loop go out together.
+        # Calls that are made in one iteration of an event loop are sent together.
         self._batches: dict[AbstractEventLoop, list[tuple[int, bytes]]] = {}
         channel.on_results = self._resolve
         channel.on_lost_result = self._lost_result
 
     def leave_run(self) -> None:
-        """In a copy of this process that takes its place: what the run had under way was another's."""
+        """Called in a copy of this process that becomes the worker: the calls in flight belong to the old worker."""
         self._run = self.plan = self.main_loop = None
         self.unsent = {}
         self._pending.clear()
@@ -134,14 +110,14 @@ class Calls:
         self._leading = self._loop_reads = False
 
     def begin_worker(self, worker: int) -> None:
-        """Between two runs, when nothing is under way."""
+        """Called between two runs, when no call is in flight."""
         self._lock = Lock()
         self.in_child = False
-        # A result that was meant for an earlier worker answers no call of this one.
+        # Numbers differ between workers, so that a result for an earlier worker answers no call of this one.
         self._last = worker << _CALLS_PER_WORKER_BITS
 
     def begin_job(self) -> None:
-        """In a process that was forked in the middle of a run, and makes calls of that run from now on: none is its."""
+        """Called in a job, which was forked in the middle of a run: the calls in flight belong to the worker."""
         self._lock = Lock()
         self.in_child, self.is_of_job = False, True
         self._in_flight_max = min(self._in_flight_max, CALLS_OF_JOB_MAX)
@@ -154,7 +130,7 @@ class Calls:
 
     @property
     def run(self) -> int | None:
-        """The one under way."""
+        """The number of the current run; None between runs."""
         return self._run
 
     @property
@@ -192,7 +168,7 @@ class Calls:
             notes.append(_never_awaited(unsent))
 
     def later(self, server: str, tool: str, arguments: object, handle: bool = False) -> Coroutine[Any, Any, Any]:
-        """A call that is made when it is awaited."""
+        """Returns a coroutine that makes the call when it is awaited."""
         name = f"{server}.{tool}"
         with self._lock:
             self.unsent[name] = self.unsent.get(name, 0) + 1
@@ -201,7 +177,7 @@ class Calls:
         return call
 
     def is_awaited(self, name: str) -> None:
-        """A call of this name, made by `later`: here, or in a job."""
+        """Notes that a call created by `later` is awaited, here or in a job."""
         with self._lock:
             left = self.unsent.pop(name, 1) - 1
             if left > 0:
@@ -212,7 +188,7 @@ class Calls:
         return await self.call(server, tool, arguments, handle)
 
     async def call(self, server: str | None, tool: str, arguments: object, handle: bool = False) -> Any:
-        """`handle`: the result stays on the host, and what comes is a handle of it."""
+        """Makes a call. `handle`: the result stays on the host, and a handle of it is returned."""
         waiter = _Waiter(self._running_loop())
         future = waiter.future
         assert future is not None
@@ -252,9 +228,9 @@ class Calls:
 
     def _answer(self, frame: Frame, server: str | None, tool: str, handle: bool) -> Any:
         value = frame.get("value") if handle else None
-        # A tool's own error comes as it is.
+        # Errors of the tool itself are raised as usual.
         if isinstance(value, dict) and "handle" in value:
-            from .handles import Handle  # at need: few calls have one
+            from .handles import Handle  # imported here, since few calls need it
 
             return Handle(self, value)
         return answer(frame, server, tool)
@@ -266,7 +242,7 @@ class Calls:
         return plan.begin("runtime" if server is None else server, tool, arguments)
 
     def _lead(self, waiter: _Waiter) -> None:
-        """Reads until the waiter's result is there; others get theirs on the way."""
+        """Reads until the waiter has its result. Results of other waiters are delivered meanwhile."""
         try:
             while waiter.lock.locked():
                 self._channel.wait_and_read()
@@ -277,7 +253,7 @@ class Calls:
                     self._channel.read_in_background()
 
     def _arrange_reading(self, waiter: _Waiter) -> None:
-        """Decides who reads the result; with the lock held."""
+        """Decides who reads the result. The lock is held."""
         channel = self._channel
         if channel.reads_in_background:
             return
@@ -309,7 +285,7 @@ class Calls:
         if self.in_child:
             raise MCPError("calls can only be made by the main process, not by a forked one", code="not_running")
         names_json = self._names_json.get((server, tool)) or self._encode_names(server, tool)
-        # One that is not of this run is refused by the bridge, which knows why.
+        # If the server is not in this run, the bridge refuses the call and says why.
         known = self.servers.get(server) if server is not None else None
         body = encode_arguments(arguments)
         if known is not None and not known.takes_files and (place := blob_place(arguments, "arguments")):
@@ -341,7 +317,7 @@ class Calls:
                     (self._large if len(line) > _SMALL_FRAME_BYTES else self._queue).append((call, line))
                     return call
                 loop = waiter.loop
-                # The only one, maybe, where nothing else is under way: it does not wait for others of its iteration.
+                # If no other call is in flight, this may be the only one, and it does not wait for a batch.
                 if loop is not None and self._in_flight:
                     self._count(waiter, line)
                     batch = self._batches.get(loop)
@@ -378,7 +354,7 @@ class Calls:
         return lines
 
     def _has_room(self, line: bytes) -> bool:
-        """Whether a frame may go out now, as the only large one or beside others; with the lock held."""
+        """Whether a frame may be sent now, as the only large one or beside others. The lock is held."""
         if self._in_flight >= self._in_flight_max:
             return False
         size = len(line)
@@ -394,7 +370,7 @@ class Calls:
         self._bytes -= waiter.bytes
 
     def _refill(self) -> list[bytes]:
-        """The lines that may go out now; with the lock held."""
+        """Returns the lines that may be sent now. The lock is held."""
         ready = []
         for queue in (self._large, self._queue):
             while queue and (queue[0][0] not in self._pending or self._has_room(queue[0][1])):
@@ -453,7 +429,7 @@ class Calls:
                 continue
             try:
                 loop.call_soon_threadsafe(_set_results, futures)
-            except RuntimeError:  # closed: nobody waits any more
+            except RuntimeError:  # the loop is closed, so that nothing waits any more
                 pass
 
 

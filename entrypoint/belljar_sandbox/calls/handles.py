@@ -1,6 +1,6 @@
-"""Handles: what code holds of a tool's result that stays on the host, and how it gets to see it after all.
+"""Handles: references to results of tools that stay on the host.
 
-The bridge puts what it stands for into calls; here is only its number, and the way to the part that is meant.
+A handle has a number and the path to a part of the result. In calls, the bridge replaces it by the value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ELSEWHERE = "its result is on the host; await handle.load() brings it here"
 class Handle(Standing):
     """A tool's result that stays on the host, or a part of it: an argument for further calls.
 
-    handle["rows"][0] and handle.json (its text read as JSON) are parts, not looked at before they are used.
+    handle["rows"][0] and handle.json (its text read as JSON) are parts. They are not checked before they are used.
     """
 
     __module__ = "mcp.runtime"  # where users know it from
@@ -50,7 +50,7 @@ class Handle(Standing):
 
     @property
     def bytes(self) -> int:
-        """Of all of the result, as the server sent it."""
+        """The size of the whole result, as the server sent it."""
         return int(self._told["bytes"])
 
     @property
@@ -63,7 +63,7 @@ class Handle(Standing):
         return Handle(self._calls, self._told, (*self._path, key), self._json)
 
     async def load(self) -> Any:
-        """The value, as the call itself would have returned it."""
+        """Returns the value that the call itself would have returned."""
         return self._loaded(await self._calls.call(None, "load_handle", {"reference": self._reference()}))
 
     def load_sync(self) -> Any:
@@ -71,7 +71,7 @@ class Handle(Standing):
         return self._loaded(self._calls.call_sync(None, "load_handle", {"reference": self._reference()}))
 
     async def head(self, characters: int = _HEAD_CHARACTERS) -> str:
-        """How a text begins; another value as JSON."""
+        """Returns the beginning of a text, or of another value as JSON."""
         return str(await self._calls.call(None, "load_handle", self._head(characters)))
 
     def head_sync(self, characters: int = _HEAD_CHARACTERS) -> str:
@@ -79,7 +79,7 @@ class Handle(Standing):
         return str(self._calls.call_sync(None, "load_handle", self._head(characters)))
 
     def drop(self) -> None:
-        """Lets go of the result, of which no part can be used any more."""
+        """Deletes the result from the host. No part of it can be used any more."""
         self._calls.call_sync(None, "drop_handle", {"number": self.number})
 
     def as_argument(self) -> dict[str, object]:
@@ -122,12 +122,12 @@ class Handle(Standing):
 
 
 def _again(told: dict[str, Any], path: tuple[str | int, ...], json: bool) -> Handle:
-    """In another process of the session, such as what follows a job that has returned one."""
+    """Unpickles a handle, for example one that a job has returned."""
     return Handle(port(), told, path, json)
 
 
 class Handles(Awaitable, list[Handle]):
-    """All that are kept."""
+    """All results that are on the host."""
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self)) or "no handles"

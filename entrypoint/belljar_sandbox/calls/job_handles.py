@@ -1,6 +1,6 @@
-"""What code holds of a job: its number. Everything else is the bridge's to tell, which outlives all processes.
+"""Handles of jobs. A handle has only the job's number; the bridge, which outlives all processes, knows the rest.
 
-A handle can be kept in a variable, pickled, or made anew: `runtime.job(3)`.
+A handle can be stored in a variable, pickled, or made again: `runtime.job(3)`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ _LINES = 20
 
 
 class JobError(RuntimeError):
-    """A job has no result: it runs still, was ended, or has raised an error. `status`, and of that error `type`,
-    `message` and `traceback`, which are empty else."""
+    """A job has no result: it is still running, was ended, or has raised an error.
+
+    `status` is the job's; `type`, `message` and `traceback` are those of its error, or empty.
+    """
 
     __module__ = "mcp.runtime"
 
@@ -32,7 +34,7 @@ class JobError(RuntimeError):
         self.message = str(error.get("message", ""))
         self.traceback = str(error.get("traceback", ""))
         self.status = status
-        # Without lines of code it says what is said already.
+        # A traceback without lines of code repeats the message.
         super().__init__(f"{said}\n{self.traceback}".rstrip() if '  File "' in self.traceback else said)
 
 
@@ -57,22 +59,23 @@ class Job:
 
     @property
     def result(self) -> Any:
-        """What it returned; a JobError when there is nothing, or it raised. `await job` waits for it."""
+        """What the job returned. JobError if it is running or has raised an error. `await job` waits for it."""
         return self._unpacked(self._calls.call_sync(None, "job_result", {"job": self.number}))
 
     def wait(self, timeout: float | None = None) -> str:
-        """Until it has ended, or so many seconds; returns its status. A run's own time goes on meanwhile."""
+        """Waits until it has ended, at most `timeout` seconds. Returns its status. The time limit of the run
+        applies."""
         asked: dict[str, object] = {"job": self.number}
         if timeout is not None:
             asked["timeout"] = timeout
         return str(self._calls.call_sync(None, "wait_job", asked)["status"])
 
     def tail(self, lines: int = _LINES) -> str:
-        """The last lines that it has written to stdout and stderr; 64 KiB are kept."""
+        """Returns the last lines that it has written to stdout and stderr, of at most 64 KiB."""
         return str(self._calls.call_sync(None, "job_tail", {"job": self.number, "lines": lines}))
 
     def cancel(self) -> str:
-        """Ends it: by KeyboardInterrupt, and if that does not help by force. Returns its status."""
+        """Ends it with KeyboardInterrupt, or by force if it does not end. Returns its status."""
         return str(self._calls.call_sync(None, "cancel_job", {"job": self.number})["status"])
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -94,7 +97,7 @@ class Job:
     def __repr__(self) -> str:
         try:
             return f"<job {_line(self._told())}>"
-        except Exception:  # no run is active, for one
+        except Exception:  # for example, no run is active
             return f"<job {self.number}>"
 
     def _told(self) -> dict[str, Any]:
@@ -124,7 +127,7 @@ _WORDS = {"cancelled": "was cancelled", "timed_out": "was ended for its time", "
 
 
 class JobList(Awaitable, list["Job"]):
-    """All jobs that are known; printed, one line for each."""
+    """All jobs that are known. Prints one line for each."""
 
     def __init__(self, calls: Port) -> None:
         self._rows: list[dict[str, Any]] = calls.call_sync(None, "jobs", {})
@@ -136,7 +139,7 @@ class JobList(Awaitable, list["Job"]):
 
 def listing(calls: Port) -> Callable[[], JobList]:
     def jobs() -> JobList:
-        """All jobs that are known; printed, one line for each."""
+        """All jobs that are known. Prints one line for each."""
         return JobList(calls)
 
     return jobs
@@ -144,7 +147,7 @@ def listing(calls: Port) -> Callable[[], JobList]:
 
 def finding(calls: Port) -> Callable[[int], Job]:
     def job(number: int) -> Job:
-        """The job of this number, which its note and `runtime.jobs()` tell; an error where none is known."""
+        """Returns the job with this number, which `runtime.jobs()` lists. MCPError if there is none."""
         calls.call_sync(None, "job", {"job": number})
         return Job(calls, number)
 

@@ -1,6 +1,6 @@
-"""Finds the calls of tools that stand in code with all that they name.
+"""Finds calls of tools in code whose server, tool and argument names are literal.
 
-What could mean something else by the time it runs is left out, and what the code expects to fail. It judges no call.
+It leaves out calls that could mean something else when they run, and calls that the code expects to fail.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from itertools import takewhile
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from .calls import Server
+from .port import Server
 from .proxies import ServerModule, ServerTable, ToolFunction
 
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _compile, _children = compile, ast.iter_child_nodes
 
-# Code that uses these may bind any name, and is not looked at further.
+# Code with these may bind any name, and is not searched.
 _BINDERS = frozenset(["__builtins__", "delattr", "eval", "exec", "globals", "locals", "patch", "setattr", "vars"])
-# Code that uses these may look at failures which it does not catch where they are made.
+# Code with these may handle failures elsewhere than where they are raised.
 _LOOKERS = frozenset(
     [
         "add_done_callback",
@@ -35,11 +35,11 @@ _LOOKERS = frozenset(
 )
 _CATCHERS = frozenset(["assertRaises", "raises", "suppress"])
 _LEAVERS = frozenset(["_exit", "exit", "quit"])
-# Of servers, these are no tools.
+# Attributes of servers that are not tools.
 _OWN = frozenset(["TOOLS", "TOOL_MAP", "list_tools", "mro"])
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LEAVING = frozenset([ast.Assert, ast.Break, ast.Continue, ast.Raise, ast.Return])
-# Nodes that bind a name, or say what becomes of failures.
+# Nodes that bind a name, or handle failures.
 _TELLING = frozenset(
     [
         *_DEFINITIONS,
@@ -67,18 +67,18 @@ class LiteralCall(NamedTuple):
     """Its name or alias."""
     tool: str
     names: list[str] | None
-    """Those of all arguments, where they are known."""
+    """The names of all arguments, if they are known."""
     by_place: bool
-    """Some argument is given without a name."""
+    """An argument is given without a name."""
     line: int
     is_conditional: bool
-    """It may not come to it: a condition stands before."""
+    """It may not be reached, since a condition precedes it."""
 
 
 class _Server(NamedTuple):
     name: str
     own: Mapping[str, object]
-    """What user code has set on it."""
+    """The attributes that user code has set on it."""
 
 
 class _Tool(NamedTuple):
@@ -93,7 +93,7 @@ _TABLE = "mcp_servers"
 
 
 class _Place(NamedTuple):
-    """What stands around a call."""
+    """The surroundings of a call."""
 
     is_awaited: bool
     is_conditional: bool
@@ -101,7 +101,7 @@ class _Place(NamedTuple):
 
 
 def literal_calls(code: str, namespace: Mapping[str, object]) -> list[LiteralCall]:
-    """In the order of their lines; none at all where the code may bind names in ways that cannot be seen."""
+    """Returns the calls in the order of their lines; none if the code may bind names in ways that are not visible."""
     tree = _compile(code, "<calls>", "exec", _FLAGS, dont_inherit=True)
     names = _Names(namespace)
     around = _Around()
@@ -124,7 +124,8 @@ def literal_calls(code: str, namespace: Mapping[str, object]) -> list[LiteralCal
 
 
 class _Names:
-    """What names mean in the code: by its imports or the namespace. A name that it binds otherwise means nothing."""
+    """The meanings of names in the code, from its imports and the namespace. A name that is bound otherwise has
+    none."""
 
     def __init__(self, namespace: Mapping[str, object]) -> None:
         self._namespace = namespace
@@ -133,7 +134,7 @@ class _Names:
         self.looks_at_failures = False
 
     def learn(self, node: ast.AST) -> bool:
-        """From one node of the code; whether its bindings can be seen."""
+        """Learns from one node of the code. Returns whether its bindings are visible."""
         match node:
             case ast.Name(id=name, ctx=ast.Load()):
                 self._notice(name)
@@ -191,7 +192,7 @@ class _Names:
         kind = type(thing)
         if kind is ServerTable:
             return _TABLE
-        # Of other things nothing is asked: theirs may be code of the user's.
+        # Attributes of other objects are not read, since that may run user code.
         own: Mapping[str, object] = vars(thing) if kind in _OURS else {}
         match own:
             case {"_server": str(server), "_tool": str(tool)}:
@@ -203,7 +204,7 @@ class _Names:
         return None
 
     def _of_path(self, path: str | None) -> _Meaning | None:
-        """What an import brings."""
+        """Returns the meaning of an import."""
         if path is None or path.partition(".")[0] != "mcp":
             return None
         meaning: _Meaning | None = "mcp"
@@ -229,15 +230,15 @@ class _Names:
 
 
 class _Around:
-    """What stands around a node."""
+    """The nodes around a node."""
 
     def __init__(self) -> None:
         self.parents: dict[ast.AST, ast.AST] = {}
-        # By the name of what they call.
+        # Calls by the name of their function.
         self._calls: dict[str, list[ast.Call]] = {}
-        # Whether a function is called where code may not come to only; nothing where this code does not call it.
+        # Whether a function is called only where the code may not get to; None if this code does not call it.
         self._of_functions: dict[ast.AST, bool | None] = {}
-        # Statements by which the block that they stand in may be left.
+        # Statements that may leave their block.
         self._leaving: set[ast.AST] = set()
 
     def mark_leaving(self, node: ast.AST) -> None:
@@ -250,7 +251,7 @@ class _Around:
             self._calls.setdefault(call.func.id, []).append(call)
 
     def place(self, call: ast.Call) -> _Place | None:
-        """Nothing for a call that is expected to fail, or in a function that this code does not call itself."""
+        """Returns None for a call that is expected to fail, or in a function that this code does not call."""
         is_conditional = is_in_function = False
         node: ast.AST = call
         while node in self.parents:
@@ -285,7 +286,7 @@ class _Around:
     def _is_called_conditionally(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool | None:
         if function in self._of_functions:
             return self._of_functions[function]
-        # One that calls itself is called by another one as well, or not at all.
+        # A function that calls itself is also called by another one, or not at all.
         self._of_functions[function] = None
         is_method = isinstance(self.parents[function], ast.ClassDef)
         if not (function.decorator_list or is_method):
@@ -296,7 +297,7 @@ class _Around:
 
 
 def _before(statement: ast.stmt, above: ast.AST) -> Iterator[ast.AST]:
-    """The statements that come before it in the same block."""
+    """Returns the statements before it in the same block."""
     for name in ("body", "orelse", "finalbody"):
         block = getattr(above, name, None)
         if isinstance(block, list) and _has(block, statement):
@@ -335,7 +336,7 @@ def _literal(call: ast.Call, names: _Names, around: _Around) -> LiteralCall | No
     place = around.place(call)
     if place is None:
         return None
-    # One that is awaited elsewhere, or by a function that is called elsewhere, fails there.
+    # A call that is awaited elsewhere, or in a function that is called elsewhere, fails there.
     if names.looks_at_failures and (place.is_in_function or not (is_sync or place.is_awaited)):
         return None
     return LiteralCall(server, tool, given, by_place, call.lineno, place.is_conditional)
@@ -347,7 +348,7 @@ def _given(call: ast.Call) -> list[str] | None:
 
 
 def _target(call: ast.Call) -> tuple[str, str, list[str] | None] | None:
-    """Server, tool and names of a `call_tool`."""
+    """Returns the server, the tool and the argument names of a `call_tool`."""
     arguments: dict[str | None, ast.expr] = dict(zip(("server", "tool", "args"), call.args, strict=False))
     arguments.update((keyword.arg, keyword.value) for keyword in call.keywords)
     match arguments.get("server"), arguments.get("tool"), arguments.get("args", ast.Dict([], [])):

@@ -1,7 +1,7 @@
-"""What stands for the result of a call that was only planned.
+"""A placeholder for the result of a call that was only planned.
 
-It holds nothing: any part of it, and whatever is computed from it, is another one, so that code can go on as far as it
-does not look at values. As a condition it holds; it is equal to nothing but itself.
+Its parts, and everything that is computed from it, are placeholders again, so that code runs on until it needs a value.
+It is true as a condition, and equal only to itself.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _TEXT_CHARACTERS_MAX = 240
 _OPERAND_CHARACTERS_MAX = 60
-# How placeholders begin, each of which may stand in a text that was made of one.
+# The beginnings of placeholders, to find them in texts that were made from one.
 _begun: set[str] = set()
 
 
 class Placeholder(Awaitable):
     """The result of a call that was not made."""
 
-    # How many there have been: while there are none nothing needs to look for them.
+    # How many were created. While there are none, arguments need not be searched for them.
     made = 0
 
     def __init__(self, source: str, text: str | None = None) -> None:
@@ -36,7 +36,7 @@ class Placeholder(Awaitable):
 
     @staticmethod
     def is_in(value: object) -> bool:
-        """Whether one, or a text that was made of one, stands anywhere in a value that has a JSON form."""
+        """Whether a value that has a JSON form contains one, or a text that was made from one."""
         if isinstance(value, dict):
             return any(map(Placeholder.is_in, value)) or any(map(Placeholder.is_in, value.values()))
         if isinstance(value, list | tuple):
@@ -49,7 +49,7 @@ class Placeholder(Awaitable):
         return Placeholder(self._source, text)
 
     def __getattr__(self, name: str) -> Placeholder:
-        # Python and notebooks probe such names on every object.
+        # Python and notebooks look for such names on every object.
         if name.startswith("_"):
             raise AttributeError(name)
         return self._further(f"{self._text}.{name}")
@@ -58,16 +58,16 @@ class Placeholder(Awaitable):
         return self._further(f"{self._text}[{_shown(key)}]")
 
     def __setitem__(self, _key: object, _value: object) -> None:
-        """It stays what it is: the result that code would change does not exist."""
+        """Does nothing: the result that code would change does not exist."""
 
     def __delitem__(self, _key: object) -> None:
-        """As above."""
+        """Does nothing, like __setitem__."""
 
     def __call__(self, *_positional: object, **_named: Any) -> Placeholder:
         return self._further(f"{self._text}(...)")
 
     def __iter__(self) -> Iterator[Placeholder]:
-        # One stands for however many there would be.
+        # One item stands for any number of items.
         yield self._further(f"{self._text}[each]")
 
     def __round__(self, _digits: object = None) -> Placeholder:

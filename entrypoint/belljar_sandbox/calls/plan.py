@@ -1,6 +1,6 @@
-"""The calls of a block of code as a list, and, in a dry run, without making those that may change something.
+"""Lists the calls of a block of code. In a dry run, calls that may change something are not made.
 
-Which calls are made is the bridge's decision; what stands here only shows it.
+The bridge decides which calls are made.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, Self
 
     class Planning(Protocol):
-        """What lists its calls in a plan while one is open."""
+        """An object that lists its calls in a plan while one is open."""
 
         plan: Plan | None
 
@@ -25,7 +25,7 @@ _LINE_CHARACTERS_MAX = 300
 
 
 class PlannedCall:
-    """A call of the block, as it was asked for."""
+    """A call of the block, as the code made it."""
 
     def __init__(self, server: str, tool: str, arguments: object) -> None:
         self.server = server
@@ -50,7 +50,7 @@ class PlannedCall:
 
 
 class Plan(Awaitable):
-    """A block whose calls are listed: `.calls` are all of them, in order, each with `.outcome`."""
+    """A block whose calls are listed: `.calls` has all of them, in order, each with `.outcome`."""
 
     def __init__(self, calls: Planning, dry_run: bool) -> None:
         self.dry_run = dry_run

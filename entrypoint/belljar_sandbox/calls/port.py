@@ -1,7 +1,4 @@
-"""The way to the bridge, for values that live as long as the process or were unpickled in it.
-
-Everything else is given the calls that it makes.
-"""
+"""What calls go to: the servers of a run, and the bridge for values that were unpickled and hold no calls."""
 
 from __future__ import annotations
 
@@ -17,15 +14,40 @@ if TYPE_CHECKING:
         def call_sync(self, server: str | None, tool: str, arguments: object, handle: bool = False) -> Any: ...
 
 
+class Server(tuple[str, str, str, bool]):
+    """A server of the current run. As a tuple, it cannot be changed into another server."""
+
+    __slots__ = ()
+
+    def __new__(cls, name: str, alias: str, description: str, takes_files: bool) -> Server:
+        return super().__new__(cls, (name, alias, description, takes_files))
+
+    @property
+    def name(self) -> str:
+        return self[0]
+
+    @property
+    def alias(self) -> str:
+        return self[1]
+
+    @property
+    def description(self) -> str:
+        return self[2]
+
+    @property
+    def takes_files(self) -> bool:
+        return self[3]
+
+
 class _Holder:
     port: Port
 
 
 def open_port(port: Port) -> None:
-    """Once, at the start of the worker."""
+    """Called once, at the start of the worker."""
     _Holder.port = port
 
 
 def port() -> Port:
-    """That of this process."""
+    """Returns the port of this process."""
     return _Holder.port

@@ -1,7 +1,7 @@
 """Servers and tools as Python objects: mcp_<alias>, mcp_servers, and the modules mcp.servers.<alias>.
 
-They carry no authority and know no schema: an attribute's name goes to the bridge as the tool's name, and what `help`
-and `inspect` show is asked for when it is looked at.
+They grant nothing and have no schemas. The name of an attribute is sent to the bridge as the name of a tool, and what
+`help` and `inspect` show is requested when it is read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Coroutine, Iterable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from .calls import Calls, Server
+from .calls import Calls
+from .port import Server
 from .results import MCPError
 
 TYPE_CHECKING = False
@@ -45,7 +46,8 @@ class ToolFunction:
         return self._calls.call_sync(self._server, self._tool, arguments)
 
     def handle(self, /, *positional: object, **arguments: Any) -> Coroutine[Any, Any, Handle]:
-        """The call; its result stays on the host, and what comes is a handle of it, an argument for further calls."""
+        """Calls the tool. The result stays on the host, and a handle of it is returned, an argument for further
+        calls."""
         self._keywords_only(positional)
         return self._calls.later(self._server, self._tool, arguments, handle=True)
 
@@ -57,7 +59,7 @@ class ToolFunction:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
-        """All that is known of the tool, or why that cannot be had: asked for when it is looked at."""
+        """The documentation of the tool, requested when it is read, or why it is not available."""
         from .stubs import documentation
 
         try:
@@ -71,11 +73,11 @@ class ToolFunction:
 
         try:
             return signature(self._stub())
-        except MCPError:  # what is wrong is said by whoever calls it
+        except MCPError:  # a call of the tool raises the reason
             return signature(_UNKNOWN)
 
     def __get__(self, instance: object, owner: type | None = None) -> ToolFunction:
-        # So that `help` and `inspect` take it for a function.
+        # So that `help` and `inspect` treat it as a function.
         return self
 
     def _stub(self) -> str:
@@ -113,15 +115,15 @@ class ServerModule(ModuleType):
         return ToolFunction(self._calls, self._server, _tool_name(name))
 
     def __dir__(self) -> list[str]:
-        # Nothing private: whoever looks for such names is told that every one is there.
+        # Without private names: __getattr__ would return a tool for each of them.
         own = ["__doc__", "__name__", "list_tools"]
         try:
             return sorted([*own, *_aliases(self._calls, self._server)])
-        except MCPError:  # no tool can be called either
+        except MCPError:  # then tools cannot be called either
             return own
 
     def _tool_map(self) -> dict[str, dict[str, Any]]:
-        """The tools' metadata, by the names that they have in Python."""
+        """Returns the metadata of the tools by their names in Python."""
         tools = self._calls.call_sync(None, "list_tools", {"server": self._server.name})
         return {str(tool["alias"]): tool for tool in tools}
 
@@ -137,25 +139,25 @@ class ServerTable(dict[str, ServerModule]):
 
 
 class Proxies:
-    """Keeps them in user code's namespace; also the importer of their modules."""
+    """Puts servers into the namespace of user code, and imports their modules."""
 
     def __init__(self, calls: Calls, namespace: dict[str, Any], mcp: ModuleType) -> None:
-        """`mcp`: the package of that name, which code finds without an import."""
+        """`mcp`: the package of this name, which code can use without an import."""
         self._calls = calls
         self._namespace = namespace
         self._table = ServerTable()
         self._modules: dict[Server, ServerModule] = {}
-        # Those of the run, by alias.
+        # The servers of the run by alias.
         self._offered: dict[str, ServerModule] = {}
         self._package = vars(mcp.servers)
-        # All of it that is of the run, by the names that user code knows it by.
+        # Everything that is offered in the run, by its name in user code.
         self.names: dict[str, Any] = {}
         self._lasting = {"mcp": mcp, "runtime": mcp.runtime, "save_tool": mcp.runtime.save_tool}
         namespace.update(self._lasting)
         sys.meta_path.insert(0, self)
 
     def offer(self, servers: list[Server]) -> dict[str, Server]:
-        """Makes those of a run available, by name."""
+        """Makes the servers of a run available. Returns them by name."""
         self._table.clear()
         offered: dict[str, ServerModule] = {}
         for server in servers:
@@ -176,7 +178,7 @@ class Proxies:
     def _offer_modules(self, modules: dict[str, ServerModule]) -> None:
         for alias, module in self._offered.items():
             if modules.get(alias) is not module:
-                # An import of it would find it there, though it is not of this run any more.
+                # Otherwise an import would still find it, although it is not in this run.
                 sys.modules.pop(_PACKAGE + alias, None)
                 self._package.pop(alias, None)
         self._offered = modules
@@ -187,7 +189,7 @@ class Proxies:
             return None
         alias = name.removeprefix(_PACKAGE)
         if alias not in self._offered:
-            # Under its whole name, `from mcp.servers import x` would put an error of its own in the place of this one.
+            # With its full name, `from mcp.servers import x` would replace this error by one of its own.
             raise ModuleNotFoundError(
                 f"Server {alias!r} is not available. {_available(self._offered, alias)}", name=alias
             )
@@ -197,7 +199,7 @@ class Proxies:
         return self._offered[spec.name.removeprefix(_PACKAGE)]
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: it was whole when it was made."""
+        """Does nothing: the module is complete when it is created."""
 
 
 def _aliases(calls: Calls, server: Server) -> list[str]:
@@ -206,14 +208,14 @@ def _aliases(calls: Calls, server: Server) -> list[str]:
 
 
 def _tool_name(name: str) -> str:
-    # Python and notebooks probe such names on every object.
+    # Python and notebooks look for such names on every object.
     if name.startswith(("__", "_ipython")) or (name.startswith("_repr_") and name.endswith("_")):
         raise AttributeError(name)
     return name
 
 
 def _available(servers: Iterable[str], wanted: str) -> str:
-    from difflib import get_close_matches  # 4 ms, and rarely needed
+    from difflib import get_close_matches  # takes 4 ms, and is rarely needed
 
     names = sorted(servers)
     near = get_close_matches(str(wanted), names, 1)

@@ -1,6 +1,6 @@
-"""What code gets of a resource or a prompt: text, bytes, messages.
+"""Turns resources and prompts into Python values: text, bytes, messages.
 
-It asks nobody; `.raw` of each is the whole answer of the server.
+`.raw` of each is the whole answer of the server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ResourceText(StrResult):
     mime_type: str | None = None
 
     def json(self) -> Any:
-        """What it says as JSON."""
+        """Parses the text as JSON."""
         try:
             return loads(self)
         except NotJSONError as error:
@@ -29,14 +29,14 @@ class ResourceText(StrResult):
         try:
             from json import loads as explain
 
-            explain(self)  # its error says where
+            explain(self)  # its error names the place
         except ImportError:
             pass
         raise failed
 
 
 def contents(result: Any) -> Any:
-    """What a resource holds: one thing by itself, else a list."""
+    """Returns the contents of a resource: a single one by itself, several as a list."""
     found = result.get("contents") if isinstance(result, dict) else None
     if not isinstance(found, list):
         return result
@@ -45,7 +45,7 @@ def contents(result: Any) -> Any:
 
 
 def messages(result: Any) -> Any:
-    """Of a prompt, each a dict of role and content."""
+    """Returns the messages of a prompt, each a dict with role and content."""
     found = result.get("messages") if isinstance(result, dict) else None
     if not isinstance(found, list):
         return result

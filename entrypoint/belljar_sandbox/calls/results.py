@@ -1,7 +1,6 @@
-"""Turns the answer to a call into the Python value that its caller gets, or the exception.
+"""Turns the answer to a call into the Python value or the exception that the caller gets.
 
-It does not change what the server said: `.raw` of a dict, list or str is the whole result, in which binary content is a
-Blob that has the keys of what it stands for.
+`.raw` of a dict, list or str is the whole result of the server. Binary content in it is a Blob with the same keys.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _read = reader()
 
 
 class MCPError(RuntimeError):
-    """A call or a helper failed. `code` says how (see the protocol), `hint` what to do about it."""
+    """A call or a helper failed. `code` says how (see the protocol), `hint` says what to do."""
 
     __module__ = "mcp.runtime"  # where users know it from
 
@@ -37,7 +36,7 @@ class MCPError(RuntimeError):
 
 
 class InvalidCallError(MCPError, TypeError, ValueError):
-    """A call that cannot succeed as it is written: nothing was sent. `line`: where it stands in code not yet run."""
+    """A call cannot succeed as it is written, and was not sent. `line`: its line, in code that has not run."""
 
     __module__ = "mcp.runtime"
 
@@ -47,7 +46,7 @@ class InvalidCallError(MCPError, TypeError, ValueError):
 
 
 class ToolError(MCPError):
-    """The tool itself answered with an error."""
+    """The tool itself returned an error."""
 
     __module__ = "mcp.runtime"
 
@@ -85,13 +84,13 @@ _AWAITABLE: dict[type, Callable[[Any], Any]] = {dict: DictResult, list: ListResu
 
 
 class Blob(Awaitable, Mapping[str, "Any"]):
-    """Binary content of a result: an image, audio or an embedded resource. As an argument of a call it is base64.
+    """Binary content of a result: an image, audio or an embedded resource. As an argument of a call it becomes base64.
 
-    It has the keys of what the server sent, since a tool's schema may promise these.
+    It has the keys of the server's content block, since a tool's schema may promise them.
     """
 
     __module__ = "mcp.runtime"
-    # Each is one of its own, also among keys and in sets.
+    # Each equals only itself, also as a key and in sets.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -117,7 +116,7 @@ class Blob(Awaitable, Mapping[str, "Any"]):
         return path
 
     def show(self) -> None:
-        """Puts an image among those of the run, as open figures are."""
+        """Adds an image to the reply of the run, like an open figure."""
         if not self._is_image():
             raise TypeError(f"only images can be shown, not {self.mime_type[:_MIME_TYPE_CHARACTERS_MAX]}; .save(path)")
         IMAGES.show(self.mime_type, self.data)
@@ -131,7 +130,7 @@ class Blob(Awaitable, Mapping[str, "Any"]):
 
 
 def answer(frame: Frame, server: str | None, tool: str) -> Any:
-    """The value of a `result` frame."""
+    """Returns the value of a `result` frame, or raises its fault."""
     fault = frame.get("fault")
     if isinstance(fault, dict):
         message, code, hint = (fault.get(key) for key in ("message", "code", "hint"))
@@ -151,14 +150,14 @@ def answer(frame: Frame, server: str | None, tool: str) -> Any:
 
 
 def unwrap(result: Any, server: str, tool: str, wraps: bool = False) -> Any:
-    """The value of a tool's result. `wraps`: its structured content has one member, which stands for the whole."""
+    """Returns the value of a tool's result. `wraps`: the value is the only member of the structured content."""
     if not isinstance(result, dict):
         return result
     content = result.get("content")
     blocks = [_or_blob(block) for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     blobs = {_base64(block): block for block in blocks if isinstance(block, Blob)}
     if blobs:
-        # Whoever looks at the whole reads no base64 either.
+        # In `.raw`, too, binary content is no base64.
         result = {**result, "content": blocks}
     if result.get("isError"):
         texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
@@ -190,7 +189,7 @@ def block_value(block: Any) -> Any:
 
 
 def _or_blob(block: dict[str, Any]) -> Any:
-    """What is binary as a Blob, if it can be read, anything else as it is."""
+    """Returns binary content as a Blob if it can be decoded, anything else unchanged."""
     data = _base64(block)
     if data is None:
         return block
@@ -208,7 +207,7 @@ def _base64(block: Any) -> str | None:
 
 
 def _with_blobs(value: Any, blobs: dict[str | None, Blob]) -> Any:
-    """With the content's own in the places of structured content where a server says it once more."""
+    """Replaces blocks in structured content that repeat a block of the content by its Blob."""
     if isinstance(value, dict):
         data = _base64(value)
         if data in blobs:
@@ -227,7 +226,7 @@ def _parsed(text: str) -> Any:
 
 
 def loads(text: str) -> Any:
-    """JSON as a server has written it; ValueError where it is none, or too deep."""
+    """Parses JSON of a server. ValueError if it is not JSON, or nests too deep."""
     if deeper_than(DEPTH_MAX, text.encode("utf-8", "replace")):
         raise ValueError(f"nesting > {DEPTH_MAX}")
     return _read(text)
@@ -248,6 +247,6 @@ def with_raw(value: Any, raw: object) -> Any:
 
 
 def awaitable(value: Any) -> Any:
-    """The same value, as one that can be awaited if its kind has such a twin."""
+    """Returns the same value as an awaitable one, if there is such a class for its type."""
     twin = _AWAITABLE.get(type(value))
     return value if twin is None else twin(value)

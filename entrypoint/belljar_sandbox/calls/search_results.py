@@ -1,7 +1,6 @@
-"""What a search for tools returns: the hits as a list, and as text one line for each, with what was not found or not
-looked at.
+"""The result of a search for tools: a list of hits that prints one line for each, and names servers that are missing.
 
-It asks nothing and ranks nothing; the bridge does.
+The bridge searches and ranks.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ _QUERY_CHARACTERS_MAX = 80
 
 
 class SearchResults(Awaitable, list[dict[str, Any]]):
-    """One page of hits, best first; each has server, serverAlias, tool, toolAlias, signature and mostly description.
+    """One page of hits, best first. Each has server, serverAlias, tool, toolAlias, signature and usually description.
 
-    total: how many were found; offset: how many come before this page; tools, servers: how many were looked at, skills
-    among the tools, and skills of them; a hit that is a skill has skill: True;
-    unavailable: servers that could not be looked at, with the reason; indexing: servers that are being asked now.
+    total: how many were found; offset: how many come before this page; tools, servers, skills: how many were searched,
+    where skills also count as tools; a hit that is a skill has skill: True; unavailable: servers that could not be
+    searched, with the reason; indexing: servers that have not answered yet.
     """
 
     def __init__(self, answer: dict[str, Any], query: str | list[str], by_server: bool) -> None:
@@ -49,7 +48,7 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
         asked = [query for query in queries if query.strip()]
         what = f"for {' or '.join(map(_quoted, asked))}" if asked else "of all"
         if self._indexing_total:
-            # What follows must not read as all that there is.
+            # First, so that the hits are not taken for all that there are.
             what += " so far"
         if not self.total:
             skills = f" and {_count(self.skills, 'skill')}" if self.skills else ""

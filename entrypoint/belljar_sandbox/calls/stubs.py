@@ -1,7 +1,4 @@
-"""Reads a tool's stub: what the bridge makes of its schemas, as Python. Nothing of it is executed.
-
-It does not ask for stubs, and keeps none.
-"""
+"""Parses the stub of a tool: the Python text that the bridge makes from its schemas. Nothing of it is executed."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ _parse, _literal_eval = ast.parse, ast.literal_eval
 
 
 class _Annotation(str):
-    """A type by its name, shown without quotes as other annotations are."""
+    """The text of a type, shown without quotes like other annotations."""
 
     __slots__ = ()
 
@@ -25,7 +22,7 @@ class _Annotation(str):
 
 
 class _Default:
-    """That of a parameter which may be left out, when nobody says what then counts."""
+    """The default of an optional parameter whose schema does not say what it is."""
 
     def __repr__(self) -> str:
         return "..."
@@ -35,15 +32,15 @@ _LEFT_OUT = _Default()
 
 
 def signature(stub: str) -> Signature:
-    """Of the stub's function: keyword-only parameters, with annotations that are text."""
-    from inspect import Parameter, Signature  # 6 ms, and rarely needed
+    """Returns the signature of the stub's function: keyword-only parameters, with annotations that are text."""
+    from inspect import Parameter, Signature  # takes 6 ms, and is rarely needed
 
     function = _function(stub)
     arguments = function.args
     lines = stub.encode().split(b"\n")
 
     def annotation(node: ast.expr | None) -> _Annotation:
-        # As it is written, which is on one line: what cannot be seen is an escape there.
+        # The source text of the annotation, which is on one line.
         if node is None:
             return _Annotation("Any")
         return _Annotation(lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode())
@@ -59,7 +56,7 @@ def signature(stub: str) -> Signature:
 
 
 def documentation(stub: str) -> str:
-    """What the function's docstring says, and the classes that its types name."""
+    """Returns the docstring of the stub's function, and the classes of its types."""
     function = _function(stub)
     parts = []
     match function.body:

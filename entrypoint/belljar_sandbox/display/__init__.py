@@ -1,1 +1,1 @@
-"""How values look in a reply: text, tables, and images."""
+"""Values in replies: text, tables, and images."""

@@ -1,6 +1,6 @@
-"""Waits so long, and no longer, for code of the user that makes a text of something.
+"""Bounds the time of user code that makes a text of a value.
 
-It does not bound code that holds on to the interpreter's lock, nor any that sets a timer of its own.
+It cannot bound code that holds the interpreter's lock or sets a timer of its own.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _MAIN_THREAD = get_ident()
 
 
 class TooSlow(BaseException):
-    """No Exception, so that the slow code does not take it for one of its own."""
+    """The time is over. Not an Exception, so that the slow code does not catch it."""
 
 
 def within(seconds: float, make: Callable[[], str]) -> str:
-    """What it makes, or TooSlow. In other threads, and where a timer of the user's runs, it may take its time."""
+    """Returns the text, or raises TooSlow. Not bounded in other threads, or while a timer of user code runs."""
     if get_ident() != _MAIN_THREAD or getitimer(ITIMER_REAL)[0]:
         return make()
     before = getsignal(SIGALRM)

@@ -1,6 +1,6 @@
-"""HTML as the text that it holds, for objects that have nothing else to show.
+"""Extracts the text of HTML, for objects that have no other text.
 
-It lays nothing out, and knows of tables only where their rows and cells end. Imported when there is such an object.
+Rows of tables become lines, and cells are separated by bars. Imported when there is such an object.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 _SILENT = frozenset(("script", "style", "head", "title"))
 _LINES = frozenset(("br", "div", "h1", "h2", "h3", "h4", "h5", "h6", "li", "p", "pre", "table", "tr", "ul", "ol"))
 _CELLS = frozenset(("td", "th"))
-# Read of the source; the text is cut again by whoever shows it.
+# How much of the source is read. The caller cuts the text again.
 _SOURCE_CHARACTERS_MAX = 200_000
 
 

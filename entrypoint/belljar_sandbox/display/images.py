@@ -1,7 +1,4 @@
-"""The images of a run: those that fit its reply, and the others as files.
-
-It makes none: whoever has one gives it here.
-"""
+"""Collects the images of a run: those that fit into the reply, and the others as files."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from binascii import b2a_base64
 IMAGES_MAX = 4
 BASE64_BYTES_MAX = 2_000_000
 FILES_MAX = 16
-# What clients show as pictures, and how files of it are named.
+# The types that clients show, with the endings of their files.
 SHOWN_TYPES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 _FOLDERS = ("/workspace", "/tmp")
 _ENDING_CHARACTERS_MAX = 10
@@ -31,9 +28,9 @@ class Images:
         self._left_out = 0
 
     def show(self, mime_type: str, data: bytes) -> None:
-        """Adds it to the reply, or where it does not fit writes it to a file that the reply names."""
+        """Adds an image to the reply, or writes it to a file that the reply names if it does not fit."""
         self._count += 1
-        # Known before it is encoded, which may be more than there is memory for.
+        # Computed before it is encoded, for which there may not be enough memory.
         size = (len(data) + 2) // 3 * 4
         if not data:
             self._left_out += 1
@@ -44,15 +41,15 @@ class Images:
             self._left_out += 1
 
     def leave_out(self, count: int) -> None:
-        """So many more that nobody has made."""
+        """Counts images that were not drawn."""
         self._left_out += count
 
     def has_room(self) -> bool:
-        """Whether one more could be shown or saved."""
+        """Whether one more image can be shown or saved."""
         return len(self.taken) < IMAGES_MAX or len(self._files) < FILES_MAX
 
     def note(self, notes: list[str]) -> None:
-        """Where those are that the reply does not show."""
+        """Adds notes about images that the reply does not show."""
         bounds = f"a reply shows {IMAGES_MAX} images of {BASE64_BYTES_MAX // 1_000_000} MB in all"
         if self._files:
             notes.append(f"images saved as files: {', '.join(self._files)} ({bounds})")
@@ -66,18 +63,18 @@ class Images:
         try:
             with _open(path, "wb") as file:
                 file.write(data)
-        except OSError:  # no room left
+        except OSError:  # no space left
             return False
         self._files.append(path)
         return True
 
 
-# The one of this process, for results that know no run: one is shown in the run that shows it, whichever made it.
+# The images of this process: an image belongs to the run that shows it, whichever run made it.
 IMAGES = Images()
 
 
 def kind_of(data: bytes) -> str | None:
-    """The MIME type of an image, told from its first bytes."""
+    """Returns the MIME type of an image by its first bytes; None if it is none of the known ones."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):

@@ -1,6 +1,6 @@
-"""matplotlib's figures as images of the run: those that are open at its end, and those of plt.show() as they are then.
+"""Shows matplotlib's figures as images of the run: at plt.show(), and those that are open at its end.
 
-It does not import matplotlib: without it there are none.
+It does not import matplotlib: if it is not imported, there are no figures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DPI = 100
 
 
 def take_figures() -> None:
-    """Shows and closes them. May run user code, hence may raise anything."""
+    """Shows and closes all open figures. It may run user code, and so may raise anything."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     numbers = pyplot.get_fignums() if pyplot is not None else []
     if pyplot is None or not numbers:
@@ -36,7 +36,7 @@ def take_figures() -> None:
 
 
 def figure_of(thing: object) -> Any:
-    """The figure that it is, or is part of; None when it is neither."""
+    """Returns the figure that an object is or belongs to; None if there is none."""
     artist = getattr(sys.modules.get("matplotlib.artist"), "Artist", None)
     figure = getattr(sys.modules.get("matplotlib.figure"), "Figure", None)
     if not (isinstance(artist, type) and isinstance(figure, type) and isinstance(thing, artist)):
@@ -46,31 +46,31 @@ def figure_of(thing: object) -> Any:
 
 
 def is_open(figure: object) -> bool:
-    """Whether it is shown at the end anyway."""
+    """Whether the figure is open, and so shown at the end of the run anyway."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     return pyplot is not None and bool(pyplot.fignum_exists(getattr(figure, "number", None)))
 
 
 def close(figure: object) -> None:
-    """So that it is not shown again at the end."""
+    """Closes the figure, so that it is not shown again at the end of the run."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close(figure)
 
 
 def drawn(figure: Any) -> bytes:
-    """As PNG."""
+    """Draws the figure as PNG."""
     file = BytesIO()
     figure.savefig(file, format="png", dpi=_DPI)
     return file.getvalue()
 
 
 def install() -> None:
-    """From here on plt.show() shows, where the backend that draws to memory would only warn."""
+    """Makes plt.show() show figures. The backend, which draws to memory, would only warn."""
 
     def show(*_: object, block: bool | None = None, **__: object) -> None:
         """Shows all open figures, and closes them."""
-        # plt.pause() shows without waiting, and goes on with the figure.
+        # plt.pause() calls this with block=False, and continues to use the figure.
         if block is not False:
             take_figures()
 

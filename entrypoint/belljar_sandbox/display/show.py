@@ -1,6 +1,6 @@
-"""Shows things: a picture of them where there is one, else their text.
+"""Shows objects: as an image if they have one, otherwise as text.
 
-It does not decide how many pictures a reply has room for; `images` does.
+`images` decides how many images fit into a reply.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _METHODS = (("image/png", "_repr_png_"), ("image/jpeg", "_repr_jpeg_"))
 
 
 def show(thing: object) -> None:
-    """What `runtime.show` does."""
+    """Implements `runtime.show` for everything except results of calls."""
     figure = figure_of(thing)
     if figure is not None:
         IMAGES.show("image/png", drawn(figure))
@@ -29,7 +29,7 @@ def show(thing: object) -> None:
 
 
 def show_value(value: object) -> None:
-    """The picture of a last expression beside its text. One that cannot be made is no reason to fail."""
+    """Shows the image of a last expression in addition to its text. If that fails, the run does not."""
     try:
         picture = _own_picture(value)
         if picture is None:
@@ -49,11 +49,12 @@ def _bytes_of(thing: bytes | bytearray | memoryview) -> tuple[str, bytes] | None
 
 
 def _own_picture(thing: object) -> tuple[str, bytes] | None:
-    """As notebooks ask for it; of the class, since an object may answer to any name."""
+    """Returns the image that an object draws of itself for notebooks. It asks the class: objects may have any
+    attribute."""
     for mime_type, name in _METHODS:
         make = getattr(type(thing), name, None)
         made = make(thing) if make is not None and not isinstance(thing, type) else None
-        # With or without metadata, as bytes or as base64.
+        # It may come with metadata, and as bytes or base64.
         data = made[0] if isinstance(made, tuple) and made else made
         if isinstance(data, str):
             data = a2b_base64(data)

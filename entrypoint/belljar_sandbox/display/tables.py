@@ -1,6 +1,6 @@
-"""What data of pandas and numpy looks like: its shape, its types, and a few of its rows.
+"""Texts of pandas and numpy data: the shape, the types, and a few rows.
 
-It finds them by the modules that are loaded, and imports none.
+It imports neither: if they are not loaded, there is no such data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINE_CHARACTERS = 100
 
 
 def summary(value: Any) -> str | None:
-    """One line: `DataFrame 1,200 x 8 [id int64, name object]`; nothing for what is no such data."""
+    """Returns one line, such as `DataFrame 1,200 x 8 [id int64, name object]`; None for other values."""
     if _is_a(value, "pandas", "DataFrame"):
         rows, columns = value.shape
         named = [f"{_named(name)} {kind}" for name, kind in islice(value.dtypes.items(), _COLUMNS_MAX)]
@@ -39,7 +39,7 @@ def summary(value: Any) -> str | None:
 
 
 def table(value: Any) -> str | None:
-    """The summary and rows of it, on several lines."""
+    """Returns the summary and rows of the data, on several lines; None for other values."""
     line = summary(value)
     if line is None:
         return None

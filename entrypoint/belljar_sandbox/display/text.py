@@ -1,10 +1,10 @@
-"""Long text made short."""
+"""Shortens long text."""
 
 from __future__ import annotations
 
 
 def cut(text: str, characters_max: int) -> str:
-    """Head and tail, which of tracebacks and reprs say the most."""
+    """Returns the head and the tail, which are the most useful parts of tracebacks and reprs."""
     if len(text) <= characters_max:
         return text
     mark = f" ... {len(text) - characters_max + 40:,} characters cut ... "

@@ -1,6 +1,6 @@
-"""What a value looks like in a reply: bounded, laid out to be read, never raising.
+"""Texts of values for replies: bounded, and laid out for reading. They never raise.
 
-It imports no library of data: one that is not loaded has made no value. What it shows of those is in `tables`.
+`tables` shows data of pandas and numpy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHARACTERS_MAX = 4_000
 _WIDTH = 100
 _DEPTH_MAX = 6
 _ITEMS_MAX = 1_000
-# Of a string within something else.
+# The limit for a string inside another value.
 _INNER_CHARACTERS_MAX = 300
 _SHORT_ITEM_MAX = 24
 _SHARE_MIN = 80
@@ -28,7 +28,7 @@ _REPR_SECONDS_MAX = 2.0
 _SORTED_MAX = 1_000
 _PLAIN = frozenset((int, float, complex, bool, type(None)))
 _TEXTS: tuple[object, ...] = (str.__repr__, bytes.__repr__, bytearray.__repr__)
-# A subclass that prints like its base is shown like it, as the results of calls are.
+# A subclass that prints like its base class is shown like it. Results of calls are such values.
 _BRACKETS: dict[object, tuple[str, str]] = {
     list.__repr__: ("[", "]"),
     tuple.__repr__: ("(", ")"),
@@ -40,19 +40,19 @@ _CUT_MARK = "… cut to be short; the whole value is in _"
 
 
 def shown(value: object) -> str:
-    """The value of a last expression, on as many lines as it takes, at most CHARACTERS_MAX."""
+    """Returns the text of a last expression, on several lines, with at most CHARACTERS_MAX characters."""
     if type(value) in _PLAIN:
         return guarded(value, lambda: cut(repr(value), CHARACTERS_MAX))
     return guarded(value, lambda: _shown(value))
 
 
 def in_one_line(value: object, characters_max: int) -> str:
-    """As much of the value as fits, without line breaks."""
+    """Returns as much of the value as fits, without line breaks."""
     return guarded(value, lambda: _in_one_line(value, characters_max))
 
 
 def guarded(value: object, make: Callable[[], str]) -> str:
-    """What it makes, or why there is no text. KeyboardInterrupt and SystemExit pass."""
+    """Returns the text, or why there is none. KeyboardInterrupt and SystemExit are passed on."""
     try:
         return make() if type(value) in _PLAIN else within(_REPR_SECONDS_MAX, make)
     except TooSlow:
@@ -90,7 +90,7 @@ def _sized(value: object) -> str:
 
 
 class _Layout:
-    """One value's text. What is not built in is asked for its repr once."""
+    """Lays out one value. It asks an object that is not built in for its repr once."""
 
     def __init__(self) -> None:
         self.is_cut = False
@@ -98,7 +98,7 @@ class _Layout:
         self._parents: list[int] = []
 
     def text(self, value: Any, room: int, indent: int, depth: int) -> str:
-        """On one line if it fits, else an item to a line; about `room` characters."""
+        """Returns the text on one line if it fits, otherwise one item per line; about `room` characters."""
         brackets = _BRACKETS.get(type(value).__repr__)
         if brackets is None or not len(value):
             return self._leaf(value, room if depth == 0 else min(room, _INNER_CHARACTERS_MAX))
@@ -131,7 +131,7 @@ class _Layout:
         return opening + _joined(parts, indent) + closing
 
     def flat(self, value: Any, room: int, depth: int) -> str | None:
-        """All of it on one line, or None when it is longer than `room` or deeper than what is shown."""
+        """Returns the whole value on one line; None if it is longer than `room` or too deep."""
         brackets = _BRACKETS.get(type(value).__repr__)
         if brackets is None or not len(value):
             room = room if depth == 0 else min(room, _INNER_CHARACTERS_MAX)
@@ -175,7 +175,7 @@ class _Layout:
         return text
 
     def _string(self, value: str | bytes | bytearray, room: int) -> str:
-        """Its beginning, its end and its length when it is longer."""
+        """Returns the string, or its beginning, end and length if it is longer than `room`."""
         if len(value) <= room:
             text = repr(value)
             if len(text) <= room + 2:
@@ -187,7 +187,7 @@ class _Layout:
 
 
 def _own_text(value: object) -> str:
-    """What it says of itself, or why it says nothing: one bad item does not hide the others."""
+    """Returns the repr of an object, or why there is none: one bad item does not hide the others."""
     try:
         of_data = summary(value)
         if of_data is not None:
@@ -210,7 +210,7 @@ _NO_KEY = object()
 
 
 def _items(value: Any) -> Iterator[tuple[object, Any]]:
-    """Of a subclass too, which may iterate otherwise."""
+    """Iterates with the methods of the base class, since a subclass may iterate differently."""
     if isinstance(value, dict):
         return iter(dict.items(value))
     if isinstance(value, set | frozenset):
@@ -220,14 +220,14 @@ def _items(value: Any) -> Iterator[tuple[object, Any]]:
 
 
 def _in_order(value: set[Any] | frozenset[Any]) -> Any:
-    """Sorted where that is quick: the order of strings differs from process to process."""
+    """Sorts a set if that is fast, since the order of strings differs between processes."""
     if len(value) <= _SORTED_MAX and {type(item) for item in value} in ({str}, {int}):
         return sorted(value)
     return value
 
 
 def _joined(parts: list[str], indent: int) -> str:
-    """Short ones fill lines, others have a line each."""
+    """Joins the parts. Short ones share lines, others have a line each."""
     if all(len(part) <= _SHORT_ITEM_MAX and "\n" not in part for part in parts):
         lines, line = [], ""
         for part in parts:

@@ -1,9 +1,8 @@
-"""Landlock: which files the interpreter and everything it starts may read and change, and which processes they may
-signal, decided by the kernel.
+"""Landlock rules: which files the interpreter and its descendants may read and change, and whom they may signal.
 
-Of the devices and of /sys only the listed ones can be read. The other folders of the root can be read: they are /proc,
-mounts, or the image's. Listing folders and starting programs are not restricted. PID 1 is not restricted: it writes
-what must be written outside the writable places.
+Of the devices and of /sys, only the listed ones can be read. The other folders of the root can be read: they are /proc,
+mounts, or part of the image. Listing folders and starting programs are not restricted. Neither is PID 1, which has to
+write outside the writable places.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 
 from . import system_calls
 
-# The first version that lets files move between folders.
+# The first version that allows moving files between folders.
 VERSION_MIN = 2
 _WRITE_FILE, _READ_FILE, _REMOVE_FOLDER, _REMOVE_FILE = 1 << 1, 1 << 2, 1 << 4, 1 << 5
 _MAKE_CHARACTER_DEVICE, _MAKE_FOLDER, _MAKE_FILE = 1 << 6, 1 << 7, 1 << 8
@@ -20,7 +19,7 @@ _MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK_DEVICE, _MAKE_LINK = 1 << 9, 1 << 10, 1 <<
 _MOVE, _TRUNCATE, _CONTROL_DEVICE = 1 << 13, 1 << 14, 1 << 15
 _BIND_TCP, _CONNECT_TCP = 1 << 0, 1 << 1
 _ABSTRACT_SOCKETS, _SIGNALS = 1 << 0, 1 << 1
-# Denials would otherwise be records of the host's audit log, which code could flood.
+# Otherwise each denial would be written to the host's audit log, which code could flood.
 _LOG_NOTHING = 1 << 0 | 1 << 2
 
 _IN_WRITABLE_PLACES = (
@@ -34,14 +33,14 @@ _IN_WRITABLE_PLACES = (
     _TRUNCATE,
 )
 _NOWHERE = (_MAKE_CHARACTER_DEVICE, _MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK_DEVICE, _CONTROL_DEVICE)
-# Not /dev/ptmx: opening it for reading makes a terminal, too.
+# Without /dev/ptmx: opening it, even for reading, creates a terminal.
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-# Where the sandbox's own limits stand. The engine masks the rest of what belljar knows of /sys.
+# The sandbox's own limits. The engine masks the rest of what belljar knows of /sys.
 _OWN_LIMITS = "/sys/fs/cgroup"
 
 
 def restrict(writable: list[str]) -> int:
-    """Restricts this process and all that descend from it, for good; the version used, or 0 where that is not possible.
+    """Restricts this process and its descendants for good. Returns the Landlock version, or 0 if it is not available.
 
     `writable`: the folders below which files can be changed.
     """
@@ -64,15 +63,15 @@ def restrict(writable: list[str]) -> int:
 
 
 def separate() -> None:
-    """A domain of its own inside that of the interpreter that this process was forked from: it can neither trace nor
-    signal what is outside of it. The interpreter's domain still reaches into it."""
+    """Puts this process into a domain of its own inside the interpreter's: it can neither trace nor signal processes
+    outside of it. The interpreter can still reach into it."""
     version = _version()
     if version:
         _enter(version, _MAKE_SOCKET)
 
 
 def _version() -> int:
-    """What this process can use; 0 where the kernel has nothing, too old a version, or a filter of the engine's."""
+    """Returns the version that this process can use; 0 if it is too old, missing, or forbidden by the engine."""
     try:
         version = system_calls.landlock_version()
     except OSError:
@@ -81,14 +80,14 @@ def _version() -> int:
 
 
 def _enter(version: int, files: int, network: int = 0, places: tuple[tuple[str, int], ...] = ()) -> None:
-    """Denies these rights everywhere but in the places, each with the rights that it grants."""
+    """Denies these rights everywhere except in `places`, each of which grants some."""
     scopes = _ABSTRACT_SOCKETS | _SIGNALS if version >= 6 else 0
     ruleset = system_calls.landlock_ruleset(files, network, scopes)
     try:
         for path, rights in places:
             try:
                 fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            except FileNotFoundError:  # an image, or an engine, without it
+            except FileNotFoundError:  # this image or engine does not have it
                 continue
             try:
                 system_calls.landlock_allow(ruleset, fd, rights)

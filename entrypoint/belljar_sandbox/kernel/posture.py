@@ -1,6 +1,6 @@
-"""What the supervisor can see of its own sandbox, and of a worker that has confined itself, for the handshake.
+"""Describes the sandbox and a confined worker for the handshake, as the kernel shows them.
 
-It does not judge: the bridge compares it with what it asked the engine for.
+It does not judge: the bridge compares the description with what it asked the engine for.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
 
 def posture(inherited: list[str]) -> dict[str, object]:
-    """`inherited`: the descriptors that the engine gave to PID 1."""
+    """Describes this sandbox. `inherited`: the descriptors that the engine gave to PID 1."""
     mounts, machine = _mounts(), os.uname()
     return {
         **_process("self"),
@@ -51,14 +51,15 @@ def posture(inherited: list[str]) -> dict[str, object]:
 
 
 def worker_posture(pid: int, fds: list[str], landlock: int) -> dict[str, object]:
-    """`landlock`: the version by which it has restricted itself, as it said before it ran any code."""
+    """Describes a worker. `landlock`: the version that restricts it, as it said before it ran any code."""
     return {**_process(str(pid)), "fds": fds, "landlock": landlock, "memory_closed": _is_memory_closed(pid)}
 
 
 def closed_by_exec() -> frozenset[int]:
-    """Before this process opens any itself: those of libraries, as whoever started it can have given it none of these.
+    """Returns the descriptors that libraries have opened. To be called before this process opens any.
 
-    libffi, below ctypes, maps its own file each time it needs room for more callbacks (from 3.5 on in Debian).
+    They are marked close-on-exec, so they were not inherited. libffi, which ctypes uses, maps a file of its own
+    whenever it needs room for callbacks (since version 3.5 in Debian).
     """
     found = set()
     for number in map(int, os.listdir("/proc/self/fd")):
@@ -71,7 +72,7 @@ def closed_by_exec() -> frozenset[int]:
 
 
 def descriptors(process: str, left_out: Collection[int]) -> list[str]:
-    """What each is, by number; a file with its path."""
+    """Names what each descriptor is, in the order of their numbers. Files have their paths."""
     found = []
     folder = f"/proc/{process}/fd"
     for number in sorted(set(map(int, os.listdir(folder))).difference(left_out)):
@@ -87,7 +88,7 @@ def descriptors(process: str, left_out: Collection[int]) -> list[str]:
 
 
 def oom_kills() -> int:
-    """How many processes of this sandbox the kernel has killed for memory so far."""
+    """Returns how many processes of this sandbox the kernel has killed so far because memory ran out."""
     for controller, name in (("", "memory.events"), ("memory", "memory.oom_control")):
         for line in _cgroup(controller, name).splitlines():
             key, _, count = line.partition(" ")
@@ -97,7 +98,7 @@ def oom_kills() -> int:
 
 
 def bytes_of_processes() -> int | None:
-    """The memory of all processes of this sandbox that is no file's; nothing where no cgroup counts it."""
+    """Returns the anonymous memory of all processes of this sandbox; None if no cgroup counts it."""
     if _limit("memory", "memory.max", "memory.limit_in_bytes") is None:
         return None
     for controller, key in (("", "anon"), ("memory", "total_rss")):
@@ -109,14 +110,14 @@ def bytes_of_processes() -> int | None:
 
 
 def private_bytes(pid: int | str = "self") -> int:
-    """Memory of a process that is no file's: what it shares with copies counts."""
+    """Returns the anonymous memory of a process, including what it shares with its copies."""
     with open(f"/proc/{pid}/statm", "rb") as file:
         _, resident, shared = file.read().split()[:3]
     return (int(resident) - int(shared)) * PAGESIZE
 
 
 def _is_memory_closed(pid: int) -> bool:
-    """Whether another process of its user, as this one is, cannot open its memory. One that has ended has none."""
+    """Whether this process, which has the same user, cannot open its memory. True for a process that has ended."""
     try:
         os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
     except (PermissionError, ProcessLookupError, FileNotFoundError):
@@ -125,7 +126,7 @@ def _is_memory_closed(pid: int) -> bool:
 
 
 def _landlock() -> dict[str, object]:
-    """The version that processes of this sandbox can use, 0 for none, and whether it is the engine that forbids it."""
+    """Returns the Landlock version that this sandbox can use, 0 if none, and whether the engine forbids Landlock."""
     try:
         return {"landlock": system_calls.landlock_version(), "landlock_forbidden": False}
     except OSError as error:
@@ -140,7 +141,7 @@ def _process(process: str) -> dict[str, object]:
         "gid": int(status["Gid"].split()[0]),
         "groups": [int(group) for group in status.get("Groups", "").split()],
         **{name: status.get(name.title().replace("_", ""), "").strip() for name in _CAPABILITIES},
-        # gVisor does not write it there. A process has it from its parent.
+        # gVisor does not have this field. A process inherits the value from its parent.
         "no_new_privs": int(status.get("NoNewPrivs", system_calls.has_no_new_privileges())),
         "seccomp": int(status.get("Seccomp", "0")),
         # Since Linux 5.9.
@@ -183,24 +184,24 @@ def _mounts() -> list[dict[str, Any]]:
         mount: dict[str, Any] = {"target": target, "type": kind, "options": options.split(",")}
         try:
             mode = os.stat(target).st_mode
-            # Devices are to be written to.
+            # Devices have to be writable.
             mount["writable"] = (S_ISDIR(mode) or S_ISREG(mode)) and os.access(target, os.W_OK)
             if kind == "tmpfs":
                 size = os.statvfs(target)
                 mount["size_bytes"] = size.f_blocks * size.f_frsize
-        except OSError:  # below what may not be entered, or over-mounted
+        except OSError:  # below a folder that cannot be entered, or covered by another mount
             mount["writable"] = False
         found.append(mount)
     return found
 
 
 def _visible() -> list[str]:
-    """Files of the kernel that no engine masks: a masked file is /dev/null, a masked folder is empty."""
+    """Lists kernel files that the engine does not mask. A masked file is /dev/null, a masked folder is empty."""
     found = []
     for folder in ("/proc", "/sys", "/sys/fs"):
         try:
             names = os.listdir(folder)
-        except OSError:  # there is no sysfs
+        except OSError:  # sysfs is not mounted
             continue
         for name in names:
             path = f"{folder}/{name}"
@@ -208,7 +209,7 @@ def _visible() -> list[str]:
                 mode = 0 if name.isdigit() else os.lstat(path).st_mode
                 if mode and not (S_ISLNK(mode) or S_ISCHR(mode) or (S_ISDIR(mode) and not os.listdir(path))):
                     found.append(path)
-            except OSError:  # a folder for root alone
+            except OSError:  # a folder that only root can read
                 pass
     return sorted(found)
 
@@ -218,7 +219,7 @@ def _namespaces() -> dict[str, int]:
     for name in _NAMESPACES:
         try:
             found[name] = int(os.readlink(f"/proc/self/ns/{name}").partition("[")[2].rstrip("]"))
-        except (OSError, ValueError):  # the kernel has none of these
+        except (OSError, ValueError):  # the kernel does not have this namespace
             pass
     return found
 
@@ -240,12 +241,12 @@ def _cpu() -> int | None:
 
 
 def _cgroup(controller: str, name: str) -> str:
-    """A cgroup file; controller "" is the v2 tree. With a cgroup namespace the own group is the root of the mount."""
+    """Reads a cgroup file. Controller "" is the v2 tree. In a cgroup namespace, the mount's root is the own group."""
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
             mount = f"/sys/fs/cgroup/{controller}".rstrip("/")
-            # Without one the path is the host's, which a container's mount may not show.
+            # Without a namespace, the path is the host's, which may be missing in the container's mount.
             return _read(f"{mount}{path.rstrip('/')}/{name}") or _read(f"{mount}/{name}")
     return ""
 

@@ -1,6 +1,6 @@
-"""The worker's own system call filter, as a classic BPF program: what programs need is allowed, all else refused.
+"""The worker's system call filter as a classic BPF program: it allows what programs need and refuses everything else.
 
-It does not install itself (`kernel` does), and relies on no filter of the engine: those differ.
+`system_calls` installs it. It does not rely on the filters of engines, which differ.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _FAR = 255
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-# The numbers of x32, and the one that is no system call at all.
+# The first number of x32, and the number that stands for no system call.
 _X32, _NONE = 1 << 30, (1 << 32) - 1
 
 
 def _table(text: str) -> dict[str, tuple[int, int]]:
-    """One string: a literal of that size would cost each start 2 ms to compile."""
+    """Parses the table, which is one string because a literal of that size would take 2 ms to compile at each start."""
     rows = (row.split() for row in text.split(";") if row)
     return {name: (int(x86_64), int(aarch64)) for name, x86_64, aarch64 in rows}
 
 
-# Name, number on x86-64 and on aarch64; -1 where there is none. `checks` bounds the arguments of some.
+# Name, number on x86-64, number on aarch64; -1 if the call does not exist. `checks` bounds the arguments of some.
 ALLOWED = _table(
     # Bytes of open files.
     "read 0 63;write 1 64;readv 19 65;writev 20 66;pread64 17 67;pwrite64 18 68;preadv 295 69;pwritev 296 70;"
@@ -78,23 +78,23 @@ ALLOWED = _table(
     "setsockopt 54 208;getsockname 51 204;getpeername 52 205;"
 )
 
-# Everything else is refused with EPERM, but for these, which do not exist: libraries have another way for each.
+# Everything else is refused with EPERM, except these, which seem not to exist: libraries have a fallback for each.
 _ABSENT_SINCE = {"x86_64": 335, "aarch64": 295}
 _ABSENT_BEFORE = {"x86_64": (327, 331), "aarch64": (286, 290)}  # preadv2, pwritev2, and protection keys
-# Of the later ones those that are known to be dangerous, so that a program says why it fails: io_uring and the mount
+# Newer calls that are known to be dangerous get EPERM, so that a program says why it fails: io_uring and the mount
 # calls, pidfd_getfd, process_madvise, mount_setattr and quotactl_fd, memfd_secret and process_mrelease.
 _REFUSED_SINCE = ((425, 433), (438, 438), (440, 440), (442, 443), (447, 448))
 
 
 def _load(position: int) -> Instruction:
-    # Its lower half: all that are checked are ints, of which the kernel looks at no more.
+    # The lower half: all checked arguments are ints, of which the kernel reads no more.
     return (_LOAD, 0, 0, _ARGUMENTS + 8 * position)
 
 
 _DENY = (_RETURN, 0, 0, ERRNO | EPERM)
 
 
-# A check refuses, or goes on with what follows it.
+# A check refuses, or continues with the instruction after it.
 def _one_of(position: int, values: Iterable[int]) -> Block:
     wanted = tuple(values)
     tests = ((_EQUAL, len(wanted) - at, 0, value) for at, value in enumerate(wanted))
@@ -126,7 +126,7 @@ def _where(position: int, value: int, check: Block) -> Block:
 
 
 _AF_UNIX, _SOL_SOCKET, _MSG_OOB, _DEVICE_OR_SOCKET = 1, 1, 1, 0x6000
-# Never SOCK_DGRAM, by which a pair reaches sockets that have a name.
+# Never SOCK_DGRAM: through such a pair, a process can reach sockets that have a name.
 _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_NONBLOCK, _SOCK_CLOEXEC = 1, 5, 0x800, 0x80000
 _PAIRS = [
     kind | wait | close
@@ -161,29 +161,29 @@ _F_SETLEASE, _F_NOTIFY, _MADV_MERGEABLE = 1024, 1026, 12
 
 
 def checks(supervisor: int) -> dict[str, Block]:
-    """What is asked of the arguments of some calls before they are allowed."""
+    """Returns the checks of the arguments of some calls, by the names of the calls."""
     return {
-        # Event loops wake themselves up through it.
+        # Event loops wake themselves with it.
         "socketpair": (*_one_of(0, (_AF_UNIX,)), *_one_of(1, _PAIRS)),
         "sendto": (*_no_bit(3, _MSG_OOB), *_no_pointer(4)),
         "sendmsg": _no_bit(2, _MSG_OOB),
         "recvfrom": _no_bit(3, _MSG_OOB),
         "recvmsg": _no_bit(2, _MSG_OOB),
         "setsockopt": (*_one_of(1, (_SOL_SOCKET,)), *_one_of(2, _SOCKET_OPTIONS)),
-        # Of the calling process alone: the supervisor has the same user.
+        # Only for the calling process, since the supervisor has the same user.
         "prlimit64": _one_of(0, (0,)),
         "setpriority": (*_one_of(0, (0,)), *_one_of(1, (0,))),
-        # Of any process but the supervisor: libraries pin their own threads.
+        # For any process except the supervisor: libraries pin their own threads.
         "sched_setaffinity": _none_of(0, supervisor),
         "clone": _no_bit(0, _CLONE_FLAGS),
         "prctl": (*_one_of(0, _PROCESS_CONTROLS), *_where(0, _PR_SET_DUMPABLE, _one_of(1, (0,)))),
         "ioctl": _one_of(1, _DEVICE_CONTROLS),
         "arch_prctl": _one_of(0, _ARCHITECTURE_CONTROLS),
-        # A lease holds up whoever opens the file, also on the host.
+        # A lease delays every process that opens the file, also on the host.
         "fcntl": _none_of(1, _F_SETLEASE, _F_NOTIFY),
-        # Pages that are shared with others' tell what those hold.
+        # Pages shared with other processes reveal what those contain.
         "madvise": _none_of(2, _MADV_MERGEABLE),
-        # An access mode that neither reads nor writes needs no right of Landlock, and still makes a terminal.
+        # An access mode that neither reads nor writes needs no Landlock right, and still creates a terminal.
         "open": _not_both_bits(1, _O_WRONLY, _O_RDWR),
         "openat": _not_both_bits(2, _O_WRONLY, _O_RDWR),
         "mknod": _no_bit(1, _DEVICE_OR_SOCKET),
@@ -192,9 +192,9 @@ def checks(supervisor: int) -> dict[str, Block]:
 
 
 def program(machine: str, supervisor: int, extra: Iterable[int] = (), notify: bool = False) -> list[Instruction]:
-    """For a worker whose supervisor has this process number; `machine` as uname says it.
+    """Returns the filter of a worker whose supervisor has this process number; `machine` as uname names it.
 
-    `extra`: numbers that are allowed as well. `notify`: whoever listens is asked for the error number of each refusal.
+    `extra`: numbers that are also allowed. `notify`: a listener is asked for the error number of each refusal.
     """
     if machine not in _AUDIT:
         raise OSError(f"there is no table of system calls for {machine}")
@@ -209,7 +209,7 @@ def program(machine: str, supervisor: int, extra: Iterable[int] = (), notify: bo
 
 
 def error_number(machine: str, number: int) -> int:
-    """With which the program refuses this system call."""
+    """Returns the error number with which the filter refuses this system call."""
     block: Block = ()
     for first, verdict in _ranges(machine, 0, ()):
         if first > number:
@@ -219,7 +219,7 @@ def error_number(machine: str, number: int) -> int:
 
 
 def packed(instructions: list[Instruction]) -> bytes:
-    """As the kernel takes them."""
+    """Returns the instructions in the kernel's format."""
     return b"".join(pack("=HBBI", *instruction) for instruction in instructions)
 
 
@@ -233,7 +233,7 @@ def _returning(action: int) -> Block:
 
 
 def _ranges(machine: str, supervisor: int, extra: Iterable[int]) -> list[tuple[int, Block]]:
-    """The first number of each range, in order, and the verdict on all from there up to the next range."""
+    """Returns the first number of each range, in order, and the verdict for the numbers up to the next range."""
     column = list(_AUDIT).index(machine)
     allowed, refused, absent = (_returning(action) for action in (ALLOW, ERRNO | EPERM, ERRNO | ENOSYS))
     checked = checks(supervisor)
@@ -241,7 +241,7 @@ def _ranges(machine: str, supervisor: int, extra: Iterable[int]) -> list[tuple[i
     for name, numbers in ALLOWED.items():
         listed[numbers[column]] = (*checked[name], *allowed) if name in checked else allowed
     listed.pop(-1, None)
-    # Where what counts for those that are not listed begins and ends.
+    # The borders between the verdicts for numbers that are not listed.
     others = {0: refused, _ABSENT_SINCE[machine]: absent}
     for (first, last), verdict in ((_ABSENT_BEFORE[machine], absent), *((each, refused) for each in _REFUSED_SINCE)):
         before = refused if verdict is absent else absent

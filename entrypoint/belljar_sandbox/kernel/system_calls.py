@@ -1,6 +1,6 @@
-"""The few system calls that Python's standard library has no name for.
+"""The few system calls that Python's standard library does not have.
 
-It does not decide when to use them. It builds on `_ctypes` alone: `ctypes` around it would cost 4 ms at each start.
+It uses `_ctypes` directly, because the import of `ctypes` takes 2 to 4 ms at each start.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from struct import pack
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_GET_NO_NEW_PRIVS = 22, 38, 39
 _SECCOMP_MODE_FILTER = 2
-# The system call of its own, which alone gives a listener.
+# The number of seccomp(2), since prctl(2) cannot return a listener.
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER = 1, 8
 _INSTRUCTION_BYTES = 8
-# Of all architectures.
+# The same on all architectures.
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _LANDLOCK_VERSION = 1
 _LANDLOCK_PATH_BENEATH = 1
@@ -56,15 +56,15 @@ _syscall = _LongFunction(_ctypes.dlsym(_libc, "syscall"))
 
 
 def forbid_tracing(forbidden: bool = True) -> None:
-    """Others of its user can then neither trace this process nor open its memory, environment and descriptors in /proc.
+    """Keeps processes of the same user from tracing this one or opening its memory, environment and descriptors.
 
-    Processes that it forks inherit this; a program that it executes does not.
+    Forked processes inherit this; an executed program does not.
     """
     _control(_PR_SET_DUMPABLE, int(not forbidden))
 
 
 def adopt_orphans() -> None:
-    """Orphaned descendants become our children, as they do for PID 1 anyway. In gVisor they stay PID 1's."""
+    """Orphaned descendants become children of this process, as they do for PID 1 anyway. Not supported by gVisor."""
     try:
         _control(_PR_SET_CHILD_SUBREAPER, 1)
     except OSError as error:
@@ -77,17 +77,17 @@ def die_with_parent() -> None:
 
 
 def gain_no_privileges() -> None:
-    """Nor do those that descend from this process. Without it only root may restrict itself as below."""
+    """For this process and its descendants. Without this, only root may install a filter or Landlock rules."""
     _control(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def filter_system_calls(instructions: bytes, listen: bool = False) -> int | None:
-    """Puts a seccomp filter on this process, and on all that descend from it; for good.
+    """Installs a seccomp filter on this process and its descendants, for good.
 
-    With `listen`, returns the descriptor at which the program's NOTIFY verdicts arrive.
+    With `listen`, returns the descriptor at which the filter's NOTIFY verdicts arrive.
     """
     program = _copy(instructions)
-    # sock_fprog, by hand: from Python 3.14 on a Structure imports all of ctypes.
+    # sock_fprog, packed by hand: since Python 3.14, a Structure imports all of ctypes.
     described = _copy(pack("@HP", len(instructions) // _INSTRUCTION_BYTES, _ctypes.addressof(program)))
     if not listen:
         _control(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _ctypes.addressof(described))
@@ -98,40 +98,40 @@ def filter_system_calls(instructions: bytes, listen: bool = False) -> int | None
 
 
 def landlock_version() -> int:
-    """Raises an OSError where the kernel has no Landlock, or a filter keeps it from this process."""
+    """Raises OSError if the kernel has no Landlock or a filter forbids it."""
     return _call(_LANDLOCK_CREATE_RULESET, 0, 0, _LANDLOCK_VERSION)
 
 
 def landlock_ruleset(files: int, network: int, scopes: int) -> int:
-    """A descriptor of rules that deny these rights everywhere until `landlock_allow` grants some."""
+    """Returns a descriptor of rules that deny these rights everywhere until `landlock_allow` grants some."""
     attributes = _copy(pack("=QQQ", files, network, scopes))
     return _call(_LANDLOCK_CREATE_RULESET, _ctypes.addressof(attributes), len(attributes), 0)
 
 
 def landlock_allow(ruleset: int, place: int, rights: int) -> None:
-    """Grants the rights to the file of the descriptor `place`, or to all below that folder."""
+    """Grants the rights for the file of the descriptor `place`, or for everything below that folder."""
     rule = _copy(pack("=Qi", rights, place))
     _call(_LANDLOCK_ADD_RULE, ruleset, _LANDLOCK_PATH_BENEATH, _ctypes.addressof(rule), 0)
 
 
 def landlock_enter(ruleset: int, flags: int) -> None:
-    """Restricts this process, and all that descend from it; for good."""
+    """Restricts this process and its descendants, for good."""
     _call(_LANDLOCK_RESTRICT_SELF, ruleset, flags)
 
 
 def has_no_new_privileges() -> bool:
-    """Whether this process, and all that descend from it, can gain no privileges by starting a program."""
+    """Whether this process and its descendants cannot gain privileges by executing a program."""
     zero = _UnsignedLong(0)
     return bool(_prctl(_PR_GET_NO_NEW_PRIVS, zero, zero, zero, zero) == 1)
 
 
 def flush_c_streams() -> None:
-    """Writes out what C code in this process has buffered."""
+    """Flushes the buffers of C code in this process."""
     _fflush(None)
 
 
 def _copy(data: bytes) -> _ctypes.Array[_Byte]:
-    """Where C can read it."""
+    """Copies the bytes to where C code can read them."""
     return (_Byte * len(data)).from_buffer_copy(data)
 
 

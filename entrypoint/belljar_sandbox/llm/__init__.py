@@ -1,1 +1,1 @@
-"""Questions to a language model, and texts cut into parts for it."""
+"""Requests to a language model, and parts of long texts for it."""

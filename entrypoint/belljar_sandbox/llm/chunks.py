@@ -1,7 +1,7 @@
-"""Cuts a text, or a file that need not fit into memory, into parts that a model can read.
+"""Cuts a text, or a file that may be larger than memory, into parts that a model can read.
 
-A part ends where the text itself does, as far as it can; no character is cut in two. Parts are cut when they are asked
-for: a file is never held whole.
+A part ends at a paragraph, line or sentence if possible, and never inside a character. Parts are cut when they are
+read, so that a file is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Without another one; of small parts a quarter.
+# The default overlap; for small parts, a quarter of their size.
 _OVERLAP = 200
 _PATH_CHARACTERS_MAX = 4096
 _SIZE_MAX = 64 * 1024 * 1024
-# Parts that are cut to be counted where all are shown.
+# How many parts are cut to show how many there are.
 _COUNTED_MAX = 1000
-# Of a file, to see whether it is a text.
+# How much of a file is read to find out whether it is text.
 _LOOKED_AT_BYTES = 8192
 _MARK = b"\xef\xbb\xbf"
 _PARAGRAPH = re.compile(r"\n[ \t\r]*\n\s*")
 _LINE = re.compile(r"\n")
-# With closing quotes and brackets, and as Chinese and Japanese have it. Each run of marks is read once only.
+# Including closing quotes and brackets, and the marks of Chinese and Japanese. Each sequence of marks is read only
+# once.
 _SENTENCE = re.compile("(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)\\]]*+\\s+|[\u3002\uff01\uff1f]")
 _WORD = re.compile(r"\s+")
-# Where a part may end, the best first; behind all of them anywhere.
+# Where a part may end, the best first; if none of them is found, anywhere.
 _ENDS = {
     "paragraph": (_PARAGRAPH, _LINE, _SENTENCE, _WORD),
     "line": (_LINE, _WORD),
@@ -44,7 +45,7 @@ _ENDS = {
 
 
 class Chunk(str):
-    """A part of a text; `start` and `end` say where it stands: in characters of a text, in bytes of a file."""
+    """A part of a text. `start` and `end` are its place: in characters of a text, in bytes of a file."""
 
     __module__ = "mcp.runtime"
 
@@ -53,7 +54,7 @@ class Chunk(str):
 
 
 class Chunks(Awaitable, Sequence["Chunk"]):
-    """The parts, cut as they are asked for; how many there are is known once all have been."""
+    """The parts, cut when they are read. len() has to cut all of them."""
 
     __module__ = "mcp.runtime"
 
@@ -123,7 +124,7 @@ class Chunks(Awaitable, Sequence["Chunk"]):
         self._next = end - self._source.length(text[self._repeated_from(text) :])
 
     def _end(self, text: str) -> int:
-        """Where the part ends: at the last good place of its second half."""
+        """Returns where the part ends: the last good place in its second half."""
         half = len(text) // 2
         for pattern in self._ends:
             places = [found.end() for found in pattern.finditer(text, half)]
@@ -132,10 +133,10 @@ class Chunks(Awaitable, Sequence["Chunk"]):
         return len(text)
 
     def _repeated_from(self, text: str) -> int:
-        """Where the next part begins, which repeats the end of this one: at a line or a word, where there is one."""
+        """Returns where the next part begins, which repeats the end of this one: at a line or a word, if possible."""
         begin = max(len(text) - self._overlap, 1)
         for pattern in (_LINE, _WORD) if self._ends and self._overlap else ():
-            # What begins right there is whole as well.
+            # A line or word that begins exactly there is complete, too.
             found = pattern.search(text, begin - 1)
             if found is not None and found.end() < len(text):
                 return found.end()
@@ -161,7 +162,7 @@ class _Text:
 
 
 class _File:
-    """A file of UTF-8, opened for each reading: what is no UTF-8 in it becomes U+FFFD."""
+    """A UTF-8 file, opened for each read. Other bytes become U+FFFD."""
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -177,7 +178,7 @@ class _File:
         with open(self.name, "rb") as file:
             file.seek(start)
             while missing > 0:
-                # No byte is more than one character.
+                # A byte is at most one character.
                 data = file.read(missing)
                 piece = decoder.decode(data, final=not data)
                 pieces.append(piece)
@@ -197,13 +198,13 @@ class _File:
 
 
 def chunks(text_or_path: Any, size: int, overlap: int | None, by: str) -> Chunks:
-    """The parts of a text, or of a file."""
+    """Returns the parts of a text or a file."""
     if type(by) is not str or by not in _ENDS:
         raise ValueError(f"by is {by!r}; it is one of {', '.join(map(repr, _ENDS))}")
     _whole_number("size", size, 1, _SIZE_MAX)
     if overlap is None:
         overlap = min(_OVERLAP, size // 4)
-    # A part is longer than half of the size, so that each goes on behind where the one before began.
+    # Each part is longer than half of the size, so that the next one begins after it did.
     _whole_number("overlap", overlap, 0, size // 2)
     return Chunks(_source(text_or_path), size, overlap, by)
 

@@ -1,6 +1,6 @@
-"""Asks the model that the user lets code ask: of one text, or of each of many.
+"""Asks the language model that the user has allowed, about one text or about each of many.
 
-Which model that is, how often it may be asked and what that costs is for the bridge; no key is here.
+The bridge knows the model, its limits, its costs and its key.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMED = b'{"context":'
 
 
 class LLMAnswer(Awaitable, str):
-    """What a model has said: `model`, `stop_reason` (end_turn, max_tokens, ...) and `usage`, a dict of tokens."""
+    """The answer of a model, with `model`, `stop_reason` (end_turn, max_tokens, ...) and `usage`, a dict of tokens."""
 
     __module__ = "mcp.runtime"
 
@@ -56,7 +56,7 @@ class Models:
         return {"prompt": _whole(prompt, context), **self._options}
 
     async def map(self, chunks: Iterable[object], prompt: str, concurrency: int, on_error: str) -> list[Any]:
-        """The answers in the order of the chunks, which are taken as there is room for them."""
+        """Returns the answers in the order of the chunks. At most `concurrency` are asked at once."""
         from asyncio import create_task, gather
 
         numbered = enumerate(_each(chunks))
@@ -87,7 +87,7 @@ class Models:
 
 
 def _run(main: Coroutine[Any, Any, list[Any]]) -> list[Any]:
-    # At need: it takes 40 ms. The session's own way of it also works where a loop runs.
+    # Imported here, since it takes 40 ms. The session's asyncio.run also works while a loop runs.
     import asyncio
 
     return asyncio.run(main)
@@ -120,7 +120,7 @@ def _each(chunks: Iterable[object]) -> Iterable[object]:
 
 
 def _filled(prompt: str, chunk: object) -> tuple[str, object]:
-    """The prompt with the chunk in its place, or both, where it has none."""
+    """Returns the prompt with the chunk filled in, or the prompt and the chunk if it has no place for it."""
     if not isinstance(prompt, str) or _CHUNK not in prompt:
         return prompt, chunk
     return prompt.replace(_CHUNK, _text(chunk, "a chunk")), None
@@ -151,7 +151,7 @@ def _text(value: Any, name: str) -> str:
                 ) from None
         case dict() | list() | tuple():
             return encode_arguments({"context": value})[len(_NAMED) : -1].decode()
-    # DataFrames, of pandas and of polars.
+    # The methods of pandas and polars.
     for written in ("to_csv", "write_csv"):
         write = getattr(value, written, None)
         if callable(write) and not isinstance(value, type):

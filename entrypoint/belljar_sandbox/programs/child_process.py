@@ -1,6 +1,6 @@
-"""One process with a group of its own: fed, read and bounded, and ended with its group.
+"""Runs one process in a group of its own, with bounded time and output, and kills the group at its end.
 
-It knows nothing of languages. What leaves the group by itself ends with the sandbox's worker.
+A process that leaves the group by itself ends with the worker.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from signal import SIGKILL
 from threading import Lock
 from time import monotonic
 
-# Of each stream, its beginning and its end.
+# How much of the beginning and of the end of each stream is stored.
 HALF_BYTES_MAX = 256 << 10
 _READ_BYTES = 64 << 10
-# What a pipe holds at most.
+# The capacity of a pipe.
 _PIPE_BYTES_MAX = 1 << 20
-# How often a process is looked at whose output somebody else holds open.
+# How often to check for the end of a process whose output another process holds open.
 _LOOK_MS_MAX = 50
 
 
@@ -46,7 +46,7 @@ class Bounded:
 
 
 class Stop:
-    """Ends whatever is under way, also from another thread, and what would begin after it."""
+    """Ends the current process, also from another thread, and any later one."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -65,7 +65,7 @@ class Stop:
                 self._kill()
 
     def end(self) -> None:
-        """What is left of the group goes, while its first process is still there to hold the number."""
+        """Kills the rest of the group, while its first process is not reaped and so holds the number."""
         with self._lock:
             self._kill()
             self._group = 0
@@ -74,12 +74,12 @@ class Stop:
         if self._group:
             try:
                 os.killpg(self._group, SIGKILL)
-            except (ProcessLookupError, PermissionError):  # all of it has ended
+            except (ProcessLookupError, PermissionError):  # all processes have ended
                 pass
 
 
 class Ended:
-    """How it went: `code` as subprocess has it, negative for a signal; None when its time was over."""
+    """How a process ended. `code`: as in subprocess, negative for a signal; None if its time was over."""
 
     def __init__(self) -> None:
         self.code: int | None = None
@@ -88,7 +88,7 @@ class Ended:
 
 
 def run(command: list[str], folder: str, stdin: bytes, deadline: float, stop: Stop) -> Ended:
-    """Runs it to its end, or to the deadline of the monotonic clock. No process of its group is left."""
+    """Runs a command to its end, or to the deadline of the monotonic clock. No process of its group is left."""
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -121,7 +121,7 @@ def run(command: list[str], folder: str, stdin: bytes, deadline: float, stop: St
 
 
 def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, outputs: dict[int, Bounded]) -> bool:
-    """Feeds and reads it until it ends; False when its time is over before."""
+    """Writes and reads until the process ends. Returns False if its time is over before."""
     assert process.stdin
     waiter, unsent, open_outputs = poll(), memoryview(stdin), set(outputs)
     for fd in outputs:
@@ -137,7 +137,7 @@ def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, outpu
         left_ms = (deadline - monotonic()) * 1000
         if left_ms <= 0:
             return False
-        # One that has closed its outputs is about to end, mostly.
+        # A process that has closed its outputs is usually about to end.
         look_ms = _LOOK_MS_MAX if open_outputs else min(2 * look_ms, _LOOK_MS_MAX)
         for fd, event in waiter.poll(min(left_ms, look_ms)):
             if fd == feed:
@@ -153,10 +153,10 @@ def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, outpu
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Without taking its number away from it: its group is still to be killed."""
+    """Whether the process has ended. It is not reaped, so that its group can still be killed by its number."""
     try:
         return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # somebody else has waited for it
+    except ChildProcessError:  # user code has already reaped it
         return True
 
 
@@ -170,7 +170,7 @@ def _fed(fd: int, unsent: memoryview) -> memoryview:
 
 
 def _drain(fd: int, kept: Bounded) -> None:
-    """What a pipe holds; somebody who has left the group may still write to it."""
+    """Reads what a pipe holds now. A process that left the group may still write to it."""
     try:
         for _ in range(_PIPE_BYTES_MAX // _READ_BYTES):
             if not _read(fd, kept):
@@ -180,7 +180,7 @@ def _drain(fd: int, kept: Bounded) -> None:
 
 
 def _read(fd: int, kept: Bounded) -> bool:
-    """Whether there may be more."""
+    """Reads once. Returns whether there may be more."""
     data = os.read(fd, _READ_BYTES)
     kept.add(data)
     return bool(data)

@@ -1,7 +1,4 @@
-"""What compilers and interpreters say of a source, as places and messages.
-
-It reads their text and nothing else: what it does not know is left where it stands.
-"""
+"""Parses the messages of compilers and interpreters about a source. Messages that it does not know are not changed."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ _PATTERNS = {
 
 
 class Diagnostic:
-    """One remark on a source. `line` and `column` count from 1, and are None where they are not told."""
+    """One message about a source. `line` and `column` count from 1, and are None if unknown."""
 
     __slots__ = ("column", "file", "line", "message", "severity")
 
@@ -67,8 +64,8 @@ class Diagnostic:
 
 
 def diagnostics(language: str, text: str, folder: str, sources: dict[str, str]) -> list[Diagnostic]:
-    """Those of a text that was written about files in this folder; `sources` are texts by file."""
-    # A text that matches nothing would be looked at from each of its lines.
+    """Returns the messages in a text about files in this folder. `sources`: texts by file name."""
+    # A text without any match would be searched from each of its lines.
     text = text[:TEXT_CHARACTERS_MAX].replace(f"{folder}/", "")
     found = sorted(_found(language, text, sources), key=lambda one: one[0])
     return [diagnostic for _, diagnostic in found[:DIAGNOSTICS_MAX]]
@@ -90,7 +87,7 @@ def _found(language: str, text: str, sources: dict[str, str]) -> Iterator[tuple[
 
 
 def _column(parts: dict[str, str | None], sources: dict[str, str]) -> int | None:
-    """Where the caret below the line stands. Python shows the line without its indentation."""
+    """Returns the column of the caret below the line. Python shows the line without its indentation."""
     space = parts.get("space")
     if space is None:
         return None

@@ -1,7 +1,4 @@
-"""The languages of runtime.run: what each is called, which program takes it, and what is said where there is none.
-
-It starts nothing.
-"""
+"""The languages of runtime.run: their names, their compilers or interpreters, and errors for those that are missing."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ BUILD = "belljar image build --with-languages"
 
 
 class Language:
-    """How a source file becomes a process. `compiler` makes ./program of it; without, `command` takes the file."""
+    """How a source file becomes a process. `compiler` makes ./program from it; without one, `command` runs the file."""
 
     __slots__ = ("command", "compiler", "endings", "file", "libraries", "name")
 
@@ -33,17 +30,17 @@ class Language:
         self.endings = (f".{file.partition('.')[2]}",) if compiler else ()
 
     def program(self) -> str | None:
-        """Where the interpreter or compiler is."""
+        """The path of the interpreter or compiler; None if the image does not have it."""
         return which((self.command or self.compiler)[0])
 
 
-# A compiled program is linked whole and position independent: that is what `native` can start where no file may be
-# executed.
+# A compiled program is linked statically and position independent, since `native` has to start it without executing a
+# file.
 _WHOLE = ("-O1", "-Wall", "-static-pie", "-fPIE", "-fdiagnostics-color=never", "-o", "program")
 LANGUAGES = {
     language.name: language
     for language in (
-        # Not -I, which hides the modules beside the file.
+        # Without -I, which hides the modules beside the file.
         Language("python", "main.py", (sys.executable or "python3", "-E", "-s", "-u")),
         Language("bash", "main.sh", ("bash", "--noprofile", "--norc")),
         Language("javascript", "main.js", ("node",)),
@@ -70,7 +67,7 @@ _OTHER_NAMES = {
 
 
 def language(name: str) -> Language:
-    """The language of that name, which the image has."""
+    """Returns the language of this name. ValueError if it is unknown or the image does not have it."""
     if type(name) is not str:
         raise TypeError(f"the language is a str, not {type(name).__name__}")
     plain = name.strip().lower()
@@ -88,5 +85,5 @@ def language(name: str) -> Language:
 
 
 def available() -> tuple[str, ...]:
-    """Those that the image has."""
+    """Returns the names of the languages that the image has."""
     return tuple(name for name, language in LANGUAGES.items() if language.program() is not None)

@@ -1,7 +1,4 @@
-"""What the sandbox's image has: packages that Python can import, and languages beside Python.
-
-It asks nobody: what it says is what the image holds. Imported when somebody asks.
-"""
+"""Lists what the image has: Python packages, and languages besides Python. Imported when it is used."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from ..calls.awaitable import Awaitable
 from .languages import available
 
 LINE_CHARACTERS_MAX = 100
-# What is imported under another name than it is installed by, where one would not guess it.
+# Modules whose package has another name that one would not guess.
 INSTALLED_AS = {
     "Bio": "biopython",
     "Crypto": "pycryptodome",
@@ -33,7 +30,7 @@ INSTALLED_AS = {
 
 
 class Packages(Awaitable, dict[str, str]):
-    """Each package's version by its name, in the order of the names; `languages` are those of runtime.run."""
+    """The versions of packages by their names, sorted; `languages` has those of runtime.run."""
 
     def __init__(self) -> None:
         found = {str(one.metadata["Name"]): one.version for one in distributions() if one.metadata["Name"]}
@@ -52,5 +49,5 @@ class Packages(Awaitable, dict[str, str]):
 
 
 def installed_as(module: str) -> str:
-    """The package that brings a module of this name."""
+    """Returns the name of the package that has this module."""
     return INSTALLED_AS.get(module, module)

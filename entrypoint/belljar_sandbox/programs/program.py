@@ -1,7 +1,7 @@
-"""runtime.run: a program in one of several languages, as a process of its own in the same sandbox.
+"""`runtime.run`: runs a program in one of several languages, as a process in the same sandbox.
 
-The process has what the session's own code has, and no more: it is killed with its group when its time is over, when
-the run is interrupted, and when it has ended.
+The process has the same rights as the session's code. It is killed with its group when its time is over, when the run
+is interrupted, and when it has ended.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NATIVE = "belljar_sandbox/programs/native.py"
 
 
 class Result(Awaitable):
-    """What came of a program.
+    """The result of a program.
 
     `status`: completed (exit code 0), failed (another one, or it does not compile), crashed (by a signal such as
     SIGSEGV), terminated (killed by another signal) or timeout. `exit_code` or `signal` is None. `diagnostics`: what a
@@ -58,14 +58,14 @@ class Result(Awaitable):
             self.signal = _signal_name(-ended.code)
             self.status = "crashed" if -ended.code in _CRASHES else "terminated"
         self.stdout = ended.stdout.text()
-        # Its files have the names that they were given.
+        # File names in the output are those that the caller gave.
         self.stderr = ended.stderr.text().replace(f"{folder}/", "")
         self.diagnostics = remarks
 
     def __repr__(self) -> str:
         how = f"exit code {self.exit_code}" if self.exit_code is not None else self.signal
         lines = [f"{self.status} ({how})" if how else self.status]
-        # Those of a compiler that failed stand in what it wrote.
+        # If the compiler failed, its messages are in its output anyway.
         remarks = "\n".join(repr(remark) for remark in self.diagnostics) if self.status == "completed" else ""
         for name, text in (("diagnostics", remarks), ("stdout", self.stdout), ("stderr", self.stderr)):
             if text:
@@ -74,7 +74,7 @@ class Result(Awaitable):
 
 
 class Program:
-    """A program that is to be run, checked as far as it can be without running it."""
+    """A program to run. Its arguments are checked when it is created."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Program:
         self._seconds = _seconds(timeout)
 
     def run(self, stop: Stop | None = None) -> Result:
-        """In this thread."""
+        """Runs it in this thread."""
         stop = Stop() if stop is None else stop
         deadline = monotonic() + self._seconds
         folder = mkdtemp(prefix="run-", dir=_FOLDER)
@@ -118,7 +118,7 @@ class Program:
             rmtree(folder, ignore_errors=True)
 
     async def run_async(self) -> Result:
-        """In a thread of its own, while others of the event loop go on."""
+        """Runs it in a thread of its own, while the event loop continues."""
         import asyncio
 
         loop, stop = asyncio.get_running_loop(), Stop()
@@ -140,7 +140,7 @@ class Program:
                 error = raised
             try:
                 loop.call_soon_threadsafe(settle, result, error)
-            except RuntimeError:  # nobody waits any more: the loop is closed
+            except RuntimeError:  # the loop is closed, so that nothing waits any more
                 pass
 
         start_new_thread(work, ())
@@ -170,7 +170,7 @@ class Program:
 def _command(named: Language) -> list[str]:
     if not named.compiler:
         return [*named.command, named.file]
-    # Nothing that was written can be executed here.
+    # All writable places are mounted noexec.
     loader: Any = __spec__.loader
     return [*language("python").command, "-I", "-c", loader.sources[_NATIVE], "./program"]
 

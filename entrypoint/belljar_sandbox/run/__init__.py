@@ -1,1 +1,1 @@
-"""One run of code: what happens before, while and after it executes, and what the reply says of it."""
+"""One run of code: what happens before, during and after it, and what the reply says about it."""

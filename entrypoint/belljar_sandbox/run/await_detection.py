@@ -1,7 +1,7 @@
-"""Whether the code that calls a helper awaits it: then the helper returns a coroutine, otherwise the result.
+"""Detects whether the caller of a helper awaits it. If so, the helper returns a coroutine, otherwise the result.
 
-It reads the source of the caller, and takes a call as awaited where its result reaches `await` or asyncio in sight. It
-need not see everything: what a helper returns can be awaited as well, since `Awaitable` gives itself.
+It reads the source of the caller: a call is awaited if its result visibly reaches `await` or asyncio. It need not find
+every case, since results of helpers are `Awaitable`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import CodeType, FrameType
 
-# What takes coroutines, mostly of asyncio.
+# Functions that take coroutines, mostly of asyncio.
 _TAKERS = frozenset(
     (
         "as_completed",
@@ -35,7 +35,7 @@ _TAKERS = frozenset(
 )
 _ADDERS = frozenset(("add", "append", "extend"))
 _CACHED_MAX = 500
-# Where a call ends, which no other call does: its line, and its place there in bytes.
+# The end of a call, which is unique: its line, and the column in bytes.
 _Place = tuple[int, int]
 _cache: dict[CodeType, frozenset[_Place]] = {}
 
@@ -59,17 +59,17 @@ def is_awaited(frame: FrameType) -> bool:
 def _read(frame: FrameType) -> frozenset[_Place]:
     try:
         source = "".join(source_lines(frame.f_code.co_filename, frame.f_globals))
-        # Much code awaits nothing.
+        # The common case: code without any await.
         if "await" not in source and "asyncio" not in source:
             return frozenset()
         flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         return frozenset(_Flow(compile(source, "<awaiting>", "exec", flags, dont_inherit=True)).places())
-    except Exception:  # what is not Python, or what user code has put in the place of something that this needs
+    except Exception:  # the source is not Python, or user code has replaced something that this needs
         return frozenset()
 
 
 class _Flow:
-    """Which calls of a source reach `await`: directly, in a collection, or by a name or parameter that is awaited."""
+    """Finds the calls that reach `await`: directly, in a collection, or through a name or parameter that is awaited."""
 
     def __init__(self, tree: ast.AST) -> None:
         self._nodes = list(ast.walk(tree))
@@ -80,7 +80,7 @@ class _Flow:
     def places(self) -> Iterator[_Place]:
         found: list[ast.Call] = []
         known = -1
-        # A name that is awaited makes other names awaited.
+        # A name that is awaited can make other names awaited.
         while known != len(self._names):
             known = len(self._names)
             found = [
@@ -116,7 +116,7 @@ class _Flow:
         return isinstance(target, ast.Name) and target.id in self._names
 
     def _calls(self, awaited: ast.expr) -> Iterator[ast.Call]:
-        """Those whose results this expression is, or holds."""
+        """Returns the calls whose results this expression is or contains."""
         inner: list[ast.expr] = []
         match awaited:
             case ast.Call(func=func):
@@ -140,7 +140,7 @@ class _Flow:
 
 
 def _is_asyncio(call: ast.Call) -> bool:
-    """`run` is also what other things are called, runtime.run for one."""
+    """Whether `run` is asyncio's, since other functions have this name, too, such as runtime.run."""
     match call.func:
         case ast.Attribute(value=ast.Name(id=of), attr="run"):
             return of in ("asyncio", "anyio")

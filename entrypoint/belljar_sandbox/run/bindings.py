@@ -1,6 +1,6 @@
-"""Which names a run has bound that its reply shows, and one line on each.
+"""Finds the names that a run has bound and that its reply shows, with one line for each.
 
-It shows what the code ends with, not what a reader does not wait for: names that begin with an underscore stay silent.
+Names that begin with an underscore are not shown.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _BINDING = _Assignment | _Import | ast.FunctionDef | ast.AsyncFunctionDef | ast.
 
 
 def bound_names(body: Sequence[ast.stmt], code: str) -> list[str]:
-    """Of a run that ends in an assignment, its targets; of one that only binds names, all of them.
+    """Returns the targets of the last statement if it is an assignment; all names if the run only binds names.
 
-    Imports count only where nothing else is bound. A semicolon at the end keeps the run silent, as it does for a value.
+    Imports count only if nothing else is bound. With a semicolon at the end, nothing is shown, as with a value.
     """
     if not body or code.rstrip().endswith(";"):
         return []
@@ -43,7 +43,7 @@ def bound_names(body: Sequence[ast.stmt], code: str) -> list[str]:
 
 
 def lines(names: Sequence[str], namespace: Mapping[str, Any]) -> list[str]:
-    """One for each of the last names, as far as they are bound."""
+    """Returns a line for each of the last names that are bound."""
     bound = [name for name in names if name in namespace]
     shown = [_line(name, namespace[name]) for name in bound[-NAMES_MAX:]]
     if len(bound) > NAMES_MAX:
@@ -70,7 +70,7 @@ def _names(statement: ast.stmt) -> Iterator[str]:
 
 
 def _targets(target: ast.expr) -> Iterator[str]:
-    """Of `a, b = ...` both; of `a[0] = ...` and `a.b = ...` what holds it."""
+    """Returns a and b for `a, b = ...`, and a for `a[0] = ...` and `a.b = ...`."""
     match target:
         case ast.Name(id=name):
             yield name
@@ -100,7 +100,7 @@ def _of(name: str, value: object) -> str:
     if isinstance(value, CoroutineType):
         return f"{name}: coroutine, not awaited: {name} = await …"
     text = in_one_line(value, _VALUE_CHARACTERS_MAX)
-    # What says its kind first reads as `df: DataFrame 3 x 2`, anything else as `x = 3`.
+    # A text that begins with the type reads as `df: DataFrame 3 x 2`, any other as `x = 3`.
     return f"{name}{': ' if text.startswith(f'{type(value).__name__} ') else ' = '}{text}"
 
 

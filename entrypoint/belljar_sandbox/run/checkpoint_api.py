@@ -1,7 +1,7 @@
-"""Checkpoints as code makes them and goes back to them: what `runtime.checkpoint` and its companions do.
+"""`runtime.checkpoint`, `runtime.restore` and their companions.
 
-It keeps none: copies sleep by themselves (`frozen_copy`), the supervisor wakes them (`checkpoints`), and the bridge
-knows which there are. Imported at need.
+A checkpoint is a sleeping copy of the worker (`frozen_copy`) that the supervisor wakes (`checkpoints`). The bridge
+lists them. Imported when it is used.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from ..worker.interrupts import Interrupts
     from ..worker.streams import Streams
 
-# A woken checkpoint goes on above the frames that stand where it was made, and so does one made above it.
+# A woken checkpoint continues on top of the stack on which it was made, and checkpoints made later add to that.
 FRAMES_MAX = 1_000
 _MIB = 1 << 20
 _REFUSED = "refused: "
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint cannot be made, or not be gone back to, and why."""
+    """A checkpoint cannot be made or restored; the message says why."""
 
     __module__ = "mcp.runtime"  # where users know it from
 
 
 class GoingBack(SystemExit):
-    """Ends the run that goes back to a checkpoint or resumes a session; who catches it only delays that to its end."""
+    """Ends the run that restores a checkpoint or resumes a session. If code catches it, the run ends as it would."""
 
 
 class TimeTravel:
@@ -50,7 +50,7 @@ class TimeTravel:
         interrupts: Interrupts,
         go_on_from_here: Callable[[], NoReturn],
     ) -> None:
-        """`go_on_from_here` serves runs, in a checkpoint that has become the worker."""
+        """`go_on_from_here` serves runs in a checkpoint that has become the worker."""
         self._copy = copy
         self._calls = calls
         self._streams = streams
@@ -87,7 +87,7 @@ class TimeTravel:
 
     def restore(self, name: str) -> NoReturn:
         self._refuse_elsewhere(name, "gone back to")
-        # One that is not there is an error of the code, which goes on.
+        # If it does not exist, this raises, and the run continues.
         self._calls.call_sync(None, "find_checkpoint", {"name": name})
         self._copy.goes_back_to = name
         raise GoingBack
@@ -114,7 +114,7 @@ class TimeTravel:
             raise CheckpointError("a job has no checkpoints: they are made, and gone back to, in a run")
 
     def _become_the_worker(self, frames: int) -> NoReturn:
-        """Nothing of the run that made it goes on: neither its `finally` blocks nor its event loop."""
+        """Nothing of the run that made the checkpoint continues, neither its `finally` blocks nor its event loop."""
         sys.setrecursionlimit(sys.getrecursionlimit() + frames)
         if "asyncio" in sys.modules:
             from ..worker.event_loop import leave
@@ -124,8 +124,10 @@ class TimeTravel:
 
 
 class Checkpoints(Awaitable, list["dict[str, Any]"]):
-    """Each has name, run, line, seconds (its age), bytes (of the interpreter then) and sleeps (False: it would be made
-    again from the journal)."""
+    """Dicts with name, run, line, seconds (the age), bytes (of the interpreter when it was made) and sleeps.
+
+    sleeps is False if its process was lost; it would be made again from the journal.
+    """
 
     def __repr__(self) -> str:
         if not self:
@@ -149,7 +151,7 @@ def _refuse_no_text(name: object) -> None:
 
 
 def _place(file: str) -> tuple[int, int]:
-    """The line of the run's code that is executing, 0 if none is, and how many frames stand here."""
+    """Returns the line of the run's code that is executing, 0 if none is, and the depth of the stack."""
     line = frames = 0
     frame: FrameType | None = sys._getframe()
     while frame is not None:

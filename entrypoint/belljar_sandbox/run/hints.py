@@ -1,7 +1,6 @@
-"""The sentence that helps after an error: what the code could have meant, or what is different in here.
+"""Adds a hint to an error: what the code probably meant, or what is different in the sandbox.
 
-It never guesses from what an error is not about, and says nothing rather than something general. Imported when a run
-has failed.
+It gives no hint rather than a general one. Imported when a run has failed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ CHARACTERS_MAX = 400
 _NAMES_MAX = 3
 _CANDIDATES_MAX = 2_000
 _SIMILARITY = 0.7
-# Of a module: another one is not meant where only parts of the names are the same, as in phonenumbers and numbers.
+# Modules need more similarity: phonenumbers does not mean numbers.
 _SIMILARITY_OF_MODULES = 0.8
 _KEYS_MAX = 5
 _MIB = 1 << 20
@@ -37,12 +36,12 @@ _NETWORK_CLIENTS = frozenset(
 )
 _NETWORK_FILES = ("/socket.py", "/http/client.py", "/ssl.py")
 _PIP = re.compile(r"\bpip3?\b['\"\s,]+install\b|\b(conda|apt|apt-get)\s+install\b")
-# A tool, behind its server.
+# The name of a tool, after that of its server.
 _READS_FILES = re.compile(r"\..*(read|get|open).*file", re.IGNORECASE)
 _HITS = 20
 _OTHER_LANGUAGES = {"true": "True", "false": "False", "null": "None", "none": "None", "undefined": "None"}
 
-# Up to Python 3.13, and from 3.14 on.
+# The wordings of Python up to 3.13, and since 3.14.
 _AWAITED_NOTHING = re.compile(r"can't be used in 'await' expression|object can't be awaited")
 _CALLED_STATUS = re.compile(r"\.(status|result|name|number)\(\)")
 
@@ -79,12 +78,12 @@ READ_ONLY = "only /workspace and /tmp can be written to"
 
 
 def hint(error: BaseException, code: str) -> str:
-    """Of an error of this code; empty where there is nothing to say. May raise what user code's objects raise."""
+    """Returns the hint for an error of this code, or an empty text. May raise what objects of user code raise."""
     return _hint(error, code)[:CHARACTERS_MAX]
 
 
 def installs_packages(code: str) -> bool:
-    """Whether it asks pip, or its like, for something."""
+    """Whether the code runs pip or another package manager."""
     return "install" in code and _PIP.search(code) is not None
 
 
@@ -140,7 +139,7 @@ def _of_syntax(error: SyntaxError, code: str) -> str:
 
 
 def _of_memory() -> str:
-    """How much of its memory the interpreter uses, and what to do."""
+    """Says how much of its memory the interpreter uses, and what to do."""
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
@@ -180,7 +179,7 @@ def _of_attribute(error: AttributeError) -> str:
     if isinstance(thing, dict) and hasattr(str, name):
         keys = ", ".join(repr(key) for key in list(thing)[:_KEYS_MAX] if isinstance(key, str))
         return f"it is a dict with {keys}, no text" if keys else "it is a dict, no text"
-    if "has no attribute" not in str(error):  # another one's words, on something else
+    if "has no attribute" not in str(error):  # raised by a library, about something else
         return ""
     if isinstance(thing, ModuleType) and hasattr(thing, "__path__") and _is_there(f"{thing.__name__}.{name}"):
         return f"`import {thing.__name__}.{name}` is missing"
@@ -190,7 +189,7 @@ def _of_attribute(error: AttributeError) -> str:
 def _of_import(error: ImportError, frames: list[FrameType]) -> str:
     name = error.name or ""
     if isinstance(error, ModuleNotFoundError):
-        if str(error).startswith("Server "):  # ours, which names the nearest
+        if str(error).startswith("Server "):  # our own error, which already names the nearest one
             return ""
         top = name.partition(".")[0]
         if not top or top in sys.modules:
@@ -244,7 +243,7 @@ def _of_file(error: OSError, code: str) -> str:
 
 
 def _of_missing_file(name: str) -> str:
-    """Of a path that looks like one of the user's own machine: where it is in here, if it is."""
+    """For a path on the user's machine: says where the file is in the sandbox, if it is mounted."""
     mounted = _mounted_folders()
     if not mounted:
         return f"{NO_FILES}: {_how_to_read()}; {MOUNT}"
@@ -253,25 +252,25 @@ def _of_missing_file(name: str) -> str:
 
 
 def _was_below_home(name: str, code: str) -> bool:
-    """Whether the code means the user's home, in the place of which is the sandbox's own."""
+    """Whether the code means the user's home folder, while the sandbox has its own."""
     home = os.path.expanduser("~")
     return name.startswith(f"{home}/") and f"~{name[len(home) :]}" in code
 
 
 def _how_to_read() -> str:
-    """The tool that reads files, if a server of the run has one."""
+    """Names the tool that reads files, if a server of the run has one."""
     try:
         search = {"query": "read file", "limit": _HITS, "detail": "signature"}
         hits = port().call_sync(None, "search_tool_docs", search)["hits"]
         names = [f"{hit['serverAlias']}.{hit['toolAlias']}" for hit in hits if not hit.get("skill")]
-    except Exception:  # where no call can be made, as in a process that code has forked
+    except Exception:  # calls are not possible, as in a process that code has forked
         names = []
     readers = [name for name in names if _READS_FILES.search(name)]
     return f"await mcp_{min(readers, key=len)}(...) may read them" if readers else READ_BY_TOOL
 
 
 def _in_a_mounted_folder(name: str) -> str:
-    """Where a file of this path may be."""
+    """Says in which mounted folder a file of this path may be."""
     parts = name.replace("\\", "/").strip("/").split("/")
     for folder in _mounted_folders():
         for begin in range(max(0, len(parts) - _DEPTH_MAX), len(parts)):
@@ -291,7 +290,7 @@ def _mounted_folders() -> list[str]:
             mounts = [line.partition(" - ") for line in file]
     except OSError:
         return []
-    # Those of the user are folders of a disk; others may be the machine's.
+    # Mounts of the user are folders on a disk. Others may belong to the engine.
     targets = (place.split()[4] for place, _, kind in mounts if not kind.startswith("tmpfs"))
     return sorted(target for target in targets if target.startswith(_MOUNTED))
 
@@ -307,7 +306,7 @@ def _wants_network(error: BaseException, frames: list[FrameType]) -> bool:
         return True
     if isinstance(error, FileNotFoundError | TimeoutError):
         return False
-    # No socket can be made at all, which is EPERM.
+    # Sockets cannot be created at all: EPERM.
     by_socket = any(frame.f_code.co_filename.endswith(_NETWORK_FILES) for frame in frames)
     return error.errno in (ENETUNREACH, ECONNREFUSED, EHOSTUNREACH) or (error.errno == EPERM and by_socket)
 
@@ -334,13 +333,13 @@ def _is_there(module: str) -> bool:
 
 
 def _wanted(message: str) -> str:
-    """From 'cannot import name 'x' from 'y'': only Python 3.12 and later has it by itself."""
+    """Returns x from "cannot import name 'x' from 'y'": only Python 3.12 and later has it as an attribute."""
     found = re.match(r"cannot import name '(\w+)'", message)
     return found[1] if found else ""
 
 
 def _installed() -> list[str]:
-    """What can be imported besides the standard library."""
+    """Lists what can be imported besides the standard library."""
     folders = [folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages"))]
     names = set()
     for folder in folders:

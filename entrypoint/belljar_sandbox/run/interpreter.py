@@ -1,11 +1,11 @@
-"""Runs code in a namespace that persists, and says how it went.
+"""Runs code in a persistent namespace, and reports the outcome.
 
-It does not bound how long: the bridge interrupts. What user code rebinds is restored before the next run.
+It does not limit the time: the bridge interrupts. What user code rebinds is restored before the next run.
 """
 
 from __future__ import annotations
 
-# The classes of a tree without the functions around them, whose module takes a millisecond to import.
+# The node classes without the ast module around them, which takes milliseconds to import.
 import _ast
 import builtins
 import os
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from ..calls.call_check import CallCheck
-    from ..calls.calls import Calls, Server
+    from ..calls.calls import Calls
+    from ..calls.port import Server
     from ..calls.proxies import Proxies
     from ..wire.frames import Frame
     from ..wire.output_record import OutputRecord
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 _CO_COROUTINE = 0x80
 _FLAGS = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _TREE_FLAGS = _ast.PyCF_ONLY_AST | _FLAGS
-# It keeps threads whatever it is told, and waits for them for ever where they are gone.
+# polars has threads with any setting, and waits for ever if they no longer exist.
 LOST_THREADS = "polars does not work after a rollback, which has no threads: run with reset to use it again"
 _NAMES_MAX = 5
 _STOPS_MAX = 8
@@ -61,7 +62,7 @@ _main_thread = threading.main_thread()
 
 
 def main_namespace() -> dict[str, Any]:
-    """That of user code: a new `__main__`."""
+    """Creates a new `__main__` for user code and returns its namespace."""
     main = ModuleType("__main__")
     sys.modules["__main__"] = main
     vars(main)["__builtins__"] = builtins
@@ -78,7 +79,7 @@ class Interpreter:
         offered: tuple[Proxies, Skills, CallCheck],
         record: OutputRecord,
     ) -> None:
-        """`offered`: what code finds in the namespace without an import, and what checks its calls."""
+        """`offered`: the servers and skills that code finds in the namespace, and the check of its calls."""
         self._streams = streams
         self._record = record
         self._interrupts = interrupts
@@ -92,22 +93,22 @@ class Interpreter:
         show_sources()
         warn_of_unawaited()
         self._known_left: WeakSet[Any] = WeakSet()
-        # For the next run: what was found and done after the last one.
+        # Notes for the next run about what was done after the last one.
         self._notes: list[str] = []
         self._threads_left = False
         self._handled: BaseException | None = None
-        # Whether the last run may have changed anything that lasts.
+        # Whether the last run may have changed anything persistent.
         self.changed = False
         self._is_equipped = False
         threading.stack_size(_THREAD_STACK_BYTES)
         self._event_loop: EventLoop | None = None
-        # The one that Python imports by, and what is in it now.
+        # sys.modules, and what is in it now.
         self._module_table, self._modules = sys.modules, dict(sys.modules)
         self._builtins = dict(vars(builtins))
         self._importers = list(sys.meta_path)
 
     def _equip(self) -> None:
-        """With what is needed whatever code leaves to import it with, before any that may change something."""
+        """Imports what is needed later, before code runs that may break imports."""
         import ast  # noqa: F401
 
         prepare()
@@ -122,35 +123,35 @@ class Interpreter:
         return self._event_loop
 
     def begin_worker(self) -> None:
-        """In a copy of this process that takes its place: what cannot be copied is new."""
+        """Called in a copy of this process that becomes the worker: replaces what cannot be copied."""
         self._pid = _getpid()
         self._event_loop = None
         self._threads_left = False
         self._stop_hooks()
-        # Of a checkpoint that was made while it was handled: what is raised from now on has nothing to do with it.
+        # The exception that was being handled when a checkpoint was made. Later exceptions have nothing to do with it.
         self._handled = sys.exception()
         if "polars" in sys.modules:
             self._notes.append(LOST_THREADS)
         self.tidy()
 
     def begin_job(self) -> None:
-        """In a copy of this process that was made in the middle of a run, and goes on beside it."""
+        """Called in a copy of this process that becomes a job."""
         self._pid = _getpid()
         self._event_loop = None
         setitimer(ITIMER_REAL, 0)
         self._stop_hooks()
         if "asyncio" in sys.modules:
-            # The one that runs is the other process's.
+            # The running loop belongs to the other process.
             sys.modules["asyncio"]._set_running_loop(None)
 
     def run(self, number: int, code: str, servers: list[Server]) -> Frame:
-        """The `done` frame. `tidy` follows, when nobody waits any more."""
+        """Runs code and returns the `done` frame. The caller sends it, then calls `tidy`."""
         name = f"<run {number}>"
         code = with_plain_line_ends(code)
         self.changed = True
         notes, self._notes = self._notes, []
         if self._threads_left:
-            # They may have undone what was restored.
+            # They may have changed again what was restored.
             self._is_restored()
         self._sources.keep(name, code)
         self._calls.begin_run(number, self._proxies.offer(servers))
@@ -170,8 +171,7 @@ class Interpreter:
         except BaseException as error:
             self._interrupts.run_active = False
             failure = error
-        # What of the user's may raise in our code until it is off: a timer's handler, and hooks, which Python takes
-        # off when they raise.
+        # Until they are off, timers and hooks of user code may raise in our code. Python removes a hook that raises.
         tries = 0
         while tries < _STOPS_MAX:
             try:
@@ -187,7 +187,7 @@ class Interpreter:
             if self._handled is not None:
                 _cut_off(failure, self._handled)
             end = self._failed(failure, name, code)
-            failure.__traceback__ = None  # it keeps every local of the failed code alive
+            failure.__traceback__ = None  # it keeps all local variables of the failed code alive
             failure = None
         if _getpid() != self._pid:
             self._end_child(end)
@@ -196,7 +196,7 @@ class Interpreter:
         self._note_left_running(notes)
         self._calls.end_run(notes)
         self._streams.flush()
-        # A copy: a thread that outlives the run may show one meanwhile.
+        # A copy, since a thread that outlives the run may add an image meanwhile.
         images = list(IMAGES.taken)
         done: Frame = {"type": "done", "run": number, **end, "value": value, "images": images, "notes": notes}
         if bound:
@@ -206,7 +206,7 @@ class Interpreter:
         return done
 
     def tidy(self) -> None:
-        """What user code replaced is as at the start again."""
+        """Restores what user code has replaced."""
         try:
             self._restore_builtins(self._notes)
             self._interrupts.arm()
@@ -216,11 +216,11 @@ class Interpreter:
             self._threads_left = True
 
     def _execute(self, name: str, code: str, notes: list[str]) -> tuple[str | None, list[str]]:
-        """The value of a last expression, else lines on the names that were bound."""
+        """Returns the value of a last expression, or else lines about the names that were bound."""
         with self._interrupts:
-            pass  # one that came while the run was prepared takes effect here
+            pass  # an interrupt that came while the run was prepared takes effect here
         if "asyncio" in code:
-            # The tool's description uses it without an import; a name of the user's own stays.
+            # The description of run_python uses asyncio without an import. A name of user code is not replaced.
             self._namespace.setdefault("asyncio", self.event_loop().asyncio)
         parts, names = self._compiled(code, name)
         self._skills.load_for(code, parts, notes)
@@ -250,10 +250,9 @@ class Interpreter:
         return values.shown(value), []
 
     def _compiled(self, code: str, name: str) -> tuple[list[CodeType], list[str]]:
-        """The statements, and the last one by itself if it is an expression whose value is shown; else the names that
-        are shown."""
+        """Returns the compiled statements, the last one separately if its value is shown, or else the names to show."""
         if "\n" not in code and not code[:1].isspace():
-            # One expression, as many runs are, costs a third of what a tree does.
+            # Many runs are one expression, for which this takes a third of the time.
             try:
                 return [_compile(code, name, "eval", _FLAGS, dont_inherit=True)], []
             except SyntaxError:
@@ -296,15 +295,15 @@ class Interpreter:
                     return {"outcome": "exited", "exit_code": 1}
                 case KeyboardInterrupt():
                     return {"outcome": "interrupted", "error": error_report(error, name, code)}
-                case InvalidCallError(line=int(line)):  # nothing has run, so that there is nothing to trace
+                case InvalidCallError(line=int(line)):  # nothing has run, so there is no traceback
                     error_frame = {**error_report(error, name, code), "traceback": "", "line": line}
                     return {"outcome": "raised", "error": error_frame}
-        except BaseException:  # a match asks the error for its class and more, which may be the user's code
+        except BaseException:  # a match asks the error for its class and attributes, which may run user code
             pass
         return {"outcome": "raised", "error": error_report(error, name, code)}
 
     def _end_child(self, end: Frame) -> None:
-        """A process that user code forked has come to the end of the code: it ends like a script."""
+        """Ends a process that user code forked and that has reached the end of the code, like a script."""
         error = end.get("error")
         if isinstance(error, dict):
             self._streams.write_error(f"{error['traceback']}\n")
@@ -315,7 +314,7 @@ class Interpreter:
     def _is_restored(self) -> bool:
         try:
             self._restore()
-        except BaseException:  # a thing of the user's
+        except BaseException:  # raised by an object of user code
             return False
         return True
 
@@ -327,10 +326,10 @@ class Interpreter:
             self._event_loop.prepare()
 
     def _allow_imports(self) -> None:
-        """Of ours, which user code may have made impossible, right behind it."""
+        """Makes imports of the runtime work again, right after user code."""
         try:
             self._restore_imports()
-        except BaseException:  # a thing of the user's: what is imported already does not need it
+        except BaseException:  # raised by an object of user code; most modules are already imported
             pass
 
     def _restore_imports(self) -> None:
@@ -339,9 +338,9 @@ class Interpreter:
         if type(getattr(sys, "meta_path", None)) is not list:
             sys.meta_path = []
         if sys.modules.get("sys") is not sys or sys.modules.get("builtins") is not builtins:
-            # After a clear() an import makes hollow ones of these.
+            # After sys.modules.clear(), an import creates empty modules for these.
             sys.modules.update(self._modules)
-        # A module that was taken out alone is imported again by whoever needs it; this is about sys.modules.clear().
+        # A single removed module is imported again when it is needed. This is about sys.modules.clear().
         if len(sys.modules) < len(self._modules) or sys.modules.get("__main__") is not self._modules["__main__"]:
             missing = {name: module for name, module in self._modules.items() if name not in sys.modules}
             sys.modules.update(missing, __main__=self._modules["__main__"])
@@ -352,7 +351,7 @@ class Interpreter:
     def _restore_builtins(self, notes: list[str]) -> None:
         current = vars(builtins)
         try:
-            if current == self._builtins:  # by identity, which is quick; a thing of the user's may compare itself
+            if current == self._builtins:  # compares by identity, which is fast, unless an object of user code differs
                 return
         except BaseException:
             pass
@@ -363,7 +362,7 @@ class Interpreter:
             notes.append(f"builtins that were replaced are restored: {', '.join(replaced[:_NAMES_MAX])}{more}")
 
     def _stop_hooks(self) -> None:
-        """What would run user code inside ours, or ours out of its depth."""
+        """Removes hooks that would run user code inside ours, and a recursion limit that is too low for ours."""
         if sys.gettrace() is not None:
             sys.settrace(None)
         if sys.getprofile() is not None:
@@ -372,7 +371,7 @@ class Interpreter:
             sys.setrecursionlimit(_RECURSION_LIMIT)
 
     def _note_installing(self, code: str, end: Frame, notes: list[str]) -> None:
-        """Code that installs packages mostly looks at no error."""
+        """Adds a note for code that installs packages, which mostly ignores errors."""
         if "install" in code:
             from .hints import NO_INSTALL, installs_packages
 
@@ -398,7 +397,7 @@ class Interpreter:
 
 
 def _cut_off(error: BaseException, handled: BaseException) -> None:
-    """Takes what was handled before the run out of what was handled when this was raised."""
+    """Removes an exception that was handled before the run from the contexts of this error."""
     raised: BaseException | None = error
     while raised is not None:
         if raised.__context__ is handled:

@@ -1,7 +1,7 @@
-"""Starts jobs: a process of its own is forked in the middle of a run, with a copy of all variables, and outlives it.
+"""Starts jobs: a process is forked in the middle of a run, with a copy of all variables, and outlives the run.
 
-The bridge says whether there may be one more and which number it has; the supervisor takes the process over. What runs
-in it may do what the run may; it grants nothing.
+The bridge allows the job and gives it a number, and the supervisor takes the process over. A job has the same rights as
+the run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WORDS_BYTES_MAX = 64
 
 
 class Spawner:
-    """Starts jobs. It holds what has to be told, in a fork of this process, that it is another process."""
+    """Starts jobs. It holds the parts of the worker that a fork has to change."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Spawner:
         try:
             _check(work, args, kwargs)
         except BaseException:
-            # Else a later run is told that nobody has awaited it.
+            # Otherwise a later run has a warning that it was never awaited.
             if isinstance(work, CoroutineType) and not _has_begun(work):
                 _let_go(work, self.calls)
             raise
@@ -136,13 +136,13 @@ def _named(work: object) -> str:
 
 
 def _let_go(work: CoroutineType[Any, Any, Any], calls: Calls) -> None:
-    """The copy of this process, which does not run it: nobody has forgotten to await it."""
+    """Closes the coroutine in this process, where it does not run, without a warning that it was never awaited."""
     calls.is_awaited(work.__qualname__)
     work.close()
 
 
 def _forked(parts: Spawner, number: int, work: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """The supervisor's answer; the job never returns from here."""
+    """Forks the job and returns the supervisor's answer. The job itself never returns from here."""
     supervisor = os.getppid()
     parts.streams.flush()
     (ours, theirs), (output, output_end) = fd_passing.stream_pair(), os.pipe()
@@ -157,7 +157,7 @@ def _forked(parts: Spawner, number: int, work: Any, args: tuple[Any, ...], kwarg
             _begin(parts, supervisor, (ours, theirs, output, output_end), work, args, kwargs)
         os.close(theirs)
         theirs = -1
-        # It ends at once: what it has forked is the supervisor's child then.
+        # It ends at once, so that the process that it forked becomes the supervisor's child.
         os.waitpid(pid, 0)
         said = os.read(ours, _WORDS_BYTES_MAX)
         if not said.isdigit():
@@ -189,7 +189,7 @@ def _begin(
         while os.getppid() != supervisor:
             poll().poll(1)
         system_calls.die_with_parent()
-        # What it starts stays below it, and ends with it.
+        # Its descendants stay its descendants, and end with it.
         system_calls.adopt_orphans()
         landlock.separate()
         os.write(theirs, b"%d" % os.getpid())
@@ -222,7 +222,7 @@ def _run(parts: Spawner, end: int, work: Any, args: tuple[Any, ...], kwargs: dic
     with suppress(BaseException):
         parts.streams.flush()
     parts.channel.send(encode({"type": "done", **ended}))
-    # The bridge has it ended, with all that it has left behind.
+    # The bridge ends it, with everything that it has left behind.
     while True:
         with suppress(BaseException):
             if not os.read(end, 1 << 16):
@@ -237,7 +237,7 @@ def _result(parts: Spawner, work: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _packed(result: object) -> str:
-    """For `job.result`, whose process is another one."""
+    """Pickles the result for `job.result`, which is read in another process."""
     import pickle
 
     try:

@@ -1,6 +1,6 @@
-"""Whether code can change anything that lasts, told from its bytecode.
+"""Decides from its bytecode whether code can change anything persistent.
 
-It does not follow calls: what is not known to be harmless counts as a change.
+It does not follow calls: everything that is not known to be harmless counts as a change.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from opcode import opmap
 from types import CodeType
 
-# They compute from what is there; none of them binds a name or reaches into an object by itself.
+# These compute with existing values: none of them binds a name or changes an object by itself.
 _HARMLESS = frozenset(
     opmap[name]
     for name in (
@@ -46,7 +46,7 @@ _HARMLESS = frozenset(
     )
     if name in opmap
 )
-# Of these, methods that user code may have written are never called.
+# For these types, operations never call methods that user code has defined.
 _PLAIN = frozenset((int, float, complex, str, bytes, bool, type(None)))
 _NAMES = "abs ascii bin bool chr float format hex int len max min oct ord print repr round str sum type"
 _LOOKING = {name: vars(builtins)[name] for name in _NAMES.split()}

@@ -1,6 +1,6 @@
-"""What a run's error looks like: bounded, never raising, without the runtime's own frames.
+"""Describes the error of a run, bounded and without the runtime's own stack frames. It never raises.
 
-It does not shorten for the reader's budget: the bridge does, these bounds only keep frames small.
+These bounds only keep frames of the protocol small. The bridge shortens further for the reader.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from traceback import TracebackException
 
-# Once it is imported, which takes 3 ms.
+# None until it is imported, which takes 3 ms.
 _formatter: type[TracebackException] | None = None
 
 MESSAGE_CHARACTERS_MAX = 16_000
@@ -24,20 +24,20 @@ TRACEBACK_FRAMES_MAX = 4_000
 
 
 def prepare() -> None:
-    """Imports what a traceback is made with; once, since code may leave nothing to import it with."""
+    """Imports what tracebacks need, once, since code may break imports later."""
     global _formatter
     if _formatter is None:
-        import tokenize  # noqa: F401 - linecache's, which from Python 3.13 on imports it when it reads
+        import tokenize  # noqa: F401 - since Python 3.13, linecache imports it when it reads
         from traceback import TracebackException
 
         _formatter = TracebackException
 
 
 def error_report(error: BaseException, run_name: str, code: str) -> dict[str, object]:
-    """Of code that ran under this name."""
+    """Describes an error of code that ran under this name."""
     try:
         return _report(error, run_name, code)
-    except BaseException as second:  # an error's own class decides what becomes of most that is asked of it
+    except BaseException as second:  # the error's class may be user code and raise anywhere
         message = f"an error that cannot be shown: {type(second).__name__} while looking at it"
         return {"type": "BaseException", "message": message, "hint": "", "traceback": message, "line": None}
 
@@ -53,7 +53,7 @@ def _report(error: BaseException, run_name: str, code: str) -> dict[str, object]
     return {
         "type": kind,
         "message": cut(message, MESSAGE_CHARACTERS_MAX),
-        # Before the traceback, which takes frames off the error.
+        # Before the traceback, which removes frames from the error.
         "hint": _hint(error, code),
         "traceback": cut(traceback_text(error, kind, message), TRACEBACK_CHARACTERS_MAX),
         "line": _line(error, run_name),
@@ -62,10 +62,10 @@ def _report(error: BaseException, run_name: str, code: str) -> dict[str, object]
 
 def _hint(error: BaseException, code: str) -> str:
     try:
-        from .hints import hint  # difflib is 4 ms, and a run that succeeds needs none of it
+        from .hints import hint  # difflib takes 4 ms, and a run that succeeds does not need it
 
         return hint(error, code)
-    except BaseException:  # no file can be opened any more, for one
+    except BaseException:  # for example, no more files can be opened
         return ""
 
 
@@ -74,7 +74,7 @@ def traceback_text(error: BaseException, kind: str, message: str) -> str:
         prepare()
         assert _formatter is not None
         left_out = _cut_tracebacks(error)
-        # Lines are looked up of the frames that stay: to read others may need imports that code has broken.
+        # Lines are looked up only for the frames that stay: to read the others may need imports that code has broken.
         formatted = _formatter.from_exception(error, compact=True, lookup_lines=False)
         of_libraries = _without_others(formatted, set())
         text = "".join(formatted.format()).rstrip("\n")
@@ -86,7 +86,7 @@ def traceback_text(error: BaseException, kind: str, message: str) -> str:
 
 
 def _cut_tracebacks(error: BaseException) -> int:
-    """Takes the middle out of those that would take minutes to read, of millions of frames; how many frames that is."""
+    """Removes the middle of tracebacks with millions of frames. Returns how many frames were removed."""
     left_out, waiting, seen = 0, [error], set()
     while waiting:
         error = waiting.pop()
@@ -115,12 +115,12 @@ def _cut_traceback(tb: TracebackType | None) -> int:
 
 
 def _without_others(formatted: TracebackException, seen: set[int]) -> int:
-    """Takes out our frames, and of those inside a library all but the last; how many of the latter."""
+    """Removes our own frames, and all but the last of frames inside a library. Returns the number of the latter."""
     if id(formatted) in seen:
         return 0
     seen.add(id(formatted))
     frames = [frame for frame in formatted.stack if not frame.filename.startswith((OURS, "<string>"))]
-    # The event loop that drives top-level await is ours too, in effect.
+    # The event loop that drives top-level await is hidden, too.
     frames = list(dropwhile(lambda frame: frame.filename.startswith(ASYNCIO), frames))
     inside = [_is_library(frame.filename) for frame in frames]
     kept = [frame for at, frame in enumerate(frames) if not (inside[at] and inside[at + 1 : at + 2] == [True])]
@@ -137,7 +137,7 @@ def _is_library(file: str) -> bool:
 
 
 def _line(error: BaseException, run_name: str) -> int | None:
-    # Not isinstance, which asks the error itself.
+    # Not isinstance, which may run code of the error's class.
     if issubclass(type(error), SyntaxError) and error.filename == run_name:  # type: ignore[attr-defined]
         return error.lineno  # type: ignore[attr-defined,no-any-return]
     line, tb = None, error.__traceback__

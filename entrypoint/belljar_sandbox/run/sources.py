@@ -1,6 +1,6 @@
-"""The code of past runs, where tracebacks and inspect.getsource look for it.
+"""Puts the code of past runs where tracebacks and inspect.getsource look for it: into linecache.
 
-It does not import linecache, which a run that succeeds does without: whoever does finds what is kept here.
+It does not import linecache, which a run that succeeds does not need, but fills it when it is imported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    # By file: its size, the time of its change, its lines and its full name.
+    # By file name: size, time of change, lines and full name.
     Cache = dict[str, tuple[int, None, list[str], str]]
 
 CHARACTERS_MAX = 8_000_000
@@ -22,12 +22,12 @@ SOURCES_MAX = 1_000
 _CACHES_MAX = 8
 
 _KEPT: Cache = {}
-# linecache's own: several where somebody imports it anew, since whoever had it before goes on with that one.
+# The caches of linecache. If it is imported again, earlier importers still use the older one.
 _CACHES: list[Cache] = []
 
 
 def install() -> None:
-    """Before anything is kept."""
+    """To be called before any code is stored."""
     sys.meta_path.insert(0, AfterImport("linecache", _show))
     if "linecache" in sys.modules:
         _show(sys.modules["linecache"])
@@ -40,22 +40,22 @@ def _show(linecache: ModuleType) -> None:
 
 
 def source_lines(file: str, names: dict[str, Any]) -> list[str]:
-    """Of a run, or of a file of code with these global names."""
+    """Returns the lines of a run, or of another file whose code has these global names."""
     kept = _KEPT.get(file)
     if kept is not None:
         return kept[2]
-    from linecache import getlines  # at need: runs do without it
+    from linecache import getlines  # imported when it is used
 
     return getlines(file, names)
 
 
 def with_plain_line_ends(code: str) -> str:
-    """As Python reads it, so that whoever counts lines counts the same ones."""
+    """Converts line ends as Python does, so that line numbers are the same everywhere."""
     return code.replace("\r\n", "\n").replace("\r", "\n") if "\r" in code else code
 
 
 class Sources:
-    """The oldest is forgotten."""
+    """Stores code by name. The oldest is removed when there is too much."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}

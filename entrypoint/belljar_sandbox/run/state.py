@@ -1,6 +1,6 @@
-"""Small values that outlive variables: a file of JSON in the workspace, read and written at each use.
+"""`runtime.state`: small values that outlive variables, in a JSON file in the workspace.
 
-It keeps nothing in memory: a rolled back interpreter, or its successor, sees what was written last.
+The file is read and written at each use, so that an interpreter sees the latest values after a rollback or restart.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class State(MutableMapping[str, "Any"]):
     def _change(self, change: Callable[[dict[str, Any]], None]) -> None:
         if not self._folder:
             raise RuntimeError("this sandbox keeps no files, and so no state")
-        # Jobs and threads write as well: what one reads, changes and writes, no other may write in between.
+        # Jobs and threads write, too. Nobody else may write between reading and writing.
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             flock(folder, LOCK_EX)
@@ -73,7 +73,7 @@ class State(MutableMapping[str, "Any"]):
             change(values)
             self._write(values)
         finally:
-            # A copy of the interpreter that was made meanwhile has it open too.
+            # A copy of the interpreter that was made meanwhile has the file open, too.
             flock(folder, LOCK_UN)
             os.close(folder)
 
@@ -81,7 +81,7 @@ class State(MutableMapping[str, "Any"]):
         data = json.dumps(values).encode()
         if len(data) > BYTES_MAX:
             raise ValueError(f"runtime.state holds at most {BYTES_MAX:,} bytes of JSON; keep larger things in files")
-        # Beside, and renamed: it is there whole whenever this is interrupted.
+        # Written beside the file and renamed, so that the file is always complete.
         part = self._path + ".part"
         with open(part, "wb") as file:
             file.write(data)

@@ -1,7 +1,7 @@
-"""Python's warning of a coroutine that was never awaited names the line that made it.
+"""Makes Python's warning about a coroutine that was never awaited name the line that created it.
 
-Python itself names the line at which the coroutine went, which may be one of a later run. A thread's coroutines do not
-say where they were made, and are warned of at their function.
+Python itself names the line at which the coroutine was destroyed, which may belong to a later run. Coroutines of other
+threads do not record where they were created; their warnings name the function.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from types import CoroutineType, ModuleType
     from typing import Any
 
-# The frames above a coroutine that it knows: enough to see through ours.
+# How many frames a coroutine records: enough to look past ours.
 _DEPTH = 4
 
 
 def install() -> None:
-    """On the main thread."""
+    """To be called on the main thread."""
     sys.set_coroutine_origin_tracking_depth(_DEPTH)
     sys.meta_path.insert(0, AfterImport("warnings", _change))
     if "warnings" in sys.modules:

@@ -1,1 +1,1 @@
-"""Functions that are saved for later sessions."""
+"""Skills: functions that are saved for later sessions."""

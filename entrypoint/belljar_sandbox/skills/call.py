@@ -1,6 +1,6 @@
-"""Calls a skill for somebody who stands outside: `belljar skill run` has the sandbox do this.
+"""Calls a skill for `belljar skill run`.
 
-It prints the result: text as it is, anything else as JSON where that can say it, and nothing of None.
+It prints the result: text unchanged, other values as JSON if possible, and nothing for None.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from ..calls.results import MCPError
 
 
 async def call(name: str, arguments: str) -> None:
-    """`arguments`: JSON, an object by name or an array by place."""
+    """Calls a skill and prints its result. `arguments`: JSON, an object for named ones or an array for positional
+    ones."""
     import skills  # type: ignore[import-not-found] # the runtime makes it
 
     given = json.loads(arguments)

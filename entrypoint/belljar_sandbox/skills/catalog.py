@@ -1,6 +1,6 @@
-"""`runtime.skills`: what sessions have kept, as a list to print, with the source, the versions and the test of each.
+"""`runtime.skills`: the saved skills as a list to print, with the source, the versions and the test of each.
 
-It keeps nothing itself, and asks the bridge each time.
+It requests the list from the bridge each time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SHOWN_MAX = 100
 
 
 class KeptSkills:
-    """print(runtime.skills): one line for each. .show(name), .history(name), .test(name), .rm(name)."""
+    """The saved skills. Prints one line for each. .show(name), .history(name), .test(name), .rm(name)."""
 
     def __init__(self, calls: Calls, skills: Skills) -> None:
         self._calls = calls
@@ -39,15 +39,15 @@ class KeptSkills:
         return "\n".join([*map(_line, rows[:_SHOWN_MAX]), *more])
 
     def show(self, name: str) -> Text:
-        """The source, with its header."""
+        """Returns the source with its header."""
         return Text(self._calls.call_sync(None, "show_skill", {"name": name}))
 
     def history(self, name: str) -> Rows:
-        """The versions that are kept, the newest first; the user can have each again: `belljar skill restore`."""
+        """Returns the stored versions, the newest first. The user can restore each: `belljar skill restore`."""
         return Rows(self._calls.call_sync(None, "skill_history", {"name": name}))
 
     def test(self, name: str) -> str:
-        """Runs its test once more, in a process of its own; raises what is wrong."""
+        """Imports a skill and runs its test again, in a process of its own. MCPError if that fails."""
         from .check import check
 
         rows = self._calls.call_sync(None, "load_skills", {"names": [name]})
@@ -59,7 +59,7 @@ class KeptSkills:
         return f"{name} can be imported" + (f", and {test} passes" if test else "; it has no test")
 
     def rm(self, name: str) -> str:
-        """Removes a skill; the user can have it again: `belljar skill restore`."""
+        """Removes a skill. The user can restore it: `belljar skill restore`."""
         answer = self._calls.call_sync(None, "remove_skill", {"name": name})
         self._skills.forget(name)
         return str(answer)
@@ -69,7 +69,7 @@ class KeptSkills:
 
 
 class Text(str):
-    """Shown as it is printed."""
+    """A text that is shown without quotes."""
 
     __slots__ = ()
 
@@ -78,7 +78,7 @@ class Text(str):
 
 
 class Rows(list[dict[str, Any]]):
-    """Shown as one line for each."""
+    """Versions of a skill. Prints one line for each."""
 
     def __repr__(self) -> str:
         return "\n".join(

@@ -1,6 +1,6 @@
-"""Tries a skill in a process of its own, where nothing of the session's variables is: its import, and its test.
+"""Imports a skill and runs its test in a process of its own, without the session's variables.
 
-It is no barrier: whoever could cheat it may do all that the session may.
+It is not a security boundary: code that could cheat it has the same rights as the session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _REPORT_BYTES_MAX = 3_000
 
 
 def check(name: str, source: str, test: str | None, lend: Callable[[ModuleType], None]) -> None:
-    """MCPError says what has failed; what the test prints is output of the run."""
+    """Raises MCPError, which says what has failed. The output of the test is output of the run."""
     reader, writer = os.pipe()
     try:
         process = os.fork()
@@ -36,7 +36,7 @@ def check(name: str, source: str, test: str | None, lend: Callable[[ModuleType],
     os.close(writer)
     said = b""
     try:
-        # Written at once; a process that the test has left behind may hold the pipe for longer.
+        # One read, since the report is written at once, and a process left by the test may hold the pipe open.
         said = os.read(reader, _REPORT_BYTES_MAX)
     finally:
         os.close(reader)

@@ -1,7 +1,6 @@
-"""Whether a source holds nothing but definitions, so that its import runs nothing of its own.
+"""Checks that a source has only definitions, so that its import runs no other code of it.
 
-It judges what runs at import: not what functions do when they are called, nor the libraries that are imported.
-Annotations are never evaluated.
+It does not judge what functions do when they are called, nor imported libraries. Annotations are never evaluated.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 
 _FLAGS = __future__.annotations.compiler_flag
-# What every session has under these names, without an import.
+# Names that every session has without an import.
 _SESSION_NAMES = frozenset(["LOADED_MCP_SERVERS", "asyncio", "mcp", "mcp_servers", "runtime", "save_tool"])
-# Decorators and values of fields that do nothing but what they say, by where they come from.
+# Decorators and values of fields that are harmless, by their origin.
 _DECORATORS = frozenset(
     [
         "abc.abstractmethod",
@@ -37,7 +36,7 @@ _DECORATORS = frozenset(
 _WITH_OPTIONS = frozenset(["dataclasses.dataclass", "functools.lru_cache"])
 _FIELDS = frozenset(["dataclasses.field", "enum.auto"])
 _PROPERTY_PARTS = frozenset(["deleter", "getter", "setter"])
-# Methods that a class statement, or a use of the class in one, calls by itself; of enums also what makes their members.
+# Methods that a class statement, or the use of the class in one, calls; and those that create the members of enums.
 _HOOKS = frozenset(["__class_getitem__", "__init_subclass__", "__mro_entries__", "__prepare__", "__set_name__"])
 _ENUM_HOOKS = frozenset(["__init__", "__new__", "_generate_next_value_", "__hash__", "__eq__", "__setattr__"])
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv)
@@ -45,7 +44,7 @@ _SHOWN_MAX = 80
 
 
 class NotOnlyDefinitionsError(ValueError):
-    """What would run at import, and where."""
+    """A source has more than definitions; the message says what would run at import, and where."""
 
 
 def is_session_name(name: str) -> bool:
@@ -53,7 +52,7 @@ def is_session_name(name: str) -> bool:
 
 
 def compiled(source: str, file: str) -> tuple[CodeType, frozenset[str]]:
-    """The code, and the names that it uses of what every session has."""
+    """Returns the compiled code, and the names of the session that it uses."""
     tree = compile(source, file, "exec", ast.PyCF_ONLY_AST | _FLAGS, dont_inherit=True)
     assert isinstance(tree, ast.Module)
     definitions = _Definitions(source)
@@ -63,7 +62,7 @@ def compiled(source: str, file: str) -> tuple[CodeType, frozenset[str]]:
 
 
 def load(module: ModuleType, source: str, file: str, lend: Callable[[ModuleType], None]) -> None:
-    """Fills the module with what the source defines; `lend` gives it what the session has."""
+    """Fills the module with what the source defines. `lend` adds the names of the session."""
     code, names = compiled(source, file)
     vars(module)["__session_names__"] = names
     lend(module)
@@ -71,7 +70,7 @@ def load(module: ModuleType, source: str, file: str, lend: Callable[[ModuleType]
 
 
 def global_names(source: str) -> set[str]:
-    """What it uses, anywhere in it, of its own module or of builtins."""
+    """Returns the global names and builtins that the source uses anywhere."""
     found: set[str] = set()
     waiting = [symtable.symtable(source, "<names>", "exec")]
     for table in waiting:
@@ -88,10 +87,10 @@ def global_names(source: str) -> set[str]:
 class _Definitions:
     def __init__(self, source: str) -> None:
         self._lines = source.splitlines()
-        # Where imported names come from, as far as the top level says so once and for all.
+        # The origins of imported names that the top level binds only once.
         self._from: dict[str, str] = {}
         self.bound: set[str] = set()
-        # Classes of the file, and those among them that are enums.
+        # The classes of the source, and the enums among them.
         self._classes: set[str] = set()
         self._enums: set[str] = set()
 
@@ -125,7 +124,7 @@ class _Definitions:
             self.bound.add(name)
 
     def _check(self, statement: ast.stmt, hooks: frozenset[str] | None = None) -> None:
-        """`hooks`: in a class, the names of what would run."""
+        """`hooks`: in a class, the names of methods that would run."""
         in_class = hooks is not None
         match statement:
             case ast.Import() | ast.Pass() | ast.Expr(value=ast.Constant()):
@@ -180,7 +179,7 @@ class _Definitions:
                 if origin == "functools.wraps" and len(arguments) == 1 and not keywords:
                     self._check_value(arguments[0])
                     return
-                # Others would call what they are given.
+                # Other arguments would be called.
                 options = [keyword.value for keyword in keywords if keyword.arg is not None]
                 are_plain = all(isinstance(value, ast.Constant) for value in options)
                 if arguments or len(options) != len(keywords) or not are_plain or origin not in _WITH_OPTIONS:
@@ -192,7 +191,7 @@ class _Definitions:
             self._refuse(decorator, "a decorator that is not known to be harmless")
 
     def _check_value(self, value: ast.expr | None, is_field: bool = False) -> None:
-        """Literals, and what is named; arithmetic of numbers."""
+        """Allows literals, names, and arithmetic with numbers."""
         match value:
             case None | ast.Constant():
                 pass
@@ -220,7 +219,7 @@ class _Definitions:
                 self._refuse(value, "no literal and no name")
 
     def _check_reference(self, node: ast.expr) -> None:
-        """A name, or something of a module by its dotted name."""
+        """Allows a name, or the dotted name of something in a module."""
         inner: ast.expr = node
         while isinstance(inner, ast.Attribute):
             inner = inner.value
@@ -234,7 +233,7 @@ class _Definitions:
         return self._origin(base).startswith("enum.") or (isinstance(base, ast.Name) and base.id in self._enums)
 
     def _check_subscript(self, node: ast.Subscript) -> None:
-        """`Generic[T]`, of what is imported: a class of the file may run code for it."""
+        """Allows `Generic[T]` for imported classes. A class of the source may run code for it."""
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         for item in items:
             self._check_value(item)
@@ -242,7 +241,7 @@ class _Definitions:
             self._refuse(node, "a class in brackets that is not typing's")
 
     def _origin(self, node: ast.expr) -> str:
-        """Where it comes from, as a dotted name; empty: who knows."""
+        """Returns the origin of a name as a dotted name; empty if it is unknown."""
         match node:
             case ast.Name(id=name) if name in self._from:
                 return self._from[name]

@@ -1,4 +1,4 @@
-"""The names that code uses and does not bind anywhere."""
+"""Finds the names that code uses and does not bind anywhere."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Functions that sessions have kept: the module `skills`, and bare names that nothing else defines.
+"""Loads skills: for the module `skills`, and for bare names that nothing else defines.
 
-It stores nothing: the bridge keeps the sources. Each is loaded when it is used, into a module of its own, and only if
-nothing but definitions would run.
+The bridge stores the sources. A skill is loaded when it is used, into a module of its own, and only if its source has
+nothing but definitions.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _ASKED_MAX = 10_000
 
 
 class Skills:
-    """Loads them; also the importer of the module."""
+    """Loads skills, and imports the module `skills`."""
 
     def __init__(self, calls: Calls, namespace: dict[str, Any], lent: Mapping[str, Any]) -> None:
         self._calls = calls
         self.namespace = namespace
-        # What the session has of its own in this run, whatever code has put in its place.
+        # What the runtime offers in this run, by name, even if code has replaced it in its namespace.
         self.lent = lent
         self._sources = Sources()
-        # Names that were looked for in vain when code used them without an import.
+        # Names that the bridge was already asked for.
         self._asked: set[str] = set()
         self._loaded: dict[str, ModuleType] = {}
         sys.meta_path.insert(0, self)
@@ -48,10 +48,10 @@ class Skills:
         return SkillsModule(self, self._calls)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: it was whole when it was made."""
+        """Does nothing: the module is complete when it is created."""
 
     def function(self, name: str) -> Any:
-        """The function; MCPError when the skill cannot be used, AttributeError when there is none."""
+        """Returns the function. MCPError if the skill cannot be used, AttributeError if it does not exist."""
         if name not in self._loaded:
             rows = self._calls.call_sync(None, "load_skills", {"names": [name]})
             for row in rows if isinstance(rows, list) else ():
@@ -64,27 +64,27 @@ class Skills:
         return vars(self._loaded[name])[name]
 
     def loaded_as(self, thing: object) -> str | None:
-        """The skill that this function is."""
+        """Returns the name of the skill that this function is; None if it is not one."""
         for name, module in self._loaded.items():
             if vars(module).get(name) is thing:
                 return name
         return None
 
     def forget(self, name: str) -> None:
-        """Another version counts now, or none; a function that was imported stays what it is."""
+        """Forgets a loaded skill that has changed or was removed. Functions that were imported do not change."""
         self._loaded.pop(name, None)
         self._asked.discard(name)
         sys.modules.pop(f"{SKILLS_MODULE}.{name}", None)
 
     def load_for(self, code: str, parts: Iterable[CodeType], notes: list[str]) -> None:
-        """What the code names and nothing defines. Each name is asked for once: few runs wait for the bridge."""
+        """Loads the skills that the code names and nothing defines. The bridge is asked for each name only once."""
         for module in self._loaded.values():
             self.lend(module)
         if not self._may_have_unknown_names(parts):
             return
         try:
-            from .free_names import free_names  # at need: much code has none
-        except Exception:  # user code has left nothing to import it with: then no skill is looked for
+            from .free_names import free_names  # imported here, since much code has no unknown names
+        except Exception:  # user code has broken imports, so that no skill is loaded
             return
         defined = self.namespace.keys() | vars(builtins).keys()
         unknown = sorted(free_names(code) - defined - self._asked)[:_NAMES_MAX]
@@ -117,7 +117,7 @@ class Skills:
 
         self._sources.keep(file, source)
         module = ModuleType(f"{SKILLS_MODULE}.{name}")
-        # dataclasses and pickle look for it there.
+        # dataclasses and pickle look for the module there.
         self._loaded[name] = sys.modules[module.__name__] = module
         try:
             load(module, source, file, self.lend)
@@ -133,9 +133,9 @@ class Skills:
             raise MCPError(f"skill {name!r} cannot be loaded: {report['type']}: {report['message']}") from error
 
     def lend(self, module: ModuleType) -> None:
-        """What the session has under the names that the module uses, in this run; the servers among it."""
+        """Gives the module what the run offers under the names that it uses, such as servers."""
         for name in vars(module).get("__session_names__", ()):
-            if name == "asyncio":  # as runs find it; 40 ms, hence only then
+            if name == "asyncio":  # runs have it, too; imported only now, since it takes 40 ms
                 import asyncio
 
                 vars(module)[name] = asyncio
@@ -145,7 +145,7 @@ class Skills:
                 vars(module).pop(name, None)
 
     def _may_have_unknown_names(self, parts: Iterable[CodeType]) -> bool:
-        """Cheaper than a look at the tree, but takes attributes for names."""
+        """A cheap test before the syntax tree is searched. It takes attributes for names."""
         defined, built_in = self.namespace, vars(builtins)
         waiting = list(parts)
         for code in waiting:
@@ -156,7 +156,7 @@ class Skills:
 
 
 class SkillsModule(ModuleType):
-    """What sessions have kept: `from skills import name`. print(runtime.skills) lists them."""
+    """The skills that sessions have saved: `from skills import name`. print(runtime.skills) lists them."""
 
     def __init__(self, skills: Skills, calls: Calls) -> None:
         super().__init__(SKILLS_MODULE, SkillsModule.__doc__)
@@ -164,7 +164,7 @@ class SkillsModule(ModuleType):
         self.__dict__["_calls"] = calls
 
     def __getattr__(self, name: str) -> Any:
-        # Python and notebooks probe such names on every object.
+        # Python and notebooks look for such names on every object.
         if name.startswith(("__", "_ipython", "_repr_")):
             raise AttributeError(name)
         return self._skills.function(name)
@@ -172,7 +172,7 @@ class SkillsModule(ModuleType):
     def __dir__(self) -> list[str]:
         try:
             return names(self._calls)
-        except MCPError:  # none can be loaded either
+        except MCPError:  # then skills cannot be loaded either
             return []
 
     def __repr__(self) -> str:

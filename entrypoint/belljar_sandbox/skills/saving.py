@@ -1,6 +1,7 @@
-"""Keeps a function as a skill: its source with all that it needs, checked before the bridge has it.
+"""Saves a function as a skill: collects its source with everything that it needs, checks it, and sends it to the
+bridge.
 
-It decides nothing about what may be kept: the bridge does.
+The bridge decides what may be saved.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def saving(
     tags: str | Iterable[str],
     test: Callable[..., Any] | str | None,
 ) -> str:
-    """What the bridge says of it."""
+    """Saves a skill and returns the answer of the bridge."""
     if not isfunction(unwrap(function)):
         raise TypeError(f"save_tool takes a function, not {type(function).__name__}")
     gathering = Gathering(skills, skills.namespace)

@@ -1,6 +1,6 @@
-"""Finds the source of a function, and of all that it needs: functions, classes, imports and constants of the session.
+"""Collects the source of a function with everything that it needs: functions, classes, imports and constants.
 
-It runs nothing. What cannot be written down as source is refused, with what to do about it.
+Nothing is executed. What has no source is refused, and the error says what to do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Gathering:
-    """The source of one skill, while it is put together."""
+    """Collects the source of one skill."""
 
     def __init__(self, skills: Skills, namespace: Mapping[str, Any]) -> None:
         self._skills = skills
@@ -39,11 +39,11 @@ class Gathering:
         self._imports: set[str] = set()
         self._constants: dict[str, str] = {}
         self._definitions: list[str] = []
-        # What each name of the new module stands for.
+        # The object of each name in the new module.
         self._known: dict[str, object] = {}
 
     def source(self) -> str:
-        """All of it: whatever is needed at import stands before what needs it."""
+        """Returns the source. What is needed at import comes first."""
         blocks = [
             "\n".join(sorted(self._imports, key=lambda line: (line.startswith("from "), line))),
             "\n".join(f"{name} = {value}" for name, value in self._constants.items()),
@@ -53,7 +53,7 @@ class Gathering:
         return "\n\n\n".join(parts) + "\n"
 
     def add(self, thing: Any, why: str = "") -> None:
-        """A function or class of the session, with what it needs."""
+        """Adds a function or class of the session with everything that it needs."""
         name = str(thing.__name__)
         if not self._is_new(name, thing):
             return
@@ -63,7 +63,7 @@ class Gathering:
             self._add_definition(_class_source(thing), _module_names(thing, self._namespace), name, why)
 
     def add_text(self, name: str, text: str) -> None:
-        """A function that is written as text, for this skill alone."""
+        """Adds a function that is given as text."""
         self._is_new(name, text)
         self._add_definition(text, self._namespace, name, "")
 
@@ -137,7 +137,7 @@ class Gathering:
             )
         plain = module.__name__ if "." not in module.__name__ else ""
         self._import(f"import {module.__name__}", plain, name, module)
-        # `import os.path` binds os as well.
+        # `import os.path` also binds os.
         for dotted in _attributes_of(name, tree):
             path = f"{module.__name__}.{dotted}"
             if module.__name__ != SKILLS_MODULE and isinstance(sys.modules.get(path), ModuleType):
@@ -158,13 +158,13 @@ class Gathering:
 
 
 def test_text(name: str, text: str) -> str:
-    """Statements as a function of this name."""
+    """Returns a function of this name with these statements."""
     body = dedent(text).strip("\n")
     try:
         tree = _parsed(body)
     except SyntaxError as error:
         try:
-            # Indented code, with a string in it that has lines without an indent.
+            # Indented code with a string that has lines without indentation.
             [block] = _parsed(f"if True:\n{text}").body
             assert isinstance(block, ast.If)
             tree = ast.Module(block.body, type_ignores=[])
@@ -172,7 +172,7 @@ def test_text(name: str, text: str) -> str:
             raise refused(f"the test is no Python: line {error.lineno}: {error.msg}") from None
     prefix = "async " if any(isinstance(node, _AWAITING) for node in _outside_functions(tree)) else ""
     for written in (body, ast.unparse(tree)):
-        # The lines of a string must not move with the code around them.
+        # Indentation must not change the lines of strings.
         whole = f"{prefix}def {name}():\n{indent(written, '    ')}"
         try:
             [function] = ast.parse(whole).body
@@ -201,12 +201,12 @@ def _outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def refused(message: str) -> MCPError:
-    """What cannot be kept, and what to do."""
+    """Returns the error for something that cannot be saved. The message says what to do."""
     return MCPError(message, code="invalid_arguments")
 
 
 def servers_named(source: str, servers: Mapping[str, Any]) -> list[str]:
-    """Those that the source names, as far as it says so literally."""
+    """Returns the servers that the source names literally."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -251,7 +251,7 @@ def _function_source(function: FunctionType) -> str:
 
 def _class_source(thing: type) -> str:
     methods = [function.__code__.co_filename for function in vars(thing).values() if isfunction(function)]
-    # A class without methods does not say which run defined it: the last one that defined one of its name.
+    # A class without methods does not say which run defined it, so the last one with a class of this name counts.
     runs = [file for file in linecache.cache if file.startswith(("<run ", "<skill "))]
     line = vars(thing).get("__firstlineno__")
     for file in [*(file for file in methods if file in runs), *reversed(runs)]:
@@ -300,7 +300,7 @@ def _literal(thing: object) -> str | None:
 
 
 def _origin(thing: Any) -> str | None:
-    """The module that has it under its own name."""
+    """Returns the module that has the object under its own name; None if there is none."""
     module, name = getattr(thing, "__module__", None), getattr(thing, "__name__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module == "__main__":
         return None
@@ -311,7 +311,7 @@ def _origin(thing: Any) -> str | None:
 
 
 def _attributes_of(name: str, tree: ast.AST) -> Iterator[str]:
-    """Dotted names that begin with it."""
+    """Returns the dotted names that begin with this name, without it."""
     for node in ast.walk(tree):
         parts: list[str] = []
         inner: ast.AST = node

@@ -26,26 +26,26 @@ _DROPPED = b"-"
 
 class BridgeReader:
     def __init__(self, to_host: ToHost, jobs: Jobs, obey: Callable[[Frame], None]) -> None:
-        """`obey` does what a frame for the supervisor says."""
+        """`obey` is called with each frame for the supervisor."""
         self._to_host = to_host
         self._jobs = jobs
         self._obey = obey
         self.limits = Limits({})
         self.heard_at = monotonic()
-        # While a worker is being started: what comes then waits for it.
+        # True while there is no worker after the hello: what arrives then is held for the next worker.
         self.waits_for_worker = False
         self._waiting = b""
-        # The line that has begun: its address, its bytes so far, its worker, the parts of a frame for the supervisor.
+        # The current line: its address, its bytes so far, its worker, and the parts of a frame for the supervisor.
         self._address = b""
         self._line_bytes = 0
         self._target: Worker | None = None
         self._control: list[bytes] = []
-        # Bytes of frames for workers: those that have come in all, and those that the bridge was told are taken.
+        # Bytes of frames for workers: how many have arrived, and how many the bridge knows to be taken.
         self._relayed = 0
         self._taken = 0
 
     def feed(self, data: bytes, worker: Worker | None) -> bool:
-        """Whether the worker was sent anything."""
+        """Returns whether anything was sent to the worker."""
         self.heard_at = monotonic()
         if (
             worker is not None
@@ -54,7 +54,7 @@ class BridgeReader:
             and data.find(b"\n") == len(data) - 1
             and len(data) <= self.limits.frame_to_sandbox_bytes
         ):
-            # One whole frame, as they mostly come.
+            # The common case: one whole frame.
             self._relayed += len(data)
             _send(worker, data[1:])
             return True
@@ -62,7 +62,7 @@ class BridgeReader:
         position = 0
         while position < len(data):
             if self.waits_for_worker:
-                # A run may come together with the hello.
+                # A run may arrive together with the hello.
                 self._waiting = data[position:]
                 return has_sent
             if not self._address:
@@ -80,20 +80,20 @@ class BridgeReader:
         return has_sent
 
     def begin_worker(self, worker: Worker) -> bool:
-        """Gives it what has waited for it; whether that is anything."""
+        """Sends what was held for this worker. Returns whether there was anything."""
         self.waits_for_worker = False
         waiting, self._waiting = self._waiting, b""
         return self.feed(waiting, worker)
 
     def tell_taken(self, inbox_bytes: int) -> None:
-        """So that the bridge never sends more than fits here: an interrupt would be stuck behind it."""
+        """Tells the bridge how much was taken. It never sends more than fits, so that an interrupt is never stuck."""
         taken = self._relayed - inbox_bytes
         if taken - self._taken >= TAKEN_STEP_BYTES:
             self._taken = taken
             self._to_host.send({"type": "taken", "bytes": taken})
 
     def _begin_line(self, address: bytes, worker: Worker | None) -> None:
-        """`_line_bytes` is then how many bytes the address takes."""
+        """Sets `_line_bytes` to the length of the address."""
         self._address = address
         self._line_bytes = 1
         if address == WORKER:
@@ -112,7 +112,7 @@ class BridgeReader:
             if worker is None or worker is not self._target:
                 return False
             if self._line_bytes > self.limits.frame_to_sandbox_bytes:
-                # The worker has its beginning: ended here, it is no JSON and the worker drops it.
+                # The worker has the beginning of it. Ended here, it is not JSON, and the worker drops it.
                 _send(worker, b"\n")
                 self._drop_line("a frame for the worker is longer than the limit")
             else:

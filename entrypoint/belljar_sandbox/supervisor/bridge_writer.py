@@ -1,7 +1,7 @@
-"""What the supervisor sends to the bridge: its own frames, output, and lines of others, in the order of their coming.
+"""Writes to the bridge: frames of the supervisor, output, and lines of workers and jobs, in the order of their arrival.
 
-It does not bound what waits: whoever fills it stops reading its own source when `size` says so. The order of two output
-streams is kept for the first changes between them in each second; after that, what waits of a stream goes in one frame.
+It does not bound its backlog: callers stop reading their sources when `size` is too large. Output keeps its order for a
+number of changes between streams in each second; then what waits of a stream is joined into one frame.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from .workers import Output
 
 _HELD_BYTES_MAX = 1 << 16
-# Code that never pauses is seen all the same.
+# So that output of code that never pauses is seen.
 _HELD_SECONDS_MAX = 0.05
-# Changes from one stream to another, each of which costs a frame, within so many seconds.
+# How many changes from one stream to another, each of which costs a frame, are kept within how many seconds.
 _CHANGES_MAX, _CHANGES_SECONDS = 1000, 1.0
 _LAST_WORDS_MS_MAX = 1000
 
 
-class Ended(Exception):  # noqa: N818 - it is no error
-    """The sandbox has to end; the exit status."""
+class Ended(Exception):  # noqa: N818 - it is not an error
+    """The sandbox has to end, with this exit status."""
 
 
 class _Piece:
-    """Consecutive output of one stream: text, or bytes where some of it is no UTF-8."""
+    """Consecutive output of one stream: text, or bytes if some of it is not UTF-8."""
 
     __slots__ = ("head", "is_text", "parts")
 
@@ -52,7 +52,7 @@ class _Piece:
         self.parts.append(data)
 
     def frame(self) -> bytes:
-        # By hand: this is the way of all output.
+        # Formatted by hand, since all output passes here.
         if self.is_text:
             return f'S{{{self.head},"text":{encode_basestring("".join(self.parts))}}}\n'.encode()  # type: ignore[arg-type]
         base64 = b2a_base64(b"".join(self.parts), newline=False)  # type: ignore[arg-type]
@@ -63,17 +63,17 @@ class ToHost:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._outbox = Outbox(fd)
-        # Output, which goes out with what follows it: a run that prints and ends wakes the bridge once.
+        # Output that is sent together with the next frame: a run that prints and ends wakes the bridge once.
         self._held_back: list[_Piece] = []
         self._held_back_bytes = 0
         self._held_from = 0.0
-        # Changes of stream since then.
+        # Changes of stream, and since when they are counted.
         self._changes = 0
         self._changes_from = 0.0
 
     @property
     def size(self) -> int:
-        """Bytes that the bridge has not taken yet, besides output that is held back."""
+        """The backlog in bytes, without output that is held back."""
         return self._outbox.size
 
     @property
@@ -92,9 +92,9 @@ class ToHost:
         self.send({"type": "fault", "message": message})
 
     def last_words(self, message: str, field: str = "") -> NoReturn:
-        """`field`: of the posture, which is weaker than it must be."""
+        """Sends a fault and ends the sandbox. `field`: the field of the posture that is too weak, if it is one."""
         self.send({"type": "fault", "message": message, **({"field": field} if field else {})})
-        # The backlog goes out if the bridge still reads; it is not waited for longer than this.
+        # The backlog goes out if the bridge still reads.
         waiter = poll()
         waiter.register(self._fd, POLLOUT)
         while self._outbox.size and waiter.poll(_LAST_WORDS_MS_MAX):
@@ -102,7 +102,7 @@ class ToHost:
         raise Ended(1)
 
     def push(self, data: bytes) -> None:
-        """Whole lines with their addresses."""
+        """Sends whole lines with their addresses."""
         if self._held_back:
             data = b"".join([piece.frame() for piece in self._held_back]) + data
             self._held_back.clear()
@@ -115,7 +115,7 @@ class ToHost:
         self.push(b"")
 
     def output(self, output: Output, data: bytes) -> None:
-        """Bytes of a stream, as they came; a character that is not whole yet waits for its end."""
+        """Sends bytes of a stream. A character that is not complete yet waits for its remaining bytes."""
         data = output.held + data
         output.held = b""
         try:
@@ -150,7 +150,7 @@ class ToHost:
             self.send_output()
 
     def _joined(self, head: str, is_text: bool, now: float) -> _Piece | None:
-        """The piece that waits and takes more output of this stream in; nothing where it is a piece of its own."""
+        """Returns the waiting piece that takes more output of this stream; None if a new piece is needed."""
         if not self._held_back:
             return None
         last = self._held_back[-1]

@@ -1,6 +1,6 @@
-"""The supervisor's side of checkpoints: which there are, what they take, and how one becomes the worker again.
+"""The supervisor's side of checkpoints: which exist, how much memory they take, and how one becomes the worker again.
 
-What a worker says of a copy is a claim: at worst a process of the worker's own stands still where a copy should sleep.
+What a worker says about a copy is not trusted: at worst, a process of the worker is stopped in place of a copy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..wire.ends import Slate
 
-# It forks once more before it answers.
+# Longer than for a frozen copy would need: a checkpoint forks once more before it answers.
 WAKE_MS_MAX = 1_500
 _MIB = 1 << 20
 _PID_MAX = 1 << 22
@@ -36,7 +36,7 @@ class _Checkpoint:
 
     def __init__(self, pid: int, socket: int, slate: Slate) -> None:
         self.pid = pid
-        # Over which it is woken.
+        # The socket that wakes it.
         self.socket = socket
         self.slate = slate
 
@@ -51,17 +51,23 @@ class Checkpoints:
         return name in self._kept
 
     def pids(self) -> frozenset[int]:
-        """Also of one that has just ended: told of it before the worker's end, the bridge would think that it stays."""
+        """The processes of all checkpoints, including one that has just ended.
+
+        If the bridge heard of that end before the worker's, it would believe that the worker stays.
+        """
         return frozenset(checkpoint.pid for checkpoint in self._kept.values() if checkpoint.pid > 1)
 
     def take(self, worker: Worker, words: str, fds: list[int], limits: Limits) -> str:
-        """What a worker hands over: `checkpoint PID LINE NAME` and a socket, taken out of `fds`. Returns the answer."""
+        """Takes a checkpoint over from a worker: `checkpoint PID LINE NAME` and a socket, removed from `fds`.
+
+        Returns the answer for the worker.
+        """
         parts = words.split(" ", _WORDS - 1)
         if len(parts) != _WORDS or len(fds) != 1 or not stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
-            return "refused: that tells of no checkpoint"
+            return "refused: this is not a checkpoint"
         _, pid, line, name = parts
         if not is_checkpoint_name(name) or not (pid.isdecimal() and 1 < int(pid) < _PID_MAX and line.isdecimal()):
-            return "refused: that tells of no checkpoint"
+            return "refused: this is not a checkpoint"
         if not limits.checkpoints:
             return "refused: they are turned off (MCP_BRIDGE_CHECKPOINTS)"
         self.drop_dead()
@@ -69,21 +75,20 @@ class Checkpoints:
         if len(others) >= limits.checkpoints:
             names = ", ".join(sorted(self._kept))
             return (
-                f"refused: {len(others)} checkpoints are kept already ({names}), which is as many as may be; "
-                "runtime.forget_checkpoint(name) lets one go"
+                f"refused: there are {len(others)} checkpoints already ({names}), which is the limit; "
+                "runtime.forget_checkpoint(name) deletes one"
             )
         try:
             size = private_bytes(int(pid))
-            # All that there is now, and as much again as the worker may change from here on.
+            # The memory in use, and as much again as the worker can change from now on.
             taken = size + _taken_now([worker.pid, *(checkpoint.pid for checkpoint in others)])
         except OSError:
             return "refused: its process is gone"
         if limits.checkpoint_bytes and taken > limits.checkpoint_bytes:
             return (
                 f"refused: the interpreter has {size // _MIB} MiB; with {len(others)} other checkpoints, and once all "
-                f"of it has changed, that would be {taken // _MIB} MiB, more than the "
-                f"{limits.checkpoint_bytes // _MIB} MiB that may be taken; del what is large, or "
-                "runtime.forget_checkpoint(name)"
+                f"of it has changed, that would be {taken // _MIB} MiB, more than the limit of "
+                f"{limits.checkpoint_bytes // _MIB} MiB; del what is large, or runtime.forget_checkpoint(name)"
             )
         self._let_go(name)
         self._kept[name] = _Checkpoint(int(pid), fds.pop(), worker.slate)
@@ -95,7 +100,7 @@ class Checkpoints:
         self._let_go(name)
 
     def drop_dead(self) -> None:
-        """Those whose processes have ended, which the bridge is told."""
+        """Removes checkpoints whose processes have ended, and tells the bridge."""
         waiter = poll()
         for name, checkpoint in list(self._kept.items()):
             waiter.register(checkpoint.socket, 0)
@@ -105,11 +110,11 @@ class Checkpoints:
                 self._gone(name)
 
     def wake(self, name: str, number: int, limits: Limits) -> Worker | None:
-        """It takes the place of a worker that is gone, if it answers; another copy of it goes on sleeping."""
+        """Makes the checkpoint the worker. Returns None if it does not answer. Another copy of it sleeps on."""
         checkpoint = self._kept.get(name)
         if checkpoint is None:
             return None
-        # One that can be waited for when it ends.
+        # The supervisor must be able to wait for its end.
         if not is_child(checkpoint.pid):
             self._gone(name)
             return None
@@ -138,7 +143,7 @@ class Checkpoints:
         self._to_host.send({"type": "checkpoint_gone", "name": name})
 
     def _let_go(self, name: str) -> None:
-        """It ends by itself when its socket does, where it does not stand still."""
+        """Removes the checkpoint. Its process ends when its socket is closed, unless it is stopped."""
         checkpoint = self._kept.pop(name, None)
         if checkpoint is not None:
             os.close(checkpoint.socket)
@@ -147,15 +152,15 @@ class Checkpoints:
 
 
 def _taken_now(pids: list[int]) -> int:
-    """The memory of the sandbox's processes. A copy that was just made shares all of its memory with the worker.
+    """Returns the memory of the sandbox's processes. A new copy shares all of its memory with the worker.
 
-    Without a cgroup that counts it, memory that these processes share counts once for each: nobody can look into them.
+    If no cgroup counts it, shared memory counts once for each process, since the supervisor cannot look into them.
     """
     taken = bytes_of_processes()
     return sum(map(private_bytes, pids)) if taken is None else taken
 
 
 def _pid(answer: bytes) -> int:
-    """Of the copy that sleeps on, as the woken one says; 0: there is none, and its socket has ended."""
+    """Returns the process of the copy that sleeps on, as the woken one says; 0 if it could not fork."""
     number = answer.split(b"\n")[-2:-1]
     return int(number[0]) if number and number[0].isdigit() and int(number[0]) < _PID_MAX else 0

@@ -1,7 +1,6 @@
-"""The diagnostic mode that says which system calls the worker's filter has refused; nothing imports it otherwise.
+"""Reports which system calls the worker's filter refuses. Imported in this diagnostic mode only.
 
-The kernel stops each refused call and asks here; the answer is always the error number that the filter itself would
-give. It never lets a call go on.
+The kernel holds each refused call and asks for a verdict, which is always the error number of the filter itself.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .bridge_writer import ToHost
 
-# struct seccomp_notif: id, pid, flags, number of the call, architecture; what follows is not read.
+# struct seccomp_notif: id, pid, flags, number of the call, architecture; the rest is not read.
 _NOTICE, _NOTICE_BYTES = "=QIIiI", 80
 # struct seccomp_notif_resp: id, value, negative error number, flags.
 _ANSWER = "=QqiI"
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
-# Different pairs of a call and a process's name that are counted apart.
+# How many pairs of a call and a process name are counted separately.
 _KINDS_MAX = 200
 
 
@@ -32,14 +31,14 @@ class Denials:
     def __init__(self, to_host: ToHost) -> None:
         self._to_host = to_host
         self._machine = os.uname().machine
-        # One of each worker that was started; jobs and checkpoints of earlier ones may live on.
+        # One for each worker that was started: jobs and checkpoints of earlier workers may still run.
         self._listeners: list[int] = []
         self._counts: dict[tuple[int, str], int] = {}
         self._further = 0
         self._is_told = False
 
     def receive(self, frame_socket: int, bytes_max: int, ms_max: int) -> bytes:
-        """What a worker says of its filter, within that time; a listener that comes with it is kept."""
+        """Returns what a worker says about its filter within `ms_max`, and takes the listener that it sends."""
         first, listeners = fd_passing.receive(frame_socket, len(LISTENER_COMES))
         self._listeners += listeners
         waiter = poll()
@@ -53,7 +52,7 @@ class Denials:
         wanted.update(dict.fromkeys(self._listeners, POLLIN))
 
     def ready(self, fd: int) -> bool:
-        """Answers one refused call, if this is a listener."""
+        """Answers one refused call. Returns False if the descriptor is not a listener."""
         if fd not in self._listeners:
             return False
         notice = bytearray(_NOTICE_BYTES)
@@ -62,15 +61,15 @@ class Denials:
             asked, pid, _, number, _ = unpack_from(_NOTICE, notice)
             self._count(number, pid)
             ioctl(fd, _SEND, pack(_ANSWER, asked, 0, -seccomp.error_number(self._machine, number), 0))
-        except FileNotFoundError:  # who has called is gone
+        except FileNotFoundError:  # the caller has ended
             pass
-        except OSError:  # all that have this filter are gone
+        except OSError:  # all processes with this filter have ended
             self._listeners.remove(fd)
             os.close(fd)
         return True
 
     def tell(self) -> None:
-        """What has been refused so far, if there is news."""
+        """Sends the counts if they have changed."""
         if self._is_told:
             return
         self._is_told = True

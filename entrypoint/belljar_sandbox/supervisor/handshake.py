@@ -1,4 +1,4 @@
-"""What the supervisor agrees on with the bridge and with a worker before any code runs."""
+"""The handshakes of the supervisor with the bridge and with a worker, before any code runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORDS_BYTES_MAX = 1 << 12
 
 
 def limits_of(hello: Frame, given: dict[str, object], seen: dict[str, object]) -> Limits:
-    """Those that the bridge sets, in a sandbox with this posture; ValueError says which is wrong."""
+    """Returns the limits that the bridge sets, for a sandbox with this posture. ValueError names an invalid one."""
     extra = hello.get("extra_system_calls")
     limits = Limits(
         given,
@@ -32,13 +32,13 @@ def limits_of(hello: Frame, given: dict[str, object], seen: dict[str, object]) -
     )
     pids_max = seen["pids_max"]
     if seen["user_namespace"] is False or (isinstance(pids_max, int) and pids_max <= limits.processes):
-        # The cgroup counts processes; or the user may be one of the machine, with other processes.
+        # The cgroup bounds processes already, or this user may have other processes on the machine.
         limits.processes = 0
     return limits
 
 
 def processors(seen: dict[str, object]) -> int:
-    """How many this sandbox can use."""
+    """Returns how many processors this sandbox can use, at least 1."""
     allowed, cpu_max = len(os.sched_getaffinity(0)), seen["cpu_max_millis"]
     return min(allowed, max(1, cpu_max // 1000)) if isinstance(cpu_max, int) else allowed
 
@@ -46,9 +46,9 @@ def processors(seen: dict[str, object]) -> int:
 def inspect(
     worker: Worker, limits: Limits, of_libraries: frozenset[int], denials: Denials | None, to_host: ToHost
 ) -> tuple[int, dict[str, object]]:
-    """What a worker looks like that has confined itself, before it reads or runs anything; `denials` gets its listener.
+    """Looks at a worker that has confined itself, before it reads or runs anything. `denials` takes its listener.
 
-    Returns the version of Landlock that restricts it, and its posture. One that is not confined ends the sandbox.
+    Returns the Landlock version that restricts it, and its posture. Ends the sandbox if the worker is not confined.
     """
     told = _line_of(worker, denials).decode(errors="replace").strip()
     version, opens_supervisor, defect = (*told.split(" ", 2), "", "", "")[:3]
@@ -63,7 +63,7 @@ def inspect(
         os.write(worker.socket, b"\n")
     except OSError as error:
         to_host.last_words(f"the interpreter ended while it confined itself: {error}")
-    # From here on no other process can look into it.
+    # From now on no other process can look into it.
     if _line_of(worker, None) != b"\n":
         to_host.last_words("the interpreter ended while it confined itself")
     landlock = int(version)
@@ -72,7 +72,7 @@ def inspect(
 
 
 def _line_of(worker: Worker, denials: Denials | None) -> bytes:
-    """What the worker says; empty when it says nothing in time."""
+    """Returns what the worker says; empty if it says nothing in time."""
     waiter = poll()
     waiter.register(worker.socket, POLLIN)
     if not waiter.poll(CONFINE_MS_MAX):

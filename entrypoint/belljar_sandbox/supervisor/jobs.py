@@ -1,7 +1,6 @@
-"""Jobs as the supervisor sees them: processes that were forked by a worker and outlive it, each with frames of its own.
+"""The supervisor's side of jobs: processes that a worker forked and that outlive it, each with frames of its own.
 
-It decides nothing: the bridge says which jobs there may be, and ends them. What comes from a job may be user code's, as
-all that comes from a worker.
+The bridge decides which jobs there are, and ends them. What a job sends is not trusted, as with a worker.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ if TYPE_CHECKING:
 _FIONREAD = 0x541B
 _NOTHING = bytes(4)
 _READ_BYTES = 1 << 16
-# What its socket may still hold; somebody who has left its session may write on.
+# Bounds the reads of what the socket still holds, since a process that left the session may write on.
 _LAST_READS_MAX = 64
-# After how many bytes for a job the bridge hears how many of them it has taken.
+# The bridge is told how many bytes a job has taken whenever it has taken this many more.
 _TAKEN_STEP_BYTES = 4 << 20
-# Of the output of one job is passed on, within so many seconds; what it writes beyond waits in its pipe.
+# How many bytes of a job's output are passed on within how many seconds. The rest waits in its pipe.
 _PACE_SECONDS, _PACE_BYTES = 0.1, 1 << 18
 
 
 class _JobOutbox(Outbox):
-    """Whose socket somebody else may have made block."""
+    """An outbox whose socket another process may have made blocking."""
 
     def __init__(self, end: socket) -> None:
         super().__init__(end.fileno())
@@ -84,9 +83,9 @@ class Job:
         self.oom_before = oom_kills()
         self.status: int | None = None
         self.requested = False
-        # Its socket has come to its end.
+        # Whether its socket has ended.
         self.said_all = False
-        # Bytes of frames for it that have come, and those of them that the bridge knows to be taken.
+        # Bytes of frames for it: how many have arrived, and how many the bridge knows to be taken.
         self.relayed = self.taken = 0
         self.paced_from = 0.0
         self.paced_bytes = 0
@@ -103,7 +102,7 @@ class Jobs:
         self._jobs: dict[int, Job] = {}
         # By descriptor.
         self._sources: dict[int, Job] = {}
-        # Of the line from the bridge that has begun: its beginning until it says whose it is, and then whose.
+        # The current line from the bridge: its beginning until that names the job, and then the job.
         self._head = b""
         self._target: Job | None = None
 
@@ -117,18 +116,18 @@ class Jobs:
     # From a worker.
 
     def take_over(self, words: list[str], fds: list[int], workers_pid: int, limits: Limits) -> str:
-        """The answer to a worker that hands a job over. The descriptors are this one's if it is taken."""
+        """Takes a job over and returns the answer for the worker. The descriptors then belong to this object."""
         refused = self._refusal(words, fds, workers_pid, limits)
         if refused:
             return f"refused: {refused}"
         number, pid = int(words[0]), int(words[1])
         try:
-            # Opened anew: the worker, which has the other one, cannot make this one block.
+            # Opened again, so that the worker, which has the other descriptor, cannot make this one blocking.
             pipe = os.open(f"/proc/self/fd/{fds[1]}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             return f"refused: {error}"
         try:
-            # A descriptor that was opened with O_PATH has the mode of a socket, but is not one.
+            # A descriptor opened with O_PATH has the mode of a socket but is not one.
             end = socket(fileno=fds[0])
         except OSError as error:
             os.close(pipe)
@@ -139,7 +138,7 @@ class Jobs:
         self._jobs[number] = job
         self._sources[fds[0]] = self._sources[pipe] = job
         self._to_host.send({"type": "job_started", "job": number})
-        # It begins with this.
+        # The job starts when it reads this.
         job.inbox.push(b"\n")
         return "taken"
 
@@ -161,7 +160,7 @@ class Jobs:
         self._head, self._target = b"", None
 
     def take(self, piece: bytes, last: bool) -> None:
-        """A part of a line for a job: its number, and the frame for it. Of one that has ended nothing is kept."""
+        """Takes a part of a line: the job's number, then a frame. Frames for a job that has ended are dropped."""
         if self._target is None:
             self._head += piece[: JOB_DIGITS_MAX + 1]
             digits, brace, _ = self._head.partition(b"{")
@@ -178,7 +177,7 @@ class Jobs:
         self._target.inbox.push(piece)
 
     def end(self, number: int, kills: bool) -> None:
-        """The bridge wants it to end; one that has ended already says so by itself."""
+        """Ends a job for the bridge. If it has already ended, the bridge is told anyway."""
         job = self._jobs.get(number)
         if job is None or job.status is not None:
             return
@@ -188,10 +187,10 @@ class Jobs:
         else:
             kill(job.pid, SIGINT)
 
-    # What goes on.
+    # For the poll loop.
 
     def watched(self, wanted: dict[int, int], has_room: bool) -> None:
-        """Adds what of them is to be read and written."""
+        """Adds the descriptors that are to be read and written."""
         for job in self._jobs.values():
             reads = POLLIN if has_room and job.status is None and not job.said_all else 0
             events = reads | (POLLOUT if job.inbox.size else 0)
@@ -201,7 +200,7 @@ class Jobs:
                 wanted[job.output.fd] = POLLIN
 
     def state(self) -> tuple[object, ...]:
-        """Changes whenever what is to be watched does."""
+        """Returns a value that changes whenever `watched` would add something else."""
         if not self._jobs:
             return ()
         return tuple(
@@ -210,14 +209,14 @@ class Jobs:
         )
 
     def wait_ms(self) -> int | None:
-        """Until output is read on."""
+        """Returns how long to wait until paused output is read on; None if none is paused."""
         if not self._jobs:
             return None
         waits = [job.paced_from + _PACE_SECONDS - monotonic() for job in self._jobs.values() if self._waits(job)]
         return max(0, int(min(waits) * 1000) + 1) if waits else None
 
     def ready(self, fd: int, has_room: bool) -> bool:
-        """False: it is none of theirs."""
+        """Handles a ready descriptor. Returns False if it belongs to no job."""
         job = self._sources.get(fd)
         if job is None:
             return False
@@ -235,15 +234,15 @@ class Jobs:
                 job.status = status
 
     def tell(self, has_room: bool) -> None:
-        """What the bridge has to know of jobs by now; `has_room`: it reads what it is sent."""
+        """Tells the bridge which jobs have ended, if `has_room`, and what jobs have taken."""
         if has_room:
             self._tell_ended()
         self._tell_taken()
 
     def _tell_ended(self) -> None:
-        """Those that have: after all that they have said."""
+        """Reports jobs that have ended, after everything that they have sent."""
         for job in [job for job in self._jobs.values() if job.status is not None]:
-            # What it left behind holds its pipe open.
+            # Processes that it left behind hold its pipe open.
             kill_session(job.pid)
             for _ in range(_LAST_READS_MAX):
                 if not self._relay(job):
@@ -261,7 +260,7 @@ class Jobs:
             job.close()
 
     def _tell_taken(self) -> None:
-        """So that the bridge never sends more than is kept here for one that does not read."""
+        """Bounds what the bridge sends to a job that does not read."""
         for job in self._jobs.values():
             taken = job.relayed - job.inbox.size
             if taken - job.taken >= _TAKEN_STEP_BYTES:
@@ -286,7 +285,7 @@ class Jobs:
             self._read_output(job)
 
     def _relay(self, job: Job) -> bool:
-        """Passes on what it has sent, after all output that came before; False when there was nothing."""
+        """Passes on what the job has sent, after the output that it wrote before. Returns False without any."""
         try:
             data = job.end.recv(_READ_BYTES, MSG_DONTWAIT)
         except BlockingIOError:
@@ -295,7 +294,7 @@ class Jobs:
             data = b""
         if not data:
             if job.status is None and not job.said_all:
-                # It is dying, or has closed the descriptor: nobody can speak to it.
+                # It is dying, or has closed the descriptor: it cannot be reached any more.
                 job.said_all = True
                 kill_tree(job.pid)
             return False

@@ -27,8 +27,8 @@ _NO_LOGIN = b"4294967295"
 def supervise(rest: bytes, before_worker: Callable[[], None], preload: Callable[[], None]) -> tuple[Ends, int, Limits]:
     """Runs until the sandbox ends. Returns only in a worker, with its ends, its number and its limits.
 
-    `rest`: the bytes that were read beyond the bundle. `before_worker` is called before each worker is forked;
-    `preload` once, when nothing is to do: it imports what later workers need.
+    `rest`: the bytes that were read after the bundle. `before_worker` is called before each worker is forked, `preload`
+    once when idle: it imports what later workers need.
     """
     of_libraries = closed_by_exec()
     inherited = descriptors("self", of_libraries)
@@ -41,7 +41,7 @@ def supervise(rest: bytes, before_worker: Callable[[], None], preload: Callable[
     _log_in()
     system_calls.forbid_tracing()
     system_calls.adopt_orphans()
-    # Python's own SIGINT handler would let the worker end PID 1 by one kill(1, SIGINT); PID 1 ignores the default.
+    # With Python's own SIGINT handler, the worker could end PID 1 by kill(1, SIGINT). PID 1 ignores the default action.
     signal(SIGINT, SIG_DFL)
     signal(SIGTERM, SIG_DFL)
     supervisor = Supervisor(private, inherited, of_libraries, before_worker, preload)
@@ -57,7 +57,7 @@ def supervise(rest: bytes, before_worker: Callable[[], None], preload: Callable[
 
 
 def _be_killed_last() -> None:
-    """When memory runs out: as far as the engine has left it to this process, workers come long before it."""
+    """Lowers the OOM score as far as the engine permits. When memory runs out, the kernel kills workers long before."""
     try:
         with open("/proc/self/oom_score_adj", "r+b", 0) as file:
             for score in range(0, int(file.read()), _OOM_SCORE_STEP):
@@ -66,16 +66,16 @@ def _be_killed_last() -> None:
                     return
                 except PermissionError:
                     pass
-    except OSError:  # the engine has closed it
+    except OSError:  # the engine forbids it
         pass
 
 
 def _log_in() -> None:
-    """A process without a login may claim one, which writes to the host's audit log: from here on none can."""
+    """Sets the login user, which each process can do once and which writes to the host's audit log: now code cannot."""
     try:
         with open("/proc/self/loginuid", "r+b", 0) as file:
             if file.read().strip() == _NO_LOGIN:
                 file.seek(0)
                 file.write(b"%d" % os.getuid())
-    except OSError:  # a kernel without an audit log, or this user has no number outside
+    except OSError:  # the kernel has no audit log, or this user has no number on the host
         pass

@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
 
 class PollSet:
-    """Asks the kernel only for what is different from the time before."""
+    """A poll object that is told only what differs from the time before."""
 
     def __init__(self) -> None:
         self._poller = poll()
-        # By descriptor, the events that are waited for.
+        # The events by descriptor.
         self._watched: dict[int, int] = {}
 
     def watch(self, wanted: dict[int, int]) -> None:
-        """Exactly these from now on."""
+        """Waits for exactly these events from now on."""
         for fd in self._watched.keys() - wanted.keys():
             self._poller.unregister(fd)
         for fd, events in wanted.items():
@@ -27,13 +27,13 @@ class PollSet:
         self._watched = wanted
 
     def forget(self, fds: Iterable[int]) -> None:
-        """Before they are closed."""
+        """To be called before the descriptors are closed."""
         for fd in fds:
             if self._watched.pop(fd, None) is not None:
                 self._poller.unregister(fd)
 
     def events(self, fd: int) -> int | None:
-        """What is waited for; None where the descriptor is not watched."""
+        """Returns the events that are waited for; None if the descriptor is not watched."""
         return self._watched.get(fd)
 
     def poll(self, wait_ms: int | None) -> list[tuple[int, int]]:

@@ -1,6 +1,6 @@
-"""Ends processes, with everything that descends from them.
+"""Kills processes with their descendants, and lowers the priority of crowds.
 
-It knows processes by their numbers, and nothing of what they do.
+It knows processes by their numbers only.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 KILL_SECONDS_MAX = 8.0
-# Of /proc/<pid>/stat: the numbers behind the state, and a flag of the kernel's.
+# Positions in /proc/<pid>/stat, counted from the field after the state; and a flag of the kernel.
 _STAT_PARENT, _STAT_SESSION, _STAT_FLAGS, _STAT_THREADS = 0, 2, 5, 16
 _PF_EXITING = 0x4
-# How often processes that were not there before are found, and how long those that were killed may take to end,
-# before those that were to be spared are killed with them.
+# How many rounds may find new processes, and how long killed ones may take to end. After that, everything is killed,
+# including what was to be spared.
 SPARING_ROUNDS_MAX = 50
 SPARING_SECONDS_MAX = 6.0
-# Of a crowd: a ninth of the weight of others. With much less it would take long even to die on a busy machine.
+# This gives a crowd a ninth of the weight of others. With much less, killed processes would take long to end.
 _NICE_OF_CROWD = 10
 
 
 def ends_of_children() -> int:
-    """A descriptor from which a byte can be read whenever a child has ended."""
+    """Returns a descriptor that has a byte to read whenever a child has ended."""
     read, write = os.pipe()
     for fd in (read, write):
         os.set_blocking(fd, False)
@@ -49,9 +49,11 @@ def kill_descendants(
     trees: Iterable[int] = (),
     reaped: Callable[[int, int], None] | None = None,
 ) -> bool:
-    """Kills and reaps all of them, but for one that is spared, those that are held, which stand still from then on, and
-    the roots of trees with all that descends from them; False when some would not die. `reaped` hears of the status of
-    each that has ended."""
+    """Kills and reaps all descendants. Returns False if some do not end.
+
+    Not killed are `spare`, the processes of `held`, which are stopped, and the roots in `trees` with their descendants.
+    `reaped` is called with the number and the status of each that has ended.
+    """
     deadline = monotonic() + KILL_SECONDS_MAX
     pause = poll()
     roots = frozenset(trees)
@@ -69,14 +71,14 @@ def kill_descendants(
             for pid in others:
                 kill(pid, SIGKILL)
             reap_all(reaped)
-            # One that is dying needs the processor for that, as long as it may take to get it.
+            # A killed process needs processor time to end, for which it may have to wait.
             rounds += not others <= killed
             killed |= others
             pause.poll(1)
-        # They fork faster than they are found.
+        # They fork faster than this finds them.
     while True:
         if os.getpid() == 1:
-            # One call for the whole namespace, which no fork can outrun.
+            # One call for the whole namespace, which forks cannot outrun.
             kill(-1, SIGKILL)
         else:
             for pid in _ours(_parents()):
@@ -89,8 +91,8 @@ def kill_descendants(
 
 
 def kill_tree(root: int) -> None:
-    """A child that adopts its orphans, and all that descends from it: those stand still before the first of them ends,
-    so that none is forked meanwhile."""
+    """Kills a child that adopts orphans, with its descendants. All are stopped before the first one is killed, so that
+    none is forked meanwhile."""
     stopped: set[int] = set()
     for _ in range(SPARING_ROUNDS_MAX):
         found = _below({root}, _parents()) - stopped
@@ -99,14 +101,14 @@ def kill_tree(root: int) -> None:
         for pid in found:
             kill(pid, SIGSTOP)
         stopped |= found
-    # The root last: what it has adopted would be ours with its end.
+    # The root last: when it ends, what it adopted becomes ours.
     for pid in stopped - {root}:
         kill(pid, SIGKILL)
     kill(root, SIGKILL)
 
 
 def kill_session(session: int) -> None:
-    """What a process that has ended by itself has left behind, as far as that has not left its session."""
+    """Kills what a process that ended by itself has left behind in its session."""
     killed = {session}
     for _ in range(SPARING_ROUNDS_MAX):
         found = {pid for pid, fields in _stats() if fields[_STAT_SESSION] == session} - killed
@@ -118,9 +120,9 @@ def kill_session(session: int) -> None:
 
 
 def lower_crowd(spared: Iterable[int], running_max: int) -> None:
-    """Where more processes and threads than this run at once, all but the spared ones get a lower priority.
+    """If more processes and threads than this run at once, lowers the priority of all except the spared ones.
 
-    The worker and this process then wait less for them.
+    The worker and the supervisor then wait less for the processor.
     """
     crowd = _running().difference(spared)
     if len(crowd) > running_max:
@@ -132,13 +134,13 @@ def lower_crowd(spared: Iterable[int], running_max: int) -> None:
 
 
 def leads_session(pid: int) -> bool:
-    """Whether it is one of ours, and leads a session of its own."""
+    """Whether the process is a child of this one and leads a session of its own."""
     fields = _stat(pid)
     return fields is not None and fields[_STAT_PARENT] == os.getpid() and fields[_STAT_SESSION] == pid
 
 
 def is_child(pid: int) -> bool:
-    """Whether it is a child of this very process, and lives: then its number is no other's before we have reaped it."""
+    """Whether the process is a living child of this one. Its number cannot be reused before it is reaped here."""
     try:
         return pid > 1 and os.waitpid(pid, os.WNOHANG)[0] == 0
     except ChildProcessError:
@@ -151,7 +153,7 @@ def is_exiting(pid: int) -> bool:
 
 
 def reap_all(reaped: Callable[[int, int], None] | None = None) -> bool:
-    """Whether no child is left."""
+    """Reaps children that have ended. Returns whether no child is left."""
     try:
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -164,13 +166,13 @@ def reap_all(reaped: Callable[[int, int], None] | None = None) -> bool:
 
 
 def _stat(pid: int) -> list[int] | None:
-    """The numbers behind the program's name and its state; nothing of a process that is gone."""
+    """Returns the numbers of /proc/<pid>/stat after the state; None if the process has ended."""
     fields = _fields(f"/proc/{pid}/stat")
     return [int(number) for number in fields[1 : _STAT_FLAGS + 2]] if fields else None
 
 
 def _fields(path: str) -> list[bytes]:
-    """The state of a process or thread and the numbers behind it; nothing of one that is gone."""
+    """Returns the state of a process or thread and the numbers after it; empty if it has ended."""
     try:
         with open(path, "rb") as file:
             return file.read().rpartition(b")")[2].split()
@@ -179,7 +181,7 @@ def _fields(path: str) -> list[bytes]:
 
 
 def _running() -> set[int]:
-    """The threads of all processes that are ours, those that run or wait for a processor."""
+    """Returns the threads of our processes that run or wait for a processor."""
     stats = {int(name): _fields(f"/proc/{name}/stat") for name in os.listdir("/proc") if name.isdigit()}
     ours = _ours({pid: int(fields[_STAT_PARENT + 1]) for pid, fields in stats.items() if fields})
     found: set[int] = set()
@@ -206,13 +208,13 @@ def _parents() -> dict[int, int]:
 
 
 def _ours(parents: dict[int, int]) -> set[int]:
-    """All other processes that are ours to kill."""
+    """Returns all other processes of this sandbox, or of this process where it is not PID 1."""
     own = os.getpid()
     return (set(parents) if own == 1 else _below({own}, parents)) - {own}
 
 
 def _below(roots: Iterable[int], parents: dict[int, int]) -> set[int]:
-    """They, as far as they live, and what descends from them."""
+    """Returns the roots that are alive, and their descendants."""
     children: dict[int, list[int]] = {}
     for pid, parent in parents.items():
         children.setdefault(parent, []).append(pid)

@@ -1,7 +1,7 @@
-"""PID 1 of the sandbox: relays between the bridge and the worker, and outlives the worker.
+"""The poll loop of PID 1: relays between the bridge and the worker, and replaces the worker when it ends.
 
-It never runs user code, never reads a frame that is addressed to or comes from the worker, and decides nothing about
-calls. One thread, one poll loop; each backlog is bounded by not reading what would fill it.
+It never runs user code, never reads the frames that it relays, and decides nothing about calls. Each backlog is
+bounded: when it is full, its source is not read.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ USELESS_WORKERS_MAX = 5
 TOUCH_SECONDS = 0.1
 PRELOAD_QUIET_MS = 250
 OUTPUT_HOLD_MS = 1
-# How long a worker that was sent something has until its output is waited for.
+# How long after a worker was sent something its output is read only with its frames.
 COLLECT_MS = 10
-# Processes that run at once for each processor that the sandbox has, before they are a crowd.
+# More running processes per processor than this are a crowd.
 _CROWD_OF_PROCESSOR = 8
 _FIONREAD = 0x541B
 _NOTHING = bytes(4)
@@ -67,12 +67,12 @@ class Supervisor:
         self.inherited = inherited
         self.of_libraries = of_libraries
         self.limits = Limits({})
-        # Processes and threads that may run at once without being lowered.
+        # How many processes and threads may run at once before their priority is lowered.
         self.running_max = _CROWD_OF_PROCESSOR
-        # By which version of Landlock workers are restricted.
+        # The Landlock version that restricts workers.
         self.landlock = 0
         self.workspace = Workspace("", (0, 0))
-        # In the diagnostic mode alone.
+        # Only in the diagnostic mode.
         self.denials: Denials | None = None
         self.greeted = False
         self.preloaded = False
@@ -80,11 +80,11 @@ class Supervisor:
         self.workers = 0
         self.useless = 0
         self.checkpoints = Checkpoints(self.to_host)
-        # Output is read with the next frame of the worker: to wake for each write would take longer than most runs do.
+        # Whether output waits for the next frame of the worker: to wake for each write takes longer than most runs.
         self.collecting = False
         self.buffer = Buffer()
         self.jobs = Jobs(self.to_host, self.buffer)
-        # One for all workers: what a dead one wrote its successor can still read.
+        # Shared by all workers, so that one can read what its predecessor wrote.
         self.record = OutputRecord()
         self.bridge = BridgeReader(self.to_host, self.jobs, self.obey)
         self.poll_set = PollSet()
@@ -92,7 +92,7 @@ class Supervisor:
         self.child_fd = ends_of_children()
 
     def serve(self, rest: bytes) -> Ends:
-        """Returns only in a worker, with its ends."""
+        """Runs the loop. Returns only in a worker, with its ends."""
         self.take(rest)
         while True:
             if self.greeted and self.worker is None:
@@ -107,7 +107,7 @@ class Supervisor:
             self.watch()
             patience = self.patience_ms()
             ready = self.poll_set.poll(self.wait_ms(patience))
-            # Who was stopped itself has not listened: what has come meanwhile counts.
+            # If this process itself was stopped for a while, what arrived meanwhile shows that the bridge is alive.
             if patience == 0 and self.host_in not in dict(ready):
                 raise Ended(0)
             if not ready:
@@ -122,14 +122,14 @@ class Supervisor:
             self.bridge.tell_taken(0 if self.worker is None else self.worker.inbox.size)
 
     def quiet(self) -> None:
-        """Nothing came within `wait_ms`."""
+        """Called when nothing arrived within `wait_ms`."""
         if self.to_host.holds_output:
             self.to_host.send_output()
         elif self.collecting:
             self.collecting = False
             self.lower_crowd()
         elif not self.preloaded:
-            # What a worker imports: the first worker does not wait for it, its successors have it.
+            # The first worker does not wait for these imports; later workers have them.
             self.preloaded = True
             self.preload()
 
@@ -163,7 +163,7 @@ class Supervisor:
                     self.pass_on(output)
 
     def watch(self) -> None:
-        """Asks poll for what may be read without overfilling a backlog, and what waits to be written."""
+        """Waits for what can be read without overfilling a backlog, and for what can take waiting bytes."""
         worker = self.worker
         outbox, inbox = self.to_host.size, 0 if worker is None else worker.inbox.size
         state = (
@@ -181,7 +181,7 @@ class Supervisor:
             return
         self.watched_state = state
         wanted = {self.child_fd: POLLIN}
-        # Without POLLIN poll still reports that the bridge has gone.
+        # Without POLLIN, poll still reports that the bridge has ended.
         wanted[self.host_in] = 0 if worker is not None and worker.inbox.size > WORKER_BACKLOG_MAX else POLLIN
         if self.to_host.size:
             wanted[self.host_out] = POLLOUT
@@ -200,7 +200,7 @@ class Supervisor:
         self.poll_set.watch(wanted)
 
     def patience_ms(self) -> int | None:
-        """Until the bridge counts as dead. While we do not listen it cannot be silent."""
+        """Returns how long until the bridge counts as dead; None while this process does not read from it."""
         if self.limits.heartbeat_ms == 0 or self.poll_set.events(self.host_in) == 0:
             return None
         silent_ms = (monotonic() - self.bridge.heard_at) * 1000
@@ -237,7 +237,7 @@ class Supervisor:
                     kill(worker.pid, SIGINT)
                     self.lower_crowd()
             case {"type": "replace", "worker": int(number), "restore": bool(restore)}:
-                # Another one has taken its place already when it died by itself.
+                # If the worker died by itself, it has already been replaced.
                 if worker is not None and worker.number == number:
                     self.replace(worker, restore, frame.get("checkpoint"))
             case {"type": "forget", "name": str(name)}:
@@ -248,7 +248,7 @@ class Supervisor:
                 self.put_file(frame)
             case {"type": "keep", "seq": seq, "everything": bool(everything)}:
                 if not self.limits.workspace:
-                    self.to_host.fault("there is no workspace whose files are kept")
+                    self.to_host.fault("there is no workspace whose files are stored")
                 else:
                     self.workspace.look(seq, everything)
             case {"type": "shutdown"}:
@@ -284,14 +284,14 @@ class Supervisor:
         self.greeted = self.bridge.waits_for_worker = True
 
     def lower_crowd(self) -> None:
-        """Has the worker, the jobs and this process come before whatever else they have started, where that is much."""
+        """Gives the worker, the jobs and this process priority over a crowd of other processes."""
         if self.worker is not None:
             lower_crowd({self.worker.pid, *self.jobs.pids}, self.running_max)
 
     def replace(self, worker: Worker, restore: bool, checkpoint: object) -> None:
         if isinstance(checkpoint, str):
             if checkpoint not in self.checkpoints:
-                # The worker stays.
+                # The worker is not replaced.
                 self.to_host.send({"type": "checkpoint_gone", "name": checkpoint})
                 return
             worker.checkpoint = checkpoint
@@ -309,7 +309,7 @@ class Supervisor:
     # From the worker.
 
     def relay(self, worker: Worker) -> bool:
-        """Passes on what it has sent, after all output that came before; False when there was nothing."""
+        """Passes on what the worker has sent, after the output that it wrote before. Returns False without any."""
         data = self.buffer.read(worker.socket)
         if not data:
             if data == b"" and worker.status is None:
@@ -320,7 +320,7 @@ class Supervisor:
         dropped = worker.lines.dropped
         lines = worker.lines.feed(data)
         if b"" in lines:
-            # It asks for its output to be read as it comes.
+            # The worker asks to have its output read as it comes.
             self.collecting = False
             lines = [line for line in lines if line]
         if worker.lines.dropped != dropped:
@@ -334,7 +334,7 @@ class Supervisor:
         return True
 
     def take_over(self, worker: Worker) -> None:
-        """What it hands over; who does not understand the words lets go of what came with them."""
+        """Takes over what the worker hands over. Descriptors that are not taken are closed."""
         taken = fd_passing.take(worker.handover)
         if taken is None:
             return
@@ -350,19 +350,19 @@ class Supervisor:
             case ["checkpoint", *_]:
                 fd_passing.answer(worker.handover, self.checkpoints.take(worker, words, fds, self.limits))
             case [what, *_]:
-                fd_passing.answer(worker.handover, f"refused: nothing is known of {what!r}")
+                fd_passing.answer(worker.handover, f"refused: {what!r} is unknown")
         for fd in fds:
             os.close(fd)
 
     def lost_touch(self, worker: Worker) -> None:
-        """Its socket has ended: it is dying, or user code has closed the descriptor and nobody can speak to it."""
+        """Ends a worker whose socket has ended: it is dying, or user code has closed the descriptor."""
         deadline = monotonic() + TOUCH_SECONDS
         while monotonic() < deadline:
             self.reap()
             if worker.status is not None:
                 return
             poll().poll(1)
-        # One with much memory takes a while to die.
+        # A worker with much memory takes a while to end.
         dies_by_itself = is_exiting(worker.pid)
         kill(worker.pid, SIGKILL)
         worker.status = os.waitpid(worker.pid, 0)[1]
@@ -370,7 +370,7 @@ class Supervisor:
             self.to_host.fault("the worker closed its frame socket and was killed")
 
     def drain(self, output: Output) -> None:
-        """Reads what is in the pipe now: all that it can hold. What comes meanwhile came after the frame that waits."""
+        """Reads what the pipe holds now. What is written meanwhile comes after the frame that is about to be sent."""
         if ioctl(output.fd, _FIONREAD, _NOTHING) != _NOTHING:
             self.pass_on(output)
 
@@ -410,12 +410,12 @@ class Supervisor:
             self.jobs.reaped(pid, status)
 
     def kill_others(self, copy: int = 0) -> bool:
-        """All but the checkpoints, the jobs and this copy of a worker; False when some would not die."""
+        """Kills all processes except the checkpoints, the jobs and this copy. Returns False if some do not end."""
         return kill_descendants(copy, self.checkpoints.pids(), self.jobs.pids, self.reaped)
 
     def worker_exited(self, worker: Worker) -> None:
         copy, run = worker.slate.read() if worker.restore else (0, 0)
-        # What it started holds its pipes open and would outlive it.
+        # Processes that it started hold its pipes open and would outlive it.
         if not self.kill_others(copy):
             self.to_host.last_words("processes of the worker would not die")
         while self.relay(worker):
@@ -443,7 +443,7 @@ class Supervisor:
         restored = self.checkpoints.wake(name, worker.number + 1, self.limits) if name else None
         woken = wake_copy(worker, copy, worker.number + 1, self.limits) if copy and restored is None else None
         if woken is not None:
-            # What it has open is user code's.
+            # Its descriptors are not inspected: user code may have opened them.
             self.worker_started(woken, worker_posture(woken.pid, [], self.landlock), run)
             return
         if restored is not None:

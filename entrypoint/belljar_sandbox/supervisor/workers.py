@@ -1,6 +1,6 @@
-"""Starts workers and wakes copies of them: what the supervisor holds of each, and the descriptors that it gives them.
+"""Starts workers and wakes copies of them.
 
-It does not talk to the bridge, and knows of frames only that their bytes go through a socket.
+It does not talk to the bridge, and of frames it knows only that they go through a socket.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ WAKE_MS_MAX = 2_000
 
 
 class Output:
-    """The read end of an output pipe, and the bytes of a character that is not whole yet."""
+    """The read end of an output pipe, and the bytes of a character that is not complete yet."""
 
     __slots__ = ("ended", "fd", "head", "held")
 
     def __init__(self, head: str, fd: int) -> None:
-        """`head`: the first fields of the frames that pass it on."""
+        """`head`: the first fields of the frames that carry this output."""
         os.set_blocking(fd, False)
         self.head = head
         self.fd = fd
@@ -51,7 +51,7 @@ def outputs_of_worker(stdout: int, stderr: int) -> tuple[Output, Output]:
 
 
 class Worker:
-    """One interpreter process as the supervisor sees it."""
+    """What the supervisor knows of one worker process."""
 
     __slots__ = (
         "checkpoint",
@@ -81,17 +81,17 @@ class Worker:
         outputs: tuple[Output, ...],
         limits: Limits,
     ) -> None:
-        """`ends`: ours of the sockets `socket`, `spare` and `handover`."""
+        """`ends`: the supervisor's ends of the sockets `socket`, `spare` and `handover`."""
         self.number = number
         self.pid = pid
         self.socket, spare, self.handover = ends
-        # Until user code closes the socket, or writes what nobody understands.
+        # False once user code has closed the socket or written something unknown to it.
         self.hands_over = True
-        # Over which its frozen copy is woken, and what it says of the copy.
+        # The socket that wakes its frozen copy, and what it says about the copy.
         self.spare = spare
         self.slate = slate
         self.restore = True
-        # That is to take its place.
+        # The checkpoint that is to replace it.
         self.checkpoint: str | None = None
         self.outputs = outputs
         self.inbox = Outbox(self.socket)
@@ -107,7 +107,8 @@ class Worker:
 
 
 def start_worker(number: int, limits: Limits, record: OutputRecord, of_libraries: frozenset[int]) -> Worker | Ends:
-    """Forks. In the parent: the worker. In the child, which keeps no others but those of libraries: its ends."""
+    """Forks. Returns the worker in the parent, and the ends in the child, which closes all descriptors except them and
+    those of libraries."""
     (ours, theirs), (spare, spare_end), (handed, handed_end) = (
         fd_passing.stream_pair(),
         fd_passing.stream_pair(),
@@ -133,9 +134,9 @@ def start_worker(number: int, limits: Limits, record: OutputRecord, of_libraries
         if fd > 2 and fd not in (theirs, spare_end, handed_end, *of_libraries):
             try:
                 os.close(fd)
-            except OSError:  # the one that listed the directory
+            except OSError:  # the descriptor that listed the folder
                 pass
-    # Until the supervisor has looked at its descriptors.
+    # The supervisor has to look at its descriptors first.
     system_calls.forbid_tracing(False)
     system_calls.die_with_parent()
     if os.getppid() != supervisor:
@@ -144,7 +145,10 @@ def start_worker(number: int, limits: Limits, record: OutputRecord, of_libraries
 
 
 def wake_copy(worker: Worker, pid: int, number: int, limits: Limits) -> Worker | None:
-    """The frozen copy of a worker that is gone takes its place, if it answers; the old one's ends are used up."""
+    """Makes the frozen copy of a worker that has ended the next worker. Returns None if it does not answer.
+
+    The ends of the old worker are closed or reused.
+    """
     (spare, spare_end), (handed, handed_end) = fd_passing.stream_pair(), fd_passing.message_pair()
     worker.slate.write(0, 0)
     answer = answer_of(worker.spare, number, (spare_end, handed_end), WAKE_MS_MAX)
@@ -158,19 +162,19 @@ def wake_copy(worker: Worker, pid: int, number: int, limits: Limits) -> Worker |
 
 
 def answer_of(copy: int, number: int, ends: tuple[int, ...], ms_max: int) -> bytes | None:
-    """Wakes the copy at that socket, with these descriptors; what it says before it is ready, if that is in time.
+    """Wakes the copy at that socket and returns what it says before it is ready; None if it is not ready in time.
 
-    Over the first of `ends` the woken one's own copies will be woken, over the second it hands descriptors over. A
-    checkpoint gets three more: the socket over which it will be woken the next time, and its stdout and stderr.
+    `ends` are descriptors for the copy: the first socket wakes its own copies, over the second it hands descriptors
+    over. A checkpoint gets three more: the socket that wakes it the next time, and its stdout and stderr.
     """
     answer = b""
     try:
-        # What is at the other end may be user code's, which reads nothing.
+        # Without blocking, since user code at the other end may not read.
         fd_passing.send(copy, b"%d\n" % number, ends, MSG_DONTWAIT)
         waiter = poll()
         waiter.register(copy, POLLIN)
         deadline = monotonic() + ms_max / 1000
-        # Before the answer may come what user code wrote there, also bit by bit.
+        # User code may have written there before, and in pieces.
         while not answer.endswith(READY) and waiter.poll(max(0, int((deadline - monotonic()) * 1000))):
             answer = os.read(copy, 1 << 12)
             if not answer:

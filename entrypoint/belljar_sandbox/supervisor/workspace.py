@@ -1,6 +1,6 @@
-"""The files of the workspace: what has changed of them, in pieces for the bridge, and those that it puts back.
+"""Sends changed files of the workspace to the bridge in pieces, and writes those that the bridge restores.
 
-It follows no link, and reads nothing but plain files; user code has the same rights as whoever runs this.
+It does not follow symlinks, and reads only regular files: user code has the same rights as this process.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _UNKNOWN: State = (-1, 0)
 
 
 class Workspace:
-    """What the bridge has of the files, as the supervisor knows it."""
+    """The files of the workspace, and what the bridge has of them."""
 
     def __init__(self, root: str, bounds: Bounds) -> None:
         self._root = root
         self._bounds = bounds
         self._known: dict[str, State] = {}
-        # The frames of a look at the files that are still to be sent.
+        # The frames that are still to be sent.
         self._news: Iterator[Frame] | None = None
 
     @property
@@ -42,11 +42,11 @@ class Workspace:
         return self._news is not None
 
     def look(self, seq: object, everything: bool) -> None:
-        """Begins to look for changes, which `tell` sends."""
+        """Begins to look for changes; `tell` sends them."""
         self._news = self.changes(seq, everything)
 
     def tell(self, to_host: ToHost, backlog_max: int) -> None:
-        """Sends as much as the bridge reads: nothing beyond this backlog in bytes."""
+        """Sends until the backlog has this many bytes."""
         while self._news is not None and to_host.size <= backlog_max:
             frame = next(self._news, None)
             if frame is None:
@@ -55,7 +55,7 @@ class Workspace:
                 to_host.send(frame)
 
     def put(self, frame: Frame) -> None:
-        """Writes a piece; before any user code runs."""
+        """Writes a piece of a file. Called before any user code runs."""
         path, offset = str(frame["path"]), frame["offset"]
         target = os.path.join(self._root, path)
         if frame["folder"] is True:
@@ -64,7 +64,7 @@ class Workspace:
             return
         os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
         mode = 0o700 if frame["executable"] is True else 0o600
-        # A later piece is for a file that is there: one whose beginning did not fit is gone.
+        # A later piece never creates the file: if its beginning did not fit, the file was deleted.
         how = 0 if offset else O_CREAT | O_TRUNC
         file = _open(target, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | how, mode)
         try:
@@ -75,7 +75,7 @@ class Workspace:
                     written = os.pwrite(file, data, offset)
                     data, offset = data[written:], offset + written
             except OSError:
-                # Half a file would be taken for the whole one the next time.
+                # Next time, half a file would be taken for the whole one.
                 os.unlink(target)
                 raise
             if frame["last"] is True:
@@ -87,30 +87,30 @@ class Workspace:
             _close(file)
 
     def _note(self, path: str, state: State) -> None:
-        # What is never told must not be told as gone.
+        # A file that is never reported must not be reported as deleted.
         if NOT_KEPT.isdisjoint(path.split("/")):
             self._known[path] = state
 
     def changes(self, seq: object, everything: bool = False) -> Iterator[Frame]:
-        """The frames that tell of all changes since the last time, the last of them `kept`; or of all that is there."""
+        """Returns frames with all changes since the last time, or with `everything` all files; the last is `kept`."""
         if everything:
             self._known = dict.fromkeys(self._known, _UNKNOWN)
         scan = Scan(self._root, self._bounds, self._known)
         gone = () if scan.failed else sorted(self._known.keys() - scan.found.keys(), reverse=True)
         for path in gone:
-            # What there is no room for any more, or cannot be looked at, stays as it was kept.
+            # A file that no longer fits, or cannot be read, stays as it was stored.
             if self._is_there(path):
                 continue
             del self._known[path]
             yield {"type": "file_gone", "path": path}
         for path, state in scan.found.items():
             if self._known.get(path) != state:
-                # Not known until it is whole, but for that the bridge may have it.
+                # Until all pieces are sent, its state is unknown, and the bridge may have an older version.
                 if path in self._known:
                     self._known[path] = _UNKNOWN
                 try:
                     yield from self._pieces(path, state)
-                except FileNotFoundError:  # it has just gone
+                except FileNotFoundError:  # it has just been deleted
                     continue
                 except OSError as error:
                     scan.left_out_total += 1
@@ -133,7 +133,7 @@ class Workspace:
             last = False
             while not last:
                 data = os.pread(file, PIECE_BYTES, offset)
-                # One that grows meanwhile has changed again the next time.
+                # If the file grows meanwhile, it counts as changed the next time.
                 last = len(data) < PIECE_BYTES or offset + len(data) >= size
                 encoded = b2a_base64(data, newline=False).decode()
                 yield {**piece, "offset": offset, "base64": encoded, "last": last}
@@ -151,7 +151,7 @@ class Workspace:
         return S_ISREG(mode) or S_ISDIR(mode)
 
     def _open(self, path: str) -> int:
-        """Folder after folder: what was one a moment ago may be a link now."""
+        """Opens folder by folder, since what was a folder a moment ago may be a symlink now."""
         *folders, name = path.split("/")
         folder = _open(self._root, OPEN_FOLDER)
         try:

@@ -1,7 +1,7 @@
-"""Reads what is there now, into one buffer that is kept.
+"""Reads what a descriptor has at the moment, into one buffer that is reused.
 
-A buffer of its own for every read would be mapped, faulted in and unmapped by the allocator each time: more than the
-rest of a small read costs.
+A new buffer for each read would be mapped, faulted in and unmapped by the allocator each time, which costs more than
+the rest of a small read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Buffer:
         self._buffers = (self._view,)
 
     def read(self, fd: int) -> bytes | None:
-        """From a descriptor that does not block: None for nothing now, empty for the end."""
+        """Reads from a non-blocking descriptor: None if there is nothing to read, empty bytes at its end."""
         try:
             return bytes(self._view[: readv(fd, self._buffers)])
         except BlockingIOError:

@@ -1,6 +1,6 @@
-"""What a worker shares with the supervisor from its start: sockets, and memory that says which copy of it sleeps.
+"""What a worker shares with the supervisor from its start: sockets, and memory that names its sleeping copy.
 
-What a worker writes there is a claim, as everything that comes from it.
+The supervisor does not trust what a worker writes there, as with everything that comes from a worker.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ KEPT = "kept"
 
 
 class Slate:
-    """Shared between a worker, its copies and the supervisor: who the copy is, and the run after which it was made.
+    """Memory shared by a worker, its copies and the supervisor: the copy's process, and the run after which it was
+    made.
 
-    What stands there is the worker's word, hence a claim.
+    A worker may write anything there.
     """
 
     __slots__ = ("_numbers",)
@@ -33,14 +34,14 @@ class Slate:
         self._numbers[0] = pid
 
     def read(self) -> tuple[int, int]:
-        """The process, 0 for none, and the run."""
+        """Returns the process of the copy, 0 if there is no copy, and the run."""
         pid, run = self._numbers[0], self._numbers[1]
         return (pid, run) if pid < 1 << 22 and run < 1 << 53 else (0, 0)
 
 
 class Ends:
-    """What a worker has of its beginning: its sockets for frames, over which copies are woken, and over which it hands
-    descriptors over; the slate; and what runs have written."""
+    """The worker's ends: sockets for frames, for waking its copy, and for handing descriptors over; the slate; and the
+    record of what runs have written."""
 
     def __init__(self, frames: int, spare: int, handover: int, slate: Slate, record: OutputRecord) -> None:
         self.frames = frames

@@ -1,6 +1,6 @@
 """Passes descriptors between the supervisor and a worker, with words or bytes that say what they are for.
 
-The words are user code's for all that the supervisor knows, and so is what the descriptors lead to.
+The supervisor does not trust these words and descriptors: user code may have sent them.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WORDS_BYTES_MAX = 512
-# How long the supervisor, which may be passing on much, is waited for.
+# How long a worker waits for the supervisor, which may be busy relaying.
 _ANSWER_MS_MAX = 5_000
 _FD_BYTES = 4
 _RIGHTS_BYTES_MAX = 64
 
 
 class NotTakenError(RuntimeError):
-    """The supervisor does not answer, or user code has closed the socket."""
+    """The supervisor did not answer, or user code has closed the socket."""
 
 
 def message_pair() -> tuple[int, int]:
-    """The supervisor's end and the worker's; for `give` and `take`, whose messages stay whole."""
+    """Returns the supervisor's end and the worker's end of a socket pair that keeps messages whole, for `give` and
+    `take`."""
     ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
     return ours.detach(), theirs.detach()
 
 
 def stream_pair() -> tuple[int, int]:
-    """Two ends for bytes."""
+    """Returns the two ends of a socket pair for a stream of bytes."""
     ours, theirs = socketpair(AF_UNIX, SOCK_STREAM)
     return ours.detach(), theirs.detach()
 
 
 def send(end: int, data: bytes, fds: Sequence[int], flags: int = 0) -> None:
-    """One message with these descriptors, which stay open here as well."""
+    """Sends one message with these descriptors. They stay open in this process as well."""
     sender = socket(fileno=end)
     try:
         rights = b"".join(fd.to_bytes(_FD_BYTES, sys.byteorder) for fd in fds)
@@ -57,7 +58,7 @@ def send(end: int, data: bytes, fds: Sequence[int], flags: int = 0) -> None:
 
 
 def receive(end: int, bytes_max: int, flags: int = 0) -> tuple[bytes, list[int]]:
-    """One message, and the descriptors that came with it; the caller closes them."""
+    """Receives one message and the descriptors that came with it. The caller closes them."""
     receiver = socket(fileno=end)
     try:
         data, rights, _, _ = receiver.recvmsg(bytes_max, _RIGHTS_BYTES_MAX, flags | MSG_CMSG_CLOEXEC)
@@ -72,23 +73,23 @@ def receive(end: int, bytes_max: int, flags: int = 0) -> tuple[bytes, list[int]]
 
 
 def give(end: int, words: str, *fds: int) -> str:
-    """The worker's side: what the supervisor answers. The descriptors stay open here as well."""
+    """Called in the worker: hands descriptors over and returns the supervisor's answer. They stay open here as well."""
     try:
         send(end, words.encode()[:WORDS_BYTES_MAX], fds)
         waiter = poll()
         waiter.register(end, POLLIN)
         answer = receive(end, WORDS_BYTES_MAX)[0] if waiter.poll(_ANSWER_MS_MAX) else b""
     except OSError as error:
-        raise NotTakenError(f"the socket to the supervisor is of no use any more: {error}") from None
+        raise NotTakenError(f"the socket to the supervisor no longer works: {error}") from None
     if not answer:
         raise NotTakenError("the supervisor does not answer")
     return answer.decode(errors="replace")
 
 
 def take(end: int) -> tuple[str, list[int]] | None:
-    """The supervisor's side: words and descriptors, which the caller closes; None when there is no message now.
+    """Called in the supervisor: returns the words and the descriptors, which the caller closes; None without a message.
 
-    No words: nothing will come any more, or nobody would know what for.
+    Empty words mean that the socket has ended or that the message is of no use.
     """
     try:
         words, fds = receive(end, WORDS_BYTES_MAX, MSG_DONTWAIT)
@@ -100,7 +101,7 @@ def take(end: int) -> tuple[str, list[int]] | None:
 
 
 def answer(end: int, words: str) -> None:
-    """The supervisor's side; a worker that does not wait for the answer gets none."""
+    """Called in the supervisor. The answer is lost if the worker does not wait for it."""
     try:
         send(end, words.encode()[:WORDS_BYTES_MAX], (), MSG_DONTWAIT)
     except OSError:

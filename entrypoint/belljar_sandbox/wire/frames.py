@@ -1,6 +1,6 @@
-"""Frames as bytes: lines of JSON with their bounds.
+"""Encodes and decodes frames, which are bounded lines of JSON.
 
-It does not read or write files, and does not know what a frame means beyond the names of its types.
+It does no I/O, and knows of a frame's meaning only the names of the types.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TO_BRIDGE = {
 
 
 class FrameError(ValueError):
-    """A line that is no frame; `kind` is one of address, utf8, depth, not_json, not_object, type."""
+    """A line is not a frame. `kind` is one of address, utf8, depth, not_json, not_object, type."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -56,7 +56,7 @@ def _no_default(thing: object) -> object:
 
 
 def _surrogate_as_text(error: UnicodeError) -> tuple[str, int]:
-    # The escape's backslash is doubled: inside JSON text a single one would make the lone surrogate anew.
+    # The backslash of the escape is doubled: in JSON text, a single one would produce the lone surrogate again.
     if not isinstance(error, UnicodeEncodeError):
         raise error
     found = error.object[error.start : error.end]
@@ -64,7 +64,7 @@ def _surrogate_as_text(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error("belljar", _surrogate_as_text)
-# Made once: JSONEncoder.encode makes one at each use. What is encoded here is ours and has no cycles to look for.
+# Created once, while JSONEncoder.encode creates one at each use. Frames are ours and have no cycles to look for.
 _chunks = make_encoder(None, _no_default, encode_basestring, None, ":", ",", False, False, False)
 _read = reader(_no_constant)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
@@ -72,12 +72,12 @@ _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 def encode(frame: Mapping[str, object]) -> bytes:
-    """The frame's line without its address."""
+    """Returns the frame's line without its address."""
     return "".join(_chunks(frame, 0)).encode("utf-8", "belljar") + b"\n"
 
 
 def decode(body: bytes, types: frozenset[str], depth_max: int = DEPTH_MAX) -> Frame:
-    """The frame of a line whose address and line feed were taken off."""
+    """Returns the frame of a line without its address and line feed."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -99,7 +99,7 @@ def decode(body: bytes, types: frozenset[str], depth_max: int = DEPTH_MAX) -> Fr
 
 
 def decode_line(line: bytes, direction: Mapping[bytes, frozenset[str]]) -> tuple[bytes, Frame]:
-    """Address and frame of a line without its line feed; that of a job has its number behind it."""
+    """Returns the address and the frame of a line without its line feed. The address of a job includes its number."""
     types = direction.get(line[:1])
     if types is None:
         raise FrameError("address")
@@ -112,7 +112,7 @@ def decode_line(line: bytes, direction: Mapping[bytes, frozenset[str]]) -> tuple
 
 
 def deeper_than(depth_max: int, text: bytes) -> bool:
-    """Whether JSON nests deeper, found without parsing it; few brackets settle it, else each round peels one level."""
+    """Whether JSON nests deeper than this. It is not parsed: each round of replacing brackets removes a level."""
     if text.count(b"[") + text.count(b"{") <= depth_max:
         return False
     unescaped = text.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in text else text
@@ -127,7 +127,7 @@ def deeper_than(depth_max: int, text: bytes) -> bool:
 class LineSplitter:
     """Cuts a byte stream into lines of at most `bound` bytes, line feed included.
 
-    Drops and counts those that are longer, or for which no memory was left.
+    It drops and counts lines that are longer, or that did not fit into memory.
     """
 
     __slots__ = ("_bound", "_held", "_parts", "_skipping", "dropped")

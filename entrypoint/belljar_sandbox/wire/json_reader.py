@@ -1,6 +1,6 @@
-"""Reads JSON by the C function below the json package, which itself takes longer to import than most runs take.
+"""Reads JSON with the C function below the json package, whose import takes longer than most runs.
 
-It has no options but what numbers beyond JSON's (NaN, Infinity) become.
+Its only option is what NaN and Infinity become, which JSON itself does not have.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _BEYOND = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-i
 
 
 class NotJSONError(ValueError):
-    """Without the place, which json.JSONDecodeError tells."""
+    """A text is not JSON. Unlike json.JSONDecodeError, it does not name the place."""
 
 
 class _Options:
-    """As json.JSONDecoder has them."""
+    """The options of json.JSONDecoder."""
 
     strict = True
     object_hook = object_pairs_hook = None
@@ -33,7 +33,7 @@ class _Options:
 
 
 def reader(parse_constant: Callable[[str], object] = _BEYOND.__getitem__) -> Callable[[str], Any]:
-    """What reads a whole text: ValueError where it is none, RecursionError where it is too deep for the stack."""
+    """Returns a function that reads a whole text: ValueError if it is not JSON, RecursionError if it nests too deep."""
     scan = make_scanner(_Options(parse_constant))  # type: ignore[arg-type] # whose stub wants another scanner
 
     def read(text: str) -> Any:
@@ -42,8 +42,8 @@ def reader(parse_constant: Callable[[str], object] = _BEYOND.__getitem__) -> Cal
             value, end = scan(text, 0)
         except (ValueError, RecursionError, MemoryError):
             raise
-        # The error to raise is the json package's: 3.11 finds none while nobody has imported that, and later versions
-        # import it now, as user code has left imports.
+        # The scanner raises an error of the json package. Python 3.11 does not find it unless that is imported; later
+        # versions import it now, which user code may have made impossible.
         except Exception:
             raise NotJSONError from None
         if end != len(text):

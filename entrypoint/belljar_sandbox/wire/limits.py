@@ -1,6 +1,6 @@
-"""The bounds that the bridge sets in its hello.
+"""The limits that the bridge sets in its hello.
 
-It holds no default that the bridge would want to change; plain classes, because dataclasses cost 7 ms at each start.
+A plain class, because the import of dataclasses takes 7 ms at each start.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class Limits:
         writable: object = (),
         extra_system_calls: dict[str, list[int]] | None = None,
     ) -> None:
-        """`workspace`: the folder whose files are kept; empty: none is. `writable`: folders that code can write to.
+        """Raises ValueError for a limit that is not an unsigned integer.
 
-        `extra_system_calls`: for each machine, the numbers of calls that the filter allows as well.
+        `workspace`: the folder whose files the bridge stores, empty if it stores none. `writable`: folders that code
+        can write to. `extra_system_calls`: for each machine, the numbers of calls that the filter also allows.
         """
 
         def of(name: str, default: int) -> int:

@@ -1,10 +1,10 @@
-"""Names on which modules of several folders agree."""
+"""Names that modules in different folders have to agree on."""
 
 from __future__ import annotations
 
 # The module that user code imports skills from.
 SKILLS_MODULE = "skills"
-# The byte with which a worker sends the listener of its filter, before the words on the filter.
+# The byte that carries the listener of a worker's filter. The worker sends it before the words about the filter.
 LISTENER_COMES = b" "
 CHECKPOINT_NAME_CHARACTERS_MAX = 64
 

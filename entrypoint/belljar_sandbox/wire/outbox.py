@@ -1,6 +1,6 @@
-"""A writer that never blocks: it keeps what the other side has not taken yet.
+"""A writer that never blocks: it holds what the other side has not read yet.
 
-It does not bound what it keeps; whoever fills it stops reading its own source when `size` says so.
+It does not bound this backlog: the caller stops reading its own source when `size` is too large.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""All that a run wrote, in memory that the supervisor fills and workers read, so that a cut reply can be read on.
+"""The output of the current run and the one before, in memory that the supervisor writes and workers read.
 
-What stands there is no secret and no authority: a worker may garble it, and then reads garbage. It is kept for two
-runs, the present one and the one before, of each the first and the last of more than fits.
+Code reads in it what a reply had to cut. Of long output it has the beginning and the end. A worker can overwrite it,
+and then reads garbage; nothing else depends on it.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ HEAD_BYTES_MAX = 1 << 20
 TAIL_BYTES_MAX = 3 << 20
 _RECORD_BYTES = HEAD_BYTES_MAX + TAIL_BYTES_MAX
 _RECORDS = 2
-# The numbers at the beginning: the run, and for each record the run that it is of and how many bytes that wrote.
+# The numbers at the beginning: the current run, and for each record its run and how many bytes that run wrote.
 _RUN, _FIRST_RECORD, _NUMBERS_OF_RECORD = 0, 1, 2
 
 
 class OutputRecord:
-    """Pages that nobody has written to take no memory."""
+    """Shared memory for two runs. Pages that were never written to take no memory."""
 
     __slots__ = ("_memory", "_numbers", "_run", "_written")
 
     def __init__(self) -> None:
         self._memory = memoryview(mmap(-1, PAGESIZE + _RECORDS * _RECORD_BYTES))
         self._numbers = self._memory[:PAGESIZE].cast("Q")
-        # The supervisor's own: what a worker writes over those in the memory does not lead it astray.
+        # The supervisor's own copies, since a worker may overwrite those in the shared memory.
         self._run = 0
         self._written = 0
 
     def begin_run(self) -> None:
-        """The worker's: what is written from here on is of the next run."""
+        """Called in the worker: what is written from now on belongs to the next run."""
         self._numbers[_RUN] = (self._numbers[_RUN] + 1) & 0xFFFF_FFFF
 
     def add(self, data: bytes) -> None:
-        """The supervisor's: bytes of either stream, as they come."""
+        """Called in the supervisor with bytes of either stream, in the order in which they arrive."""
         run = self._numbers[_RUN]
         numbers = _FIRST_RECORD + run % _RECORDS * _NUMBERS_OF_RECORD
         if run != self._run:
@@ -54,7 +54,7 @@ class OutputRecord:
         self._numbers[numbers], self._numbers[numbers + 1] = run, self._written
 
     def last_run(self) -> str:
-        """What the run before the present one wrote; a line says how much of its middle is not kept."""
+        """Returns what the previous run wrote. If its middle is missing, a line says how much."""
         run = self._numbers[_RUN] - 1
         numbers = _FIRST_RECORD + run % _RECORDS * _NUMBERS_OF_RECORD
         if self._numbers[numbers] != run:
@@ -72,5 +72,5 @@ class OutputRecord:
 
 
 def _text(data: bytes) -> str:
-    """As replies have it: other bytes than UTF-8 as `\\xNN`."""
+    """Decodes UTF-8; other bytes become `\\xNN`, as in replies."""
     return data.decode("utf-8", "backslashreplace")

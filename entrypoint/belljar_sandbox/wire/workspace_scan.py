@@ -1,6 +1,6 @@
-"""Which files the workspace has: both processes look at them, the supervisor to send them, the worker to see changes.
+"""Lists the files of the workspace: for the supervisor, which sends them, and for the worker, which looks for changes.
 
-It follows no link, and reads nothing but plain files.
+It does not follow symlinks, and lists only regular files and folders.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from os import open as _open
 from os import scandir as _scandir
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
-# Of each file: its number, size, mode and times of change; of a folder only that it is one.
+# The fingerprint of a file: inode, size, mode and times of change. That of a folder is empty.
 State = tuple[int, ...]
-# Files and folders that are kept, and bytes of them in all.
+# How many files and folders are stored, and how many bytes in all.
 Bounds = tuple[int, int]
 
-# Files and folders that are looked at, in whatever order they come.
+# How many files and folders are listed, in the order of the file system.
 SEEN_MAX = 20_000
 DEPTH_MAX = 32
 PATH_BYTES_MAX = 2_048
-# What programs keep for themselves and can make again.
+# Caches that programs can make again.
 NOT_KEPT = frozenset((".cache", "__pycache__", ".ipynb_checkpoints"))
 FOLDER: State = ()
 LEFT_OUT_SHOWN_MAX = 5
@@ -30,13 +30,13 @@ _SIZE = 1
 
 
 class Scan:
-    """What is there now: first of all what was `known` before, as far as there is room."""
+    """One listing. When there are too many files, those that were `known` before come first."""
 
     def __init__(self, root: str, bounds: Bounds, known: dict[str, State]) -> None:
         self.found: dict[str, State] = {}
         self.left_out: list[str] = []
         self.left_out_total = 0
-        # Nothing can be told of what is there, or gone.
+        # The folder could not be read: nothing is known about its files.
         self.failed = False
         self._seen: dict[str, State] = {}
         try:
@@ -74,7 +74,7 @@ class Scan:
             return
         try:
             about = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:  # it has just gone
+        except FileNotFoundError:  # it has just been deleted
             return
         mode = about.st_mode
         if not S_ISREG(mode) and not S_ISDIR(mode):
@@ -103,7 +103,7 @@ class Scan:
 
 
 def state_of(about: os.stat_result) -> State:
-    # The time of any change too: that of the content can be set back.
+    # Including the time of the last change of the inode, since the time of the content can be set back.
     return (about.st_ino, about.st_size, about.st_mode, about.st_mtime_ns, about.st_ctime_ns)
 
 

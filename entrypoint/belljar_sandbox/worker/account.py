@@ -1,6 +1,6 @@
-"""An account for the user of the sandbox, whose number /etc/passwd of the image does not have.
+"""Gives the user of the sandbox an account in `pwd`, for libraries that look it up.
 
-Podman adds one to /etc/passwd by number, Docker adds none. Libraries find it by `pwd`. It does not help other programs.
+The image's /etc/passwd does not have this user. Podman adds an entry, Docker does not. Other programs do not see it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pwd
 
 
 def provide(home: str) -> None:
-    """Has `pwd` know this process's user where /etc/passwd does not."""
+    """Makes `pwd` return an account for this process's user if /etc/passwd has none."""
     uid, name = os.getuid(), os.environ.get("USER", "")
     account = pwd.struct_passwd((name, "x", uid, os.getgid(), "", home, "/bin/sh"))
     by_number, by_name = pwd.getpwuid, pwd.getpwnam

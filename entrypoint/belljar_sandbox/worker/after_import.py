@@ -1,6 +1,6 @@
-"""Changes a module of a library right after it has been loaded, whoever imports it.
+"""An import hook that changes one module of a library right after it is loaded.
 
-It loads nothing by itself, and leaves every other module to the ordinary importers.
+It imports nothing by itself, and leaves all other modules to the ordinary importers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class AfterImport:
-    """Finds that one module, and has it changed once it is loaded."""
+    """Finds this one module, and calls `change` with it once it is loaded."""
 
     def __init__(self, name: str, change: Callable[[ModuleType], None]) -> None:
         self._name = name

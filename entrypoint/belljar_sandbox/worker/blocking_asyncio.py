@@ -1,6 +1,6 @@
-"""asyncio.run that also works where an event loop already runs: on a thread of its own.
+"""Makes asyncio.run work while an event loop runs, by running on a thread of its own.
 
-It does not make any other nesting of event loops work.
+It does not support any other nesting of event loops.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _current_loop = asyncio._get_running_loop
 
 
 def install_asyncio_run() -> None:
-    """Code that awaits at top level runs inside an event loop, where asyncio.run would refuse."""
+    """Replaces asyncio.run: code that awaits at top level runs inside an event loop, where asyncio.run would refuse."""
 
     @wraps(_run)
     def run(main: Coroutine[Any, Any, Any], **options: Any) -> Any:

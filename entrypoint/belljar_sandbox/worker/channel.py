@@ -1,8 +1,8 @@
-"""The worker's end of its socket: whole frames in, whole lines out.
+"""The worker's end of its socket: it reads whole frames and writes whole lines, without knowing what they mean.
 
-It does not know what frames mean. Who reads changes, since a change of threads costs more than a read: the main thread
-while no run is active, and during a run while only it waits for results; a thread of its own from the first call on for
-which another thread or another event loop waits.
+A change of threads costs more than a read, so the reader changes. The main thread reads between runs, and during a run
+while only it waits for results. A background thread reads from the first call on for which another thread or another
+event loop waits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .interrupts import Interrupts
 
 _WAKE_BYTES = 1 << 12
 _RUNS_WAITING_MAX = 16
-# How late the thread may see that it is to park, if user code took the wake-up out of its socket, or closed that.
+# The background thread looks at its flag at least this often, in case user code has taken its wake-up or closed its
+# socket.
 _PARK_MS_MAX = 200
 _TOO_DEEP = "it nests too deep"
 _TOO_MANY_DIGITS = "it has an integer of more digits than Python reads (4,300)"
@@ -40,7 +41,7 @@ class Channel:
         self.open(fd)
 
     def open(self, fd: int) -> None:
-        """Also in a copy of this process that takes its place: all is as at the start."""
+        """Starts anew, also in a copy of this process that becomes the worker."""
         self._fd = fd
         self._lines = LineSplitter(self._line_bytes_max)
         self._socket = socket(fileno=fd)
@@ -58,11 +59,11 @@ class Channel:
         self._parked.acquire()
 
     def next_run(self) -> Frame:
-        """Waits for it, on the main thread, where nobody else reads between two runs."""
+        """Waits for the next run on the main thread, which is the only reader between runs."""
         while not self._runs:
             try:
                 self._read_some(0)
-            except BlockingIOError:  # user code may have made the socket so
+            except BlockingIOError:  # user code may have made the socket non-blocking
                 self._poller.poll()
         return self._runs.popleft()
 
@@ -74,22 +75,22 @@ class Channel:
                     data = data[written:]
                     written = self._send_some(data)
             except OSError:
-                _exit(70)  # user code closed the descriptor: only a fresh worker can go on
+                _exit(70)  # user code closed the descriptor, so that a new worker is needed
 
     def _send_some(self, data: bytes) -> int:
         try:
             return _write(self._fd, data)
-        except BlockingIOError:  # user code may have made the socket so
+        except BlockingIOError:  # user code may have made the socket non-blocking
             _set_blocking(self._fd, True)
             return _write(self._fd, data)
 
     def ask_for_reading(self) -> None:
-        """Has the supervisor read output as it comes, instead of with the next frame."""
+        """Asks the supervisor to read output at once instead of with the next frame."""
         if self._fd >= 0:
             self.send(b"\n")
 
     def read_in_background(self) -> None:
-        """From now until `read_here`. The caller makes sure that a run is active."""
+        """Reads on the background thread until `read_here`. Only while a run is active."""
         if not self.reads_in_background:
             self.reads_in_background = True
             if not self.own_threads:
@@ -103,7 +104,7 @@ class Channel:
             self._park_asked = True
             try:
                 self._waker.send(b"w", MSG_DONTWAIT)
-            except OSError:  # full, which wakes as well, or closed by user code: the thread sees it by itself
+            except OSError:  # full, which also wakes the thread, or closed by user code: then its timeout ends
                 pass
             self._parked.acquire()
             self.reads_in_background = False
@@ -112,12 +113,12 @@ class Channel:
         return bool(self._poller.poll(wait_ms))
 
     def wait_and_read(self) -> None:
-        """On the main thread, which may be interrupted while it waits but not while it reads."""
+        """Called on the main thread. It can be interrupted while it waits, but not while it reads."""
         self._poller.poll()
         self.read_some()
 
     def read_some(self) -> None:
-        """What is there, on the main thread."""
+        """Reads what there is, on the main thread."""
         with self._interrupts:
             self._read_some()
 
@@ -125,7 +126,7 @@ class Channel:
         return self._fd
 
     def leave(self) -> None:
-        """In a forked child: the frames are the parent's."""
+        """Closes the channel in a forked child, since the frames belong to the parent."""
         if self._fd >= 0:
             self._socket.detach()
             os.close(self._fd)
@@ -139,7 +140,7 @@ class Channel:
         poller.register(self._wake_fd, POLLIN)
         while True:
             self._resume.acquire()
-            # Only the flag counts: what comes over the socket may be user code's.
+            # Only the flag counts, since user code may write to the socket.
             while not self._park_asked:
                 ready = [fd for fd, _ in poller.poll(_PARK_MS_MAX)]
                 if self._fd in ready:
@@ -150,20 +151,20 @@ class Channel:
             self._parked.release()
 
     def _drained(self) -> bool:
-        """False if the socket is of no use any more: it would be ready for ever."""
+        """Empties the wake-up socket. Returns False if it no longer works and would be ready for ever."""
         try:
             return bool(self._wake.recv(_WAKE_BYTES, MSG_DONTWAIT))
-        except BlockingIOError:  # user code was quicker
+        except BlockingIOError:  # user code has already read it
             return True
         except OSError:
             return False
 
     def _read_some(self, flags: int = MSG_DONTWAIT) -> None:
         results: list[Frame] = []
-        # Two may read for a moment, while one hands over to the other: neither waits here, and lines stay whole.
+        # While one thread hands over to the other, both may read: neither blocks here, and lines stay whole.
         with self._receiving:
             try:
-                # Not `Buffer`, since user code may have made the socket block.
+                # Not `Buffer`, since user code may have made the socket blocking.
                 data = bytes(self._view[: self._socket.recv_into(self._view, 0, flags)])
             except BlockingIOError:
                 if not flags:
@@ -172,7 +173,7 @@ class Channel:
             except OSError:
                 _exit(70)
             if not data:
-                _exit(0)  # the supervisor is gone
+                _exit(0)  # the supervisor has ended
             dropped = self._lines.dropped
             lines = self._lines.feed(data)
             lost = _NO_MEMORY if self._lines.dropped != dropped else ""
@@ -192,5 +193,5 @@ class Channel:
         if results:
             self.on_results(results)
         if lost:
-            # Which call it answered is lost with the line; none may wait for ever.
+            # The line would have named its call. All calls fail, so that none waits for ever.
             self.on_lost_result(lost)

@@ -1,6 +1,6 @@
-"""How a worker gives up what user code must not have, before it reads or runs anything.
+"""Confines the worker before it reads or runs anything: resource limits, Landlock, and the system call filter.
 
-It decides nothing: the limits come from the bridge, and the supervisor looks at the result.
+The bridge sets the limits, and the supervisor inspects the result.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ..wire.limits import Limits
 from ..wire.names import LISTENER_COMES
 
 _OOM_SCORE_ADJ = b"1000"
-# Enough for programs with many timers, and few of what the machine allows.
+# Enough for programs with many timers, and a small part of what the machine allows.
 _PENDING_SIGNALS = 1024
-# One part of so many of the container's memory is not the worker's.
+# The worker gets all of the container's memory except one part in this many.
 _OTHERS_SHARE = 16
 
 
 def confine(frame_socket: int, limits: Limits) -> None:
-    """For good. Returns when the supervisor has looked at this process and agrees."""
+    """Confines this process for good. Returns when the supervisor has inspected it and agrees."""
     _limit_resources(limits)
     _show(frame_socket, landlock.restrict(limits.writable), *_filter(limits), _can_open_supervisor())
 
@@ -30,26 +30,26 @@ def _limit_resources(limits: Limits) -> None:
     try:
         with open("/proc/self/oom_score_adj", "wb") as file:
             file.write(_OOM_SCORE_ADJ)
-    except PermissionError:  # gVisor lets nobody: there the machine's kernel ends the sandbox as a whole
+    except PermissionError:  # gVisor forbids it: there, the machine's kernel ends the whole sandbox
         pass
     system_calls.gain_no_privileges()
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
     try:
-        # The kernel counts them for the whole user namespace too, which sandboxes of a rootless engine share.
+        # The kernel also counts them per user namespace, which sandboxes of a rootless engine share.
         _lower(resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS)
-    except ValueError:  # gVisor takes no such limit; what it counts is the sandbox's own
+    except ValueError:  # gVisor does not support this limit; it counts per sandbox
         pass
     if limits.processes:
         _lower(resource.RLIMIT_NPROC, limits.processes)
     if limits.memory_bytes:
-        # An allocation beyond this is a MemoryError then, instead of the end of the worker: the supervisor and the
-        # frozen copy need some of what the container may have.
+        # An allocation beyond this raises MemoryError instead of ending the worker. The supervisor and the frozen copy
+        # need the rest.
         _lower(resource.RLIMIT_DATA, limits.memory_bytes - limits.memory_bytes // _OTHERS_SHARE)
 
 
 def _filter(limits: Limits) -> tuple[str, int | None]:
-    """Why system calls are not filtered, empty when they are; and the listener for refusals where they are traced."""
+    """Installs the filter. Returns why that failed, empty on success, and the listener if refusals are traced."""
     machine = os.uname().machine
     traced = bool(limits.trace_denied)
     try:
@@ -60,7 +60,7 @@ def _filter(limits: Limits) -> tuple[str, int | None]:
 
 
 def _can_open_supervisor() -> bool:
-    """Whether this process can open what the supervisor has open, and so write frames in its name."""
+    """Whether this process can open the supervisor's descriptors, and so write frames in its name."""
     try:
         return bool(os.listdir(f"/proc/{os.getppid()}/fd"))
     except OSError:  # as it must be: the supervisor is not dumpable
@@ -68,9 +68,9 @@ def _can_open_supervisor() -> bool:
 
 
 def _show(frame_socket: int, landlock_version: int, defect: str, listener: int | None, opens_supervisor: bool) -> None:
-    """Waits while the supervisor looks at the descriptors of this process, which nobody can do any more afterwards.
+    """Waits while the supervisor looks at this process. Afterwards no other process can.
 
-    A listener becomes the supervisor's.
+    The supervisor takes the listener.
     """
     words = b"%d %d %s\n" % (landlock_version, opens_supervisor, defect.encode())
     if listener is None:

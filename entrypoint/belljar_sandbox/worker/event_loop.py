@@ -1,6 +1,6 @@
-"""The session's event loop: runs code that awaits at top level, and keeps its tasks from run to run.
+"""The session's event loop: it runs code that awaits at top level, and its tasks continue from run to run.
 
-Imported when code first may need it: asyncio takes 40 ms, for which a first run that does not await need not wait.
+Imported when code may need it: asyncio takes 40 ms, and a first run that does not await does not wait for it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .interrupts import Interrupts
 
 
 class LoopUser(Protocol):
-    """What reads from the loop that the main thread runs."""
+    """An object that is told which loop the main thread runs."""
 
     main_loop: asyncio.AbstractEventLoop | None
 
 
 class EventLoop:
-    # Kept here, since user code may take it out of sys.modules.
+    # Held here, since user code may remove it from sys.modules.
     asyncio = asyncio
 
     def __init__(self, interrupts: Interrupts, calls: LoopUser) -> None:
@@ -34,12 +34,12 @@ class EventLoop:
         self._may_have_tasks = False
 
     def prepare(self) -> None:
-        """What user code closed or replaced is as at the start again."""
+        """Restores the loop if user code has closed or replaced it."""
         if self._loop.is_closed():
             self._loop = new_event_loop()
         set_event_loop(self._loop)
 
-    # The name is known to `interrupts`: above its frame, asyncio alone means that user code waits.
+    # `interrupts` looks for this name: if all frames above it belong to asyncio, user code is waiting.
     def drive(self, main: Coroutine[Any, Any, object]) -> object:
         loop = self._loop
         task = loop.create_task(main)
@@ -53,7 +53,7 @@ class EventLoop:
                 raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
             raise
         except (KeyboardInterrupt, SystemExit):
-            # Raised in a step of some task: the main one gets to run its `finally` blocks.
+            # Raised in a step of some task. The main task still runs its `finally` blocks.
             if not task.done():
                 task.cancel()
                 try:
@@ -67,8 +67,8 @@ class EventLoop:
             self._interrupts.task = None
 
     def unfinished(self) -> list[Task[Any]]:
-        """Tasks that stand still until a run awaits again."""
-        # One that was made while the loop stood still waits there for its first step.
+        """Returns the tasks that are paused until a run awaits again."""
+        # A task that was created while the loop was stopped waits in `_ready` for its first step.
         if not self._may_have_tasks and not getattr(self._loop, "_ready", True):
             return []
         tasks = [task for task in all_tasks(self._loop) if not task.done()]
@@ -77,7 +77,7 @@ class EventLoop:
 
 
 def leave() -> None:
-    """In a copy of this process that takes its place, wherever it stands: no loop runs, and none is in a step."""
+    """Called in a copy of this process that becomes the worker: leaves the loop and the task that it was copied in."""
     loop = asyncio._get_running_loop()
     if loop is not None:
         task = asyncio.current_task(loop)

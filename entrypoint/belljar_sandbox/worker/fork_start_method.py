@@ -1,7 +1,7 @@
-"""multiprocessing starts its processes by fork, also where Python 3.14 would have a server fork them.
+"""Makes fork the default start method of multiprocessing, which since Python 3.14 is a fork server.
 
-That server needs sockets, and its processes know nothing of what the code has defined. It does not keep code from
-asking for another way by its name.
+That server needs sockets, and its processes do not have what the code has defined. Code can still ask for another
+method by its name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def by_fork() -> AfterImport:
-    """The importer that has it so."""
+    """Returns the import hook that changes the default."""
     return AfterImport("multiprocessing.context", _fork_by_default)
 
 

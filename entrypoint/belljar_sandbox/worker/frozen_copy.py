@@ -1,8 +1,7 @@
-"""Copies of the worker that sleep: one forked after each run, from which a run that had to be killed rolls back, and
-those that code has made as checkpoints.
+"""Sleeping copies of the worker: one forked after each run, to which a killed run rolls back, and checkpoints.
 
-It decides nothing: the supervisor wakes a copy when the worker is gone, or lets it go. Threads do not live in it, and
-event loops are new.
+The supervisor wakes a copy when the worker has ended, or closes its socket, which ends it. A copy has no threads, and
+its event loops are new.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..wire.ends import Ends
 
-# A fork takes 1 ms for each 40 MiB or so: a larger worker is copied only when nobody waits.
+# A fork takes about 1 ms per 40 MiB. A larger worker is copied only when idle.
 AT_ONCE_BYTES_MAX = 96 << 20
 QUIET_MS = 20
 _MESSAGE_BYTES_MAX = 64
@@ -38,9 +37,10 @@ class FrozenCopy:
         has_input: Callable[[int], bool],
         on_wake: Callable[[int, int, list[int]], None],
     ) -> None:
-        """A worker larger than `bytes_max` is not copied; 0: never. `has_input` waits for it so many milliseconds.
+        """A worker larger than `bytes_max` is not copied; 0: never. `has_input` waits for input this many milliseconds.
 
-        `on_wake`, in a woken copy: the socket for frames, its number, and of a checkpoint its new stdout and stderr.
+        `on_wake` is called in a woken copy with the socket for frames, the worker's number, and for a checkpoint its
+        new stdout and stderr.
         """
         self._ends = ends
         self._slate = ends.slate
@@ -51,41 +51,41 @@ class FrozenCopy:
         self._supervisor = os.getppid()
         self._pid = 0
         self._unreaped: list[int] = []
-        # The checkpoint that the run under way goes back to when it ends.
+        # The checkpoint that the current run restores when it ends.
         self.goes_back_to: str | None = None
 
     @property
     def number(self) -> int:
-        """Of the worker that this process is."""
+        """The number of the worker that this process is."""
         return self._number
 
     def renew(self, run: int, changed: bool) -> int:
-        """After a run; returns the number of the worker that this process is, which in a woken copy is another one."""
+        """Replaces the copy after a run. Returns this worker's number, which is a new one in a copy that was woken."""
         if self._pid and not changed:
             self._slate.write(self._pid, run)
             return self._number
         while True:
             size = private_bytes() if self._bytes_max else 0
             if AT_ONCE_BYTES_MAX < size <= self._bytes_max and self._has_input(QUIET_MS):
-                # The older copy stays, and says of which run it is.
+                # The older copy stays. The slate says which run it follows.
                 return self._number
             self._drop()
             if size == 0 or size > self._bytes_max:
                 return self._number
             try:
                 pid = self._fork(self._ends.spare)
-            except Exception:  # no process or memory left, or a handler of user code's: there is nothing to go back to
+            except Exception:  # no process or memory left, or a handler of user code: nothing to roll back to
                 return self._number
             if pid:
                 self._pid = pid
                 self._slate.write(pid, run)
                 return self._number
-            # Woken, as the worker: its first run may be the end of it as well.
+            # This copy was woken and is the worker now: it needs a copy, too.
 
     def keep(self, words: Callable[[int], str]) -> str | None:
-        """Makes a copy that stays; `words` tell the supervisor of it, and are given its process. What that answers.
+        """Makes a checkpoint. `words` returns what to tell the supervisor about a process. Returns its answer.
 
-        Nothing in the copy, once it has been woken and is the worker.
+        Returns None in the copy, when it has been woken and is the worker.
         """
         handed, end = fd_passing.stream_pair()
         pid = answer = None
@@ -113,30 +113,30 @@ class FrozenCopy:
         self._unreaped = [pid for pid in self._unreaped if not _reaped(pid)]
 
     def _fork(self, end: int, unwanted: int | None = None) -> int:
-        """The copy's process, which sleeps until something comes over `end`; 0 in the copy, once it is the worker."""
-        # `random` seeds itself anew in each child.
+        """Forks a copy that sleeps until `end` has input. Returns its process; 0 in the copy, once it is the worker."""
+        # `random` seeds itself again in each child.
         random: ModuleType | None = sys.modules.get("random")
         state = random.getstate() if random is not None else None
         pid = _fork_apart()
         if pid:
             return pid
         try:
-            # Whatever code has made of its own process.
+            # In case user code has allowed tracing of its own process.
             system_calls.forbid_tracing()
             self._pid = 0
             self._unreaped.clear()
-            # Where it stays open here, nobody hears that the worker has ended.
+            # While they are open here, the supervisor does not see that the worker has ended.
             for fd in {self._ends.spare, self._ends.handover, unwanted} - {end, None}:
                 os.close(fd)  # type: ignore[arg-type]
             self._sleep(end)
             if random is not None:
                 random.setstate(state)
-        except BaseException:  # whatever user code has put in the way: there must not be two workers
+        except BaseException:  # whatever user code has broken, there must not be two workers
             os._exit(70)
         return 0
 
     def _sleep(self, end: int) -> None:
-        """Until it is woken; a copy that is let go ends here."""
+        """Returns when the copy is woken. If its socket is closed, the process ends here."""
         while True:
             frames, number, fds = self._woken(end)
             spare, handed, *more = fds
@@ -145,7 +145,7 @@ class FrozenCopy:
                 end, *outputs = more
                 try:
                     again = _fork_apart()
-                except Exception:  # no process or memory left: it is woken this once
+                except Exception:  # no process or memory left: the checkpoint is used up
                     again = -1
                 if again == 0:
                     for fd in (frames, spare, handed, *outputs):
@@ -157,14 +157,14 @@ class FrozenCopy:
                 if again > 0:
                     self._unreaped.append(again)
             self._number = number
-            # Those over which copies of this one will be woken, and over which it hands descriptors over.
+            # The sockets that wake copies of this one, and that hand descriptors over.
             self._ends.spare, self._ends.handover = spare, handed
             self._on_wake(frames, number, more)
             os.write(frames, copy + READY)
             return
 
     def _woken(self, end: int) -> tuple[int, int, list[int]]:
-        """The socket for frames, the number and the descriptors that came with it."""
+        """Waits, and returns the socket for frames, the new number and the descriptors that came with it."""
         message, fds = fd_passing.receive(end, _MESSAGE_BYTES_MAX)
         if not message.endswith(b"\n") or not fds:
             os._exit(0)
@@ -175,10 +175,10 @@ class FrozenCopy:
 
 
 def _fork_apart() -> int:
-    """A child in a group of its own: what the worker does to its own is not meant for a copy."""
+    """Forks into a process group of its own, so that signals to the worker's group do not reach the copy."""
     pid = os.fork()
     try:
-        # Both do it: whichever comes first counts.
+        # Both processes do this, since either may run first.
         os.setpgid(pid, pid)
     except OSError:  # it was killed at once
         pass
@@ -195,5 +195,5 @@ def _end(pid: int) -> None:
 def _reaped(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:  # user code was quicker
+    except ChildProcessError:  # user code has already reaped it
         return True

@@ -1,8 +1,7 @@
-"""Refuses to import a native library where too little memory is left for it.
+"""Refuses the import of a native library if too little memory is left for it.
 
-An import that runs out of memory in the middle leaves libraries half made: the next use of them may crash the
-interpreter, and OpenBLAS asks for its memory again and again without end. Modules of plain Python are left alone, and
-nothing is freed.
+An import that runs out of memory leaves libraries half initialized: their next use may crash the interpreter, and
+OpenBLAS asks for memory again and again. Modules in plain Python are not checked, and nothing is freed.
 """
 
 from __future__ import annotations
@@ -19,28 +18,28 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-# What libraries take, as measured: numpy and what pandas needs besides 95 MB, scipy 92, polars 40. With more room than
-# the largest takes nothing is looked at.
+# Measured: numpy with pandas takes 95 MB, scipy 92, polars 40. With more free memory than the largest needs, nothing is
+# checked.
 _LARGEST_BYTES = 128 << 20
 _SHARE_OF_FILES = 4
 _OPENBLAS = "openblas"
 _OPENBLAS_BYTES = 64 << 20
-# A library has hundreds of modules: while there is room, not each of them is worth a look.
+# A library has hundreds of modules. While there is enough memory, not every import is checked.
 _PAUSE_S = 0.005
 _OURS = ("mcp", "belljar_sandbox")
-# Of /proc/self/statm, in pages: data and stack, which is what counts towards the limit.
+# The field of /proc/self/statm that counts towards the limit: data and stack, in pages.
 _DATA_FIELD = 5
 
 
 def install() -> None:
-    """Where the memory of this process is limited."""
+    """Installs the check if the memory of this process is limited."""
     limit, _ = getrlimit(RLIMIT_DATA)
     if limit != RLIM_INFINITY:
         sys.meta_path.insert(0, ImportRoom(limit))
 
 
 class ImportRoom:
-    """Finds no module; raises MemoryError where there is no room for one."""
+    """An import hook that never finds a module, but raises MemoryError if there is not enough memory for one."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -69,12 +68,12 @@ def _used_bytes() -> int:
 
 
 def _needed_bytes(name: str, path: Sequence[str] | None) -> int:
-    """A guess at what this module, or a package of this name, takes, by the libraries that it consists of."""
+    """Estimates what this module or package needs, by the sizes of its native libraries."""
     leaf = name.rpartition(".")[2]
     for folder in sys.path if path is None else path:
         package = f"{folder}/{leaf}"
         if os.path.isdir(package):
-            # Wheels keep what they link beside the package.
+            # Wheels put bundled libraries beside the package.
             return _of_folder(package) + _of_folder(f"{package}.libs")
         try:
             files = [file for file in os.scandir(folder) if file.name.startswith(f"{leaf}.")]

@@ -1,8 +1,7 @@
-"""Records which run started the code that makes a call: the run's own code, its asyncio tasks and its threads.
+"""Records which run started the code that makes a call: the run's own code, its asyncio tasks, and its threads.
 
 A context variable holds the run's number. Tasks copy it when they are created, threads when they are started, and work
-that is submitted to a thread pool when it is submitted. It attributes honest code and is no boundary: code shares this
-interpreter and can set the variable.
+for a thread pool when it is submitted. It is not a security boundary, since user code can set the variable.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 _POOL = "concurrent.futures.thread"
-# `_start_joinable_thread` from Python 3.13 on.
+# `_start_joinable_thread` exists since Python 3.13.
 _STARTERS = ("_start_new_thread", "_start_joinable_thread")
 
 RUN: ContextVar[int | None] = ContextVar("run", default=None)
 
 
 def install() -> None:
-    """Before any user code: threads that are started and work that is submitted from now on carry the run's number."""
+    """Makes new threads and submitted work carry the run's number. To be called before any user code runs."""
     _thread.start_new_thread = _carrying(_thread.start_new_thread)
     for name in _STARTERS:
         if hasattr(threading, name):
@@ -53,7 +52,7 @@ def _in_thread(run: int | None, function: Callable[..., Any], /, *args: Any, **k
 
 
 def _carry_submitted(module: ModuleType) -> None:
-    """The threads of a pool outlive the run that started them; what a later run submits to them is the later run's."""
+    """Makes submitted work carry its run. A pool's threads outlive the run that started them."""
     item = module._WorkItem
     initialize, run_item = item.__init__, item.run
 

@@ -1,4 +1,4 @@
-"""The files that a run hands over: they are in the workspace, and its reply names them."""
+"""The files that a run saves for the user: they are in the workspace, and the reply names them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FILES_MAX = 20
 
 
 class SavedFiles:
-    """`root`: the workspace; empty: nothing is kept, so that nothing can be handed over."""
+    """The saved files of the current run. `root`: the workspace; empty if the bridge stores no files."""
 
     def __init__(self) -> None:
         self.root = ""
@@ -20,7 +20,7 @@ class SavedFiles:
         self.paths = []
 
     def save(self, path: str | os.PathLike[str], name: str | None = None) -> str:
-        """Where the file is then; a file from elsewhere is copied."""
+        """Saves a file and returns its path in the workspace. A file from elsewhere is copied there."""
         if not self.root:
             raise RuntimeError("this sandbox keeps no files")
         given = os.fspath(path)

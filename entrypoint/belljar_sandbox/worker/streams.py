@@ -1,6 +1,6 @@
 """sys.stdin, sys.stdout and sys.stderr of user code, and the descriptors below them.
 
-It does not capture anything: what is written goes to the two pipes that the supervisor reads.
+Nothing is captured here: output goes to two pipes that the supervisor reads.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _flush_c = system_calls.flush_c_streams
 
 
 class Stream(TextIOWrapper):
-    """Before it writes, what the other stream has written is read by the supervisor, which keeps the order of both."""
+    """An output stream. Before it writes, it waits until the supervisor has read the other one, to keep the order."""
 
     _impatient_until = 0.0
-    # Each has a pipe of its own.
+    # Whether each stream has a pipe of its own.
     keeps_order = True
     ask_for_reading: Callable[[], None] = staticmethod(lambda: None)
 
@@ -69,7 +69,7 @@ class Stream(TextIOWrapper):
         Stream.ask_for_reading()
         while ioctl(fd, _FIONREAD, _EMPTY) != _EMPTY:
             if monotonic() - now > _ORDER_SECONDS_MAX:
-                # A subprocess floods the other pipe: the order is lost anyway, and each line would wait.
+                # A subprocess floods the other pipe. The order is lost anyway, and each line would wait.
                 Stream._impatient_until = monotonic() + _ORDER_AGAIN_SECONDS
                 return
             sleep(_PAUSE_SECONDS)
@@ -77,7 +77,7 @@ class Stream(TextIOWrapper):
 
 class Streams:
     def __init__(self, ask_for_reading: Callable[[], None]) -> None:
-        """`ask_for_reading` has the supervisor read output as it comes."""
+        """`ask_for_reading` asks the supervisor to read output at once."""
         Stream.ask_for_reading = staticmethod(ask_for_reading)
         self._ask_for_reading = ask_for_reading
         self.process_starts_are_ours = False
@@ -86,10 +86,10 @@ class Streams:
         sys.addaudithook(self._audit)
 
     def restore(self) -> None:
-        """What user code closed or replaced is as at the start again."""
+        """Restores what user code has closed or replaced."""
         for fd, private in enumerate(self._private):
             _dup2(private, fd)
-            # User code, or an event loop to which it gave one, may have made it fail instead of wait.
+            # User code, or an event loop that it gave the descriptor to, may have made it non-blocking.
             _set_blocking(private, True)
         try:
             usable = not (self._stdin.closed or self._stdout.closed or self._stderr.closed)
@@ -103,20 +103,20 @@ class Streams:
         sys.displayhook, sys.excepthook = _displayhook, _excepthook
 
     def write_to(self, fd: int) -> None:
-        """In a job: both streams go to one pipe, which keeps their order."""
+        """Sends both streams to one pipe, which keeps their order. For jobs."""
         Stream.keeps_order = False
         for private in self._private[1:]:
             _dup2(fd, private, inheritable=False)
         self.restore()
 
     def lead_to(self, stdout: int, stderr: int) -> None:
-        """In a copy that takes the place of the worker: other pipes, as `restore` has them from now on."""
+        """Changes the pipes in a copy that becomes the worker. `restore` restores the new ones from now on."""
         for private, fd in zip(self._private[1:], (stdout, stderr), strict=True):
             _dup2(fd, private, inheritable=False)
             os.close(fd)
 
     def flush_python(self) -> None:
-        """What Python has buffered, cheaply: before a call, so that output keeps its place among the calls."""
+        """Flushes Python's buffers before a call, so that output and calls keep their order."""
         for stream in (self._stdout, self._stderr):
             if stream.unflushed:
                 try:
@@ -136,7 +136,7 @@ class Streams:
         try:
             self._stderr.write(text)
             self._stderr.flush()
-        except (OSError, ValueError):  # closed by user code: then it does not want to read it
+        except (OSError, ValueError):  # closed by user code, which does not want the text then
             pass
 
     def _make(self) -> None:
@@ -146,8 +146,8 @@ class Streams:
         self._stdout.other, self._stderr.other = self._stderr, self._stdout
 
     def _audit(self, event: str, arguments: tuple[object, ...]) -> None:
-        # The child writes to the same pipes (and a fork would write our buffer a second time).
+        # The child writes to the same pipes, and a fork would write our buffer a second time.
         if event in _STARTS_A_PROCESS and not self.process_starts_are_ours:
             self.flush()
-            # What it writes to the two streams is in order only if it is read as it comes.
+            # Output of the child keeps its order only if it is read at once.
             self._ask_for_reading()

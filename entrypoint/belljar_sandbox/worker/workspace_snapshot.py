@@ -1,6 +1,6 @@
-"""The files of the workspace put aside while earlier runs are made once more, and put back as they were.
+"""A snapshot of the workspace's files, to restore them after earlier runs were run again.
 
-The bridge keeps none of what these runs write meanwhile. Imported at need.
+The bridge does not store what these runs write. Imported when it is used.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _ASIDE = "/tmp/.belljar-aside"
 
 
 def put_aside() -> None:
-    """A copy of all plain files, folders and links; raises an OSError where there is no room for it."""
+    """Copies all regular files, folders and symlinks. Raises OSError if there is no space."""
     shutil.rmtree(_ASIDE, ignore_errors=True)
     if SAVED.root:
         shutil.copytree(SAVED.root, _ASIDE, symlinks=True, ignore=_others)
 
 
 def put_back() -> None:
-    """All as it was: what is new goes, and what has gone or was changed comes again."""
+    """Restores the snapshot: deletes new files, and brings back deleted and changed ones."""
     if not SAVED.root or not os.path.isdir(_ASIDE):
         return
     _remove_changed(SAVED.root, _ASIDE)

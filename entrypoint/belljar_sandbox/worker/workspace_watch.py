@@ -1,6 +1,6 @@
-"""Whether files of the workspace have changed since the last run.
+"""Detects whether files of the workspace have changed since the last run.
 
-It does not say which: the supervisor finds that out when the bridge asks.
+Which files have changed is for the supervisor, when the bridge asks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from time import time_ns as _time_ns
 
 from ..wire.workspace_scan import Bounds, Scan, State, state_of
 
-# Two changes within a tick of the file system's clock bear the same time.
+# Two changes within a tick of the file system's clock have the same time.
 _SETTLED_NS = 1_000_000_000
 
 
@@ -21,17 +21,17 @@ class Watch:
         self._root = root
         self._bounds = bounds
         self._found: dict[str, State] = {}
-        # Of a folder in which there was nothing: as long as it is the same there is nothing.
+        # The fingerprint of an empty workspace: while it stays the same, the workspace is still empty.
         self._empty: State | None = None
 
     def has_changed(self) -> bool:
-        """Never raises."""
+        """Never raises. True if it cannot find out."""
         try:
             folder = _lstat(self._root)
             if self._empty == state_of(folder):
                 return False
             scan = Scan(self._root, self._bounds, self._found)
-        except Exception:  # user code has left no depth of calls, for one
+        except Exception:  # for example, user code has left no recursion depth
             return True
         changed = scan.left_out_total > 0 or scan.found != self._found
         self._found = scan.found
