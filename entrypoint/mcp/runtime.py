@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from belljar_sandbox.llm.models import LLMAnswer
     from belljar_sandbox.programs.packages import Packages
     from belljar_sandbox.programs.program import Result
-    from belljar_sandbox.run.checkpoint_api import Checkpoints, TimeTravel
+    from belljar_sandbox.run.checkpoint_api import CheckpointApi, Checkpoints
     from belljar_sandbox.run.job_spawn import Spawner
-    from belljar_sandbox.skills.loader import Skills
+    from belljar_sandbox.skills.loader import SkillLoader
     from belljar_sandbox.wire.output_record import OutputRecord
 
     T = TypeVar("T")
@@ -58,17 +58,17 @@ _CLASSES = {
 }
 _calls: Calls
 _record: OutputRecord
-_skills: Skills
+_skills: SkillLoader
 _spawner: Callable[[], Spawner]
-_travel: Callable[[], TimeTravel]
+_checkpoint_api: Callable[[], CheckpointApi]
 
 
 def __getattr__(name: str) -> Any:
     # Imported when it is used, since a first run waits for the imports above.
     if name == "skills":
-        from belljar_sandbox.skills.catalog import KeptSkills
+        from belljar_sandbox.skills.catalog import SkillCatalog
 
-        return KeptSkills(_calls, _skills)
+        return SkillCatalog(_calls, _skills)
     if name in _OF_JOBS:
         return _of_jobs(name.removesuffix("_sync"))
     if name in _CLASSES:
@@ -102,13 +102,13 @@ def __dir__() -> list[str]:
 def bind(
     calls: Calls,
     record: OutputRecord,
-    skills: Skills,
+    skills: SkillLoader,
     spawner: Callable[[], Spawner],
-    travel: Callable[[], TimeTravel],
+    checkpoint_api: Callable[[], CheckpointApi],
 ) -> None:
     """Called by the worker, once at its start. What few runs need is created when it is used."""
-    global _calls, _record, _skills, _spawner, _travel
-    _calls, _record, _skills, _spawner, _travel = calls, record, skills, spawner, travel
+    global _calls, _record, _skills, _spawner, _checkpoint_api
+    _calls, _record, _skills, _spawner, _checkpoint_api = calls, record, skills, spawner, checkpoint_api
     open_port(calls)
 
 
@@ -147,12 +147,12 @@ def checkpoint(name: str) -> str:
     A checkpoint of the same name is replaced. It shares memory with what does not change. It does not include files,
     runtime.state, effects on servers, threads and asyncio tasks.
     """
-    return _given(_travel().checkpoint(name))
+    return _given(_checkpoint_api().checkpoint(name))
 
 
 def restore(name: str) -> NoReturn:
     """Ends this run, and restores all variables as they were when checkpoint(name) was called, for the next run."""
-    _travel().restore(name)
+    _checkpoint_api().restore(name)
 
 
 def resume(session: str = "last") -> NoReturn:
@@ -161,20 +161,20 @@ def resume(session: str = "last") -> NoReturn:
     All variables are then as that session left them, and those of this one are lost. `session` is the beginning of its
     name, which `belljar session ls` lists, or "last"; "5f1c:3" stops after run 3. MCPError if it cannot be resumed.
     """
-    from belljar_sandbox.run.checkpoint_api import GoingBack
+    from belljar_sandbox.run.checkpoint_api import RestoreRequested
 
     _calls.call_sync(None, "resume_session", {"session": session})
-    raise GoingBack
+    raise RestoreRequested
 
 
 def checkpoints() -> Checkpoints:
     """Lists the checkpoints: dicts with name, run, line, seconds, bytes, sleeps. Prints a table."""
-    return _given(_travel().checkpoints())
+    return _given(_checkpoint_api().checkpoints())
 
 
 def forget_checkpoint(name: str) -> None:
     """Deletes a checkpoint."""
-    _travel().forget(name)
+    _checkpoint_api().forget(name)
     return _given(None)
 
 
@@ -215,9 +215,9 @@ def ask_llm(
 
     The context (text, bytes, a dict, a list, a DataFrame) is appended to the prompt. MCPError if there is no answer.
     """
-    from belljar_sandbox.llm.models import Models
+    from belljar_sandbox.llm.models import LanguageModel
 
-    models = Models(_calls, max_tokens, system, temperature)
+    models = LanguageModel(_calls, max_tokens, system, temperature)
     return _made(models.ask, models.ask_sync, prompt, context)
 
 
@@ -234,9 +234,9 @@ def map_llm(
 
     A chunk replaces {chunk} in the prompt, or is appended to it. on_error="return" returns errors in place of answers.
     """
-    from belljar_sandbox.llm.models import Models
+    from belljar_sandbox.llm.models import LanguageModel
 
-    models = Models(_calls, max_tokens, system, temperature)
+    models = LanguageModel(_calls, max_tokens, system, temperature)
     return _made(models.map, models.map_sync, chunks, prompt, concurrency, on_error)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from belljar_sandbox.wire import workspace_scan
-from belljar_sandbox.worker.workspace_watch import Watch
+from belljar_sandbox.worker.workspace_watch import WorkspaceWatch
 from sandbox import Frame, Sandbox
 
 
@@ -313,7 +313,7 @@ def test_a_change_whose_time_was_set_back_is_seen(sandbox: Sandbox, root: Path) 
 def test_an_empty_folder_is_not_listed_again_until_something_is_put_into_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watch = Watch(str(tmp_path), (10, 1000))
+    watch = WorkspaceWatch(str(tmp_path), (10, 1000))
     assert not watch.has_changed()
     (tmp_path / "at-once").touch()
     assert watch.has_changed()

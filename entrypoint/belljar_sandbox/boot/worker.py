@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from ..run.checkpoint_api import TimeTravel
+    from ..run.checkpoint_api import CheckpointApi
     from ..run.job_spawn import Spawner
     from ..wire.ends import Ends
 
@@ -56,7 +56,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     from ..calls.port import Server
     from ..calls.proxies import Proxies
     from ..run.interpreter import Interpreter, main_namespace
-    from ..skills.loader import Skills
+    from ..skills.loader import SkillLoader
     from ..worker.account import provide as provide_account
     from ..worker.channel import Channel
     from ..worker.fork_start_method import install as fork_by_default
@@ -65,7 +65,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     from ..worker.interrupts import Interrupts
     from ..worker.run_origin import install as attribute_threads
     from ..worker.saved_files import SAVED
-    from ..worker.workspace_watch import Watch
+    from ..worker.workspace_watch import WorkspaceWatch
 
     provide_account(_HOME)
     fork_by_default()
@@ -80,7 +80,7 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
     calls = Calls(channel, interrupts, streams.flush_python, in_flight_max, number)
     namespace = main_namespace()
     proxies = Proxies(calls, namespace, mcp)
-    skills = Skills(calls, namespace, proxies.names)
+    skills = SkillLoader(calls, namespace, proxies.names)
     check = CallCheck(calls, namespace)
     interpreter = Interpreter(namespace, streams, interrupts, calls, (proxies, skills, check), ends.record)
 
@@ -112,7 +112,9 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
             streams.process_starts_are_ours = False
 
     SAVED.root = limits.workspace
-    files = Watch(limits.workspace, (limits.workspace_files, limits.workspace_bytes)) if limits.workspace else None
+    files = (
+        WorkspaceWatch(limits.workspace, (limits.workspace_files, limits.workspace_bytes)) if limits.workspace else None
+    )
     quiet = not channel.has_input(_QUIET_MS)
     if quiet:
         from .preload import load_the_rest
@@ -152,17 +154,17 @@ def main(ends: Ends, number: int, limits: Limits) -> NoReturn:
         """Serves runs in a checkpoint that has become the worker, with a copy to roll back to."""
         serve(renew(0, True))
 
-    def travel() -> TimeTravel:
-        from ..run.checkpoint_api import TimeTravel
+    def checkpoint_api() -> CheckpointApi:
+        from ..run.checkpoint_api import CheckpointApi
 
-        return TimeTravel(copy, calls, streams, interrupts, go_on_from_here)
+        return CheckpointApi(copy, calls, streams, interrupts, go_on_from_here)
 
     def spawner() -> Spawner:
         from ..run.job_spawn import Spawner
 
         return Spawner(ends, channel, streams, interrupts, calls, interpreter)
 
-    mcp.runtime.bind(calls, ends.record, skills, spawner, travel)
+    mcp.runtime.bind(calls, ends.record, skills, spawner, checkpoint_api)
     serve(number)
 
 

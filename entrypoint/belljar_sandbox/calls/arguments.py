@@ -18,7 +18,7 @@ ARGUMENTS_BYTES_MAX = 8 << 20
 _DEPTH_MAX = DEPTH_MAX - 1
 
 
-class Standing:
+class Reference:
     """An argument that the bridge replaces by the value that it stands for."""
 
     # How many were created. While there are none, arguments need not be searched for them.
@@ -31,10 +31,10 @@ class Standing:
     def is_in(value: object) -> bool:
         """Whether arguments that can be encoded contain one."""
         if isinstance(value, dict):
-            return any(map(Standing.is_in, value.values()))
+            return any(map(Reference.is_in, value.values()))
         if isinstance(value, list | tuple):
-            return any(map(Standing.is_in, value))
-        return isinstance(value, Standing)
+            return any(map(Reference.is_in, value))
+        return isinstance(value, Reference)
 
 
 def encode_arguments(arguments: object) -> bytes:
@@ -71,7 +71,7 @@ def _plain(value: object) -> object:
         return b2a_base64(value.data, newline=False).decode()
     if isinstance(value, Placeholder):
         return repr(value)
-    if isinstance(value, Standing):
+    if isinstance(value, Reference):
         return value.as_argument()
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         return value.item()  # type: ignore[attr-defined]
@@ -100,7 +100,7 @@ def _explain(value: object, path: str, depth: int, parents: dict[int, str]) -> N
             raise ValueError(f"{path} is {value}, which JSON cannot hold; send None or a string")
     elif isinstance(value, str):
         _check_text(value, path)
-    elif value is not None and not isinstance(value, int | Blob | Placeholder | Standing):
+    elif value is not None and not isinstance(value, int | Blob | Placeholder | Reference):
         if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
             return
         raise TypeError(f"{path} is {type(value).__name__}, which JSON cannot hold{_remedy(value)}")

@@ -13,7 +13,7 @@ from threading import get_ident as _get_ident
 
 from ..wire.frames import Frame, encode
 from ..worker.run_origin import RUN
-from .arguments import Standing, blob_place, encode_arguments
+from .arguments import Reference, blob_place, encode_arguments
 from .placeholder import Placeholder
 from .results import InvalidCallError, MCPError, answer
 
@@ -296,7 +296,7 @@ class Calls:
             )
         if Placeholder.made and Placeholder.is_in(arguments):
             body += b',"placeholders":true'
-        if Standing.made and Standing.is_in(arguments):
+        if Reference.made and Reference.is_in(arguments):
             body += b',"handles":true'
         if handle:
             body += b',"handle":true'

@@ -5,7 +5,7 @@ A handle has a number and the path to a part of the result. In calls, the bridge
 
 from __future__ import annotations
 
-from .arguments import Standing
+from .arguments import Reference
 from .awaitable import Awaitable
 from .port import port
 from .results import unwrap
@@ -21,7 +21,7 @@ _HEAD_CHARACTERS = 1000
 _ELSEWHERE = "its result is on the host; await handle.load() brings it here"
 
 
-class Handle(Standing):
+class Handle(Reference):
     """A tool's result that stays on the host, or a part of it: an argument for further calls.
 
     handle["rows"][0] and handle.json (its text read as JSON) are parts. They are not checked before they are used.
@@ -30,7 +30,7 @@ class Handle(Standing):
     __module__ = "mcp.runtime"  # where users know it from
 
     def __init__(self, calls: Port, told: dict[str, Any], path: tuple[str | int, ...] = (), json: bool = False) -> None:
-        Standing.made += 1
+        Reference.made += 1
         self._calls = calls
         self._told = told
         self._path = path

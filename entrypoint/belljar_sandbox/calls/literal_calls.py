@@ -104,7 +104,7 @@ def literal_calls(code: str, namespace: Mapping[str, object]) -> list[LiteralCal
     """Returns the calls in the order of their lines; none if the code may bind names in ways that are not visible."""
     tree = _compile(code, "<calls>", "exec", _FLAGS, dont_inherit=True)
     names = _Names(namespace)
-    around = _Around()
+    around = _Surroundings()
     calls: list[ast.Call] = []
     waiting: list[ast.AST] = [tree]
     for node in waiting:
@@ -229,7 +229,7 @@ class _Names:
         return None
 
 
-class _Around:
+class _Surroundings:
     """The nodes around a node."""
 
     def __init__(self) -> None:
@@ -319,7 +319,7 @@ def _called(call: ast.Call) -> str:
     return ""
 
 
-def _literal(call: ast.Call, names: _Names, around: _Around) -> LiteralCall | None:
+def _literal(call: ast.Call, names: _Names, around: _Surroundings) -> LiteralCall | None:
     meaning = names.meaning(call.func)
     match meaning:
         case _Tool(server, tool, is_sync):

@@ -34,7 +34,7 @@ class LLMAnswer(Awaitable, str):
     usage: dict[str, Any]
 
 
-class Models:
+class LanguageModel:
     def __init__(
         self, calls: Calls, max_tokens: int, system: str | None = None, temperature: float | None = None
     ) -> None:

@@ -21,7 +21,7 @@ _PIPE_BYTES_MAX = 1 << 20
 _LOOK_MS_MAX = 50
 
 
-class Bounded:
+class BoundedOutput:
     """The beginning and the end of a stream, and how much was between them."""
 
     def __init__(self) -> None:
@@ -78,16 +78,16 @@ class Stop:
                 pass
 
 
-class Ended:
+class ProcessEnd:
     """How a process ended. `code`: as in subprocess, negative for a signal; None if its time was over."""
 
     def __init__(self) -> None:
         self.code: int | None = None
-        self.stdout = Bounded()
-        self.stderr = Bounded()
+        self.stdout = BoundedOutput()
+        self.stderr = BoundedOutput()
 
 
-def run(command: list[str], folder: str, stdin: bytes, deadline: float, stop: Stop) -> Ended:
+def run(command: list[str], folder: str, stdin: bytes, deadline: float, stop: Stop) -> ProcessEnd:
     """Runs a command to its end, or to the deadline of the monotonic clock. No process of its group is left."""
     process = subprocess.Popen(
         command,
@@ -100,7 +100,7 @@ def run(command: list[str], folder: str, stdin: bytes, deadline: float, stop: St
         start_new_session=True,
     )
     stop.begin(process.pid)
-    ended, in_time = Ended(), False
+    ended, in_time = ProcessEnd(), False
     try:
         assert process.stdout and process.stderr
         read = {process.stdout.fileno(): ended.stdout, process.stderr.fileno(): ended.stderr}
@@ -120,7 +120,7 @@ def run(command: list[str], folder: str, stdin: bytes, deadline: float, stop: St
     return ended
 
 
-def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, outputs: dict[int, Bounded]) -> bool:
+def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, outputs: dict[int, BoundedOutput]) -> bool:
     """Writes and reads until the process ends. Returns False if its time is over before."""
     assert process.stdin
     waiter, unsent, open_outputs = poll(), memoryview(stdin), set(outputs)
@@ -169,7 +169,7 @@ def _fed(fd: int, unsent: memoryview) -> memoryview:
         return unsent[:0]
 
 
-def _drain(fd: int, kept: Bounded) -> None:
+def _drain(fd: int, kept: BoundedOutput) -> None:
     """Reads what a pipe holds now. A process that left the group may still write to it."""
     try:
         for _ in range(_PIPE_BYTES_MAX // _READ_BYTES):
@@ -179,7 +179,7 @@ def _drain(fd: int, kept: Bounded) -> None:
         pass
 
 
-def _read(fd: int, kept: Bounded) -> bool:
+def _read(fd: int, kept: BoundedOutput) -> bool:
     """Reads once. Returns whether there may be more."""
     data = os.read(fd, _READ_BYTES)
     kept.add(data)

@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 from time import monotonic
 
 from ..calls.awaitable import Awaitable
-from .child_process import Ended, Stop
+from .child_process import ProcessEnd, Stop
 from .child_process import run as run_child
 from .diagnostics import Diagnostic, diagnostics
 from .languages import Language, language
@@ -46,7 +46,7 @@ class Result(Awaitable):
 
     __slots__ = ("diagnostics", "exit_code", "signal", "status", "stderr", "stdout")
 
-    def __init__(self, ended: Ended, folder: str, remarks: list[Diagnostic]) -> None:
+    def __init__(self, ended: ProcessEnd, folder: str, remarks: list[Diagnostic]) -> None:
         self.exit_code: int | None = None
         self.signal: str | None = None
         if ended.code is None:
@@ -163,7 +163,7 @@ class Program:
             remarks = self._remarks(ended, folder)
         return Result(ended, folder, remarks)
 
-    def _remarks(self, ended: Ended, folder: str) -> list[Diagnostic]:
+    def _remarks(self, ended: ProcessEnd, folder: str) -> list[Diagnostic]:
         return diagnostics(self._language.name, ended.stderr.text(), folder, self._sources)
 
 

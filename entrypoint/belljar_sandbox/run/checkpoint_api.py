@@ -37,11 +37,11 @@ class CheckpointError(RuntimeError):
     __module__ = "mcp.runtime"  # where users know it from
 
 
-class GoingBack(SystemExit):
+class RestoreRequested(SystemExit):
     """Ends the run that restores a checkpoint or resumes a session. If code catches it, the run ends as it would."""
 
 
-class TimeTravel:
+class CheckpointApi:
     def __init__(
         self,
         copy: FrozenCopy,
@@ -90,7 +90,7 @@ class TimeTravel:
         # If it does not exist, this raises, and the run continues.
         self._calls.call_sync(None, "find_checkpoint", {"name": name})
         self._copy.goes_back_to = name
-        raise GoingBack
+        raise RestoreRequested
 
     def checkpoints(self) -> Checkpoints:
         self._refuse_in_job()

@@ -23,7 +23,7 @@ from ..display.matplotlib_figures import take_figures
 from ..worker.saved_files import SAVED
 from .mutation_check import may_change
 from .report import error_report, prepare
-from .sources import Sources, with_plain_line_ends
+from .sources import SourceStore, with_plain_line_ends
 from .sources import install as show_sources
 from .unawaited_warning import install as warn_of_unawaited
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..worker.interrupts import Interrupts
     from ..worker.streams import Streams
 
-    class Skills(Protocol):
+    class SkillLoader(Protocol):
         def load_for(self, code: str, parts: Iterable[CodeType], notes: list[str]) -> None: ...
 
 
@@ -76,7 +76,7 @@ class Interpreter:
         streams: Streams,
         interrupts: Interrupts,
         calls: Calls,
-        offered: tuple[Proxies, Skills, CallCheck],
+        offered: tuple[Proxies, SkillLoader, CallCheck],
         record: OutputRecord,
     ) -> None:
         """`offered`: the servers and skills that code finds in the namespace, and the check of its calls."""
@@ -85,7 +85,7 @@ class Interpreter:
         self._interrupts = interrupts
         self._calls = calls
         interrupts.run_code = Interpreter.run.__code__
-        self._sources = Sources()
+        self._sources = SourceStore()
         self._pid = _getpid()
         self._namespace = namespace
         self._proxies, self._skills, self._call_check = offered

@@ -54,7 +54,7 @@ def with_plain_line_ends(code: str) -> str:
     return code.replace("\r\n", "\n").replace("\r", "\n") if "\r" in code else code
 
 
-class Sources:
+class SourceStore:
     """Stores code by name. The oldest is removed when there is too much."""
 
     def __init__(self) -> None:

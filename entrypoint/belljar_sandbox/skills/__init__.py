@@ -1,1 +1,1 @@
-"""Skills: functions that are saved for later sessions."""
+"""SkillLoader: functions that are saved for later sessions."""

@@ -10,15 +10,15 @@ from typing import Any
 
 from ..calls.calls import Calls
 from ..calls.results import MCPError
-from .loader import Skills
+from .loader import SkillLoader
 
 _SHOWN_MAX = 100
 
 
-class KeptSkills:
+class SkillCatalog:
     """The saved skills. Prints one line for each. .show(name), .history(name), .test(name), .rm(name)."""
 
-    def __init__(self, calls: Calls, skills: Skills) -> None:
+    def __init__(self, calls: Calls, skills: SkillLoader) -> None:
         self._calls = calls
         self._skills = skills
 

@@ -14,7 +14,7 @@ from types import CodeType, ModuleType
 
 from ..calls.results import MCPError
 from ..run.report import error_report
-from ..run.sources import Sources, with_plain_line_ends
+from ..run.sources import SourceStore, with_plain_line_ends
 from ..wire.names import SKILLS_MODULE
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ _NAMES_MAX = 100
 _ASKED_MAX = 10_000
 
 
-class Skills:
+class SkillLoader:
     """Loads skills, and imports the module `skills`."""
 
     def __init__(self, calls: Calls, namespace: dict[str, Any], lent: Mapping[str, Any]) -> None:
@@ -35,7 +35,7 @@ class Skills:
         self.namespace = namespace
         # What the runtime offers in this run, by name, even if code has replaced it in its namespace.
         self.lent = lent
-        self._sources = Sources()
+        self._sources = SourceStore()
         # Names that the bridge was already asked for.
         self._asked: set[str] = set()
         self._loaded: dict[str, ModuleType] = {}
@@ -158,7 +158,7 @@ class Skills:
 class SkillsModule(ModuleType):
     """The skills that sessions have saved: `from skills import name`. print(runtime.skills) lists them."""
 
-    def __init__(self, skills: Skills, calls: Calls) -> None:
+    def __init__(self, skills: SkillLoader, calls: Calls) -> None:
         super().__init__(SKILLS_MODULE, SkillsModule.__doc__)
         self.__dict__["_skills"] = skills
         self.__dict__["_calls"] = calls

@@ -14,13 +14,13 @@ from ..calls.calls import Calls
 from ..calls.results import MCPError
 from .check import check
 from .definitions import NotOnlyDefinitionsError, compiled
-from .loader import Skills
-from .sources import Gathering, servers_named, test_text
+from .loader import SkillLoader
+from .sources import SourceCollector, servers_named, test_text
 
 
 def saving(
     calls: Calls,
-    skills: Skills,
+    skills: SkillLoader,
     function: Callable[..., Any],
     *,
     description: str | None,
@@ -30,7 +30,7 @@ def saving(
     """Saves a skill and returns the answer of the bridge."""
     if not isfunction(unwrap(function)):
         raise TypeError(f"save_tool takes a function, not {type(function).__name__}")
-    gathering = Gathering(skills, skills.namespace)
+    gathering = SourceCollector(skills, skills.namespace)
     gathering.add(function)
     name = str(function.__name__)
     test_name = None

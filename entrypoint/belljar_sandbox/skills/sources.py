@@ -20,7 +20,7 @@ from ..calls.proxies import ServerModule, ToolFunction
 from ..calls.results import MCPError
 from ..wire.names import SKILLS_MODULE
 from .definitions import global_names, is_session_name
-from .loader import Skills
+from .loader import SkillLoader
 
 _CONSTANT_CHARACTERS_MAX = 20_000
 _PARTS_MAX = 200
@@ -30,10 +30,10 @@ _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-class Gathering:
+class SourceCollector:
     """Collects the source of one skill."""
 
-    def __init__(self, skills: Skills, namespace: Mapping[str, Any]) -> None:
+    def __init__(self, skills: SkillLoader, namespace: Mapping[str, Any]) -> None:
         self._skills = skills
         self._namespace = namespace
         self._imports: set[str] = set()

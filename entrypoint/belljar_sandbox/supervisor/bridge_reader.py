@@ -9,7 +9,7 @@ from time import monotonic
 
 from ..wire.frames import JOB, SUPERVISOR, TO_SANDBOX, WORKER, Frame, FrameError, decode
 from ..wire.limits import Limits
-from .bridge_writer import ToHost
+from .bridge_writer import BridgeWriter
 from .jobs import Jobs
 from .workers import Worker
 
@@ -25,9 +25,9 @@ _DROPPED = b"-"
 
 
 class BridgeReader:
-    def __init__(self, to_host: ToHost, jobs: Jobs, obey: Callable[[Frame], None]) -> None:
+    def __init__(self, bridge_writer: BridgeWriter, jobs: Jobs, obey: Callable[[Frame], None]) -> None:
         """`obey` is called with each frame for the supervisor."""
-        self._to_host = to_host
+        self._bridge_writer = bridge_writer
         self._jobs = jobs
         self._obey = obey
         self.limits = Limits({})
@@ -90,7 +90,7 @@ class BridgeReader:
         taken = self._relayed - inbox_bytes
         if taken - self._taken >= TAKEN_STEP_BYTES:
             self._taken = taken
-            self._to_host.send({"type": "taken", "bytes": taken})
+            self._bridge_writer.send({"type": "taken", "bytes": taken})
 
     def _begin_line(self, address: bytes, worker: Worker | None) -> None:
         """Sets `_line_bytes` to the length of the address."""
@@ -112,7 +112,7 @@ class BridgeReader:
             if worker is None or worker is not self._target:
                 return False
             if self._line_bytes > self.limits.frame_to_sandbox_bytes:
-                # The worker has the beginning of it. Ended here, it is not JSON, and the worker drops it.
+                # The worker has the beginning of it. SandboxEnd here, it is not JSON, and the worker drops it.
                 _send(worker, b"\n")
                 self._drop_line("a frame for the worker is longer than the limit")
             else:
@@ -130,13 +130,13 @@ class BridgeReader:
                 try:
                     self._obey(decode(line, TO_SANDBOX[SUPERVISOR], self.limits.frame_depth))
                 except FrameError as error:
-                    self._to_host.fault(f"a frame for the supervisor was dropped: {error.kind}")
+                    self._bridge_writer.fault(f"a frame for the supervisor was dropped: {error.kind}")
         return False
 
     def _drop_line(self, why: str) -> None:
         self._address = _DROPPED
         self._control = []
-        self._to_host.fault(why)
+        self._bridge_writer.fault(why)
 
 
 def _send(worker: Worker, data: bytes) -> None:

@@ -1,6 +1,6 @@
 """Writes to the bridge: frames of the supervisor, output, and lines of workers and jobs, in the order of their arrival.
 
-It does not bound its backlog: callers stop reading their sources when `size` is too large. Output keeps its order for a
+It does not bound its backlog: callers stop reading their sources unless `has_room`. Output keeps its order for a
 number of changes between streams in each second; then what waits of a stream is joined into one frame.
 """
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from .workers import Output
 
+BACKLOG_MAX = 1 << 20
 _HELD_BYTES_MAX = 1 << 16
 # So that output of code that never pauses is seen.
 _HELD_SECONDS_MAX = 0.05
@@ -28,7 +29,7 @@ _CHANGES_MAX, _CHANGES_SECONDS = 1000, 1.0
 _LAST_WORDS_MS_MAX = 1000
 
 
-class Ended(Exception):  # noqa: N818 - it is not an error
+class SandboxEnd(Exception):  # noqa: N818 - it is not an error
     """The sandbox has to end, with this exit status."""
 
 
@@ -59,7 +60,7 @@ class _Piece:
         return b'S{%b,"base64":"%b"}\n' % (self.head.encode(), base64)
 
 
-class ToHost:
+class BridgeWriter:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._outbox = Outbox(fd)
@@ -77,13 +78,18 @@ class ToHost:
         return self._outbox.size
 
     @property
+    def has_room(self) -> bool:
+        """Whether the backlog is small enough to read more from the sources of frames."""
+        return self._outbox.size <= BACKLOG_MAX
+
+    @property
     def holds_output(self) -> bool:
         return bool(self._held_back)
 
     def flush(self) -> None:
         self._outbox.flush()
         if self._outbox.broken:
-            raise Ended(0)
+            raise SandboxEnd(0)
 
     def send(self, frame: Frame) -> None:
         self.push(SUPERVISOR + encode(frame))
@@ -99,7 +105,7 @@ class ToHost:
         waiter.register(self._fd, POLLOUT)
         while self._outbox.size and waiter.poll(_LAST_WORDS_MS_MAX):
             self.flush()
-        raise Ended(1)
+        raise SandboxEnd(1)
 
     def push(self, data: bytes) -> None:
         """Sends whole lines with their addresses."""
@@ -109,7 +115,7 @@ class ToHost:
             self._held_back_bytes = 0
         self._outbox.push(data)
         if self._outbox.broken:
-            raise Ended(0)
+            raise SandboxEnd(0)
 
     def send_output(self) -> None:
         self.push(b"")

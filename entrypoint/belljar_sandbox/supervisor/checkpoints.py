@@ -15,7 +15,7 @@ from ..wire import fd_passing
 from ..wire.ends import KEPT
 from ..wire.limits import Limits
 from ..wire.names import is_checkpoint_name
-from .bridge_writer import ToHost
+from .bridge_writer import BridgeWriter
 from .processes import is_child, kill
 from .workers import Worker, answer_of, outputs_of_worker
 
@@ -42,8 +42,8 @@ class _Checkpoint:
 
 
 class Checkpoints:
-    def __init__(self, to_host: ToHost) -> None:
-        self._to_host = to_host
+    def __init__(self, bridge_writer: BridgeWriter) -> None:
+        self._bridge_writer = bridge_writer
         self._kept: dict[str, _Checkpoint] = {}
 
     def __contains__(self, name: object) -> bool:
@@ -93,7 +93,7 @@ class Checkpoints:
         self._let_go(name)
         self._kept[name] = _Checkpoint(int(pid), fds.pop(), worker.slate)
         told = min(int(line), _LINE_MAX) or None
-        self._to_host.send({"type": "checkpoint", "name": name, "line": told, "bytes": size})
+        self._bridge_writer.send({"type": "checkpoint", "name": name, "line": told, "bytes": size})
         return KEPT
 
     def forget(self, name: str) -> None:
@@ -140,7 +140,7 @@ class Checkpoints:
 
     def _gone(self, name: str) -> None:
         self._let_go(name)
-        self._to_host.send({"type": "checkpoint_gone", "name": name})
+        self._bridge_writer.send({"type": "checkpoint_gone", "name": name})
 
     def _let_go(self, name: str) -> None:
         """Removes the checkpoint. Its process ends when its socket is closed, unless it is stopped."""

@@ -16,7 +16,7 @@ from ..wire.names import LISTENER_COMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .bridge_writer import ToHost
+    from .bridge_writer import BridgeWriter
 
 # struct seccomp_notif: id, pid, flags, number of the call, architecture; the rest is not read.
 _NOTICE, _NOTICE_BYTES = "=QIIiI", 80
@@ -28,8 +28,8 @@ _KINDS_MAX = 200
 
 
 class Denials:
-    def __init__(self, to_host: ToHost) -> None:
-        self._to_host = to_host
+    def __init__(self, bridge_writer: BridgeWriter) -> None:
+        self._bridge_writer = bridge_writer
         self._machine = os.uname().machine
         # One for each worker that was started: jobs and checkpoints of earlier workers may still run.
         self._listeners: list[int] = []
@@ -74,7 +74,7 @@ class Denials:
             return
         self._is_told = True
         calls = [{"number": call, "process": name, "count": count} for (call, name), count in self._counts.items()]
-        self._to_host.send({"type": "denied", "machine": self._machine, "calls": calls, "further": self._further})
+        self._bridge_writer.send({"type": "denied", "machine": self._machine, "calls": calls, "further": self._further})
 
     def _count(self, number: int, pid: int) -> None:
         try:

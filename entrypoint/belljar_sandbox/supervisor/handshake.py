@@ -9,7 +9,7 @@ from signal import SIGKILL
 from ..kernel.posture import descriptors, worker_posture
 from ..wire.frames import Frame
 from ..wire.limits import Limits
-from .bridge_writer import ToHost
+from .bridge_writer import BridgeWriter
 from .processes import kill
 from .workers import Worker
 
@@ -44,7 +44,7 @@ def processors(seen: dict[str, object]) -> int:
 
 
 def inspect(
-    worker: Worker, limits: Limits, of_libraries: frozenset[int], denials: Denials | None, to_host: ToHost
+    worker: Worker, limits: Limits, of_libraries: frozenset[int], denials: Denials | None, bridge_writer: BridgeWriter
 ) -> tuple[int, dict[str, object]]:
     """Looks at a worker that has confined itself, before it reads or runs anything. `denials` takes its listener.
 
@@ -54,18 +54,18 @@ def inspect(
     version, opens_supervisor, defect = (*told.split(" ", 2), "", "", "")[:3]
     if not version.isdecimal():
         kill(worker.pid, SIGKILL)
-        to_host.last_words("the interpreter ended while it confined itself")
+        bridge_writer.last_words("the interpreter ended while it confined itself")
     if defect and not limits.allow_unfiltered:
         kill(worker.pid, SIGKILL)
-        to_host.last_words(f"no filter for system calls could be installed: {defect}", "seccomp")
+        bridge_writer.last_words(f"no filter for system calls could be installed: {defect}", "seccomp")
     try:
         fds = descriptors(str(worker.pid), of_libraries)
         os.write(worker.socket, b"\n")
     except OSError as error:
-        to_host.last_words(f"the interpreter ended while it confined itself: {error}")
+        bridge_writer.last_words(f"the interpreter ended while it confined itself: {error}")
     # From now on no other process can look into it.
     if _line_of(worker, None) != b"\n":
-        to_host.last_words("the interpreter ended while it confined itself")
+        bridge_writer.last_words("the interpreter ended while it confined itself")
     landlock = int(version)
     seen = worker_posture(worker.pid, fds, landlock)
     return landlock, {**seen, "supervisor_open": opens_supervisor == "1"}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..wire.buffer import Buffer
     from ..wire.limits import Limits
-    from .bridge_writer import ToHost
+    from .bridge_writer import BridgeWriter
 
 _FIONREAD = 0x541B
 _NOTHING = bytes(4)
@@ -96,8 +96,8 @@ class Job:
 
 
 class Jobs:
-    def __init__(self, to_host: ToHost, buffer: Buffer) -> None:
-        self._to_host = to_host
+    def __init__(self, bridge_writer: BridgeWriter, buffer: Buffer) -> None:
+        self._bridge_writer = bridge_writer
         self._buffer = buffer
         self._jobs: dict[int, Job] = {}
         # By descriptor.
@@ -137,7 +137,7 @@ class Jobs:
         job = Job(number, pid, end, output, limits.frame_to_bridge_bytes - 16)
         self._jobs[number] = job
         self._sources[fds[0]] = self._sources[pipe] = job
-        self._to_host.send({"type": "job_started", "job": number})
+        self._bridge_writer.send({"type": "job_started", "job": number})
         # The job starts when it reads this.
         job.inbox.push(b"\n")
         return "taken"
@@ -248,11 +248,13 @@ class Jobs:
                 if not self._relay(job):
                     break
             self._drain(job)
-            self._to_host.release_held(job.output)
+            self._bridge_writer.release_held(job.output)
             code = os.waitstatus_to_exitcode(job.status or 0)
             end = {"exit_code": code} if code >= 0 else {"signal": -code}
             oom = code == -SIGKILL and not job.requested and oom_kills() > job.oom_before
-            self._to_host.send({"type": "job_ended", "job": job.number, **end, "oom": oom, "requested": job.requested})
+            self._bridge_writer.send(
+                {"type": "job_ended", "job": job.number, **end, "oom": oom, "requested": job.requested}
+            )
             if self._target is job:
                 self._target = None
             del self._jobs[job.number]
@@ -265,7 +267,7 @@ class Jobs:
             taken = job.relayed - job.inbox.size
             if taken - job.taken >= _TAKEN_STEP_BYTES:
                 job.taken = taken
-                self._to_host.send({"type": "job_taken", "job": job.number, "bytes": taken})
+                self._bridge_writer.send({"type": "job_taken", "job": job.number, "bytes": taken})
 
     def _waits(self, job: Job) -> bool:
         return job.paced_bytes >= _PACE_BYTES and monotonic() - job.paced_from < _PACE_SECONDS
@@ -278,7 +280,7 @@ class Jobs:
             if now - job.paced_from >= _PACE_SECONDS:
                 job.paced_from, job.paced_bytes = now, 0
             job.paced_bytes += len(written)
-            self._to_host.output(job.output, written)
+            self._bridge_writer.output(job.output, written)
 
     def _drain(self, job: Job) -> None:
         if ioctl(job.output.fd, _FIONREAD, _NOTHING) != _NOTHING:
@@ -302,9 +304,9 @@ class Jobs:
         dropped = job.lines.dropped
         lines = [line for line in job.lines.feed(data) if line]
         if job.lines.dropped != dropped:
-            self._to_host.fault(f"frames of job {job.number} dropped, longer than the limit")
+            self._bridge_writer.fault(f"frames of job {job.number} dropped, longer than the limit")
         if lines:
-            self._to_host.release_held(job.output)
+            self._bridge_writer.release_held(job.output)
             head = b"J%d" % job.number
-            self._to_host.push(head + (b"\n" + head).join(lines) + b"\n")
+            self._bridge_writer.push(head + (b"\n" + head).join(lines) + b"\n")
         return True

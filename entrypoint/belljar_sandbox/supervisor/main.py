@@ -11,7 +11,7 @@ from ..kernel import system_calls
 from ..kernel.posture import closed_by_exec, descriptors
 from ..wire.ends import Ends
 from ..wire.limits import Limits
-from .bridge_writer import Ended
+from .bridge_writer import SandboxEnd
 from .processes import kill_descendants
 from .supervisor import Supervisor
 
@@ -49,10 +49,10 @@ def supervise(rest: bytes, before_worker: Callable[[], None], preload: Callable[
         ends = supervisor.serve(rest)
         number = supervisor.workers + 1
     except BaseException as error:
-        if not isinstance(error, Ended):
+        if not isinstance(error, SandboxEnd):
             sys.excepthook(type(error), error, error.__traceback__)
         kill_descendants()
-        os._exit(error.args[0] if isinstance(error, Ended) else 1)
+        os._exit(error.args[0] if isinstance(error, SandboxEnd) else 1)
     return ends, number, supervisor.limits
 
 

@@ -21,7 +21,7 @@ from ..wire.frames import Frame
 from ..wire.limits import Limits
 from ..wire.output_record import OutputRecord
 from .bridge_reader import BridgeReader
-from .bridge_writer import Ended, ToHost
+from .bridge_writer import BridgeWriter, SandboxEnd
 from .checkpoints import Checkpoints
 from .handshake import inspect, limits_of, processors
 from .jobs import Jobs
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .denials import Denials
 
 VERSION = 1
-HOST_BACKLOG_MAX = 1 << 20
 WORKER_BACKLOG_MAX = 96 << 20
 USELESS_WORKERS_MAX = 5
 TOUCH_SECONDS = 0.1
@@ -62,8 +61,8 @@ class Supervisor:
     ) -> None:
         self.before_worker = before_worker
         self.preload = preload
-        self.host_in, self.host_out = private
-        self.to_host = ToHost(self.host_out)
+        self.bridge_in, self.bridge_out = private
+        self.bridge_writer = BridgeWriter(self.bridge_out)
         self.inherited = inherited
         self.of_libraries = of_libraries
         self.limits = Limits({})
@@ -79,14 +78,14 @@ class Supervisor:
         self.worker: Worker | None = None
         self.workers = 0
         self.useless = 0
-        self.checkpoints = Checkpoints(self.to_host)
+        self.checkpoints = Checkpoints(self.bridge_writer)
         # Whether output waits for the next frame of the worker: to wake for each write takes longer than most runs.
         self.collecting = False
         self.buffer = Buffer()
-        self.jobs = Jobs(self.to_host, self.buffer)
+        self.jobs = Jobs(self.bridge_writer, self.buffer)
         # Shared by all workers, so that one can read what its predecessor wrote.
         self.record = OutputRecord()
-        self.bridge = BridgeReader(self.to_host, self.jobs, self.obey)
+        self.bridge_reader = BridgeReader(self.bridge_writer, self.jobs, self.obey)
         self.poll_set = PollSet()
         self.watched_state: tuple[object, ...] = ()
         self.child_fd = ends_of_children()
@@ -100,31 +99,31 @@ class Supervisor:
                 started = start_worker(self.workers + 1, self.limits, self.record, self.of_libraries)
                 if isinstance(started, Ends):
                     return started
-                self.landlock, seen = inspect(started, self.limits, self.of_libraries, self.denials, self.to_host)
+                self.landlock, seen = inspect(started, self.limits, self.of_libraries, self.denials, self.bridge_writer)
                 self.worker_started(started, seen)
             if self.workspace.has_news:
-                self.workspace.tell(self.to_host, HOST_BACKLOG_MAX)
+                self.workspace.tell(self.bridge_writer)
             self.watch()
             patience = self.patience_ms()
             ready = self.poll_set.poll(self.wait_ms(patience))
             # If this process itself was stopped for a while, what arrived meanwhile shows that the bridge is alive.
-            if patience == 0 and self.host_in not in dict(ready):
-                raise Ended(0)
+            if patience == 0 and self.bridge_in not in dict(ready):
+                raise SandboxEnd(0)
             if not ready:
                 self.quiet()
             for fd, _ in ready:
                 self.ready(fd)
             worker = self.worker
-            if worker is not None and worker.status is not None and self.to_host.size <= HOST_BACKLOG_MAX:
+            if worker is not None and worker.status is not None and self.bridge_writer.has_room:
                 self.worker_exited(worker)
             if self.jobs:
-                self.jobs.tell(self.to_host.size <= HOST_BACKLOG_MAX)
-            self.bridge.tell_taken(0 if self.worker is None else self.worker.inbox.size)
+                self.jobs.tell(self.bridge_writer.has_room)
+            self.bridge_reader.tell_taken(0 if self.worker is None else self.worker.inbox.size)
 
     def quiet(self) -> None:
         """Called when nothing arrived within `wait_ms`."""
-        if self.to_host.holds_output:
-            self.to_host.send_output()
+        if self.bridge_writer.holds_output:
+            self.bridge_writer.send_output()
         elif self.collecting:
             self.collecting = False
             self.lower_crowd()
@@ -135,29 +134,27 @@ class Supervisor:
 
     def ready(self, fd: int) -> None:
         worker = self.worker
-        if fd == self.host_in:
+        if fd == self.bridge_in:
             data = self.buffer.read(fd)
             if data == b"":
-                raise Ended(0)
+                raise SandboxEnd(0)
             if data:
                 self.take(data)
-        elif fd == self.host_out:
-            self.to_host.flush()
+        elif fd == self.bridge_out:
+            self.bridge_writer.flush()
         elif fd == self.child_fd:
             while self.buffer.read(fd):
                 pass
             self.reap()
         elif worker is not None and fd == worker.socket:
             worker.inbox.flush()
-            if self.to_host.size <= HOST_BACKLOG_MAX:
+            if self.bridge_writer.has_room:
                 self.relay(worker)
         elif worker is not None and fd == worker.handover:
             self.take_over(worker)
-        elif (self.denials is not None and self.denials.ready(fd)) or self.jobs.ready(
-            fd, self.to_host.size <= HOST_BACKLOG_MAX
-        ):
+        elif self.denials is not None and self.denials.ready(fd):
             pass
-        elif worker is not None:
+        elif not self.jobs.ready(fd, self.bridge_writer.has_room) and worker is not None:
             for output in worker.outputs:
                 if output.fd == fd:
                     self.pass_on(output)
@@ -165,13 +162,13 @@ class Supervisor:
     def watch(self) -> None:
         """Waits for what can be read without overfilling a backlog, and for what can take waiting bytes."""
         worker = self.worker
-        outbox, inbox = self.to_host.size, 0 if worker is None else worker.inbox.size
+        room, inbox = self.bridge_writer.has_room, 0 if worker is None else worker.inbox.size
         state = (
             worker,
             worker is not None and (worker.status, worker.outputs[0].ended, worker.outputs[1].ended, worker.hands_over),
             self.collecting,
-            outbox > 0,
-            outbox > HOST_BACKLOG_MAX,
+            self.bridge_writer.size > 0,
+            room,
             inbox > 0,
             inbox > WORKER_BACKLOG_MAX,
             self.jobs.state(),
@@ -182,34 +179,33 @@ class Supervisor:
         self.watched_state = state
         wanted = {self.child_fd: POLLIN}
         # Without POLLIN, poll still reports that the bridge has ended.
-        wanted[self.host_in] = 0 if worker is not None and worker.inbox.size > WORKER_BACKLOG_MAX else POLLIN
-        if self.to_host.size:
-            wanted[self.host_out] = POLLOUT
+        wanted[self.bridge_in] = 0 if inbox > WORKER_BACKLOG_MAX else POLLIN
+        if self.bridge_writer.size:
+            wanted[self.bridge_out] = POLLOUT
         if worker is not None and worker.status is None:
-            room = self.to_host.size <= HOST_BACKLOG_MAX
-            events = (POLLIN if room else 0) | (POLLOUT if worker.inbox.size else 0)
+            events = (POLLIN if room else 0) | (POLLOUT if inbox else 0)
             if events:
                 wanted[worker.socket] = events
             if room and worker.hands_over:
                 wanted[worker.handover] = POLLIN
             if room and not self.collecting:
                 wanted.update((output.fd, POLLIN) for output in worker.outputs if not output.ended)
-        self.jobs.watched(wanted, outbox <= HOST_BACKLOG_MAX)
+        self.jobs.watched(wanted, room)
         if self.denials is not None:
             self.denials.watched(wanted)
         self.poll_set.watch(wanted)
 
     def patience_ms(self) -> int | None:
         """Returns how long until the bridge counts as dead; None while this process does not read from it."""
-        if self.limits.heartbeat_ms == 0 or self.poll_set.events(self.host_in) == 0:
+        if self.limits.heartbeat_ms == 0 or self.poll_set.events(self.bridge_in) == 0:
             return None
-        silent_ms = (monotonic() - self.bridge.heard_at) * 1000
+        silent_ms = (monotonic() - self.bridge_reader.heard_at) * 1000
         return max(0, int(self.limits.heartbeat_ms - silent_ms) + 1) if silent_ms < self.limits.heartbeat_ms else 0
 
     def wait_ms(self, patience: int | None) -> int | None:
-        if patience == 0 or (self.workspace.has_news and self.to_host.size <= HOST_BACKLOG_MAX):
+        if patience == 0 or (self.workspace.has_news and self.bridge_writer.has_room):
             return 0
-        if self.to_host.holds_output:
+        if self.bridge_writer.holds_output:
             return OUTPUT_HOLD_MS
         if self.collecting:
             return COLLECT_MS
@@ -221,7 +217,7 @@ class Supervisor:
     # From the bridge.
 
     def take(self, data: bytes) -> None:
-        if self.bridge.feed(data, self.worker):
+        if self.bridge_reader.feed(data, self.worker):
             self.collecting = True
 
     def obey(self, frame: Frame) -> None:
@@ -230,7 +226,7 @@ class Supervisor:
             case {"type": "hello"}:
                 self.hello(frame)
             case {"type": "ping", "seq": seq}:
-                self.to_host.send({"type": "pong", "seq": seq})
+                self.bridge_writer.send({"type": "pong", "seq": seq})
                 self.lower_crowd()
             case {"type": "interrupt"}:
                 if worker is not None:
@@ -248,31 +244,31 @@ class Supervisor:
                 self.put_file(frame)
             case {"type": "keep", "seq": seq, "everything": bool(everything)}:
                 if not self.limits.workspace:
-                    self.to_host.fault("there is no workspace whose files are stored")
+                    self.bridge_writer.fault("there is no workspace whose files are stored")
                 else:
                     self.workspace.look(seq, everything)
             case {"type": "shutdown"}:
-                raise Ended(0)
+                raise SandboxEnd(0)
             case _:
-                self.to_host.fault("a frame for the supervisor was dropped: a field is missing")
+                self.bridge_writer.fault("a frame for the supervisor was dropped: a field is missing")
 
     def hello(self, frame: Frame) -> None:
         limits = frame.get("limits")
         if self.greeted or not isinstance(limits, dict):
-            self.to_host.fault("a hello was dropped: it is the second one, or has no limits")
+            self.bridge_writer.fault("a hello was dropped: it is the second one, or has no limits")
             return
         if frame.get("version") != VERSION:
-            self.to_host.last_words(
+            self.bridge_writer.last_words(
                 f"the bridge speaks version {frame.get('version')!r}, the sandbox version {VERSION}"
             )
         seen = posture(self.inherited)
         try:
-            self.limits = self.bridge.limits = limits_of(frame, limits, seen)
+            self.limits = self.bridge_reader.limits = limits_of(frame, limits, seen)
         except ValueError as error:
-            self.to_host.last_words(str(error))
+            self.bridge_writer.last_words(str(error))
         self.running_max = _CROWD_OF_PROCESSOR * processors(seen)
         python = ".".join(map(str, sys.version_info[:3]))
-        self.to_host.send({"type": "hello", "version": VERSION, "python": python, "posture": seen})
+        self.bridge_writer.send({"type": "hello", "version": VERSION, "python": python, "posture": seen})
         if self.limits.workspace:
             self.workspace = Workspace(
                 self.limits.workspace, (self.limits.workspace_files, self.limits.workspace_bytes)
@@ -280,8 +276,8 @@ class Supervisor:
         if self.limits.trace_denied:
             from .denials import Denials
 
-            self.denials = Denials(self.to_host)
-        self.greeted = self.bridge.waits_for_worker = True
+            self.denials = Denials(self.bridge_writer)
+        self.greeted = self.bridge_reader.waits_for_worker = True
 
     def lower_crowd(self) -> None:
         """Gives the worker, the jobs and this process priority over a crowd of other processes."""
@@ -292,7 +288,7 @@ class Supervisor:
         if isinstance(checkpoint, str):
             if checkpoint not in self.checkpoints:
                 # The worker is not replaced.
-                self.to_host.send({"type": "checkpoint_gone", "name": checkpoint})
+                self.bridge_writer.send({"type": "checkpoint_gone", "name": checkpoint})
                 return
             worker.checkpoint = checkpoint
         worker.requested = True
@@ -304,7 +300,7 @@ class Supervisor:
             if self.limits.workspace:
                 self.workspace.put(frame)
         except (OSError, KeyError, ValueError, AssertionError) as error:
-            self.to_host.fault(f"a file could not be put back into the workspace: {error}")
+            self.bridge_writer.fault(f"a file could not be put back into the workspace: {error}")
 
     # From the worker.
 
@@ -324,13 +320,15 @@ class Supervisor:
             self.collecting = False
             lines = [line for line in lines if line]
         if worker.lines.dropped != dropped:
-            self.to_host.fault(f"frames of the worker dropped, longer than the limit: {worker.lines.dropped - dropped}")
+            self.bridge_writer.fault(
+                f"frames of the worker dropped, longer than the limit: {worker.lines.dropped - dropped}"
+            )
         if lines:
             for output in worker.outputs:
-                self.to_host.release_held(output)
+                self.bridge_writer.release_held(output)
             if self.denials is not None:
                 self.denials.tell()
-            self.to_host.push(b"W" + b"\nW".join(lines) + b"\n")
+            self.bridge_writer.push(b"W" + b"\nW".join(lines) + b"\n")
         return True
 
     def take_over(self, worker: Worker) -> None:
@@ -367,7 +365,7 @@ class Supervisor:
         kill(worker.pid, SIGKILL)
         worker.status = os.waitpid(worker.pid, 0)[1]
         if not dies_by_itself:
-            self.to_host.fault("the worker closed its frame socket and was killed")
+            self.bridge_writer.fault("the worker closed its frame socket and was killed")
 
     def drain(self, output: Output) -> None:
         """Reads what the pipe holds now. What is written meanwhile comes after the frame that is about to be sent."""
@@ -378,7 +376,7 @@ class Supervisor:
         data = self.buffer.read(output.fd)
         if data:
             self.record.add(data)
-            self.to_host.output(output, data)
+            self.bridge_writer.output(output, data)
         elif data == b"":
             output.ended = True
 
@@ -389,8 +387,8 @@ class Supervisor:
         self.workers = worker.number
         worker.oom_before = oom_kills()
         started = {"type": "worker_started", "worker": worker.number, "posture": seen, "restored": restored}
-        self.to_host.send({**started, "checkpoint": checkpoint} if checkpoint else started)
-        if self.bridge.begin_worker(worker):
+        self.bridge_writer.send({**started, "checkpoint": checkpoint} if checkpoint else started)
+        if self.bridge_reader.begin_worker(worker):
             self.collecting = True
 
     def reap(self) -> None:
@@ -417,28 +415,28 @@ class Supervisor:
         copy, run = worker.slate.read() if worker.restore else (0, 0)
         # Processes that it started hold its pipes open and would outlive it.
         if not self.kill_others(copy):
-            self.to_host.last_words("processes of the worker would not die")
+            self.bridge_writer.last_words("processes of the worker would not die")
         while self.relay(worker):
             pass
         if self.denials is not None:
             self.denials.tell()
         for output in worker.outputs:
             self.drain(output)
-            self.to_host.release_held(output)
+            self.bridge_writer.release_held(output)
         code = os.waitstatus_to_exitcode(worker.status or 0)
         end = {"exit_code": code} if code >= 0 else {"signal": -code}
         oom = code == -SIGKILL and not worker.requested and oom_kills() > worker.oom_before
-        self.to_host.send(
+        self.bridge_writer.send(
             {"type": "worker_exited", "worker": worker.number, **end, "oom": oom, "requested": worker.requested}
         )
         self.checkpoints.drop_dead()
         self.worker = None
-        self.bridge.waits_for_worker = True
+        self.bridge_reader.waits_for_worker = True
         self.poll_set.forget((worker.socket, worker.handover, *(output.fd for output in worker.outputs)))
         self.watched_state = ()
         self.useless = 0 if worker.used or worker.requested else self.useless + 1
         if self.useless == USELESS_WORKERS_MAX:
-            self.to_host.last_words(f"{USELESS_WORKERS_MAX} interpreters in a row died before their first run")
+            self.bridge_writer.last_words(f"{USELESS_WORKERS_MAX} interpreters in a row died before their first run")
         name = worker.checkpoint
         restored = self.checkpoints.wake(name, worker.number + 1, self.limits) if name else None
         woken = wake_copy(worker, copy, worker.number + 1, self.limits) if copy and restored is None else None
@@ -450,7 +448,7 @@ class Supervisor:
             if is_child(copy):
                 kill(copy, SIGKILL)
         elif copy and not self.kill_others():
-            self.to_host.last_words("processes of the worker would not die")
+            self.bridge_writer.last_words("processes of the worker would not die")
         worker.close()
         if restored is not None:
             self.worker_started(restored, worker_posture(restored.pid, [], self.landlock), checkpoint=name)

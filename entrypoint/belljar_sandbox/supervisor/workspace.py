@@ -12,13 +12,22 @@ from os import close as _close
 from os import open as _open
 from stat import S_ISDIR, S_ISREG
 
-from ..wire.workspace_scan import FOLDER, LEFT_OUT_SHOWN_MAX, NOT_KEPT, OPEN_FOLDER, Bounds, Scan, State, state_of
+from ..wire.workspace_scan import (
+    FOLDER,
+    LEFT_OUT_SHOWN_MAX,
+    NOT_KEPT,
+    OPEN_FOLDER,
+    Bounds,
+    State,
+    WorkspaceScan,
+    state_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .bridge_writer import ToHost
+    from .bridge_writer import BridgeWriter
 
 Frame = dict[str, object]
 
@@ -45,14 +54,14 @@ class Workspace:
         """Begins to look for changes; `tell` sends them."""
         self._news = self.changes(seq, everything)
 
-    def tell(self, to_host: ToHost, backlog_max: int) -> None:
-        """Sends until the backlog has this many bytes."""
-        while self._news is not None and to_host.size <= backlog_max:
+    def tell(self, bridge_writer: BridgeWriter) -> None:
+        """Sends as much as there is room for."""
+        while self._news is not None and bridge_writer.has_room:
             frame = next(self._news, None)
             if frame is None:
                 self._news = None
             else:
-                to_host.send(frame)
+                bridge_writer.send(frame)
 
     def put(self, frame: Frame) -> None:
         """Writes a piece of a file. Called before any user code runs."""
@@ -95,7 +104,7 @@ class Workspace:
         """Returns frames with all changes since the last time, or with `everything` all files; the last is `kept`."""
         if everything:
             self._known = dict.fromkeys(self._known, _UNKNOWN)
-        scan = Scan(self._root, self._bounds, self._known)
+        scan = WorkspaceScan(self._root, self._bounds, self._known)
         gone = () if scan.failed else sorted(self._known.keys() - scan.found.keys(), reverse=True)
         for path in gone:
             # A file that no longer fits, or cannot be read, stays as it was stored.

@@ -29,7 +29,7 @@ OPEN_FOLDER = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
 _SIZE = 1
 
 
-class Scan:
+class WorkspaceScan:
     """One listing. When there are too many files, those that were `known` before come first."""
 
     def __init__(self, root: str, bounds: Bounds, known: dict[str, State]) -> None:

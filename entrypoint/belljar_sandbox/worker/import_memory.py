@@ -35,10 +35,10 @@ def install() -> None:
     """Installs the check if the memory of this process is limited."""
     limit, _ = getrlimit(RLIMIT_DATA)
     if limit != RLIM_INFINITY:
-        sys.meta_path.insert(0, ImportRoom(limit))
+        sys.meta_path.insert(0, ImportMemoryCheck(limit))
 
 
-class ImportRoom:
+class ImportMemoryCheck:
     """An import hook that never finds a module, but raises MemoryError if there is not enough memory for one."""
 
     def __init__(self, limit_bytes: int) -> None:

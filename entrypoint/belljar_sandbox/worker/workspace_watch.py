@@ -8,13 +8,13 @@ from __future__ import annotations
 from os import lstat as _lstat
 from time import time_ns as _time_ns
 
-from ..wire.workspace_scan import Bounds, Scan, State, state_of
+from ..wire.workspace_scan import Bounds, State, WorkspaceScan, state_of
 
 # Two changes within a tick of the file system's clock have the same time.
 _SETTLED_NS = 1_000_000_000
 
 
-class Watch:
+class WorkspaceWatch:
     """Says whether files have changed since it was last asked."""
 
     def __init__(self, root: str, bounds: Bounds) -> None:
@@ -30,7 +30,7 @@ class Watch:
             folder = _lstat(self._root)
             if self._empty == state_of(folder):
                 return False
-            scan = Scan(self._root, self._bounds, self._found)
+            scan = WorkspaceScan(self._root, self._bounds, self._found)
         except Exception:  # for example, user code has left no recursion depth
             return True
         changed = scan.left_out_total > 0 or scan.found != self._found
