@@ -14,7 +14,7 @@ from ..calls.results import MCPError
 async def call(name: str, arguments: str) -> None:
     """Calls a skill and prints its result. `arguments`: JSON, an object for named ones or an array for positional
     ones."""
-    import skills  # type: ignore[import-not-found] # the runtime makes it
+    import skills  # type: ignore[import-not-found, unused-ignore] # the runtime makes it
 
     given = json.loads(arguments)
     try:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from helpers import Bench, children, copy_of, die, returned
 from sandbox import Frame, Sandbox
-from test_frozen_copy import children, copy_of, die
-from test_jobs import Bench, returned
 
 # As in a container: nobody may look into others by capabilities.
 WITHOUT_CAPABILITIES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")

@@ -8,9 +8,8 @@ import pytest
 
 from belljar_sandbox.run.checkpoint_api import Checkpoints
 from belljar_sandbox.wire.names import is_checkpoint_name
+from helpers import children, die, echo, is_dead
 from sandbox import Frame, Sandbox
-from test_calls import echo
-from test_frozen_copy import children, die, is_dead
 
 
 def limited(checkpoints: int = 8, checkpoint_bytes: int = 1 << 30) -> Sandbox:

@@ -30,7 +30,7 @@ def gone(pid: int) -> bool:
 def test_hello_reports_version_python_and_posture(sandbox: Sandbox) -> None:
     hello = sandbox.hello
     assert (hello["version"], hello["python"]) == (1, ".".join(map(str, sys.version_info[:3])))
-    fixture = json.loads((Path(__file__).parents[1] / "fixtures/protocol/valid.json").read_text())
+    fixture = json.loads((Path(__file__).parents[2] / "fixtures/protocol/valid.json").read_text())
     golden = next(entry for entry in fixture if entry["name"] == "hello_from_supervisor")
     assert list(hello["posture"]) == list(golden["frame"]["posture"])
     assert hello["posture"]["uid"] == os.getuid()
@@ -541,7 +541,7 @@ def test_what_a_first_run_waits_for_imports_no_module_that_takes_long() -> None:
         command = [sys.executable, "-I", "-c", f"import sys\n{before}\nprint(*sys.modules)"]
         return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
 
-    entrypoint = Path(__file__).parents[2] / "entrypoint"
+    entrypoint = Path(__file__).parents[3] / "entrypoint"
     names = ", ".join(("belljar_sandbox.supervisor.main", *NAMES))
     ours = imported(f"sys.path.insert(0, {str(entrypoint)!r})\nimport {names}")
     assert "mcp.runtime" in ours
@@ -549,6 +549,6 @@ def test_what_a_first_run_waits_for_imports_no_module_that_takes_long() -> None:
 
 
 def test_bundle_fits_the_command_line_and_bootstrap_is_small() -> None:
-    bootstrap = Path(__file__).parents[2] / "entrypoint" / "bootstrap.py"
+    bootstrap = Path(__file__).parents[3] / "entrypoint" / "bootstrap.py"
     assert bootstrap.stat().st_size < 4096
     assert bundle().count(b"\n") == 1

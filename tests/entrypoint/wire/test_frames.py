@@ -21,7 +21,7 @@ from belljar_sandbox.wire.frames import (
     encode,
 )
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "protocol"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "protocol"
 DIRECTIONS = {"to_sandbox": TO_SANDBOX, "to_bridge": TO_BRIDGE}
 VALID = json.loads((FIXTURES / "valid.json").read_text())
 INVALID = json.loads((FIXTURES / "invalid.json").read_text())
@@ -58,7 +58,7 @@ for text in ("", " ", "x", "{", "[1", "[1] 2", '{"a" 1}', '{"a": tru}', '"a', '"
 
 
 def test_text_that_is_no_json_is_told_as_such_while_nobody_has_imported_the_json_package() -> None:
-    entrypoint = Path(__file__).parents[2] / "entrypoint"
+    entrypoint = Path(__file__).parents[3] / "entrypoint"
     command = [sys.executable, "-c", WITHOUT_THE_JSON_PACKAGE]
     run = subprocess.run(command, check=False, cwd=entrypoint, capture_output=True, text=True)
     assert (run.stdout, run.stderr) == ("", "")

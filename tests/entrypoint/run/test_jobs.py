@@ -2,70 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import pickle
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from helpers import RUNTIME, Bench, returned
 from sandbox import DEADLINE_SECONDS, Frame, Sandbox
-
-RUNTIME = "from mcp import runtime\n"
-
-
-class Bench:
-    """A sandbox, and a bridge that gives each job the next number."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self.sandbox = sandbox
-        self.given = 0
-        self.asked: list[Frame] = []
-
-    def on_call(self, call: Frame) -> None:
-        self.asked.append(call)
-        match call["tool"]:
-            case "spawn_job":
-                self.given += 1
-                self.sandbox.answer(call, {"job": self.given})
-            case "cancel_job":
-                self.sandbox.answer(call, {"status": "cancelled"})
-            case _:
-                self.sandbox.answer(call, {"job": 1, "name": "f", "status": "running", "seconds": 1})
-
-    def run(self, code: str, servers: tuple[str, ...] = ()) -> Frame:
-        return self.sandbox.run(RUNTIME + code, servers, self.on_call)
-
-    def of_job(self, kind: str, job: int = 1) -> Frame:
-        """The next frame of this kind about or from the job; others are dropped."""
-        while True:
-            frame = self.sandbox.next_of_jobs()
-            if (frame["type"], frame["job"]) == (kind, job):
-                return frame
-
-    def done(self, job: int = 1) -> Frame:
-        """What it ends with; it is ended as the bridge does."""
-        done = self.of_job("done", job)
-        self.end(job, kill=True)
-        ended = self.of_job("job_ended", job)
-        assert (ended["signal"], ended["requested"]) == (9, True)
-        return done
-
-    def end(self, job: int, kill: bool) -> None:
-        self.sandbox.supervise({"type": "end_job", "job": job, "kill": kill})
 
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     with Sandbox(jobs=3, frozen_copy_bytes=1 << 30) as sandbox:
         yield Bench(sandbox)
-
-
-def returned(done: Frame) -> Any:
-    assert done["outcome"] == "finished", done
-    return pickle.loads(base64.b64decode(done["result"]))
 
 
 def is_gone(pid: int) -> bool:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from belljar_sandbox.run.interpreter import LOST_THREADS
-from sandbox import DEADLINE_SECONDS, Frame, Sandbox
-from test_calls import echo
+from helpers import children, copy_of, die, echo
+from sandbox import Sandbox
 
 
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
     with Sandbox(frozen_copy_bytes=1 << 30) as started:
         yield started
-
-
-def die(sandbox: Sandbox, code: str = "import os; os._exit(7)") -> Frame:
-    """The `worker_started` after it."""
-    sandbox.start(code)
-    sandbox.wait("worker_exited")
-    return sandbox.wait("worker_started")
 
 
 @pytest.mark.parametrize(
@@ -151,35 +143,6 @@ def test_user_code_that_forges_the_slate_only_loses_its_own_state(sandbox: Sandb
         started = die(sandbox, f"{find}slate.write({pid}, 3)\nimport os; os._exit(1)")
         assert started["restored"] is None
         sandbox.run(find)
-
-
-def children(pid: int) -> list[int]:
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(child) for child in file.read().split()]
-
-
-def copy_of(sandbox: Sandbox) -> int:
-    """Its process: it is made after the answer, and one that was let go takes a moment to die."""
-    sandbox.run("None")
-    worker = children(sandbox.process.pid)[0]
-    end = time.monotonic() + DEADLINE_SECONDS
-    before: list[int] = []
-    while True:
-        copies = [child for child in children(worker) if not is_dead(child)]
-        # Twice: the kernel may leave one out of its list while another ends.
-        if len(copies) == 1 and copies == before:
-            return copies[0]
-        assert time.monotonic() < end, copies
-        before = copies
-        time.sleep(0.02)
-
-
-def is_dead(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
 
 
 def test_a_library_that_cannot_live_on_in_a_copy_is_named_after_a_rollback(sandbox: Sandbox) -> None:
