@@ -137,8 +137,9 @@ async fn doctor_login_and_logout_know_that_no_user_is_needed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_code_verifies_assertions_of_every_kind_of_key() {
-    let servers = Authorization::start(LIFE_S);
-    for kind in ["ec", "ec384", "ed", "rsa"] {
+    let servers = [("ec", "RS256"), ("ec384", "RS256"), ("ed", "RS256"), ("rsa", "RS256"), ("rsa", "PS256")]
+        .map(|(kind, rsa)| (kind, Authorization::start_with(LIFE_S, &[("RSA", rsa)])));
+    for (kind, servers) in servers {
         let id = format!("by-{kind}");
         let home = home(&servers.mcp);
         let running = upstream_with(&home, &servers.mcp, by_key(&id, servers.key(kind), None));
@@ -283,7 +284,7 @@ async fn credentials_of_a_command_are_printed_anew_once_they_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_bound_to_a_key_are_sent_with_a_new_proof_each_time() {
     for mode in ["plain", "nonce"] {
-        let servers = Authorization::start_with(LIFE_S, mode);
+        let servers = Authorization::start_with(LIFE_S, &[("DPOP", mode)]);
         let home = home(&servers.mcp);
         let running = upstream_with(&home, &servers.mcp, by_secret());
         for _ in 0..3 {
@@ -317,7 +318,7 @@ async fn tokens_bound_to_a_key_are_sent_with_a_new_proof_each_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_s_login_is_bound_to_a_key_where_the_server_asks_for_it() {
-    let servers = Authorization::start_with(LIFE_S, "nonce");
+    let servers = Authorization::start_with(LIFE_S, &[("DPOP", "nonce")]);
     let home = home(&servers.mcp);
     let done = log_in(&home, &["far"]);
     assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));

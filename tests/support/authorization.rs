@@ -40,16 +40,16 @@ pub struct Login {
 impl Authorization {
     /// Access tokens are good for so long.
     pub fn start(life_s: u32) -> Self {
-        Self::start_with(life_s, "")
+        Self::start_with(life_s, &[])
     }
 
-    /// With tokens that are bound to a key: "plain", or "nonce" for a nonce in each proof.
-    pub fn start_with(life_s: u32, dpop: &str) -> Self {
+    /// With these variables, which the server's text describes.
+    pub fn start_with(life_s: u32, variables: &[(&str, &str)]) -> Self {
         // From its text, so that node finds the packages in the working folder.
         let mut child = Command::new("node")
             .args(["--input-type=module", "--eval", include_str!("../fixtures/authorization/server.mjs")])
             .env("LIFE_S", life_s.to_string())
-            .env("DPOP", dpop)
+            .envs(variables.iter().copied())
             .current_dir(cache().join("servers/authorization"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
