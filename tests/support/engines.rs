@@ -105,14 +105,11 @@ impl Engine {
 
     /// Ids of the containers, running or not, that carry one of these owners' labels.
     pub fn containers_of(&self, owners: &[String]) -> Vec<String> {
-        let listed = self.request("GET", "/v1.41/containers/json?all=1");
-        let listed: Value = serde_json::from_slice(&listed).expect("the engine lists containers as JSON");
-        let is_owned = |container: &&Value| {
+        let is_owned = |container: &Value| {
             let owner = container["Labels"]["belljar.owner"].as_str().unwrap_or_default();
             owners.iter().any(|known| known == owner)
         };
-        let containers = listed.as_array().expect("the engine lists containers").iter();
-        containers.filter(is_owned).map(|container| container["Id"].as_str().unwrap().to_owned()).collect()
+        self.listed(is_owned)
     }
 
     /// Creates a container, not started, with these labels; returns its id.
@@ -125,10 +122,21 @@ impl Engine {
 
     /// Ids of all containers, running or not.
     pub fn containers(&self) -> Vec<String> {
-        let listed: Value = serde_json::from_slice(&self.request("GET", "/v1.41/containers/json?all=1"))
-            .expect("the engine lists containers as JSON");
-        let listed = listed.as_array().expect("the engine lists containers");
-        listed.iter().map(|container| container["Id"].as_str().unwrap().to_owned()).collect()
+        self.listed(|_| true)
+    }
+
+    /// Ids of the containers for which this holds. Podman refuses to list them at the moment at which one is removed.
+    fn listed(&self, is_wanted: impl Fn(&Value) -> bool) -> Vec<String> {
+        let mut said = Value::Null;
+        for _ in 0..20 {
+            let answer = self.request("GET", "/v1.41/containers/json?all=1");
+            said = serde_json::from_slice(&answer).expect("the engine answers with JSON");
+            if let Value::Array(containers) = &said {
+                let wanted = containers.iter().filter(|container| is_wanted(container));
+                return wanted.map(|container| container["Id"].as_str().unwrap().to_owned()).collect();
+            }
+        }
+        panic!("{} lists no containers: {said}", self.name);
     }
 
     pub fn has_image(&self, name: &str) -> bool {
