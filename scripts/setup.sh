@@ -246,7 +246,9 @@ install_python_set() {
     say "installing Python packages into $target"
     rm -rf "$target"
     python3 -m venv "$target"
-    "$target/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary=:all: --require-hashes \
+    # A lock names every package. Without --no-deps, pip looks for newer ones of those that stand there with an extra,
+    # and refuses the install on the day that one is published.
+    "$target/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary=:all: --require-hashes --no-deps \
         --requirement "$lock" >&2 </dev/null
     echo "$stamp" >"$target/.stamp"
 }
