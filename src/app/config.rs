@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::printing::{err, out, to_stdout};
 use crate::cli::ConfigCommand;
 use crate::config::{
-    Config, EnvPattern, Environment, Position, Reach, RefusedServer, SandboxFiles, ServerConfig, Severity,
-    Source, TrustError, distrust_project, policy_schema, schema, trust_project,
+    Config, EnvPattern, Environment, Position, RefusedServer, SandboxFiles, ServerConfig, Severity, Source,
+    Transport, TrustError, distrust_project, policy_schema, schema, trust_project,
 };
 use crate::text;
 
@@ -85,14 +85,14 @@ fn place(path: &Path, Position { line, column }: Position) -> String {
 
 fn server_as_value(server: &ServerConfig) -> Value {
     let Position { line, column } = server.position;
-    let kind = match server.reach {
-        Reach::Launch(_) => "command",
-        Reach::Endpoint(_) => "url",
+    let kind = match server.transport {
+        Transport::Launch(_) => "command",
+        Transport::Endpoint(_) => "url",
     };
     let rules = &server.rules;
-    let env_inherit = match &server.reach {
-        Reach::Launch(launch) => launch.env_inherit.iter().map(EnvPattern::as_str).collect(),
-        Reach::Endpoint(_) => vec![],
+    let env_inherit = match &server.transport {
+        Transport::Launch(launch) => launch.env_inherit.iter().map(EnvPattern::as_str).collect(),
+        Transport::Endpoint(_) => vec![],
     };
     json!({
         "name": server.name.as_str(), "path": server.source, "line": line, "column": column,

@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::printing::{err, out};
 use super::{login, model, search_model, wiring};
 use crate::audit::last_remarks;
-use crate::config::{Config, ConfigFiles, Environment, Later, Launch, Reach, ServerConfig, locate_program};
+use crate::config::{
+    Config, ConfigFiles, DeferredEntry, Environment, Launch, ServerConfig, Transport, locate_program,
+};
 use crate::engine::{About, Kernel, find};
 use crate::guard::Mark;
 use crate::names::ServerName;
@@ -207,9 +209,9 @@ async fn servers(config: &Config, environment: &Environment, asking: Option<&Ups
 
 async fn state(config: &Config, server: &ServerConfig) -> String {
     let path = config.engine_addresses.path.as_deref();
-    let found = match &server.reach {
-        _ if server.later.as_ref().is_some_and(Later::hides_reach) => server.shown_reach(),
-        Reach::Launch(Launch { program, cwd, .. }) => {
+    let found = match &server.transport {
+        _ if server.later.as_ref().is_some_and(DeferredEntry::hides_reach) => server.shown_reach(),
+        Transport::Launch(Launch { program, cwd, .. }) => {
             let cwd = cwd.as_deref().unwrap_or(Path::new("."));
             match locate_program(program, path, cwd) {
                 _ if !cwd.is_dir() => format!("NOT FOUND: cwd {}", cwd.display()),
@@ -217,7 +219,7 @@ async fn state(config: &Config, server: &ServerConfig) -> String {
                 None => format!("NOT FOUND: command {}", program.display()),
             }
         }
-        Reach::Endpoint(endpoint) => {
+        Transport::Endpoint(endpoint) => {
             format!("at {}, {}", server.shown_origin(endpoint), login::state(config, server, endpoint).await)
         }
     };
@@ -227,7 +229,7 @@ async fn state(config: &Config, server: &ServerConfig) -> String {
 
 /// The variables of the environment that the entry has passed on to its server beside the default ones.
 fn inherited(server: &ServerConfig, environment: &Environment) -> Option<String> {
-    let Reach::Launch(Launch { env_inherit, .. }) = &server.reach else { return None };
+    let Transport::Launch(Launch { env_inherit, .. }) = &server.transport else { return None };
     if env_inherit.is_empty() {
         return None;
     }

@@ -10,7 +10,7 @@ use super::signals::Signals;
 use super::wiring;
 use crate::broker::remote_spec;
 use crate::cli;
-use crate::config::{Config, Endpoint, Environment, Reach, ServerConfig, locate_program};
+use crate::config::{Config, Endpoint, Environment, ServerConfig, Transport, locate_program};
 use crate::text;
 use crate::upstream::{
     self, Client, LoggedOut, LoginRequest, LoginSpec, LoginState, Probed, RemoteSpec, Started,
@@ -134,7 +134,7 @@ pub(super) async fn state(config: &Config, server: &ServerConfig, endpoint: &End
 /// Where a server is and its login is kept, or why it has none.
 fn place(config: &Config, name: &str) -> Result<(RemoteSpec, LoginSpec), String> {
     let server = named(config, name)?;
-    let Reach::Endpoint(endpoint) = &server.reach else {
+    let Transport::Endpoint(endpoint) = &server.transport else {
         return Err(format!("server {name:?} is started by a command; only one with a url has a login"));
     };
     let Some(dir) = wiring::logins(config) else {

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::failures::redact;
 use super::kept_folder::KeptFolder;
-use crate::config::{Endpoint, Launch, Reach, ServerConfig};
+use crate::config::{Endpoint, Launch, ServerConfig, Transport};
 use crate::digest;
 use crate::limits::Limits;
 
@@ -68,8 +68,8 @@ impl CacheKey {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
         };
-        let named = match &server.reach {
-            Reach::Launch(Launch { program, args, env, env_inherit, cwd }) => {
+        let named = match &server.transport {
+            Transport::Launch(Launch { program, args, env, env_inherit, cwd }) => {
                 part(program.as_os_str().as_encoded_bytes());
                 part(&(args.len() as u64).to_le_bytes());
                 for argument in args {
@@ -85,7 +85,7 @@ impl CacheKey {
                 }
                 env
             }
-            Reach::Endpoint(Endpoint { url, headers, login, .. }) => {
+            Transport::Endpoint(Endpoint { url, headers, login, .. }) => {
                 part(url.as_str().as_bytes());
                 // Another client may be offered other tools.
                 if let Some(service) = &login.service {

@@ -12,7 +12,7 @@ use super::knowledge::Configured;
 use crate::catalog::{Catalog, server_aliases};
 use crate::config::{
     self, CommandLine, Config, ConfigFiles, Endpoint, Environment, HttpTransport, Launch, ModelEndpoint,
-    ModelKey, ModelSettings, NamedSecrets, Reach, SandboxFiles, ServerConfig, edited_settings, report,
+    ModelKey, ModelSettings, NamedSecrets, SandboxFiles, ServerConfig, Transport, edited_settings, report,
 };
 use crate::guard::{Keeper, Mark, PARENT_VARIABLE};
 use crate::limits::Limits;
@@ -105,9 +105,9 @@ impl Roster {
         let now = self.now();
         let servers = now.in_effect.servers.iter();
         let servers = servers.map(|server| {
-            let cwd = match &server.reach {
-                Reach::Launch(launch) => launch.cwd.clone(),
-                Reach::Endpoint(_) => None,
+            let cwd = match &server.transport {
+                Transport::Launch(launch) => launch.cwd.clone(),
+                Transport::Endpoint(_) => None,
             };
             (server.name.clone(), server.description.clone(), cwd)
         });
@@ -164,7 +164,7 @@ impl Roster {
         let set_in = server.place();
         ServerSpec {
             name: server.name.clone(),
-            way: of_bridge.way(&server.name, &server.reach),
+            way: of_bridge.way(&server.name, &server.transport),
             start_time: rules.start_time,
             bounds: CallBounds { time: rules.call_time, at_once: rules.calls_at_once, set_in },
             secrets: owned(&server.references),
@@ -188,9 +188,9 @@ struct OfBridge {
 }
 
 impl OfBridge {
-    fn way(&self, server: &ServerName, reach: &Reach) -> Way {
-        match reach {
-            Reach::Launch(launch) => Way::Process(ProcessSpec {
+    fn way(&self, server: &ServerName, transport: &Transport) -> Way {
+        match transport {
+            Transport::Launch(launch) => Way::Process(ProcessSpec {
                 program: launch.program.clone(),
                 args: launch.args.clone(),
                 env: owned(&launch.env).into_iter().chain([parent(&self.mark)]).collect(),
@@ -198,16 +198,18 @@ impl OfBridge {
                 cwd: launch.cwd.clone(),
                 keeper: Keeper::new(self.program.clone()),
             }),
-            Reach::Endpoint(endpoint) => Way::Remote(remote_spec(server, endpoint, self.logins.as_deref())),
+            Transport::Endpoint(endpoint) => {
+                Way::Remote(remote_spec(server, endpoint, self.logins.as_deref()))
+            }
         }
     }
 
-    fn later(&self, later: &config::Later) -> Later {
+    fn later(&self, later: &config::DeferredEntry) -> Later {
         let (of_bridge, entry) = (self.clone(), later.clone());
         let found = move |printed: &[String]| {
             let written = entry.commands().iter().map(|command| command.written.clone());
             let server = entry.finished(&written.zip(printed.iter().cloned()).collect())?;
-            Ok((of_bridge.way(&server.name, &server.reach), owned(&server.references)))
+            Ok((of_bridge.way(&server.name, &server.transport), owned(&server.references)))
         };
         Later {
             commands: later.commands().iter().map(|command| command_spec(command, &self.mark)).collect(),

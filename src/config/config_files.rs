@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::environment::Environment;
-use super::file;
-use super::load::{Before, Config};
-use super::problem::Problem;
-use super::server::{RefusedServer, ServerConfig};
-use super::servers::{self, OfFiles};
-use super::{toml_file, trust};
+use super::load::{Before, Config, Following};
+use super::read::environment::Environment;
+use super::read::file::{self, Fingerprint, WatchedFile};
+use super::read::problem::Problem;
+use super::read::trust;
+use super::servers::load;
+use super::servers::server::{RefusedServer, ServerConfig};
+use super::settings::toml_file;
 use crate::limits::Limits;
 
 /// The files of settings and servers, and what they held when they were last read.
@@ -25,28 +26,13 @@ pub struct ConfigFiles {
     limits: Limits,
     listing: Listing,
     /// Of the files that are listed.
-    seen: Vec<file::Look>,
+    seen: Vec<Fingerprint>,
     referred: Following,
     config: Arc<Config>,
     told: watch::Sender<Arc<Config>>,
     /// What is otherwise here than the files say.
     adjust: fn(&mut Config),
 }
-
-/// What is known of files and of what their entries refer to.
-#[derive(Debug)]
-pub(super) struct Following {
-    pub(super) files: Vec<Seen>,
-    /// Environment variables, whether they are set or not.
-    pub(super) variables: BTreeSet<String>,
-    /// What files said when they could be read last.
-    pub(super) entries: OfFiles,
-    /// Why files cannot be used now.
-    pub(super) unread: Vec<Problem>,
-}
-
-/// A file, and what tells that it is not what it was.
-pub(super) type Seen = (PathBuf, file::Look);
 
 impl ConfigFiles {
     /// The configuration as it is now, and the files whose later changes count.
@@ -146,7 +132,7 @@ impl ConfigFiles {
 #[derive(Debug)]
 struct Listing {
     /// Folders whose files these are, and files that are named.
-    places: Vec<Seen>,
+    places: Vec<WatchedFile>,
     /// Whether a change of what the folders hold cannot have gone unseen.
     is_settled: bool,
     files: Vec<PathBuf>,
@@ -155,11 +141,11 @@ struct Listing {
 impl Listing {
     fn of(environment: &Environment, limits: &Limits) -> Self {
         let with_look = |path: PathBuf| {
-            let look = file::look(&path);
+            let look = file::fingerprint(&path);
             (path, look)
         };
         // Before they are listed, as files before they are read.
-        let places: Vec<Seen> = servers::places(environment).into_iter().map(with_look).collect();
+        let places: Vec<WatchedFile> = load::places(environment).into_iter().map(with_look).collect();
         let is_settled = places.iter().all(|(_, look)| look.is_settled());
         let mut files: Vec<PathBuf> =
             toml_file::paths(environment).into_iter().chain(trust::store(environment)).collect();
@@ -179,13 +165,13 @@ impl Listing {
         self.is_settled && self.places.iter().all(is_same)
     }
 
-    fn looks(&self) -> Vec<file::Look> {
-        self.files.iter().map(|path| file::look(path)).collect()
+    fn looks(&self) -> Vec<Fingerprint> {
+        self.files.iter().map(|path| file::fingerprint(path)).collect()
     }
 }
 
-fn is_same((path, look): &Seen) -> bool {
-    file::look(path) == *look
+fn is_same((path, look): &WatchedFile) -> bool {
+    file::fingerprint(path) == *look
 }
 
 #[cfg(test)]

@@ -3,31 +3,32 @@
 //! Loading never fails, starts nothing and writes nothing.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::choices::{
+use super::read::environment::Environment;
+use super::read::file::WatchedFile;
+use super::read::locate::locate_program;
+use super::read::nearest::nearest;
+use super::read::problem::{Origin, Problem, Severity};
+use super::servers::load::{self, Allowed, Loaded, OfFiles};
+use super::servers::server::{RefusedServer, ServerConfig};
+use super::settings::choices::{
     AllowCommands, Audit, ContainerUser, EngineChoice, Journal, LearnShapes, Prewarm, Rollback, Sampling,
     SelfServers, Semantic, StructuredContent,
 };
-use super::config_files::Following;
-use super::environment::Environment;
-use super::locate::locate_program;
-use super::model::ModelSettings;
-use super::mounts::{MountedFolder, mounts};
-use super::nearest::nearest;
-use super::policy_file::PolicyFile;
-use super::problem::{Origin, Problem, Severity};
-use super::resume::ResumeFrom;
-use super::server::{RefusedServer, ServerConfig};
-use super::servers::{self, Allowed, Loaded, OfFiles};
-use super::settings::{Setting, Settings, Source};
-use super::stance::Stance;
-use super::toml_file::{self, TomlFile};
-use super::values as read;
+use super::settings::model::ModelSettings;
+use super::settings::mounts::{MountedFolder, mounts};
+use super::settings::policy_file::PolicyFile;
+use super::settings::policy_profile::ProfileSetting;
+use super::settings::resolve::{Setting, Settings, Source};
+use super::settings::resume::ResumeFrom;
+use super::settings::toml_file::{self, TomlFile};
+use super::settings::values as read;
 use crate::limits::Limits;
 use crate::names::{ServerName, WorkspaceName};
 use crate::policy::Policy;
@@ -166,12 +167,25 @@ pub(super) struct Before<'c> {
     pub(super) entries: &'c OfFiles,
 }
 
+/// What the next look at the files is compared with.
+#[derive(Debug)]
+pub(super) struct Following {
+    /// The files that references lead to.
+    pub(super) files: Vec<WatchedFile>,
+    /// The environment variables that entries refer to, whether they are set or not.
+    pub(super) variables: BTreeSet<String>,
+    /// What files said when they could be read last.
+    pub(super) entries: OfFiles,
+    /// Why files cannot be used now.
+    pub(super) unread: Vec<Problem>,
+}
+
 /// What the settings say.
 struct ReadSettings {
     config: Config,
     /// Where the choice of servers comes from.
     names: Source,
-    stance: Stance,
+    profile_setting: ProfileSetting,
 }
 
 impl Config {
@@ -201,7 +215,7 @@ impl Config {
             toml_file::is_emptied(environment) && before.config.has_settings_of(environment.config_file())
         };
         let kept = before.as_ref().filter(|before| unusable.is_some() || is_emptied(before));
-        let ReadSettings { config, names, stance } = match kept {
+        let ReadSettings { config, names, profile_setting } = match kept {
             Some(before) => {
                 // As at a start: a sandbox's setting that cannot be read must not be replaced by something looser.
                 let sandbox_problem = read.config.sandbox_problem.clone();
@@ -212,7 +226,7 @@ impl Config {
         let allowed = Allowed { self_servers: config.self_servers, commands: config.allow_commands };
         let none = OfFiles::new();
         let entries = before.as_ref().map_or(&none, |before| before.entries);
-        let loaded = servers::load(environment, &limits, allowed, (&tables, entries), &mut problems);
+        let loaded = load::load(environment, &limits, allowed, (&tables, entries), &mut problems);
         problems.extend(unknown(config.chosen_servers.as_deref(), &names, &loaded));
         let Loaded { servers, refused, mut files, mut variables, entries, mut unread } =
             chosen(loaded, config.chosen_servers.as_deref());
@@ -221,7 +235,7 @@ impl Config {
         unread.extend(unusable.filter(|problem| !unread.contains(problem)));
         let policy = match before {
             Some(before) => before.config.policy.clone(),
-            None => PolicyFile::open(environment, &limits, stance, &mut problems),
+            None => PolicyFile::open(environment, &limits, profile_setting, &mut problems),
         };
         (
             Self { servers, refused, policy, problems, ..config },
@@ -249,7 +263,7 @@ impl ReadSettings {
         let structured =
             if is_on("MCP_BRIDGE_STRUCTURED") { StructuredContent::On } else { StructuredContent::Off };
         let learn_shapes = if is_on("MCP_BRIDGE_LEARN_SHAPES") { LearnShapes::On } else { LearnShapes::Off };
-        let profile = Stance::profile(&mut settings);
+        let profile = ProfileSetting::profile(&mut settings);
         let idle =
             settings.required("MCP_BRIDGE_RUNTIME_IDLE_TIMEOUT", |text| read::seconds(text, 0, 30 * DAY_S));
         let state_dir = settings.required("MCP_BRIDGE_STATE_DIR", read::text);
@@ -318,19 +332,19 @@ impl ReadSettings {
             },
             problems: Vec::new(),
         };
-        // Only `servers` reads it, but it is shown with the others.
+        // The servers' loader alone reads it, but it is shown with the other settings.
         settings.optional("MCP_SERVERS_CONFIG", read::text);
         let names = settings.source("MCP_BRIDGE_SERVERS");
         let (settings, misread, tables) = settings.finish();
         // What cannot be read must not be replaced by something looser.
-        let stance = Stance::new(profile, &misread);
+        let profile_setting = ProfileSetting::new(profile, &misread);
         let mounts = mounts(environment, &own_folders(environment, &config), &tables, problems);
         let model = match &misread.model {
             Some(problem) => config.model.clone().misread(problem),
             None => config.model.clone(),
         };
         let config = Config { settings, mounts, sandbox_problem: misread.sandbox, model, ..config };
-        (Self { config, names, stance }, tables)
+        (Self { config, names, profile_setting }, tables)
     }
 }
 
@@ -342,7 +356,7 @@ fn own_folders(environment: &Environment, config: &Config) -> Vec<PathBuf> {
         environment.data_dir().map(|dir| dir.join("belljar")),
         config.cache_dir.clone(),
     ];
-    let servers = servers::places(environment).into_iter().map(|place| match place.parent() {
+    let servers = load::places(environment).into_iter().map(|place| match place.parent() {
         // The folder of a file that is named.
         Some(folder) if place.is_file() => folder.to_owned(),
         _ => place,

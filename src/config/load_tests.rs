@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
-use super::super::reach::{HttpTransport, Launch, Reach};
 use super::*;
+use crate::config::servers::transport::{HttpTransport, Launch, Transport};
 
 struct Home {
     folder: tempfile::TempDir,
@@ -146,7 +146,7 @@ fn every_variable_is_read() {
 
 #[test]
 fn each_bad_variable_is_one_problem_and_its_default_counts() {
-    let names = super::super::defaults::definitions();
+    let names = crate::config::settings::definitions::definitions();
     let mut home = Home::new();
     for variable in names.iter().filter(|row| {
         !["MCP_BRIDGE_IMAGE", "MCP_BRIDGE_STATE_DIR", "MCP_SERVERS_CONFIG"].contains(&row.variable.as_str())
@@ -201,9 +201,9 @@ fn an_entry_is_read_whole_and_its_paths_are_resolved() {
     let servers = home.load().servers;
     let launches: Vec<&Launch> = servers
         .iter()
-        .filter_map(|server| match &server.reach {
-            Reach::Launch(launch) => Some(launch),
-            Reach::Endpoint(_) => None,
+        .filter_map(|server| match &server.transport {
+            Transport::Launch(launch) => Some(launch),
+            Transport::Endpoint(_) => None,
         })
         .collect();
     let x = launches[0];
@@ -224,9 +224,9 @@ fn a_remote_entry_is_read_whole_under_every_name_of_its_parts() {
         let home = Home::new().file("a.json", format!("{{\"mcpServers\": {{\"x\": {entry}}}}}"));
         let config = home.variable("TOKEN", "t0ken").variable("HOST", "example.com").load();
         assert_eq!(config.problems, vec![], "{entry}");
-        match config.servers[0].reach.clone() {
-            Reach::Endpoint(endpoint) => endpoint,
-            Reach::Launch(launch) => panic!("{launch:?}"),
+        match config.servers[0].transport.clone() {
+            Transport::Endpoint(endpoint) => endpoint,
+            Transport::Launch(launch) => panic!("{launch:?}"),
         }
     };
     let read = endpoint(
@@ -480,7 +480,10 @@ fn a_setting_of_the_sandbox_that_cannot_be_read_is_told_apart_from_others() {
     };
     for name in ["RUNTIME", "MEMORY", "PIDS", "CPUS", "CONTAINER_USER"] {
         let name = format!("MCP_BRIDGE_{name}");
-        assert_eq!(problem(&name, "pdoman"), Some(super::super::problem::Origin::Variable(name.clone())));
+        assert_eq!(
+            problem(&name, "pdoman"),
+            Some(crate::config::read::problem::Origin::Variable(name.clone()))
+        );
     }
     assert_eq!(problem("MCP_BRIDGE_OUTPUT_MODE", "pdoman"), None);
 }

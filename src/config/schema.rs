@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::defaults::{Counts, Definition, Form, definitions};
+use super::settings::definitions::{Counts, Definition, Form, definitions};
 use crate::limits::Limits;
 
 /// The schema.
@@ -83,7 +83,7 @@ fn server() -> Value {
             "serverUrl": text(url),
             "httpUrl": text(url),
             "headers": named("sent with each request to the url"),
-            "login": super::login::schema(),
+            "login": super::servers::login::schema(),
             "type": transport.clone(),
             "transport": transport,
             "description": text("what the server is for, for the model"),

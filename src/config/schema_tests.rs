@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::super::server_keys::{KEYS, URL_KEYS};
 use super::*;
+use crate::config::servers::server_keys::{KEYS, URL_KEYS};
 
 fn accepts(file: &Value) -> bool {
     jsonschema::validator_for(&schema()).unwrap().is_valid(file)

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use belljar::config::{ConfigFiles, Endpoint, Environment, Launch, NamedSecrets, Reach, ServerConfig};
+use belljar::config::{ConfigFiles, Endpoint, Environment, Launch, NamedSecrets, ServerConfig, Transport};
 use serde_json::{Value, json};
 
 use crate::support::Home;
@@ -180,12 +180,12 @@ fn resolved(server: &ServerConfig) -> String {
     let named = |pairs: &NamedSecrets| {
         pairs.iter().map(|(name, value)| format!(" {name}={value}")).collect::<String>()
     };
-    match &server.reach {
-        Reach::Launch(Launch { program, args, env, cwd, .. }) => {
+    match &server.transport {
+        Transport::Launch(Launch { program, args, env, cwd, .. }) => {
             let cwd = cwd.as_ref().map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
             format!("{} {args:?}{}{cwd}", program.display(), named(env))
         }
-        Reach::Endpoint(Endpoint { url, headers, .. }) => format!("{url}{}", named(headers)),
+        Transport::Endpoint(Endpoint { url, headers, .. }) => format!("{url}{}", named(headers)),
     }
 }
 

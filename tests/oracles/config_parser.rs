@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use belljar::config::{
-    Endpoint, Environment, Launch, Position, Problem, Reach, ServerConfig, Severity, servers_of_file,
+    Endpoint, Environment, Launch, Position, Problem, ServerConfig, Severity, Transport, servers_of_file,
 };
 use belljar::limits::Limits;
 use serde_json::{Map, Value};
@@ -115,9 +115,9 @@ fn is_only_a_value(value: &str, bytes: &[u8]) -> bool {
 
 fn check_server(server: &ServerConfig) {
     assert_eq!(server.source, Path::new(FILE));
-    match &server.reach {
-        Reach::Launch(launch) => check_launch(launch),
-        Reach::Endpoint(endpoint) => check_endpoint(endpoint),
+    match &server.transport {
+        Transport::Launch(launch) => check_launch(launch),
+        Transport::Endpoint(endpoint) => check_endpoint(endpoint),
     }
 }
 

@@ -1,0 +1,193 @@
+//! The process's surroundings as one value, captured once; nothing else in the crate reads them.
+//!
+//! It does not interpret them: `load` does.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::guard::PARENT_VARIABLE;
+
+/// What the bridge was started with.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Environment {
+    /// The environment variables.
+    pub variables: BTreeMap<OsString, OsString>,
+    /// The user's home folder, where one is known.
+    pub home: Option<PathBuf>,
+    /// The effective user.
+    pub uid: u32,
+    /// The working folder, where it still exists.
+    pub cwd: Option<PathBuf>,
+    /// The running executable, where the system tells.
+    pub executable: Option<PathBuf>,
+}
+
+/// Whether this bridge was started by another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nesting {
+    /// It was not.
+    Outermost,
+    /// It was; loading servers could go round in circles.
+    Nested,
+}
+
+impl Environment {
+    /// Captures this process's own.
+    #[must_use]
+    pub fn capture() -> Self {
+        Self {
+            variables: std::env::vars_os().collect(),
+            home: dirs::home_dir(),
+            uid: nix::unistd::geteuid().as_raw(),
+            cwd: std::env::current_dir().ok(),
+            executable: std::env::current_exe().ok(),
+        }
+    }
+
+    /// A variable's value; a blank one counts as not set.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.variables
+            .get(OsStr::new(name))
+            .map(OsString::as_os_str)
+            .filter(|value| !value.as_encoded_bytes().trim_ascii().is_empty())
+    }
+
+    /// Whether [`PARENT_VARIABLE`] is set.
+    #[must_use]
+    pub fn nesting(&self) -> Nesting {
+        match self.variable(PARENT_VARIABLE) {
+            Some(_) => Nesting::Nested,
+            None => Nesting::Outermost,
+        }
+    }
+
+    /// A folder for locks: in XDG_RUNTIME_DIR, else one of this user's own among the temporary files.
+    pub(in crate::config) fn lock_dir(&self) -> PathBuf {
+        match self.variable("XDG_RUNTIME_DIR") {
+            Some(dir) => Path::new(dir).join("belljar"),
+            None => std::env::temp_dir().join(format!("belljar-{}", self.uid)),
+        }
+    }
+
+    /// A folder for what can be made again: in XDG_CACHE_HOME, else where the system keeps such things of the user.
+    pub(in crate::config) fn cache_dir(&self) -> Option<PathBuf> {
+        let usual = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
+        self.base_dir("XDG_CACHE_HOME", usual).map(|dir| dir.join("belljar"))
+    }
+
+    /// A folder for what the user has installed: in XDG_DATA_HOME, else where the system keeps such things of the user.
+    pub(in crate::config) fn data_dir(&self) -> Option<PathBuf> {
+        let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
+        self.base_dir("XDG_DATA_HOME", usual).map(|dir| dir.join("belljar"))
+    }
+
+    /// Where programs keep their configuration: XDG_CONFIG_HOME, else `~/.config`, on every system.
+    #[must_use]
+    pub fn config_home(&self) -> Option<PathBuf> {
+        self.base_dir("XDG_CONFIG_HOME", ".config")
+    }
+
+    /// The user's own config.toml.
+    pub(in crate::config) fn config_file(&self) -> Option<PathBuf> {
+        self.config_home().map(|dir| dir.join("belljar/config.toml"))
+    }
+
+    /// A folder for what belljar has to remember: in XDG_STATE_HOME, else in `~/.local/state`.
+    pub(in crate::config) fn state_dir(&self) -> Option<PathBuf> {
+        self.base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("belljar"))
+    }
+
+    /// A folder as the base directory specification finds it, which has relative ones ignored.
+    fn base_dir(&self, variable: &str, usual: &str) -> Option<PathBuf> {
+        let given = self.variable(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
+        given.or_else(|| self.home.as_ref().map(|home| home.join(usual)))
+    }
+
+    /// A path with a leading `~` replaced by the home folder, and taken from `base` when relative.
+    pub(in crate::config) fn resolve(&self, path: &str, base: Option<&Path>) -> PathBuf {
+        let expanded = self.expand_home(path);
+        match base {
+            Some(base) => base.join(expanded),
+            None => expanded,
+        }
+    }
+
+    /// A path with a leading `~` replaced by the home folder.
+    pub(in crate::config) fn expand_home(&self, path: &str) -> PathBuf {
+        match (&self.home, path.strip_prefix('~')) {
+            (Some(home), Some("")) => home.clone(),
+            (Some(home), Some(rest)) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
+            _ => PathBuf::from(path),
+        }
+    }
+}
+
+impl fmt::Debug for Environment {
+    /// Names the variables without their values, which may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment")
+            .field("variables", &self.variables.keys())
+            .field("home", &self.home)
+            .field("uid", &self.uid)
+            .field("cwd", &self.cwd)
+            .field("executable", &self.executable)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        Environment {
+            variables: variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            home: Some("/home/ada".into()),
+            uid: 1000,
+            cwd: Some("/work".into()),
+            executable: None,
+        }
+    }
+
+    #[test]
+    fn the_parents_mark_makes_a_bridge_nested() {
+        assert_eq!(environment(&[]).nesting(), Nesting::Outermost);
+        assert_eq!(environment(&[(PARENT_VARIABLE, "1")]).nesting(), Nesting::Nested);
+    }
+
+    #[test]
+    fn debug_shows_no_value() {
+        let shown = format!("{:?}", environment(&[("TOKEN", "s3cret")]));
+        assert_eq!(
+            shown,
+            r#"Environment { variables: ["TOKEN"], home: Some("/home/ada"), uid: 1000, cwd: Some("/work"), executable: None }"#
+        );
+    }
+
+    #[test]
+    fn the_cache_is_where_the_user_says_or_in_the_home() {
+        let of = |variables: &[(&str, &str)]| environment(variables).cache_dir();
+        assert_eq!(of(&[("XDG_CACHE_HOME", "/var/c")]), Some("/var/c/belljar".into()));
+        let usual = if cfg!(target_os = "macos") {
+            "/home/ada/Library/Caches/belljar"
+        } else {
+            "/home/ada/.cache/belljar"
+        };
+        assert_eq!((of(&[]), of(&[("XDG_CACHE_HOME", "c")])), (Some(usual.into()), Some(usual.into())));
+        assert_eq!(Environment { home: None, ..environment(&[]) }.cache_dir(), None);
+        let data = |variables: &[(&str, &str)]| environment(variables).data_dir();
+        assert_eq!(data(&[("XDG_DATA_HOME", "/var/d")]), Some("/var/d/belljar".into()));
+        assert!(data(&[]).unwrap().starts_with("/home/ada"));
+    }
+
+    #[test]
+    fn only_ones_own_home_is_expanded() {
+        let environment = environment(&[]);
+        assert_eq!(environment.resolve("~/MCPs", None), Path::new("/home/ada/MCPs"));
+        assert_eq!(environment.resolve("~eve/x", None), Path::new("~eve/x"));
+        assert_eq!(environment.resolve("x", Some(Path::new("/base"))), Path::new("/base/x"));
+    }
+}

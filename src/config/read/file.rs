@@ -1,0 +1,221 @@
+//! Finds configuration files and reads them whole, refusing whatever is no ordinary file of a trusted owner.
+//!
+//! It never blocks on a pipe or device, and does not look at the contents beyond their encoding.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+
+use super::json;
+use super::problem::{Origin, Problem};
+use crate::limits::Limits;
+
+/// Coarser clocks than this, in seconds, no file system in use has.
+const SETTLED_SECS: i64 = 2;
+
+/// The `*.json` of a folder, sorted by name, hidden ones left out. A folder that does not exist has none.
+pub(in crate::config) fn listed(folder: &Path, limits: &Limits) -> Result<Vec<PathBuf>, Box<Problem>> {
+    let refused = |error: io::Error| problem(folder, format!("cannot be listed: {}", said(&error)));
+    let metadata = match folder.metadata() {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !folder.is_symlink() => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return refuse(refused(error)),
+    };
+    if metadata.mode() & 0o1002 == 0o002 {
+        return refuse(
+            problem(folder, "every user may write to this folder, so its files are not trusted")
+                .hint(format!("run: chmod o-w {}", folder.display())),
+        );
+    }
+    let mut paths = Vec::new();
+    for item in folder.read_dir().map_err(refused)? {
+        let name = item.map_err(refused)?.file_name();
+        let bytes = name.as_encoded_bytes();
+        if bytes.ends_with(b".json") && !bytes.starts_with(b".") {
+            paths.push(folder.join(name));
+        }
+    }
+    if paths.len() > limits.config_files_max {
+        return refuse(problem(
+            folder,
+            format!("holds {} files, more than the {} allowed", paths.len(), limits.config_files_max),
+        ));
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// What changes whenever a file is changed, replaced or removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::config) enum Fingerprint {
+    /// The file exists: device, inode, size, and the times of its last changes.
+    There([i64; 7]),
+    /// There is no file.
+    Absent,
+    /// Whether there is a file is unknown: the system's error number.
+    Unseen(i32),
+}
+
+/// A file, and the fingerprint that it had when it was read.
+pub(in crate::config) type WatchedFile = (PathBuf, Fingerprint);
+
+impl Fingerprint {
+    /// Whether a later change certainly changes the fingerprint. Two changes within a tick of the file system's clock have
+    /// the same time.
+    pub(in crate::config) fn is_settled(&self) -> bool {
+        let Self::There([_, _, _, modified, _, changed, _]) = self else { return true };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs().cast_signed());
+        now - modified.max(changed) > SETTLED_SECS
+    }
+}
+
+/// Takes a file's fingerprint without reading it.
+pub(in crate::config) fn fingerprint(path: &Path) -> Fingerprint {
+    // Of a link what it leads to counts.
+    let seen = path.symlink_metadata();
+    let is_link = seen.as_ref().is_ok_and(Metadata::is_symlink);
+    let metadata = match if is_link { path.metadata() } else { seen } {
+        Ok(metadata) => metadata,
+        Err(error) if !is_link && says_absent(&error) => return Fingerprint::Absent,
+        Err(error) => return Fingerprint::Unseen(error.raw_os_error().unwrap_or_default()),
+    };
+    let (mtime, ctime) =
+        ((metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()));
+    let [device, inode, bytes] = [metadata.dev(), metadata.ino(), metadata.size()].map(u64::cast_signed);
+    Fingerprint::There([device, inode, bytes, mtime.0, mtime.1, ctime.0, ctime.1])
+}
+
+/// Whether there is nothing at the path. A link to nothing is something, and what cannot be seen may be.
+pub(in crate::config) fn is_absent(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| says_absent(&error))
+}
+
+fn says_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// A file's bytes.
+pub(in crate::config) fn read(path: &Path, uid: u32, limits: &Limits) -> Result<Vec<u8>, Box<Problem>> {
+    read_at_most(path, uid, limits.config_file_bytes_max)
+}
+
+/// A file's bytes, where these are at most so many.
+pub(super) fn read_at_most(path: &Path, uid: u32, bytes_max: u64) -> Result<Vec<u8>, Box<Problem>> {
+    let metadata = path.metadata().map_err(|error| unreadable(path, &error))?;
+    trusted(path, &metadata, uid, bytes_max)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
+        .open(path)
+        .map_err(|error| unreadable(path, &error))?;
+    // What the path named may have been replaced since: only what was opened counts.
+    let opened = file.metadata().map_err(|error| unreadable(path, &error))?;
+    trusted(path, &opened, uid, bytes_max)?;
+    bounded_bytes(path, file, bytes_max)
+}
+
+/// Its text without its byte order mark.
+pub(in crate::config) fn text(path: &Path, mut bytes: Vec<u8>) -> Result<String, Box<Problem>> {
+    if bytes.starts_with(&[0xff, 0xfe])
+        || bytes.starts_with(&[0xfe, 0xff])
+        || bytes.iter().take(4).any(|b| *b == 0)
+    {
+        return refuse(
+            problem(path, "is not UTF-8 but UTF-16 or another wide encoding").hint("save it as UTF-8"),
+        );
+    }
+    if bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
+        bytes.drain(..3);
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid_bytes = error.utf8_error().valid_up_to();
+        let valid = String::from_utf8_lossy(&error.as_bytes()[..valid_bytes]).into_owned();
+        problem(path, format!("holds the byte 0x{:02x}, which is not UTF-8", error.as_bytes()[valid_bytes]))
+            .at(json::position(&valid, valid_bytes))
+            .hint("save it as UTF-8")
+    })?;
+    if text.trim().is_empty() {
+        return refuse(problem(path, "is empty").hint("write {\"mcpServers\": {}} or remove it"));
+    }
+    Ok(text)
+}
+
+fn bounded_bytes(path: &Path, file: File, bytes_max: u64) -> Result<Vec<u8>, Box<Problem>> {
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
+    if bytes.len() as u64 > bytes_max {
+        return refuse(too_large(path, bytes_max));
+    }
+    Ok(bytes)
+}
+
+fn trusted(path: &Path, metadata: &Metadata, uid: u32, bytes_max: u64) -> Result<(), Box<Problem>> {
+    let kind = metadata.file_type();
+    if !kind.is_file() {
+        let found = if kind.is_dir() {
+            "a folder"
+        } else if kind.is_fifo() {
+            "a pipe"
+        } else if kind.is_socket() {
+            "a socket"
+        } else {
+            "a device"
+        };
+        return refuse(problem(path, format!("is {found}, not a file")));
+    }
+    if metadata.uid() != uid && metadata.uid() != 0 {
+        return refuse(
+            problem(path, "belongs to another user, so what it says is not trusted")
+                .hint(format!("run: chown {uid} {}", path.display())),
+        );
+    }
+    if metadata.mode() & 0o002 != 0 {
+        return refuse(
+            problem(path, "every user may write to this file, so what it says is not trusted")
+                .hint(format!("run: chmod o-w {}", path.display())),
+        );
+    }
+    if metadata.len() > bytes_max {
+        return refuse(too_large(path, bytes_max));
+    }
+    Ok(())
+}
+
+fn too_large(path: &Path, bytes_max: u64) -> Problem {
+    problem(path, format!("is larger than the {bytes_max} bytes allowed"))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Problem {
+    if error.raw_os_error() == Some(Errno::ELOOP as i32) {
+        return problem(path, "is a symbolic link that leads back to itself");
+    }
+    match error.kind() {
+        io::ErrorKind::NotFound if path.is_symlink() => problem(path, "is a symbolic link to nothing"),
+        io::ErrorKind::NotFound => problem(path, "does not exist"),
+        io::ErrorKind::PermissionDenied => problem(path, "may not be read by this user"),
+        _ => problem(path, format!("cannot be read: {}", said(error))),
+    }
+}
+
+/// The system's words without Rust's "(os error 13)".
+fn said(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(code) => Errno::from_raw(code).desc().to_lowercase(),
+        None => error.to_string(),
+    }
+}
+
+fn refuse<T>(problem: Problem) -> Result<T, Box<Problem>> {
+    Err(Box::new(problem))
+}
+
+fn problem(path: &Path, message: impl Into<String>) -> Problem {
+    Problem::new(Origin::File(path.to_owned()), message)
+}

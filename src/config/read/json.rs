@@ -1,0 +1,356 @@
+//! JSON with the place of every value and every repeated key kept, so that a problem can point at its line.
+//!
+//! It is for configuration files only: small, read once. It accepts nothing that RFC 8259 does not.
+
+use super::problem::Position;
+
+/// A value and where it begins.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::config) struct Spanned {
+    /// The byte at which it begins.
+    pub(in crate::config) at: usize,
+    pub(in crate::config) node: Node,
+}
+
+/// What a value is.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::config) enum Node {
+    Null,
+    Bool(bool),
+    Number(f64),
+    /// TOML alone has these.
+    Date,
+    String(String),
+    Array(Vec<Spanned>),
+    Object(Vec<Member>),
+}
+
+/// One member of an object, in the file's order; keys may repeat.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::config) struct Member {
+    pub(in crate::config) key: String,
+    /// The byte at which the key begins.
+    pub(in crate::config) key_at: usize,
+    pub(in crate::config) value: Spanned,
+}
+
+/// Why a text is no JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::config) struct Defect {
+    pub(in crate::config) at: usize,
+    pub(in crate::config) message: String,
+    pub(in crate::config) hint: &'static str,
+}
+
+impl Node {
+    /// What it is, in words.
+    pub(in crate::config) fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Number(_) => "a number",
+            Self::Date => "a date",
+            Self::String(_) => "a string",
+            Self::Array(_) => "an array",
+            Self::Object(_) => "an object",
+        }
+    }
+}
+
+impl Spanned {
+    /// The value in one form, wherever it stands: two that mean the same are written alike. It may hold secrets.
+    pub(in crate::config) fn written(&self) -> String {
+        match &self.node {
+            Node::Null => "null".to_owned(),
+            Node::Bool(value) => value.to_string(),
+            Node::Number(value) => value.to_string(),
+            Node::Date => "date".to_owned(),
+            Node::String(text) => format!("{text:?}"),
+            Node::Array(items) => {
+                let items: Vec<String> = items.iter().map(Self::written).collect();
+                format!("[{}]", items.join(","))
+            }
+            Node::Object(members) => {
+                let member = |member: &Member| format!("{:?}:{}", member.key, member.value.written());
+                let members: Vec<String> = members.iter().map(member).collect();
+                format!("{{{}}}", members.join(","))
+            }
+        }
+    }
+}
+
+/// Reads a whole text. `depth_max` bounds the nesting and with it the stack.
+pub(in crate::config) fn parse(text: &str, depth_max: usize) -> Result<Spanned, Defect> {
+    let mut reader = Reader { text, at: 0, depth_left: depth_max, depth_max };
+    reader.skip_blanks()?;
+    let value = reader.value()?;
+    reader.skip_blanks()?;
+    if reader.at < text.len() {
+        return Err(reader.defect("more text after the end of the JSON value", ""));
+    }
+    Ok(value)
+}
+
+/// The line and column of a byte.
+pub(in crate::config) fn position(text: &str, at: usize) -> Position {
+    let before = text.get(..at).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |feed| feed + 1);
+    Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    depth_left: usize,
+    depth_max: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn defect(&self, message: impl Into<String>, hint: &'static str) -> Defect {
+        Defect { at: self.at, message: message.into(), hint }
+    }
+
+    fn skip_blanks(&mut self) -> Result<(), Defect> {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'/' | b'#') => Err(self.defect("a comment, which JSON does not have", "remove it")),
+            _ => Ok(()),
+        }
+    }
+
+    fn value(&mut self) -> Result<Spanned, Defect> {
+        let at = self.at;
+        let node = match self.peek() {
+            Some(b'{') => self.nested(Self::object)?,
+            Some(b'[') => self.nested(Self::array)?,
+            Some(b'"') => Node::String(self.string()?),
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            Some(b'a'..=b'z' | b'A'..=b'Z') => self.word()?,
+            _ => return Err(self.unexpected("a value")),
+        };
+        Ok(Spanned { at, node })
+    }
+
+    fn unexpected(&self, wanted: &str) -> Defect {
+        match self.text[self.at..].chars().next() {
+            None => {
+                self.defect(format!("the file ends where {wanted} should be"), "it may have been cut off")
+            }
+            Some('\'') => self.defect("a single quote, which JSON does not have", "use \"double quotes\""),
+            Some(found) => self.defect(format!("{found:?} where {wanted} should be"), ""),
+        }
+    }
+
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Node, Defect>) -> Result<Node, Defect> {
+        self.depth_left = match self.depth_left.checked_sub(1) {
+            Some(left) => left,
+            None => {
+                return Err(self.defect(format!("nesting deeper than {} levels", self.depth_max), ""));
+            }
+        };
+        self.at += 1;
+        self.skip_blanks()?;
+        let node = read(self)?;
+        self.depth_left += 1;
+        Ok(node)
+    }
+
+    fn object(&mut self) -> Result<Node, Defect> {
+        let mut members = Vec::new();
+        if self.closes(b'}') {
+            return Ok(Node::Object(members));
+        }
+        loop {
+            if self.peek() != Some(b'"') {
+                return Err(self.unexpected("a key in double quotes"));
+            }
+            let key_at = self.at;
+            let key = self.string()?;
+            self.skip_blanks()?;
+            if self.peek() != Some(b':') {
+                return Err(self.unexpected("':'"));
+            }
+            self.at += 1;
+            self.skip_blanks()?;
+            let value = self.value()?;
+            members.push(Member { key, key_at, value });
+            if self.ends_item(b'}')? {
+                return Ok(Node::Object(members));
+            }
+        }
+    }
+
+    fn array(&mut self) -> Result<Node, Defect> {
+        let mut items = Vec::new();
+        if self.closes(b']') {
+            return Ok(Node::Array(items));
+        }
+        loop {
+            items.push(self.value()?);
+            if self.ends_item(b']')? {
+                return Ok(Node::Array(items));
+            }
+        }
+    }
+
+    fn closes(&mut self, end: u8) -> bool {
+        let closes = self.peek() == Some(end);
+        if closes {
+            self.at += 1;
+        }
+        closes
+    }
+
+    /// Steps over what follows an item: whether that was the end of the whole.
+    fn ends_item(&mut self, end: u8) -> Result<bool, Defect> {
+        self.skip_blanks()?;
+        if self.closes(end) {
+            return Ok(true);
+        }
+        if self.peek() != Some(b',') {
+            return Err(self.unexpected(if end == b'}' { "',' or '}'" } else { "',' or ']'" }));
+        }
+        let comma_at = self.at;
+        self.at += 1;
+        self.skip_blanks()?;
+        if self.peek() == Some(end) {
+            self.at = comma_at;
+            return Err(self.defect("a comma after the last item, which JSON does not allow", "remove it"));
+        }
+        Ok(false)
+    }
+
+    fn number(&mut self) -> Result<Node, Defect> {
+        let start = self.at;
+        while let Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        match serde_json::from_str::<serde_json::Number>(&self.text[start..self.at]) {
+            // One that no float can hold is infinite, which is within no bounds.
+            Ok(number) => Ok(Node::Number(number.as_f64().unwrap_or(f64::INFINITY))),
+            Err(_) => {
+                self.at = start;
+                Err(self.defect("a malformed number", ""))
+            }
+        }
+    }
+
+    fn word(&mut self) -> Result<Node, Defect> {
+        let rest = &self.text[self.at..];
+        let word = &rest[..rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len())];
+        let node = match word {
+            "null" => Node::Null,
+            "true" => Node::Bool(true),
+            "false" => Node::Bool(false),
+            _ => return Err(self.unexpected("a value")),
+        };
+        self.at += word.len();
+        Ok(node)
+    }
+
+    /// Finds the closing quote here, and leaves escapes and Unicode to serde_json.
+    fn string(&mut self) -> Result<String, Defect> {
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        self.at += 1;
+        loop {
+            match bytes.get(self.at) {
+                Some(b'"') => break,
+                Some(b'\\') => self.at += 2,
+                Some(0..=0x1f) => {
+                    return Err(self.defect(
+                        "a control character or line break inside a string",
+                        "write it as an escape, or close the string",
+                    ));
+                }
+                Some(_) => self.at += 1,
+                None => {
+                    self.at = start;
+                    return Err(
+                        self.defect("a string without its closing quote", "the file may have been cut off")
+                    );
+                }
+            }
+        }
+        self.at += 1;
+        serde_json::from_str(&self.text[start..self.at]).map_err(|_| Defect {
+            at: start,
+            message: "a string with a broken escape".to_owned(),
+            hint: "write a backslash as \\\\",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn defect(text: &str) -> (usize, String) {
+        let defect = parse(text, 4).unwrap_err();
+        (defect.at, defect.message)
+    }
+
+    #[test]
+    fn every_way_of_being_no_json_is_named_at_its_place() {
+        assert_eq!(defect(""), (0, "the file ends where a value should be".into()));
+        assert_eq!(
+            defect("{\"a\": 1,}"),
+            (7, "a comma after the last item, which JSON does not allow".into())
+        );
+        assert_eq!(defect("[1 // x\n]"), (3, "a comment, which JSON does not have".into()));
+        assert_eq!(defect("{'a': 1}"), (1, "a single quote, which JSON does not have".into()));
+        assert_eq!(defect("[\"a\nb\"]"), (3, "a control character or line break inside a string".into()));
+        assert_eq!(defect("[\"a"), (1, "a string without its closing quote".into()));
+        assert_eq!(defect("[\"\\"), (1, "a string without its closing quote".into()));
+        assert_eq!(defect("[\"\\ud800\"]"), (1, "a string with a broken escape".into()));
+        assert_eq!(defect("[[[[[1]]]]]"), (4, "nesting deeper than 4 levels".into()));
+        assert_eq!(defect("[01]"), (1, "a malformed number".into()));
+        assert_eq!(defect("{} x"), (3, "more text after the end of the JSON value".into()));
+        assert_eq!(defect("{\"a\" 1}"), (5, "'1' where ':' should be".into()));
+        assert_eq!(defect("[nul]"), (1, "'n' where a value should be".into()));
+    }
+
+    #[test]
+    fn a_place_is_counted_in_lines_and_characters() {
+        assert_eq!(position("ab\ncé\"d", 6), Position { line: 2, column: 3 });
+        assert_eq!(position("", 0), Position { line: 1, column: 1 });
+    }
+
+    #[test]
+    fn repeated_keys_are_kept() {
+        let Node::Object(members) = parse("{\"a\":1,\"a\":2}", 4).unwrap().node else { panic!("no object") };
+        assert_eq!(
+            members.iter().map(|m| (m.key.as_str(), m.key_at)).collect::<Vec<_>>(),
+            [("a", 1), ("a", 7)]
+        );
+    }
+
+    #[test]
+    fn a_value_is_written_alike_wherever_it_stands() {
+        let written = |text: &str| parse(text, 4).unwrap().written();
+        assert_eq!(
+            written("{\"a\": [1, null,\n true], \"b\": \"x\\n\"}"),
+            r#"{"a":[1,null,true],"b":"x\n"}"#
+        );
+        assert_eq!(written("[ 1.50 ]"), written("[1.5]"));
+        assert_ne!(written("[\"1\"]"), written("[1]"));
+    }
+
+    proptest! {
+        #[test]
+        fn it_accepts_exactly_what_serde_json_accepts(text in "[\\[\\]{}\",:0-9eE.+ntfl\\\\u \\-]{0,24}") {
+            prop_assert_eq!(
+                parse(&text, 100).is_ok(),
+                serde_json::from_str::<serde_json::Value>(&text).is_ok()
+            );
+        }
+    }
+}

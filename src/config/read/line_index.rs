@@ -1,0 +1,63 @@
+//! Tells the line and column of any byte of a text, however large it is and however often it is asked.
+//!
+//! It keeps no copy of the text.
+
+use super::problem::Position;
+
+/// Bytes between two of the places that are kept.
+const STRIDE_BYTES: usize = 1024;
+
+/// The places of a text.
+pub(in crate::config) struct LineIndex<'t> {
+    text: &'t [u8],
+    /// Those of every so many bytes.
+    kept: Vec<Position>,
+}
+
+impl<'t> LineIndex<'t> {
+    pub(in crate::config) fn new(text: &'t str) -> Self {
+        let mut here = Position { line: 1, column: 1 };
+        let kept = text.as_bytes().chunks(STRIDE_BYTES).map(|chunk| {
+            let begin = here;
+            chunk.iter().for_each(|byte| step(&mut here, *byte));
+            begin
+        });
+        Self { text: text.as_bytes(), kept: kept.collect() }
+    }
+
+    /// Where the byte stands; behind the end, where the text ends.
+    pub(in crate::config) fn position(&self, at: usize) -> Position {
+        let at = at.min(self.text.len());
+        let begin = (at / STRIDE_BYTES).min(self.kept.len().saturating_sub(1));
+        let mut here = self.kept.get(begin).copied().unwrap_or(Position { line: 1, column: 1 });
+        let rest = self.text.get(begin * STRIDE_BYTES..at).unwrap_or_default();
+        rest.iter().for_each(|byte| step(&mut here, *byte));
+        here
+    }
+}
+
+fn step(here: &mut Position, byte: u8) {
+    if byte == b'\n' {
+        *here = Position { line: here.line + 1, column: 1 };
+    } else if byte & 0xc0 != 0x80 {
+        here.column += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::json::position;
+    use super::*;
+
+    #[test]
+    fn each_byte_has_the_place_that_counting_finds() {
+        let long = "ä".repeat(700);
+        for text in ["", "a", "\n\n", "ä\r\nb", &format!("{long}\n{long}x\n\n{long}")] {
+            let places = LineIndex::new(text);
+            for at in (0..=text.len()).filter(|at| text.is_char_boundary(*at)) {
+                assert_eq!(places.position(at), position(text, at), "{at}");
+            }
+            assert_eq!(places.position(text.len() + 9), position(text, text.len()));
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Reads files and texts: the environment, files with their owners, JSON with positions, references, and trust.
+//!
+//! It does not know what a setting or a server's entry means.
+
+pub(super) mod address;
+pub(super) mod environment;
+pub(super) mod file;
+pub(super) mod json;
+pub(super) mod line_index;
+pub(super) mod locate;
+pub(super) mod nearest;
+mod plain_value;
+pub(super) mod problem;
+pub(super) mod references;
+pub(super) mod trust;

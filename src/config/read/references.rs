@@ -1,0 +1,327 @@
+//! Replaces references in a configured value: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${file:PATH}`, `${cmd:PROGRAM
+//! ARGUMENTS}`.
+//!
+//! It runs nothing: what a command prints is handed in. It knows no other shell syntax: `$NAME` stays, `$${` is a literal
+//! `${`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::environment::Environment;
+use super::file::{self, WatchedFile};
+use super::json::{Node, Spanned};
+use super::plain_value::{is_existing_path, is_plain_address};
+use crate::limits::Limits;
+use crate::text;
+
+/// What other programs' references begin with.
+const KINDS: [&str; 5] = ["input:", "command:", "workspaceFolder", "userHome", "prompt:"];
+/// Variables that tell where and who, which texts may repeat.
+const NO_SECRETS: [&str; 8] = ["HOME", "USER", "LOGNAME", "PWD", "PATH", "SHELL", "TMPDIR", "LANG"];
+/// How much of a program's name or a path is shown, in characters.
+const SHOWN_CHARS_MAX: usize = 200;
+const LITERAL_HINT: &str = "write $${ for a literal ${";
+
+/// Where references lead.
+pub(in crate::config) struct Sources<'s> {
+    pub(in crate::config) environment: &'s Environment,
+    pub(in crate::config) limits: &'s Limits,
+    pub(in crate::config) files: Files,
+    pub(in crate::config) commands: Commands<'s>,
+}
+
+/// What becomes of `${file:…}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::config) enum Files {
+    /// The file is read.
+    Read,
+    /// Nothing is opened.
+    Closed,
+}
+
+/// What becomes of `${cmd:…}`.
+#[derive(Clone, Copy)]
+pub(in crate::config) enum Commands<'s> {
+    /// The user has not allowed it.
+    Refused,
+    /// It is noted, to be run when the server is started.
+    Later,
+    /// It was run: this is what each printed, by how it is written.
+    Ran(&'s BTreeMap<String, String>),
+}
+
+/// A command of a `${cmd:…}`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// As it is written.
+    pub written: String,
+    /// The program and its arguments; never empty. A program with a slash is taken from the folder.
+    pub words: Vec<String>,
+    /// Where it runs: the folder of the file that refers to it.
+    pub folder: Option<PathBuf>,
+}
+
+/// What was met on the way.
+#[derive(Default)]
+pub(in crate::config) struct Followed {
+    /// What references have brought, under names that can be shown.
+    pub(in crate::config) values: Vec<(String, String)>,
+    pub(in crate::config) files: Vec<WatchedFile>,
+    /// The commands that are to be run.
+    pub(in crate::config) commands: Vec<CommandLine>,
+}
+
+/// Why a reference leads nowhere; no value is repeated.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::config) struct Unresolved {
+    pub(in crate::config) message: String,
+    pub(in crate::config) hint: &'static str,
+}
+
+impl Sources<'_> {
+    /// The value with every reference replaced; `None` while a command has to be run for it. `folder` is where relative paths
+    /// are taken from.
+    pub(in crate::config) fn substitute(
+        &self,
+        value: &str,
+        folder: Option<&Path>,
+        followed: &mut Followed,
+    ) -> Result<Option<String>, Unresolved> {
+        let mut replaced = Some(String::with_capacity(value.len()));
+        let mut push = |text: Option<&str>| match text {
+            Some(text) => replaced.iter_mut().for_each(|replaced| replaced.push_str(text)),
+            None => replaced = None,
+        };
+        let mut rest = value;
+        while let Some(dollar) = rest.find("${") {
+            if let Some(before) = rest[..dollar].strip_suffix('$') {
+                push(Some(before));
+                push(Some("${"));
+                rest = &rest[dollar + 2..];
+                continue;
+            }
+            push(Some(&rest[..dollar]));
+            let Some((reference, after)) = rest[dollar + 2..].split_once('}') else {
+                return Err(unresolved("has \"${\" without its \"}\""));
+            };
+            if reference.contains("${") {
+                return Err(unresolved("has a reference within a reference, which belljar does not know"));
+            }
+            let found = match reference.split_once(':') {
+                Some(("file", path)) => self.file(path, folder, followed).map(Some)?,
+                Some(("cmd", command)) => self.command(command, folder, followed)?,
+                _ => self.variable(reference, followed).map(Some)?,
+            };
+            push(found.as_deref());
+            rest = after;
+        }
+        push(Some(rest));
+        Ok(replaced)
+    }
+
+    fn variable(&self, reference: &str, followed: &mut Followed) -> Result<String, Unresolved> {
+        let (name, default) = match reference.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (reference, None),
+        };
+        let bare = name.strip_prefix("env:");
+        // A password may look like a reference: what may be one is not repeated.
+        let shown = match bare {
+            Some(bare) => format!("${{env:{bare}}}"),
+            None if is_usual_name(name) => format!("${{{name}}}"),
+            None => "a ${…}".to_owned(),
+        };
+        let name = bare.unwrap_or(name);
+        if !is_variable_name(name) {
+            let kind = KINDS.iter().find(|kind| reference.starts_with(**kind));
+            let shown = kind.map_or_else(|| "a ${…}".to_owned(), |kind| format!("${{{kind}…}}"));
+            return Err(unresolved(format!("refers to {shown}, which is no environment variable")));
+        }
+        let found = match (self.environment.variable(name), default) {
+            (Some(found), _) => found
+                .to_str()
+                .ok_or_else(|| unresolved(format!("refers to {shown}, whose value is not UTF-8")))?,
+            (None, Some(default)) => return Ok(default.to_owned()),
+            (None, None) => return Err(unresolved(format!("refers to {shown}, which is not set"))),
+        };
+        if !NO_SECRETS.contains(&name) {
+            self.note(name, found, followed);
+        }
+        Ok(found.to_owned())
+    }
+
+    /// A value that is kept out of texts from now on, unless it only says where something is.
+    fn note(&self, name: &str, found: &str, followed: &mut Followed) {
+        let is_place = (self.files == Files::Read && is_existing_path(found)) || is_plain_address(found);
+        if !is_place {
+            followed.values.push((name.to_owned(), found.to_owned()));
+        }
+    }
+
+    fn file(&self, path: &str, folder: Option<&Path>, followed: &mut Followed) -> Result<String, Unresolved> {
+        let shown = format!("${{file:{}}}", text::bounded(path, SHOWN_CHARS_MAX));
+        let unresolved = |message: &str| Unresolved {
+            message: format!("refers to {shown}, which {message}"),
+            hint: "a relative path is taken from this file's folder",
+        };
+        if path.trim().is_empty() || path.contains('\0') {
+            return Err(unresolved("names no file"));
+        }
+        if self.files == Files::Closed {
+            return Err(unresolved("is not opened here"));
+        }
+        let path = self.environment.resolve(path.trim(), folder);
+        // Before it is read: what is changed meanwhile is seen as changed.
+        followed.files.push((path.clone(), file::fingerprint(&path)));
+        let bytes = file::read_at_most(&path, self.environment.uid, self.limits.reference_bytes_max)
+            .map_err(|problem| unresolved(&problem.message))?;
+        let found = String::from_utf8(bytes).map_err(|_| unresolved("is not UTF-8"))?;
+        let found = without_line_end(&found).to_owned();
+        self.note("file", &found, followed);
+        Ok(found)
+    }
+
+    fn command(
+        &self,
+        written: &str,
+        folder: Option<&Path>,
+        followed: &mut Followed,
+    ) -> Result<Option<String>, Unresolved> {
+        let mut words = words(written).ok_or_else(|| {
+            unresolved("refers to a ${cmd:…} without a program, or with a quote that is not closed")
+        })?;
+        match self.commands {
+            Commands::Refused => Err(Unresolved {
+                message: format!(
+                    "refers to ${{cmd:{} …}}, and commands are not run",
+                    text::bounded(&words[0], SHOWN_CHARS_MAX)
+                ),
+                hint: "the user may set policy.allow_cmd = true in the own config.toml, or MCP_BRIDGE_ALLOW_CMD=1",
+            }),
+            Commands::Later => {
+                if words[0].contains('/')
+                    && let Some(program) = self.environment.resolve(&words[0], folder).to_str()
+                {
+                    words[0] = program.to_owned();
+                }
+                let folder = folder.map(Path::to_owned);
+                let command = CommandLine { written: written.to_owned(), words, folder };
+                if !followed.commands.contains(&command) {
+                    followed.commands.push(command);
+                }
+                Ok(None)
+            }
+            Commands::Ran(printed) => {
+                let printed = printed
+                    .get(written)
+                    .ok_or_else(|| unresolved("refers to a ${cmd:…} that was not run"))?;
+                let found = without_line_end(printed).to_owned();
+                self.note("cmd", &found, followed);
+                Ok(Some(found))
+            }
+        }
+    }
+}
+
+/// An address up to its path as it is written, where references stand in that; without their defaults.
+pub(in crate::config) fn written_origin(url: &str) -> Option<String> {
+    let (mut origin, mut rest, mut refers) = (String::new(), url, false);
+    while let Some(first) = rest.chars().next() {
+        if let Some((reference, after)) = rest.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
+            let shown = match reference.strip_prefix("cmd:").and_then(|command| command.split_once(' ')) {
+                Some((program, _)) => format!("cmd:{program} …"),
+                None => reference.split_once(":-").map_or(reference, |(name, _)| name).to_owned(),
+            };
+            origin.push_str(&format!("${{{shown}}}"));
+            (rest, refers) = (after, true);
+            continue;
+        }
+        if let Some(after) = rest.strip_prefix("://") {
+            origin.push_str("://");
+            rest = after;
+            continue;
+        }
+        if matches!(first, '/' | '?' | '#') {
+            break;
+        }
+        origin.push(first);
+        rest = &rest[first.len_utf8()..];
+    }
+    refers.then_some(origin)
+}
+
+/// The words of a command: blanks part them, except between single or double quotes, which are left out.
+fn words(written: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for character in written.chars() {
+        match quote {
+            Some(open) if character == open => quote = None,
+            Some(_) => word.get_or_insert_default().push(character),
+            None if character == '\'' || character == '"' => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            None if character.is_whitespace() => words.extend(word.take()),
+            None => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    let is_whole = quote.is_none() && words.first().is_some_and(|program: &String| !program.is_empty());
+    (is_whole && !written.contains('\0')).then_some(words)
+}
+
+/// Without the one line end that editors and programs put behind a line.
+fn without_line_end(text: &str) -> &str {
+    text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).unwrap_or(text)
+}
+
+fn unresolved(message: impl Into<String>) -> Unresolved {
+    Unresolved { message: message.into(), hint: LITERAL_HINT }
+}
+
+/// As variables are mostly called; passwords are not.
+fn is_usual_name(name: &str) -> bool {
+    is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())
+}
+
+/// The environment variables that the texts of a value refer to, whether they are set or not.
+pub(in crate::config) fn variables_of(value: &Spanned) -> BTreeSet<String> {
+    let mut variables = BTreeSet::new();
+    let mut left = vec![value];
+    while let Some(Spanned { node, .. }) = left.pop() {
+        match node {
+            Node::String(text) => variables_in(text, &mut variables),
+            Node::Array(items) => left.extend(items),
+            Node::Object(members) => left.extend(members.iter().map(|member| &member.value)),
+            Node::Null | Node::Bool(_) | Node::Number(_) | Node::Date => {}
+        }
+    }
+    variables
+}
+
+/// The environment variables that a text refers to, whether they are set or not.
+pub(in crate::config) fn variables_in(value: &str, variables: &mut BTreeSet<String>) {
+    let mut rest = value;
+    while let Some(dollar) = rest.find("${") {
+        let is_literal = rest[..dollar].ends_with('$');
+        rest = &rest[dollar + 2..];
+        let Some((reference, _)) = rest.split_once('}').filter(|_| !is_literal) else { continue };
+        let name = reference.split_once(":-").map_or(reference, |(name, _)| name);
+        let name = name.strip_prefix("env:").unwrap_or(name);
+        if is_variable_name(name) {
+            variables.insert(name.to_owned());
+        }
+    }
+}
+
+fn is_variable_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+#[path = "references_tests.rs"]
+mod tests;

@@ -1,0 +1,69 @@
+//! A server's entry that is complete only when the commands of its `${cmd:…}` have been run.
+//!
+//! It runs none of them, and does not read the entry again: `entry` does.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::reading::Section;
+use crate::config::read::environment::Environment;
+use crate::config::read::json::Member;
+use crate::config::read::references::CommandLine;
+use crate::limits::Limits;
+
+/// An entry with commands. `Debug` shows nothing of it, and equality compares what is written.
+#[derive(Clone)]
+pub struct DeferredEntry(Arc<Unfinished>);
+
+/// The entry, and everything that is needed to read it again.
+pub(super) struct Unfinished {
+    pub(super) environment: Environment,
+    pub(super) limits: Limits,
+    pub(super) path: PathBuf,
+    pub(super) text: Arc<str>,
+    pub(super) section: Section,
+    pub(super) member: Member,
+    pub(super) commands: Vec<CommandLine>,
+    pub(super) hides_reach: bool,
+}
+
+impl DeferredEntry {
+    pub(super) fn new(unfinished: Unfinished) -> Self {
+        Self(Arc::new(unfinished))
+    }
+
+    pub(super) fn unfinished(&self) -> &Unfinished {
+        &self.0
+    }
+
+    /// The commands that are to be run; at least one.
+    #[must_use]
+    pub fn commands(&self) -> &[CommandLine] {
+        &self.0.commands
+    }
+
+    /// The entry in one form that tells whether another one means the same. It may hold secrets.
+    #[must_use]
+    pub fn written(&self) -> String {
+        self.0.member.value.written()
+    }
+
+    /// Whether the program or the address itself is not known yet.
+    #[must_use]
+    pub fn hides_reach(&self) -> bool {
+        self.0.hides_reach
+    }
+}
+
+impl PartialEq for DeferredEntry {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.written() == other.written()
+    }
+}
+
+impl fmt::Debug for DeferredEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeferredEntry")
+    }
+}

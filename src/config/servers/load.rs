@@ -1,0 +1,363 @@
+//! Gathers the servers of all configuration files. Where a name stands on several levels the first counts; where it stands
+//! twice on one, none does, so that no name of a file and no clock decides.
+//!
+//! It starts nothing and connects to nothing: a server is data until its first use.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::entry::Entry;
+use super::precedence::{self, Level};
+use super::reading::{Reading, Section};
+use super::self_reference;
+use super::server::{RefusedServer, ServerConfig};
+use super::transport::{Launch, Transport};
+use crate::config::read::environment::{Environment, Nesting};
+use crate::config::read::file;
+use crate::config::read::file::WatchedFile;
+use crate::config::read::json::{self, Member, Node};
+use crate::config::read::line_index::LineIndex;
+use crate::config::read::nearest::nearest;
+use crate::config::read::problem::{OF_FILE_MAX, Origin, Problem, Severity};
+use crate::config::read::references::{Commands, Files, Sources};
+use crate::config::read::trust::Trust;
+use crate::config::settings::choices::{AllowCommands, SelfServers};
+use crate::config::settings::toml_file::{ServerTable, Standing, TomlFile, project_folder};
+use crate::guard::PARENT_VARIABLE;
+use crate::limits::Limits;
+
+/// What the operator lets entries do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::config) struct Allowed {
+    pub(in crate::config) self_servers: SelfServers,
+    pub(in crate::config) commands: AllowCommands,
+}
+
+/// What all files say.
+#[derive(Default)]
+pub(in crate::config) struct Loaded {
+    /// Sorted by name.
+    pub(in crate::config) servers: Vec<ServerConfig>,
+    /// Sorted by name; no name of `servers`.
+    pub(in crate::config) refused: Vec<RefusedServer>,
+    /// The files that references have led to.
+    pub(in crate::config) files: Vec<WatchedFile>,
+    /// The environment variables that entries refer to, those that are not used among them.
+    pub(in crate::config) variables: BTreeSet<String>,
+    pub(in crate::config) entries: OfFiles,
+    /// Why files could not be read.
+    pub(in crate::config) unread: Vec<Problem>,
+}
+
+/// The entries of each file that could be read, or once could.
+pub(in crate::config) type OfFiles = BTreeMap<PathBuf, Vec<(Level, Entry)>>;
+
+/// What the bytes of one configuration file say: its sound servers in the file's order, each name once, and all that is
+/// wrong with the rest. It opens nothing and runs nothing: the path is where relative ones are taken from, and what problems
+/// name.
+#[must_use]
+pub fn servers_of_file(
+    environment: &Environment,
+    limits: &Limits,
+    path: &Path,
+    bytes: Vec<u8>,
+) -> (Vec<ServerConfig>, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let sources = Sources { environment, limits, files: Files::Closed, commands: Commands::Refused };
+    let entries = entries_of(&sources, path, bytes, &mut problems, &mut Vec::new()).unwrap_or_default();
+    (entries.into_iter().filter_map(|entry| entry.read.ok()).map(|server| *server).collect(), problems)
+}
+
+/// The servers of a project's and the user's config.toml, of `~/MCPs/*.json`, and of what MCP_SERVERS_CONFIG names. Of a
+/// file that cannot be read now, those `before` go on.
+pub(in crate::config) fn load(
+    environment: &Environment,
+    limits: &Limits,
+    allowed: Allowed,
+    (tables, before): (&[TomlFile], &OfFiles),
+    problems: &mut Vec<Problem>,
+) -> Loaded {
+    if environment.nesting() == Nesting::Nested {
+        let message = "is set: this bridge was started by another one and loads no servers, so that none can call itself";
+        problems.push(Problem::new(Origin::Variable(PARENT_VARIABLE.to_owned()), message));
+        return Loaded::default();
+    }
+    let commands = match allowed.commands {
+        AllowCommands::Yes => Commands::Later,
+        AllowCommands::No => Commands::Refused,
+    };
+    let sources = Sources { environment, limits, files: Files::Read, commands };
+    let mut files = Vec::new();
+    let (mut of_files, mut unread) = (OfFiles::new(), Vec::new());
+    let mut untrusted = Vec::new();
+    for file in tables {
+        if file.standing == Standing::User {
+            unread.extend(file.unread.clone());
+            if let (Some(_), Some(before)) = (&file.unread, before.get(&file.path)) {
+                of_files.insert(file.path.clone(), before.clone());
+                continue;
+            }
+        }
+        let Some(table) = &file.servers else { continue };
+        let level = match file.standing {
+            Standing::User => Level::User,
+            Standing::Project(Trust::Trusted) => Level::Project,
+            Standing::Project(trust) => {
+                untrusted.extend(not_trusted(&file.path, table, trust, problems));
+                continue;
+            }
+        };
+        let entries = of_table(&sources, &file.path, table, problems, &mut files);
+        of_files.insert(file.path.clone(), entries.map(|entry| (level, entry)).collect());
+    }
+    let (paths, unlisted) = json_files(environment, limits, problems);
+    unread.extend(unlisted.iter().map(|(_, problem)| problem.clone()));
+    for (level, path) in paths {
+        let problems_before = problems.len();
+        let read = match file::read(&path, environment.uid, limits) {
+            Ok(bytes) => entries_of(&sources, &path, bytes, problems, &mut files),
+            Err(problem) => {
+                problems.push(*problem);
+                None
+            }
+        };
+        if read.is_none() {
+            unread.extend(problems.get(problems_before).cloned());
+        }
+        let entries = match read {
+            Some(entries) => entries.into_iter().map(|entry| (level, entry)).collect(),
+            None => before.get(&path).cloned().unwrap_or_default(),
+        };
+        of_files.insert(path, entries);
+    }
+    for (path, entries) in before {
+        if unlisted.iter().any(|(folder, _)| path.parent() == Some(folder)) {
+            of_files.insert(path.clone(), entries.clone());
+        }
+    }
+    let mut entries: Vec<(Level, Entry)> = of_files.values().flatten().cloned().collect();
+    if allowed.self_servers == SelfServers::Skip {
+        for (_, entry) in &mut entries {
+            refuse_own(environment, entry, problems);
+        }
+    }
+    let variables = entries.iter().flat_map(|(_, entry)| entry.variables.iter().cloned()).collect();
+    let (mut servers, mut refused) = precedence::first(entries, problems);
+    if servers.len() > limits.servers_max {
+        let message =
+            format!("{} servers are configured, more than the {} allowed", servers.len(), limits.servers_max);
+        problems.push(Problem::new(Origin::File(servers[limits.servers_max].source.clone()), message));
+        servers.truncate(limits.servers_max);
+    }
+    let is_known = |name: &_| {
+        servers.iter().any(|server| server.name == *name)
+            || refused.iter().any(|refused| refused.name == *name)
+    };
+    untrusted.retain(|server: &RefusedServer| !is_known(&server.name));
+    refused.extend(untrusted);
+    refused.sort_by(|one, other| one.name.cmp(&other.name));
+    Loaded { servers, refused, files, variables, entries: of_files, unread }
+}
+
+/// Where JSON files may be: the user's folder, and the folder or file that MCP_SERVERS_CONFIG names.
+pub(in crate::config) fn places(environment: &Environment) -> Vec<PathBuf> {
+    let own = environment.home.as_ref().map(|home| home.join("MCPs"));
+    let named = environment.variable("MCP_SERVERS_CONFIG").map(|named| match named.to_str() {
+        Some(text) => environment.resolve(text.trim(), environment.cwd.as_deref()),
+        None => PathBuf::from(named),
+    });
+    own.into_iter().chain(named).collect()
+}
+
+/// The files to read, each once even when it is reached twice; and the folders that cannot be listed.
+fn json_files(environment: &Environment, limits: &Limits, problems: &mut Vec<Problem>) -> JsonFiles {
+    let (mut paths, mut unlisted) = (Vec::new(), Vec::new());
+    for (index, place) in places(environment).into_iter().enumerate() {
+        let is_own = index == 0 && environment.home.is_some();
+        let level = if is_own { Level::Folder } else { Level::Named };
+        if is_own || place.is_dir() {
+            match file::listed(&place, limits) {
+                Ok(found) => paths.extend(found.into_iter().map(|path| (level, path))),
+                Err(problem) => {
+                    problems.push((*problem).clone());
+                    unlisted.push((place, *problem));
+                }
+            }
+        } else if file::is_absent(&place) {
+            let message = format!("names {}, which does not exist", place.display());
+            problems.push(Problem::new(Origin::Variable("MCP_SERVERS_CONFIG".to_owned()), message));
+        } else {
+            paths.push((level, place));
+        }
+    }
+    let mut seen = Vec::new();
+    paths.retain(|(_, path)| {
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let is_new = !seen.contains(&real);
+        seen.push(real);
+        is_new
+    });
+    (paths, unlisted)
+}
+
+type JsonFiles = (Vec<(Level, PathBuf)>, Vec<(PathBuf, Problem)>);
+
+fn of_table(
+    sources: &Sources<'_>,
+    path: &Path,
+    table: &ServerTable,
+    problems: &mut Vec<Problem>,
+    files: &mut Vec<WatchedFile>,
+) -> impl Iterator<Item = Entry> {
+    let mut reading = Reading::new(sources, path, &table.text, Section::Servers, problems);
+    let mut entries: Vec<Entry> = table.members.iter().filter_map(|member| reading.entry(member)).collect();
+    files.append(&mut reading.end());
+    if let Some(defect) = &table.defect {
+        // What cannot be read may have been what an entry leaves out.
+        for entry in &mut entries {
+            entry.read = Err(format!("cannot be used: {defect}"));
+        }
+    }
+    entries.into_iter()
+}
+
+/// The servers of a project's file that are not taken from it.
+fn not_trusted(
+    path: &Path,
+    table: &ServerTable,
+    trust: Trust,
+    problems: &mut Vec<Problem>,
+) -> Vec<RefusedServer> {
+    let because = trust.because();
+    let folder = project_folder(path).display();
+    let mut refused = Vec::new();
+    let places = LineIndex::new(&table.text);
+    let origin = || Origin::File(path.to_owned());
+    problems.extend(Problem::untold(origin(), table.members.len().saturating_sub(OF_FILE_MAX)));
+    for member in table.members.iter().take(OF_FILE_MAX) {
+        let Ok(name) = crate::names::ServerName::new(&member.key) else { continue };
+        let position = places.position(member.key_at);
+        let problem = Problem::new(origin(), format!("is not taken from a project {because}"))
+            .severity(Severity::Warning)
+            .at(position)
+            .key(format!("{}.{}", Section::Servers.name(), member.key))
+            .hint(format!("read the file, then run `belljar config trust` in {folder}"));
+        let reason = format!("is not used: {problem}");
+        refused.push(RefusedServer { name, source: path.to_owned(), position, reason });
+        problems.push(problem);
+    }
+    refused
+}
+
+/// The entries of a JSON file; nothing where it says none, which is reported.
+fn entries_of(
+    sources: &Sources<'_>,
+    path: &Path,
+    bytes: Vec<u8>,
+    problems: &mut Vec<Problem>,
+    files: &mut Vec<WatchedFile>,
+) -> Option<Vec<Entry>> {
+    let text: Arc<str> = match file::text(path, bytes) {
+        Ok(text) => text.into(),
+        Err(problem) => {
+            problems.push(*problem);
+            return None;
+        }
+    };
+    let mut reading = Reading::new(sources, path, &text, Section::McpServers, problems);
+    let root = match json::parse(&text, sources.limits.json_depth_max) {
+        Ok(root) => root,
+        Err(defect) => {
+            reading.push(Severity::Error, (defect.at, ""), defect.message, defect.hint);
+            return None;
+        }
+    };
+    let Node::Object(members) = &root.node else {
+        let message = format!("must be an object with \"mcpServers\", not {}", root.node.kind());
+        reading.report(root.at, "", message);
+        return None;
+    };
+    let mut found = members.iter().filter(|member| member.key == "mcpServers");
+    let Some(servers) = found.next() else {
+        let near = members.iter().map(|member| member.key.as_str()).find(|key| is_nearly_servers(key));
+        let hint = match near {
+            Some(near) => format!("rename {near:?} to \"mcpServers\""),
+            None => "write {\"mcpServers\": {NAME: {\"command\": ...}}}".to_owned(),
+        };
+        reading.push(Severity::Error, (root.at, ""), "has no \"mcpServers\"", &hint);
+        return None;
+    };
+    if let Some(second) = found.next() {
+        let message = format!("is repeated; it stands on line {} too", reading.position(servers.key_at).line);
+        reading.report(second.key_at, "mcpServers", message);
+        return None;
+    }
+    let Node::Object(entries) = &servers.value.node else {
+        let message = format!("must be an object, not {}", servers.value.node.kind());
+        reading.report(servers.value.at, "mcpServers", message);
+        return None;
+    };
+    let about = members.iter().find(|member| member.key == "description").map(|member| &member.value.node);
+    let mut entries = named_once(&mut reading, entries);
+    if let Some(slip) =
+        members.iter().find(|member| member.key != "mcpServers" && is_nearly_servers(&member.key))
+    {
+        let message = "is no key that belljar knows, and its entries are not read";
+        reading.push(Severity::Warning, (slip.key_at, &slip.key), message, "did you mean \"mcpServers\"?");
+    }
+    files.append(&mut reading.end());
+    if let Some(Node::String(about)) = about {
+        for server in entries.iter_mut().filter_map(|entry| entry.read.as_mut().ok()) {
+            server.description.get_or_insert_with(|| about.clone());
+        }
+    }
+    Some(entries)
+}
+
+fn is_nearly_servers(key: &str) -> bool {
+    key == "servers" || nearest(key, ["mcpservers"]).is_some()
+}
+
+/// The entries of one file; a name that stands there twice has none that can be used.
+fn named_once(reading: &mut Reading<'_>, members: &[Member]) -> Vec<Entry> {
+    let mut by_name: BTreeMap<&str, Vec<&Member>> = BTreeMap::new();
+    for member in members {
+        by_name.entry(&member.key).or_default().push(member);
+    }
+    let mut entries = Vec::new();
+    for member in members {
+        match by_name[member.key.as_str()].as_slice() {
+            [_] => entries.extend(reading.entry(member)),
+            [first, second, ..] if std::ptr::eq(*second, member) => {
+                let line = reading.position(first.key_at).line;
+                let message = format!("is repeated; it stands on line {line} too, and neither is used");
+                entries.extend(reading.refused(member, &message));
+            }
+            _ => {}
+        }
+    }
+    entries
+}
+
+/// An entry that would start this bridge is no server of it.
+fn refuse_own(environment: &Environment, entry: &mut Entry, problems: &mut Vec<Problem>) {
+    let Ok(server) = &entry.read else { return };
+    let Transport::Launch(Launch { program, args, cwd, .. }) = &server.transport else { return };
+    let cwd = cwd.as_deref().or(environment.cwd.as_deref()).unwrap_or(Path::new("/"));
+    if !self_reference::is_own(&program.to_string_lossy(), args, cwd, environment) {
+        return;
+    }
+    let message = "would start this bridge as its own server, and is skipped";
+    let problem = Problem::new(Origin::File(server.source.clone()), message)
+        .severity(Severity::Note)
+        .at(entry.position)
+        .key(entry.key.clone())
+        .hint("MCP_BRIDGE_ALLOW_SELF_SERVER=1 allows it");
+    entry.read = Err(format!("is not used: {problem}"));
+    problems.push(problem);
+}
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

@@ -1,0 +1,524 @@
+//! Claims about entries of servers: their keys in every kind of file, which of several counts, and what becomes of the rest.
+//!
+//! They use real files in a temporary home.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use super::*;
+use crate::config::read::problem::Position;
+use crate::config::servers::transport::Transport;
+use crate::config::{Config, ConfigFiles, SandboxFiles, ServerRules, trust_project};
+
+struct Home {
+    folder: tempfile::TempDir,
+    variables: Vec<(String, String)>,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), variables: Vec::new() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn file(self, name: &str, text: &str) -> Self {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        fs::write(self.path(name), text).unwrap();
+        self
+    }
+
+    fn user(self, text: &str) -> Self {
+        self.file(".config/belljar/config.toml", text)
+    }
+
+    fn project(self, text: &str) -> Self {
+        self.file("work/.belljar/config.toml", text)
+    }
+
+    fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn environment(&self) -> Environment {
+        fs::create_dir_all(self.path("work")).unwrap();
+        Environment {
+            variables: self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            home: Some(self.folder.path().to_owned()),
+            uid: nix::unistd::geteuid().as_raw(),
+            cwd: Some(self.path("work")),
+            executable: None,
+        }
+    }
+
+    fn load(&self) -> Config {
+        Config::load(&self.environment())
+    }
+
+    /// Without the home's place.
+    fn said(&self, what: impl ToString) -> String {
+        what.to_string().replace(&format!("{}/", self.folder.path().display()), "")
+    }
+
+    /// Servers with their commands and places, those that are refused, and every problem.
+    fn seen(&self) -> String {
+        let config = self.load();
+        let mut lines = Vec::new();
+        for server in &config.servers {
+            let Position { line, column } = server.position;
+            let place = format!("{}:{line}:{column}", server.source.display());
+            lines.push(format!("+ {} {} ({place})", server.name, server.shown_reach()));
+        }
+        lines.extend(config.refused.iter().map(|refused| format!("- {refused}")));
+        lines.extend(config.problems.iter().map(|problem| format!("{} {problem}", problem.severity)));
+        self.said(lines.join("\n"))
+    }
+}
+
+/// The rules of the one server x, in a JSON file and as a table of a config.toml.
+fn rules(json: &str, toml: &str) -> [ServerRules; 2] {
+    let json =
+        Home::new().file("MCPs/a.json", &format!(r#"{{"mcpServers": {{"x": {{"command": "c", {json}}}}}}}"#));
+    let toml = Home::new().user(&format!("[servers.x]\ncommand = \"c\"\n{toml}"));
+    [json, toml].map(|home| {
+        let config = home.load();
+        assert_eq!(config.problems, []);
+        config.servers[0].rules.clone()
+    })
+}
+
+#[test]
+fn the_keys_of_every_server_mean_the_same_in_json_and_toml() {
+    let [json, toml] = rules(
+        r#""startTimeout": 45.5, "timeout": 2.5, "maxConcurrency": 3, "allow": ["get_*"], "deny": ["*_all"], "sandboxFiles": false"#,
+        "start_timeout = 45.5\ntimeout = 2.5\nmax_concurrency = 0x3\nallow = ['get_*']\ndeny = [\n  '*_all',\n]\nsandbox_files = false",
+    );
+    assert_eq!(json, toml);
+    assert_eq!((json.call_time, json.calls_at_once), (Some(Duration::from_millis(2_500)), Some(3)));
+    assert_eq!(json.start_time, Some(Duration::from_millis(45_500)));
+    assert_eq!(json.sandbox_files, SandboxFiles::Kept);
+    let kept_back =
+        ["get_one", "get_all", "set"].map(|tool| json.tools.kept_back(crate::policy::Names::only(tool)));
+    assert_eq!(kept_back, [None, Some("deny"), Some("allow")]);
+    let [json, toml] = rules(
+        r#""timeout": 3600, "max_concurrency": 32, "deny": []"#,
+        "timeout = 3600\nmax_concurrency = 32",
+    );
+    assert_eq!(json, toml);
+    assert_eq!(json.call_time, Some(Duration::from_secs(3_600)));
+}
+
+/// The patterns of the server x.
+fn inherits(home: &Home) -> Vec<String> {
+    let config = home.load();
+    let Transport::Launch(launch) = &config.servers[0].transport else { panic!("a command") };
+    launch.env_inherit.iter().map(|pattern| pattern.as_str().to_owned()).collect()
+}
+
+#[test]
+fn inherited_variables_are_named_alike_in_json_and_toml_and_are_nothing_beside_a_url() {
+    for key in ["env_inherit", "envInherit"] {
+        let json = format!(r#"{{"mcpServers": {{"x": {{"command": "c", "{key}": ["AWS_*", "A"]}}}}}}"#);
+        assert_eq!(inherits(&Home::new().file("MCPs/a.json", &json)), ["AWS_*", "A"]);
+    }
+    let toml = Home::new().user("[servers.x]\ncommand = \"c\"\nenv_inherit = [\"AWS_*\", \"A\"]\n");
+    assert_eq!(inherits(&toml), ["AWS_*", "A"]);
+    let wrong = Home::new().user(
+        "[servers.a]\ncommand = \"c\"\nenv_inherit = [\"A*B\", \"A=1\", 1]\n[servers.b]\ncommand = \"c\"\n\
+         env_inherit = \"*\"\n[servers.far]\nurl = \"https://x.example\"\nenv_inherit = [\"A\"]\n",
+    );
+    insta::assert_snapshot!(wrong.seen());
+}
+
+#[test]
+fn a_project_that_is_not_trusted_widens_what_no_server_inherits() {
+    let entry = |patterns: &str| format!("[servers.x]\ncommand = \"c\"\nenv_inherit = [{patterns}]\n");
+    let home = Home::new().user(&entry("\"A\"")).project(&entry("\"*\""));
+    assert_eq!(inherits(&home), ["A"]);
+    trust_project(&home.environment(), &Limits::default()).unwrap();
+    assert_eq!(inherits(&home), ["*"]);
+    let changed = home.project(&entry("\"B\", \"*\""));
+    assert_eq!(inherits(&changed), ["A"]);
+}
+
+#[test]
+fn a_large_time_is_milliseconds_in_a_client_s_file_and_seconds_in_toml() {
+    let home =
+        Home::new().file("MCPs/a.json", r#"{"mcpServers": {"x": {"command": "c", "timeout": 60000}}}"#);
+    assert_eq!(home.load().servers[0].rules.call_time, Some(Duration::from_secs(60)));
+    assert_eq!(
+        home.seen(),
+        "+ x command c (MCPs/a.json:1:17)\n\
+         warning MCPs/a.json:1:50: mcpServers.x.timeout: is 60000, which counts as milliseconds, as some clients write it: \
+         60 s; write seconds, up to 3600 here"
+    );
+    let home = Home::new().user("[servers.x]\ncommand = \"c\"\ntimeout = 60000\n");
+    assert_eq!(home.load().servers[0].rules.call_time, Some(Duration::from_secs(60_000)));
+}
+
+#[test]
+fn a_table_is_read_by_the_reader_of_json_entries_with_its_own_places() {
+    let home = Home::new()
+        .user(
+            "[run]\ntimeout = 7\n\n[servers.git]\ncommand = \"./git\"\nargs = [\"a\", \"${A}\"]\nenv = { K = \"v\" }\n\
+             description = \"d\"\n[servers.\"far away\"]\nurl = \"https://example.com/mcp\"\ntype = \"sse\"\n\
+             headers.Authorization = \"Bearer ${A}\"\n",
+        )
+        .variable("A", "from outside");
+    assert_eq!(
+        home.seen(),
+        "+ far away at https://example.com (.config/belljar/config.toml:9:10)\n\
+         + git command .config/belljar/./git (.config/belljar/config.toml:4:10)"
+    );
+    let config = home.load();
+    assert_eq!(config.timeout.as_secs(), 7);
+    let Transport::Launch(launch) = &config.servers[1].transport else { panic!("a command") };
+    assert_eq!(
+        (launch.args.as_slice(), launch.env.iter().next()),
+        (&["a", "from outside"].map(String::from)[..], Some(("K", "v")))
+    );
+    let Transport::Endpoint(endpoint) = &config.servers[0].transport else { panic!("an address") };
+    assert_eq!(endpoint.headers.iter().next(), Some(("Authorization", "Bearer from outside")));
+    assert_eq!(config.servers[1].references.iter().collect::<Vec<_>>(), [("A", "from outside")]);
+}
+
+#[test]
+fn each_defect_of_a_table_is_said_at_its_place_and_costs_its_entry_only() {
+    let home = Home::new().user(
+        "[servers]\nflat = 3\n[servers.good]\ncommand = \"c\"\n[servers.slip]\ncommand = \"c\"\nmaxConcurrency = 3\n\
+         [servers.kinds]\ncommand = 1\nargs = \"a\"\nenv = { A = 2025-01-01 }\ntimeout = true\nmax_concurrency = 33\n\
+         allow = [1]\ndeny = \"x\"\nsandbox_files = 1\ndisabled = \"no\"\n[servers.\" \"]\ncommand = \"c\"\n\
+         [servers.off]\ncommand = \"c\"\ndisabled = true\n",
+    );
+    insta::assert_snapshot!(home.seen());
+}
+
+#[test]
+fn a_file_that_is_no_toml_gives_none_of_its_servers_and_lets_no_other_take_their_names() {
+    let home = Home::new()
+        .user("[servers.x]\ncommand = \"c\"\ndeny = [\"a\"\nallow = 3\n")
+        .file("MCPs/a.json", r#"{"mcpServers": {"x": {"command": "other"}, "y": {"command": "c"}}}"#);
+    let config = home.load();
+    assert_eq!(config.servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(), ["y"]);
+    let refused = home.said(&config.refused[0]);
+    assert!(
+        refused.starts_with(
+            "server 'x' is configured, but cannot be used: .config/belljar/config.toml:4:1: is no TOML: "
+        ),
+        "{refused}"
+    );
+}
+
+#[test]
+fn the_first_level_that_has_a_name_counts_and_the_others_are_noted() {
+    let entry = |command: &str| format!(r#"{{"mcpServers": {{"x": {{"command": "{command}"}}}}}}"#);
+    let toml = |command: &str| format!("[servers.x]\ncommand = \"{command}\"\n");
+    let home = Home::new()
+        .file("named.json", &entry("named"))
+        .variable("MCP_SERVERS_CONFIG", "~/named.json")
+        .file("MCPs/a.json", &entry("folder"))
+        .user(&toml("user"))
+        .project(&toml("project"));
+    let command = |home: &Home| home.load().servers[0].shown_reach();
+    assert_eq!(command(&home), "command user", "the project is not trusted");
+    trust_project(&home.environment(), &Limits::default()).unwrap();
+    assert_eq!(
+        home.seen(),
+        "+ x command project (work/.belljar/config.toml:1:10)\n\
+         note .config/belljar/config.toml:1:10: servers.x: is not used: work/.belljar/config.toml:1:10 has the name too, \
+         and counts more\n\
+         note MCPs/a.json:1:17: mcpServers.x: is not used: work/.belljar/config.toml:1:10 has the name too, and counts more\n\
+         note named.json:1:17: mcpServers.x: is not used: work/.belljar/config.toml:1:10 has the name too, and counts more"
+    );
+    fs::remove_file(home.path("work/.belljar/config.toml")).unwrap();
+    assert_eq!(command(&home), "command user");
+    fs::remove_file(home.path(".config/belljar/config.toml")).unwrap();
+    assert_eq!(command(&home), "command folder");
+    fs::remove_file(home.path("MCPs/a.json")).unwrap();
+    assert_eq!(command(&home), "command named");
+}
+
+#[test]
+fn an_entry_that_is_switched_off_or_broken_keeps_its_name_from_later_levels() {
+    for (entry, said) in [
+        (
+            "disabled = true",
+            "is not used: .config/belljar/config.toml:1:10: servers.x: is switched off in its entry",
+        ),
+        (
+            "args = 3",
+            "cannot be used: .config/belljar/config.toml:3:8: servers.x.args: must be an array of strings, not a number",
+        ),
+        (
+            "env.T = \"${NONE}\"",
+            "cannot be used: .config/belljar/config.toml:3:9: servers.x.env.T: refers to ${NONE}, which is not set; write \
+             $${ for a literal ${",
+        ),
+    ] {
+        let home = Home::new()
+            .user(&format!("[servers.x]\ncommand = \"c\"\n{entry}\n"))
+            .file("MCPs/a.json", r#"{"mcpServers": {"x": {"command": "other"}}}"#);
+        let config = home.load();
+        assert_eq!(config.servers, [], "{entry}");
+        assert_eq!(home.said(&config.refused[0]), format!("server 'x' is configured, but {said}"));
+    }
+}
+
+#[test]
+fn a_project_s_servers_count_only_when_its_file_is_trusted_and_are_refused_by_name_before() {
+    let home = Home::new()
+        .project("[servers.evil]\ncommand = \"c\"\n[servers.x]\ncommand = \"c\"\ndisabled = true\n");
+    let home = home.file("MCPs/a.json", r#"{"mcpServers": {"x": {"command": "mine"}}}"#);
+    let refusal = |name: &str, row: u8, because: &str| {
+        format!(
+            "work/.belljar/config.toml:{row}:10: servers.{name}: is not taken from a project {because}; read the file, then \
+             run `belljar config trust` in work"
+        )
+    };
+    let unknown = "that is not trusted";
+    assert_eq!(
+        home.seen(),
+        format!(
+            "+ x command mine (MCPs/a.json:1:17)\n\
+             - server 'evil' is configured, but is not used: {}\nwarning {}\nwarning {}",
+            refusal("evil", 1, unknown),
+            refusal("evil", 1, unknown),
+            refusal("x", 3, unknown)
+        )
+    );
+    trust_project(&home.environment(), &Limits::default()).unwrap();
+    assert!(home.seen().starts_with(
+        "+ evil command c (work/.belljar/config.toml:1:10)\n- server 'x' is configured, but is not"
+    ));
+    let home = home.project("[servers.evil]\ncommand = \"d\"\n");
+    let changed = "whose file has changed since it was trusted";
+    assert!(home.seen().contains(&refusal("evil", 1, changed)), "{}", home.seen());
+}
+
+#[test]
+fn a_chosen_server_that_cannot_be_used_is_no_unknown_one_and_others_are_refused_too() {
+    let home = Home::new()
+        .user("[servers.off]\ncommand = \"c\"\ndisabled = true\n[servers.other]\ncommand = \"c\"\ndisabled = true\n")
+        .variable("MCP_BRIDGE_SERVERS", "off");
+    let config = home.load();
+    let refused: Vec<&str> = config.refused.iter().map(|refused| refused.name.as_str()).collect();
+    assert_eq!(refused, ["off", "other"]);
+    assert!(config.refused[1].reason.starts_with("is not used: run.servers, or"), "{:?}", config.refused);
+    assert!(
+        config.problems.iter().all(|problem| problem.severity == Severity::Note),
+        "{:?}",
+        config.problems
+    );
+}
+
+#[test]
+fn only_the_user_lets_commands_be_run() {
+    let entry = "[servers.x]\ncommand = \"c\"\nargs = [\"${cmd:pass show}\"]\n";
+    let allow = "[policy]\nallow_cmd = true\n";
+    let runs = |home: &Home| home.load().servers.first().is_some_and(|server| server.later.is_some());
+    assert!(runs(&Home::new().user(&format!("{allow}{entry}"))));
+    assert!(runs(&Home::new().user(entry).variable("MCP_BRIDGE_ALLOW_CMD", "1")));
+    let home = Home::new().user(entry);
+    assert_eq!(
+        home.said(&home.load().refused[0]),
+        "server 'x' is configured, but cannot be used: .config/belljar/config.toml:3:9: servers.x.args[0]: refers to \
+         ${cmd:pass …}, and commands are not run; the user may set policy.allow_cmd = true in the own config.toml, or \
+         MCP_BRIDGE_ALLOW_CMD=1"
+    );
+    let home = Home::new().user(entry).project(allow);
+    trust_project(&home.environment(), &Limits::default()).unwrap();
+    assert!(!runs(&home));
+    let said = "warning work/.belljar/config.toml:2:13: policy.allow_cmd: is not taken from a project even though it is \
+                trusted; only the user's own config.toml and the environment set it";
+    assert!(home.seen().lines().any(|line| line == said), "{}", home.seen());
+    // What the user has allowed, a trusted project may use.
+    let home = Home::new().user(allow).project(entry);
+    trust_project(&home.environment(), &Limits::default()).unwrap();
+    assert!(runs(&home));
+}
+
+#[test]
+fn what_commands_print_completes_an_entry_under_the_same_checks() {
+    let finished = |entry: &str, printed: &str| {
+        let home = Home::new().user(&format!("[policy]\nallow_cmd = true\n[servers.x]\n{entry}\n"));
+        let config = home.load();
+        assert_eq!(config.problems, [], "{entry}");
+        let later = config.servers[0].later.clone().unwrap();
+        let [command] = later.commands() else { panic!("one command") };
+        let outputs = [(command.written.clone(), printed.to_owned())].into();
+        later.finished(&outputs).map_err(|reason| home.said(reason))
+    };
+    let server = finished("command = \"c\"\nenv.T = \"Bearer ${cmd:pass show t}\"", "t0ken\n").unwrap();
+    let Transport::Launch(launch) = &server.transport else { panic!("a command") };
+    assert_eq!(launch.env.iter().collect::<Vec<_>>(), [("T", "Bearer t0ken")]);
+    assert_eq!(server.references.iter().collect::<Vec<_>>(), [("cmd", "t0ken")]);
+    assert_eq!(server.later, None);
+    let server = finished("url = \"${cmd:where is it}\"", "https://example.com/s3cret").unwrap();
+    assert_eq!(server.shown_reach(), "at ${cmd:where …}");
+    for (entry, printed, said) in [
+        ("url = \"${cmd:where}\"", "s3cret", "3:7: servers.x.url: is no address; write https://HOST/PATH"),
+        (
+            "url = \"https://a.b\"\nheaders.A = \"${cmd:t}\"",
+            "s3cret\u{7}",
+            "5:13: servers.x.headers.A: holds a character",
+        ),
+        (
+            "command = \"c\"\nargs = [\"${cmd:t}\"]",
+            "s3cret\0",
+            "5:9: servers.x.args[0]: holds a NUL character",
+        ),
+        ("command = \"${cmd:t}\"", "\n", "3:10: servers.x.command: is empty"),
+    ] {
+        let reason = finished(entry, printed).unwrap_err();
+        let place = ".config/belljar/config.toml:";
+        assert!(
+            reason.starts_with(&format!("cannot be used: {place}"))
+                && reason.contains(said.split_once(": ").unwrap().1),
+            "{reason}"
+        );
+        assert!(!reason.contains("s3cret"), "{reason}");
+    }
+}
+
+#[test]
+fn what_is_shown_of_a_server_is_no_secret() {
+    let home = Home::new()
+        .user("[policy]\nallow_cmd = true\n[servers.a]\ncommand = \"/opt/${TOKEN}/run\"\n[servers.b]\ncommand = \"${cmd:p}\"\n")
+        .variable("TOKEN", "s3cret-token");
+    let config = home.load();
+    let shown: Vec<String> = config.servers.iter().map(ServerConfig::shown_reach).collect();
+    assert_eq!(shown, ["command /opt/[TOKEN]/run", "known when it is started"]);
+    let debug = format!("{:?}", config.servers);
+    assert!(!debug.contains("s3cret-token\")]"), "{debug}");
+}
+
+fn followed(home: &Home) -> ConfigFiles {
+    ConfigFiles::load(home.environment()).1
+}
+
+fn names(files: &ConfigFiles) -> String {
+    files.servers().iter().map(|server| server.name.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_config_toml_that_is_made_changed_and_removed_is_followed_with_its_problems() {
+    let home = Home::new().file("MCPs/a.json", r#"{"mcpServers": {"a": {"command": "c"}}}"#);
+    let mut files = followed(&home);
+    assert_eq!((files.look(), names(&files).as_str()), (vec![], "a"));
+    let home = home.user("[servers.b]\ncommand = \"c\"\n");
+    assert_eq!((files.look(), names(&files).as_str()), (vec![], "a b"));
+    let before = files.servers().to_vec();
+    let home = home.user("# moved down, and otherwise the same\n[servers.b]\ncommand = \"c\"\n");
+    assert_eq!((files.look(), files.servers()), (vec![], before.as_slice()));
+    let home = home.user("[servers.b]\ncommand = \"c\"\ndeny = [\"x\"]\n");
+    assert_eq!(files.look(), []);
+    assert_ne!(files.servers(), before);
+    let home = home.user("[servers.b]\ncommand = 3\n");
+    let said: Vec<String> = files.look().iter().map(|problem| home.said(problem)).collect();
+    assert_eq!(
+        said,
+        [
+            ".config/belljar/config.toml:2:11: servers.b.command: must be a string, not a number; put it in double quotes"
+        ]
+    );
+    assert_eq!((names(&files).as_str(), files.refused().len()), ("a", 1));
+    let home = home.user("[servers.b]\ncommand = [\n");
+    assert!(files.look().iter().any(|problem| problem.to_string().contains("is no TOML")));
+    fs::remove_file(home.path(".config/belljar/config.toml")).unwrap();
+    assert_eq!((files.look(), names(&files).as_str(), files.refused().len()), (vec![], "a", 0));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_any_more_keeps_its_servers_and_one_that_is_gone_does_not() {
+    let own = r#"{"mcpServers": {"a": {"command": "c", "deny": ["x"]}}}"#;
+    let home = Home::new().file("MCPs/a.json", own).user("[servers.b]\ncommand = \"c\"\n");
+    let home = home.file("other/b.json", r#"{"mcpServers": {"b": {"command": "looser"}}}"#);
+    let home = home.variable("MCP_SERVERS_CONFIG", "../other");
+    let mut files = followed(&home);
+    let before = files.servers().to_vec();
+    let unread = |files: &ConfigFiles| {
+        let said = files.unread().iter().map(|problem| home.said(problem));
+        said.collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!((unread(&files), before.len()), (String::new(), 2));
+    let write = |name: &str, text: &str| fs::write(home.path(name), text).unwrap();
+    for (name, broken, said) in [
+        ("MCPs/a.json", "{\"mcpServers\": {", "MCPs/a.json:1:17: the file ends where"),
+        ("MCPs/a.json", "", "MCPs/a.json: is empty"),
+        (".config/belljar/config.toml", "[servers.b]\ncommand = [", "config.toml:2:12: is no TOML"),
+        (".config/belljar/config.toml", "\u{0}", "config.toml: is not UTF-8"),
+    ] {
+        let good = fs::read_to_string(home.path(name)).unwrap();
+        write(name, broken);
+        assert!(!files.look().is_empty(), "{broken}");
+        assert_eq!(files.servers(), before, "{broken}");
+        assert!(unread(&files).contains(said), "{}", unread(&files));
+        write(name, &good);
+        assert!(files.look().iter().all(|problem| problem.severity == Severity::Note));
+        assert_eq!((files.servers(), unread(&files)), (before.as_slice(), String::new()));
+    }
+    fs::remove_file(home.path("MCPs/a.json")).unwrap();
+    assert!(files.look().iter().all(|problem| problem.severity == Severity::Note));
+    assert_eq!((names(&files).as_str(), unread(&files)), ("b", String::new()));
+}
+
+#[test]
+fn trust_in_a_project_is_followed() {
+    let home = Home::new().project("[servers.p]\ncommand = \"c\"\n");
+    let mut files = followed(&home);
+    assert_eq!((names(&files).as_str(), files.refused().len()), ("", 1));
+    trust_project(&home.environment(), &Limits::default()).unwrap();
+    assert_eq!((files.look(), names(&files).as_str()), (vec![], "p"));
+}
+
+#[test]
+fn a_file_that_is_referred_to_is_followed() {
+    let home = Home::new()
+        .file("MCPs/token", "first\n")
+        .file("MCPs/a.json", r#"{"mcpServers": {"a": {"command": "c", "env": {"T": "${file:token}"}}}}"#);
+    let mut files = followed(&home);
+    let before = files.servers().to_vec();
+    assert_eq!((files.look(), files.servers()), (vec![], before.as_slice()));
+    let home = home.file("MCPs/token", "second\n");
+    assert_eq!(files.look(), []);
+    assert_eq!(files.servers()[0].references.iter().collect::<Vec<_>>(), [("file", "second")]);
+    fs::set_permissions(home.path("MCPs/token"), fs::Permissions::from_mode(0o666)).unwrap();
+    let said: Vec<String> = files.look().iter().map(|problem| home.said(problem)).collect();
+    assert!(said[0].contains("refers to ${file:token}, which every user may write to this file"), "{said:?}");
+    assert_eq!(names(&files), "");
+    fs::set_permissions(home.path("MCPs/token"), fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!((files.look(), names(&files).as_str()), (vec![], "a"));
+}
+
+#[test]
+fn a_misspelt_variable_is_warned_about_with_the_nearest_name() {
+    let home = Home::new()
+        .variable("MCP_BRIDGE_TIMOUT", "3")
+        .variable("mcp_bridge_memory", "1g")
+        .variable("MCP_BRIDGE_COLOUR", "red")
+        .variable("MCP_BRIDGE_EMPTY", " ")
+        .variable("MCP_OTHER", "1");
+    assert_eq!(
+        home.seen(),
+        "warning MCP_BRIDGE_COLOUR: is no variable that belljar reads; `belljar config` shows what can be set\n\
+         warning MCP_BRIDGE_TIMOUT: is no variable that belljar reads; did you mean MCP_BRIDGE_TIMEOUT?\n\
+         warning mcp_bridge_memory: is no variable that belljar reads; did you mean MCP_BRIDGE_MEMORY?"
+    );
+}
+
+#[test]
+fn the_example_of_a_config_toml_loads_without_a_problem() {
+    let home = Home::new().user(include_str!("../../../config/examples/valid/config.toml"));
+    assert_eq!(
+        home.seen(),
+        "+ github command github-mcp-server (.config/belljar/config.toml:9:10)\n\
+         + issues at https://example.com (.config/belljar/config.toml:20:10)\n\
+         - server 'parked' is configured, but is not used: .config/belljar/config.toml:26:10: servers.parked: is switched off \
+         in its entry\n\
+         note .config/belljar/config.toml:26:10: servers.parked: is switched off in its entry"
+    );
+}

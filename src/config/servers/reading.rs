@@ -1,0 +1,133 @@
+//! The state of reading one file with entries: where it is, what is wrong with it so far, and where its references led.
+//!
+//! It does not know which key means what: `entry` and the modules of its keys do.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::config::read::file::WatchedFile;
+use crate::config::read::json::{Member, Spanned};
+use crate::config::read::line_index::LineIndex;
+use crate::config::read::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
+use crate::config::read::references::{Followed, Sources};
+
+/// What a value is taken for while a command has to be run for it: valid wherever a value may be.
+pub(super) const STAND_IN: &str = "https://known.later.invalid/";
+
+/// One file that is being read.
+pub(super) struct Reading<'r> {
+    pub(super) sources: &'r Sources<'r>,
+    pub(super) path: &'r Path,
+    pub(super) text: &'r Arc<str>,
+    pub(super) section: Section,
+    pub(super) problems: &'r mut Vec<Problem>,
+    places: LineIndex<'r>,
+    /// Errors that were found, those that were not told among them.
+    pub(super) errors: usize,
+    told: usize,
+    untold: usize,
+    /// The files that references have led to.
+    pub(super) files: Vec<WatchedFile>,
+    /// What the entry that is being read has referred to.
+    pub(super) followed: Followed,
+}
+
+/// Under what entries stand, and with that in which kind of file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section {
+    /// A JSON file, as clients have.
+    McpServers,
+    /// A config.toml.
+    Servers,
+}
+
+/// The keys of one entry that count, each at most once.
+#[derive(Default)]
+pub(super) struct Parts<'m> {
+    pub(super) command: Option<&'m Spanned>,
+    pub(super) args: Option<&'m Spanned>,
+    pub(super) env: Option<&'m Spanned>,
+    pub(super) env_inherit: Option<&'m Spanned>,
+    pub(super) cwd: Option<&'m Spanned>,
+    pub(super) url: Option<&'m Member>,
+    pub(super) headers: Option<&'m Spanned>,
+    pub(super) login: Option<&'m Spanned>,
+    pub(super) transport: Option<&'m Spanned>,
+    pub(super) start_timeout: Option<&'m Spanned>,
+    pub(super) timeout: Option<&'m Spanned>,
+    pub(super) max_concurrency: Option<&'m Spanned>,
+    pub(super) allow: Option<&'m Spanned>,
+    pub(super) deny: Option<&'m Spanned>,
+    pub(super) sandbox_files: Option<&'m Spanned>,
+    pub(super) description: Option<&'m Spanned>,
+    pub(super) disabled: bool,
+}
+
+impl Section {
+    /// As it is written.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::McpServers => "mcpServers",
+            Self::Servers => "servers",
+        }
+    }
+}
+
+impl<'r> Reading<'r> {
+    pub(super) fn new(
+        sources: &'r Sources<'r>,
+        path: &'r Path,
+        text: &'r Arc<str>,
+        section: Section,
+        problems: &'r mut Vec<Problem>,
+    ) -> Self {
+        let (places, files, followed) = (LineIndex::new(text), Vec::new(), Followed::default());
+        let (errors, told, untold) = (0, 0, 0);
+        Self { sources, path, text, section, problems, places, errors, told, untold, files, followed }
+    }
+}
+
+impl Reading<'_> {
+    pub(super) fn position(&self, at: usize) -> Position {
+        self.places.position(at)
+    }
+
+    pub(super) fn report(&mut self, at: usize, key: &str, message: impl Into<String>) {
+        self.push(Severity::Error, (at, key), message, "");
+    }
+
+    pub(super) fn warn(&mut self, at: usize, key: &str, message: impl Into<String>) {
+        self.push(Severity::Warning, (at, key), message, "");
+    }
+
+    pub(super) fn push(
+        &mut self,
+        severity: Severity,
+        (at, key): (usize, &str),
+        message: impl Into<String>,
+        hint: &str,
+    ) {
+        self.errors += usize::from(severity == Severity::Error);
+        if self.told == OF_FILE_MAX {
+            self.untold += 1;
+            return;
+        }
+        self.told += 1;
+        let problem = Problem::new(Origin::File(self.path.to_owned()), message)
+            .severity(severity)
+            .at(self.position(at))
+            .hint(hint);
+        self.problems.push(if key.is_empty() { problem } else { problem.key(key) });
+    }
+
+    /// Says what was not told one by one; the answer are the files that references have led to.
+    pub(super) fn end(self) -> Vec<WatchedFile> {
+        self.problems.extend(Problem::untold(Origin::File(self.path.to_owned()), self.untold));
+        self.files
+    }
+
+    pub(super) fn unknown_type(&mut self, at: usize, key: &str, kind: &str) {
+        let message = format!("has the type {kind:?}, which belljar does not know");
+        self.push(Severity::Error, (at, key), message, "known are stdio, http (or streamable-http) and sse");
+    }
+}

@@ -1,0 +1,230 @@
+//! The keys that an entry may have, and what those say that are the same for every kind of server.
+//!
+//! It does not read how a server is reached: `launch` and `endpoint` do.
+
+use std::time::Duration;
+
+use super::reading::{Parts, Reading, Section};
+use super::server::{SandboxFiles, ServerRules};
+use crate::config::read::json::{Node, Spanned};
+use crate::config::read::nearest::nearest;
+use crate::config::read::problem::Severity;
+use crate::policy::{Pattern, ToolChoice};
+
+/// Every key that counts, as it is written in TOML.
+pub(in crate::config) const KEYS: [&str; 19] = [
+    "command",
+    "args",
+    "env",
+    "env_inherit",
+    "cwd",
+    "url",
+    "headers",
+    "login",
+    "type",
+    "transport",
+    "description",
+    "disabled",
+    "enabled",
+    "start_timeout",
+    "timeout",
+    "max_concurrency",
+    "allow",
+    "deny",
+    "sandbox_files",
+];
+pub(in crate::config) const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
+
+/// Keys that clients use for themselves and that change nothing here.
+pub(super) const CLIENT_KEYS: [&str; 33] = [
+    "$schema",
+    "alwaysAllow",
+    "alwaysLoad",
+    "auth",
+    "authProviderType",
+    "authScopes",
+    "autoApprove",
+    "autoStart",
+    "auto_start",
+    "bundled",
+    "dev",
+    "fromGalleryId",
+    "gallery",
+    "icon",
+    "icons",
+    "id",
+    "installation",
+    "managed",
+    "metadata",
+    "name",
+    "networkTimeout",
+    "oauth",
+    "preset",
+    "registry",
+    "scope",
+    "scopes",
+    "source",
+    "tags",
+    "targetClients",
+    "title",
+    "trust",
+    "version",
+    "watchPaths",
+];
+/// Keys by which clients mean something that an entry can say here under another name.
+const CLIENT_KEYS_MEANING: [(&str, &str); 5] = [
+    ("tool_timeout_sec", "timeout"),
+    ("envFile", "env"),
+    ("startupTimeout", "start_timeout"),
+    ("startup_timeout_ms", "start_timeout"),
+    ("startup_timeout_sec", "start_timeout"),
+];
+/// Names that clients have for `allow` and `deny`, in lower case with underscores.
+pub(super) const CLIENT_ALLOW: [&str; 2] = ["enabled_tools", "include_tools"];
+pub(super) const CLIENT_DENY: [&str; 2] = ["disabled_tools", "exclude_tools"];
+
+/// The longest time of one call.
+const CALL_S_MAX: f64 = 86_400.0;
+/// The longest time of a start.
+const START_S_MAX: f64 = 3_600.0;
+/// In a client's file, larger numbers are milliseconds.
+const CLIENT_S_MAX: f64 = 3_600.0;
+/// Items of one key.
+const ITEMS_MAX: usize = 1_000;
+
+impl Reading<'_> {
+    /// Says that a key has no effect: one of a client's own is no problem, a slip in a key of ours is an error.
+    pub(super) fn unknown_key(&mut self, at: usize, full: &str, key: &str) {
+        let is_json = self.section == Section::McpServers;
+        if is_json && CLIENT_KEYS.contains(&key) {
+            return;
+        }
+        if let (true, Some((_, ours))) =
+            (is_json, CLIENT_KEYS_MEANING.iter().find(|(theirs, _)| *theirs == key))
+        {
+            let message = "is a client's own key and has no effect here";
+            return self.push(Severity::Warning, (at, full), message, &format!("write {ours:?} for it"));
+        }
+        let known = KEYS.iter().copied().chain(["serverUrl", "httpUrl"]);
+        let hint = match nearest(&snake_case(key), known) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => format!("known are {}", KEYS.join(", ")),
+        };
+        self.push(Severity::Error, (at, full), "is no key that belljar knows", &hint);
+    }
+
+    /// What the entry says of the use of its server; `None` where that was reported.
+    pub(in crate::config) fn rules(&mut self, key: &str, parts: &Parts<'_>) -> Option<ServerRules> {
+        let start_time = self.time(&format!("{key}.start_timeout"), parts.start_timeout, START_S_MAX);
+        let call_time = self.time(&format!("{key}.timeout"), parts.timeout, CALL_S_MAX);
+        let calls_at_once = self.calls_at_once(&format!("{key}.max_concurrency"), parts.max_concurrency);
+        let wanted = "patterns of tools' names";
+        let allow = self.items(&format!("{key}.allow"), parts.allow, wanted, Pattern::new);
+        let deny = self.items(&format!("{key}.deny"), parts.deny, wanted, Pattern::new);
+        let sandbox_files = self.sandbox_files(&format!("{key}.sandbox_files"), parts.sandbox_files);
+        Some(ServerRules {
+            start_time: start_time?,
+            call_time: call_time?,
+            calls_at_once: calls_at_once?,
+            tools: ToolChoice::new(allow?, deny?.unwrap_or_default()),
+            sandbox_files: sandbox_files?,
+        })
+    }
+
+    fn time(&mut self, key: &str, value: Option<&Spanned>, max_s: f64) -> Option<Option<Duration>> {
+        let Some((at, given)) = self.number(key, value, "a number of seconds")? else { return Some(None) };
+        let is_milliseconds = self.section == Section::McpServers && given > CLIENT_S_MAX;
+        let seconds = if is_milliseconds { given / 1000.0 } else { given };
+        let time = (seconds <= max_s).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten();
+        let Some(time) = time.filter(|time| !time.is_zero()) else {
+            self.report(at, key, format!("is {given}, it must be above 0 and up to {max_s} seconds"));
+            return None;
+        };
+        if is_milliseconds {
+            let message =
+                format!("is {given}, which counts as milliseconds, as some clients write it: {seconds} s");
+            self.push(Severity::Warning, (at, key), message, "write seconds, up to 3600 here");
+        }
+        Some(Some(time))
+    }
+
+    fn calls_at_once(&mut self, key: &str, value: Option<&Spanned>) -> Option<Option<usize>> {
+        let Some((at, given)) = self.number(key, value, "a whole number")? else { return Some(None) };
+        let max = self.sources.limits.calls_in_flight_per_server_max;
+        // Compared as they are written: no rounding makes a number of this size another one.
+        let number = (1..=max).find(|number| *number as f64 == given);
+        if number.is_none() {
+            self.report(at, key, format!("is {given}, it must be a whole number from 1 to {max}"));
+        }
+        number.map(Some)
+    }
+
+    fn number(&mut self, key: &str, value: Option<&Spanned>, wanted: &str) -> Option<Option<(usize, f64)>> {
+        match value.map(|value| (value.at, &value.node)) {
+            None | Some((_, Node::Null)) => Some(None),
+            Some((at, Node::Number(number))) => Some(Some((at, *number))),
+            Some((at, other)) => {
+                self.report(at, key, format!("must be {wanted}, not {}", other.kind()));
+                None
+            }
+        }
+    }
+
+    /// A list of texts, each read by `read`; `None` where something about it was reported.
+    pub(in crate::config) fn items<T>(
+        &mut self,
+        key: &str,
+        value: Option<&Spanned>,
+        wanted: &str,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Option<Vec<T>>> {
+        let items = match value.map(|value| (value.at, &value.node)) {
+            None => return Some(None),
+            Some((_, Node::Array(items))) if items.len() <= ITEMS_MAX => items,
+            Some((at, Node::Array(items))) => {
+                let message = format!("has {} items, more than the {ITEMS_MAX} allowed", items.len());
+                self.report(at, key, message);
+                return None;
+            }
+            Some((at, other)) => {
+                self.report(at, key, format!("must be an array of {wanted}, not {}", other.kind()));
+                return None;
+            }
+        };
+        let mut read_items = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            let item_read = match &item.node {
+                Node::String(text) => read(text),
+                other => Err(format!("must be a string, not {}", other.kind())),
+            };
+            match item_read {
+                Ok(item) => read_items.push(item),
+                Err(message) => self.report(item.at, &format!("{key}[{index}]"), message),
+            }
+        }
+        (read_items.len() == items.len()).then_some(Some(read_items))
+    }
+
+    fn sandbox_files(&mut self, key: &str, value: Option<&Spanned>) -> Option<SandboxFiles> {
+        match value.map(|value| (value.at, &value.node)) {
+            None | Some((_, Node::Bool(true))) => Some(SandboxFiles::Sent),
+            Some((_, Node::Bool(false))) => Some(SandboxFiles::Kept),
+            Some((at, other)) => {
+                self.report(at, key, format!("must be true or false, not {}", other.kind()));
+                None
+            }
+        }
+    }
+}
+
+/// `maxConcurrency` as `max_concurrency`.
+pub(super) fn snake_case(key: &str) -> String {
+    let mut snake = String::with_capacity(key.len() + 4);
+    for character in key.chars() {
+        if character.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(character.to_ascii_lowercase());
+    }
+    snake
+}

@@ -1,0 +1,126 @@
+//! How a server is reached: started by a command, or found at an address.
+//!
+//! It checks nothing: `launch` and `endpoint` make these from what an entry says.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use url::Url;
+
+use super::env_pattern::EnvPattern;
+use crate::service_login::LoginSettings;
+
+/// The way to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// It is started, and spoken to over its stdin and stdout.
+    Launch(Launch),
+    /// It runs somewhere, and is spoken to over HTTP.
+    Endpoint(Endpoint),
+}
+
+/// What a local server is started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// A name to be looked for on PATH, or an absolute path. A relative path of the file was taken from `cwd`, or
+    /// without one from the file's folder.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables on top of those that it inherits.
+    pub env: NamedSecrets,
+    /// Variables of the bridge's environment that it inherits beside the default ones.
+    pub env_inherit: Vec<EnvPattern>,
+    /// Its working folder, absolute: a relative one of the file was taken from the file's folder. `None`: the bridge's.
+    pub cwd: Option<PathBuf>,
+}
+
+/// Where a remote server is. `Debug` shows no more of the address than its origin.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// `http` or `https`, with a host, without a user and a fragment. Its path and query may hold secrets.
+    pub url: Url,
+    /// What is spoken there.
+    pub transport: HttpTransport,
+    /// Sent with each request, to this origin only.
+    pub headers: NamedSecrets,
+    /// What the entry says of the login.
+    pub login: LoginSettings,
+}
+
+/// A transport of MCP over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpTransport {
+    /// The entry does not say; it is found out.
+    Detected,
+    /// Streamable HTTP, since protocol version 2025-03-26.
+    Streamable,
+    /// HTTP+SSE, of protocol version 2024-11-05.
+    Sse,
+}
+
+/// Values that may be secrets, in the file's order, each name once. `Debug` shows names only.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct NamedSecrets(Vec<(String, String)>);
+
+impl Endpoint {
+    /// The address as far as it is no secret: scheme, host and port.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("origin", &self.origin())
+            .field("transport", &self.transport)
+            .field("headers", &self.headers)
+            .field("login", &self.login.kind())
+            .finish()
+    }
+}
+
+impl NamedSecrets {
+    pub(in crate::config) fn new(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs)
+    }
+
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for NamedSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(name, _)| (name, format_args!("…")))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_shows_neither_its_path_and_query_nor_the_values_of_its_headers() {
+        let endpoint = Endpoint {
+            url: Url::parse("https://example.com:8443/secret1/mcp?key=secret2").unwrap(),
+            transport: HttpTransport::Detected,
+            headers: NamedSecrets::new(vec![("Authorization".into(), "Bearer secret3".into())]),
+            login: LoginSettings::default(),
+        };
+        assert_eq!(
+            format!("{endpoint:?}"),
+            "Endpoint { origin: \"https://example.com:8443\", transport: Detected, headers: {\"Authorization\": …}, \
+             login: \"login in a browser\" }"
+        );
+    }
+}

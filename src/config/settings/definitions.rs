@@ -1,0 +1,202 @@
+//! What can be set: each setting's names, form, default and bounds, from the embedded `config/defaults.json`, their
+//! only source. One line there makes a setting of the environment, of config.toml and of the schema for editors.
+//!
+//! It does not read what the operator wrote; `resolve` does.
+
+use serde_json::{Map, Value, json};
+
+use super::values;
+
+const DEFAULTS: &str = include_str!("../../../config/defaults.json");
+
+/// One documented setting.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::config) struct Definition {
+    /// Its environment variable.
+    pub(in crate::config) variable: String,
+    /// Its place in a config.toml, such as `run.timeout`; `None`: it has none.
+    pub(in crate::config) key: Option<String>,
+    pub(in crate::config) form: Form,
+    /// What counts when it is not set; `None`: nothing does.
+    pub(in crate::config) default: Option<String>,
+    /// What may be written, for people.
+    pub(in crate::config) allowed: String,
+    /// What may be written, where these are a few words.
+    pub(in crate::config) words: Vec<String>,
+    /// The smallest and the largest number.
+    pub(in crate::config) bounds: Option<(Value, Value)>,
+    pub(super) of_project: OfProject,
+    pub(in crate::config) counts: Counts,
+}
+
+/// From when on a value counts that is edited while the bridge runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::config) enum Counts {
+    NextRun,
+    NextSandbox,
+    /// For servers that are started later.
+    NextServer,
+    Restart,
+}
+
+/// How a value is written in TOML and JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::config) enum Form {
+    Text,
+    Integer,
+    Number,
+    Switch,
+    /// Bytes as a number, or with a unit.
+    Size,
+    /// Texts; in a variable, with commas between them.
+    List,
+}
+
+/// What a project's own file may do without the user's trust.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OfProject {
+    Nothing,
+    /// Nothing with it either.
+    Never,
+    Anything,
+    /// Take a smaller number than would count without it.
+    Lower,
+    /// Switch it off.
+    Off,
+    /// Choose among what would count without it.
+    Fewer,
+}
+
+impl Definition {
+    /// The section of its key in a config.toml.
+    pub(in crate::config) fn section(&self) -> Option<&str> {
+        self.key.as_deref().and_then(|key| key.split_once('.')).map(|(section, _)| section)
+    }
+
+    /// Its name for people: the key, else the variable.
+    pub(in crate::config) fn name(&self) -> &str {
+        self.key.as_deref().unwrap_or(&self.variable)
+    }
+
+    /// A value as JSON has it: what was written as text becomes a number, a boolean or an array.
+    pub(in crate::config) fn typed(&self, text: &str) -> Value {
+        let number = |text: &str| serde_json::from_str::<Value>(text).ok().filter(Value::is_number);
+        match self.form {
+            Form::Integer | Form::Number => number(text).unwrap_or_else(|| json!(text)),
+            Form::Switch => values::switch(text).map_or_else(|_| json!(text), Value::Bool),
+            Form::List => json!(values::list(text)),
+            Form::Text | Form::Size => json!(text),
+        }
+    }
+}
+
+/// Every documented setting, in the file's order.
+pub(in crate::config) fn definitions() -> Vec<Definition> {
+    let rows: Map<String, Value> =
+        serde_json::from_str(DEFAULTS).expect("the embedded defaults are JSON: tested below");
+    rows.into_iter().map(|(variable, row)| definition(variable, &row)).collect()
+}
+
+fn definition(variable: String, row: &Value) -> Definition {
+    let text = |key: &str| row[key].as_str().map(str::to_owned);
+    let words = row["values"].as_array().into_iter().flatten();
+    Definition {
+        variable,
+        key: text("key"),
+        form: match row["type"].as_str() {
+            Some("integer") => Form::Integer,
+            Some("number") => Form::Number,
+            Some("boolean") => Form::Switch,
+            Some("size") => Form::Size,
+            Some("list") => Form::List,
+            _ => Form::Text,
+        },
+        default: text("default"),
+        allowed: text("allowed").unwrap_or_default(),
+        words: words.filter_map(Value::as_str).map(str::to_owned).collect(),
+        bounds: row.get("minimum").cloned().zip(row.get("maximum").cloned()),
+        of_project: match row["project"].as_str() {
+            Some("never trusted") => OfProject::Never,
+            Some("any") => OfProject::Anything,
+            Some("lower") => OfProject::Lower,
+            Some("off") => OfProject::Off,
+            Some("fewer") => OfProject::Fewer,
+            _ => OfProject::Nothing,
+        },
+        counts: match row["counts"].as_str() {
+            Some("run") => Counts::NextRun,
+            Some("sandbox") => Counts::NextSandbox,
+            Some("server") => Counts::NextServer,
+            _ => Counts::Restart,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_documented_setting_has_its_names_and_its_default() {
+        let shown: Vec<String> = definitions()
+            .iter()
+            .map(|row| {
+                let default = row.default.as_deref().unwrap_or("-");
+                format!("{} {}={default}", row.variable, row.key.as_deref().unwrap_or("-"))
+            })
+            .collect();
+        insta::assert_snapshot!(shown.join("\n"));
+        assert!(definitions().iter().all(|row| !row.allowed.is_empty()));
+    }
+
+    #[test]
+    fn every_row_says_its_form_what_projects_may_do_and_from_when_on_it_counts() {
+        let rows: Map<String, Value> = serde_json::from_str(DEFAULTS).unwrap();
+        for (variable, row) in rows {
+            let form = row["type"].as_str().unwrap();
+            let known = ["string", "integer", "number", "boolean", "size", "list"].contains(&form);
+            assert!(known, "{variable}: {form}");
+            let project = row["project"].as_str().unwrap();
+            assert!(
+                ["never", "never trusted", "any", "lower", "off", "fewer"].contains(&project),
+                "{variable}: {project}"
+            );
+            let counts = row["counts"].as_str().unwrap();
+            assert!(["run", "sandbox", "server", "restart"].contains(&counts), "{variable}: {counts}");
+        }
+    }
+
+    #[test]
+    fn what_decides_where_code_runs_or_what_is_started_is_not_for_projects() {
+        let is_theirs = |row: &Definition| !matches!(row.of_project, OfProject::Nothing | OfProject::Never);
+        let of_projects = definitions().into_iter().filter(is_theirs);
+        let keys: Vec<String> = of_projects.filter_map(|row| row.key).collect();
+        assert_eq!(
+            keys,
+            [
+                "run.timeout",
+                "run.max_timeout",
+                "jobs.max",
+                "jobs.timeout",
+                "run.servers",
+                "sandbox.memory",
+                "sandbox.pids",
+                "sandbox.cpus",
+                "sandbox.prewarm",
+                "sandbox.checkpoints",
+                "output.mode",
+                "output.structured",
+                "output.learn_shapes",
+                "search.semantic",
+                "servers.sampling",
+                "model.via",
+                "model.requests_per_run",
+                "model.requests_per_session",
+                "model.tokens_per_run",
+                "model.tokens_per_session",
+                "model.timeout",
+                "model.concurrency",
+            ]
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! Changes one setting in the user's own config.toml, and nothing else in it: what the user wrote stays as it is.
+//!
+//! A file that cannot be read as a whole is not touched.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use toml_edit::{DocumentMut, Item, Table, value};
+
+use crate::config::read::environment::Environment;
+use crate::config::read::file;
+use crate::config::read::problem::Problem;
+use crate::limits::Limits;
+use crate::own_file;
+
+/// Why a setting stays as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// There is no place for the file.
+    #[error("no home folder is known, so there is no config.toml; set HOME or XDG_CONFIG_HOME")]
+    NoHome,
+    /// The file is none that can be changed.
+    #[error("{problem}; correct it first")]
+    Unreadable {
+        /// What is wrong with it, and where.
+        problem: Box<Problem>,
+    },
+    /// It is not TOML.
+    #[error("{path}:{line}:{column}: {message}; correct it first")]
+    NoToml {
+        /// The file.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// The section is something else.
+    #[error("{path}: {section:?} is no table; correct it first")]
+    NoTable {
+        /// The file.
+        path: String,
+        /// The section.
+        section: &'static str,
+    },
+    /// It cannot be written.
+    #[error("{path} cannot be written: {source}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+const SECTION: &str = "sandbox";
+const KEY: &str = "image";
+
+/// Writes `sandbox.image`, or takes it out. Returns the file.
+///
+/// # Errors
+/// Why it stays as it is.
+pub fn set_image(environment: &Environment, image: Option<&str>) -> Result<PathBuf, EditError> {
+    let path = environment.config_file().ok_or(EditError::NoHome)?;
+    let shown = || path.display().to_string();
+    let text = match file::is_absent(&path) {
+        true => String::new(),
+        false => read(environment, &path)?,
+    };
+    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        let before = &text[..error.span().map_or(0, |span| span.start.min(text.len()))];
+        EditError::NoToml {
+            path: shown(),
+            line: before.matches('\n').count() + 1,
+            column: before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
+            message: crate::text::inert_line(error.message()),
+        }
+    })?;
+    let section = document.entry(SECTION).or_insert_with(|| Item::Table(Table::new()));
+    let table =
+        section.as_table_like_mut().ok_or_else(|| EditError::NoTable { path: shown(), section: SECTION })?;
+    match (image, table.get_mut(KEY)) {
+        // What stands beside it, as a remark does, stays.
+        (Some(image), Some(Item::Value(old))) => {
+            let decor = old.decor().clone();
+            *old = image.into();
+            *old.decor_mut() = decor;
+        }
+        (Some(image), _) => drop(table.insert(KEY, value(image))),
+        (None, _) => drop(table.remove(KEY)),
+    }
+    if table.is_empty() && image.is_none() {
+        document.remove(SECTION);
+    }
+    let changed = document.to_string();
+    if changed != text {
+        own_file::replace(&path, changed.as_bytes())
+            .map_err(|source| EditError::Write { path: shown(), source })?;
+    }
+    Ok(path)
+}
+
+fn read(environment: &Environment, path: &Path) -> Result<String, EditError> {
+    let bytes = file::read(path, environment.uid, &Limits::default())
+        .map_err(|problem| EditError::Unreadable { problem })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let before =
+            String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]).into_owned();
+        EditError::NoToml {
+            path: path.display().to_string(),
+            line: before.matches('\n').count() + 1,
+            column: before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
+            message: "it is not UTF-8".into(),
+        }
+    })?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn environment(home: &Path) -> Environment {
+        let uid = nix::unistd::geteuid().as_raw();
+        Environment { variables: BTreeMap::new(), home: Some(home.into()), uid, cwd: None, executable: None }
+    }
+
+    fn edited(before: &str, image: Option<&str>) -> String {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join(".config/belljar");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("config.toml"), before).unwrap();
+        let path = set_image(&environment(home.path()), image).unwrap();
+        fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn only_the_one_setting_changes() {
+        let text =
+            "# mine\n[run]\ntimeout = 5 # short\n\n[sandbox]\nimage = \"a\" # first\nmemory = \"1g\"\n";
+        assert_eq!(edited(text, Some("b")), text.replace("\"a\"", "\"b\""));
+        assert_eq!(edited(text, None), text.replace("image = \"a\" # first\n", ""));
+        assert_eq!(
+            edited("[run]\ntimeout = 5\n", Some("b")),
+            "[run]\ntimeout = 5\n\n[sandbox]\nimage = \"b\"\n"
+        );
+        assert_eq!(edited("sandbox = { image = \"a\" }\n", Some("b")), "sandbox = { image = \"b\" }\n");
+        assert_eq!(edited("", None), "");
+        let once = edited("", Some("b"));
+        assert_eq!((once.as_str(), edited(&once, None).as_str()), ("[sandbox]\nimage = \"b\"\n", ""));
+    }
+
+    #[test]
+    fn a_new_file_is_its_users_alone_and_one_behind_a_link_stays_there() {
+        let home = tempfile::tempdir().unwrap();
+        let environment = environment(home.path());
+        let path = set_image(&environment, Some("a")).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let elsewhere = home.path().join("dotfiles.toml");
+        fs::rename(&path, &elsewhere).unwrap();
+        symlink(&elsewhere, &path).unwrap();
+        set_image(&environment, Some("b")).unwrap();
+        assert!(path.is_symlink() && fs::read_to_string(&elsewhere).unwrap().contains("\"b\""));
+    }
+
+    #[test]
+    fn a_file_that_is_not_understood_is_not_touched() {
+        for (text, says) in [
+            ("[sandbox\n", ":1:9: "),
+            ("[run]\ntimeout = \n", ":2:"),
+            ("sandbox = 5\n", "\"sandbox\" is no table"),
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            let folder = home.path().join(".config/belljar");
+            fs::create_dir_all(&folder).unwrap();
+            let path = folder.join("config.toml");
+            fs::write(&path, text).unwrap();
+            let error = set_image(&environment(home.path()), Some("b")).unwrap_err().to_string();
+            assert!(error.contains(says) && error.ends_with("; correct it first"), "{error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        let nobody = Environment { home: None, ..environment(Path::new("/")) };
+        assert!(matches!(set_image(&nobody, None), Err(EditError::NoHome)));
+    }
+}

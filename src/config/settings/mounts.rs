@@ -1,0 +1,251 @@
+//! Folders of the user that code may read, or write, as `[[mount]]` of the user's config.toml has them.
+//!
+//! It looks that they are there and safe to hand over; it mounts nothing. A project has none.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::toml_file::{Standing, TomlFile, WrittenMount};
+use crate::config::read::environment::Environment;
+use crate::config::read::problem::{Origin, Position, Problem, Severity};
+use crate::text;
+
+/// Folders that may be mounted.
+const MOUNTS_MAX: usize = 32;
+/// Where they are inside.
+const BELOW: &str = "/mnt/";
+/// Longest path inside, in bytes.
+const GUEST_BYTES_MAX: usize = 200;
+/// Folders of the system: they, what is in them, and what they are in are not mounted. Those of macOS come last.
+const OF_THE_SYSTEM: [&str; 47] = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/gnu",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/lost+found",
+    "/nix",
+    "/ostree",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/snap",
+    "/sys",
+    "/sysroot",
+    "/usr",
+    "/var/backups",
+    "/var/cache",
+    "/var/crash",
+    "/var/db",
+    "/var/empty",
+    "/var/lib",
+    "/var/lock",
+    "/var/log",
+    "/var/mail",
+    "/var/root",
+    "/var/run",
+    "/var/snap",
+    "/var/spool",
+    "/var/vm",
+    "/Applications",
+    "/Library",
+    "/System",
+    "/cores",
+    "/private/etc",
+    "/private/var/audit",
+    "/private/var/db",
+    "/private/var/empty",
+    "/private/var/log",
+    "/private/var/root",
+    "/private/var/run",
+    "/private/var/spool",
+    "/private/var/vm",
+];
+/// Folders that every user or program shares: only folders inside them are mounted.
+const SHARED: [&str; 6] = ["/Users", "/Volumes", "/home", "/private/tmp", "/tmp", "/var/tmp"];
+/// Where desktops attach disks, in a folder of the system.
+const DISKS: &str = "/run/media";
+/// Folders of a home that are there for keys and logins.
+const OF_LOGINS: [&str; 20] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".password-store",
+    ".pki",
+    ".mozilla",
+    ".thunderbird",
+    ".config/BraveSoftware",
+    ".config/chromium",
+    ".config/containers",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/google-chrome",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    "Library/Cookies",
+    "Library/Keychains",
+];
+
+/// A folder of the user inside the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountedFolder {
+    /// Where it is, absolute and without links.
+    pub host: PathBuf,
+    /// Where code finds it, below `/mnt`.
+    pub guest: String,
+    /// Whether code may write to it.
+    pub writable: bool,
+    /// The file that says so, and where.
+    pub source: (PathBuf, Position),
+}
+
+/// Those that can be mounted; what is wrong with the others is said.
+pub(in crate::config) fn mounts(
+    environment: &Environment,
+    own: &[PathBuf],
+    files: &[TomlFile],
+    problems: &mut Vec<Problem>,
+) -> Vec<MountedFolder> {
+    let own: Vec<PathBuf> = own.iter().map(|path| real(path)).collect();
+    let mut mounts: Vec<MountedFolder> = Vec::new();
+    for file in files {
+        for written in &file.mounts {
+            let problem = |message: String| {
+                Problem::new(Origin::File(file.path.clone()), message).at(written.position).key("mount")
+            };
+            if file.standing != Standing::User {
+                let hint = "write it into your own config.toml";
+                let problem = problem("is not taken from a project".into());
+                problems.push(problem.severity(Severity::Warning).hint(hint));
+                continue;
+            }
+            let folder = file.path.parent().unwrap_or(Path::new("/"));
+            match checked(environment, &own, folder, written, &mounts) {
+                Ok((host, guest)) => {
+                    let (writable, source) = (written.writable, (file.path.clone(), written.position));
+                    mounts.push(MountedFolder { host, guest, writable, source });
+                }
+                Err(message) => problems.push(problem(message).hint("it is not mounted")),
+            }
+        }
+    }
+    mounts
+}
+
+fn checked(
+    environment: &Environment,
+    own: &[PathBuf],
+    folder: &Path,
+    written: &WrittenMount,
+    others: &[MountedFolder],
+) -> Result<(PathBuf, String), String> {
+    if others.len() == MOUNTS_MAX {
+        return Err(format!("is one more than the {MOUNTS_MAX} that there may be"));
+    }
+    let path = environment.resolve(&written.host, Some(folder));
+    let shown = text::inert_excerpt(&path.display().to_string(), 200);
+    let host = path.canonicalize().map_err(|error| format!("host: {shown}: {error}"))?;
+    if !host.is_dir() {
+        return Err(format!("host: {shown} is no folder; a file is mounted with the folder that it is in"));
+    }
+    if let Some(why) = is_kept_from_code(environment, own, &host) {
+        return Err(format!("host: {shown} {why}"));
+    }
+    // Engines have a syntax in which these separate.
+    let is_plain =
+        host.to_str().is_some_and(|host| !host.contains([':', ',']) && !host.contains(char::is_control));
+    if !is_plain {
+        return Err(format!("host: {shown} has a name with a colon, a comma or something unprintable in it"));
+    }
+    let guest = match &written.guest {
+        Some(guest) => guest.trim_end_matches('/').to_owned(),
+        None => format!("{BELOW}{}", host.file_name().unwrap_or_default().to_string_lossy()),
+    };
+    let is_name = |part: &str| {
+        let has_letters = part.chars().any(|c| c != '.');
+        has_letters && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    };
+    let below = guest.strip_prefix(BELOW).filter(|below| below.split('/').all(is_name));
+    if below.is_none() || guest.len() > GUEST_BYTES_MAX {
+        let shown = text::inert_excerpt(&guest, GUEST_BYTES_MAX);
+        return Err(format!(
+            "guest: \"{shown}\" must be below /mnt, of ASCII letters, digits, '.', '_' and '-'"
+        ));
+    }
+    // Through the one, code could put a link in the place of the other.
+    let is_beside = |other: &&MountedFolder| {
+        (written.writable || other.writable)
+            && (host.starts_with(&other.host) || other.host.starts_with(&host))
+    };
+    if let Some(other) = others.iter().find(is_beside) {
+        return Err(format!(
+            "host: {shown} lies in or above that of {}, and one of them is writable",
+            other.guest
+        ));
+    }
+    let overlaps = |other: &&MountedFolder| {
+        Path::new(&guest).starts_with(&other.guest) || Path::new(&other.guest).starts_with(&guest)
+    };
+    match others.iter().find(overlaps) {
+        Some(other) => {
+            Err(format!("guest: {guest} lies in or above {}, which is mounted already", other.guest))
+        }
+        None => Ok((host, guest)),
+    }
+}
+
+/// Without links, where it is there.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// Why no code may have this folder; `own` are belljar's.
+fn is_kept_from_code(environment: &Environment, own: &[PathBuf], host: &Path) -> Option<&'static str> {
+    if !host.components().any(|part| matches!(part, Component::Normal(_))) {
+        return Some("is all of the machine; mount a folder with your data");
+    }
+    if SHARED.iter().any(|shared| host == real(Path::new(shared))) {
+        return Some("is shared by all users or programs; mount a folder inside it");
+    }
+    if is_of_the_system(environment, host) {
+        return Some("belongs to the system or holds a folder that does; mount a folder with your data");
+    }
+    if environment.home.as_deref().is_some_and(|home| real(home).starts_with(host)) {
+        return Some("holds your whole home, with all keys and logins");
+    }
+    if let Some(home) = environment.home.as_deref().map(real) {
+        // As they are named and where they are: many are links to folders elsewhere.
+        let mut logins = OF_LOGINS.iter().map(|name| home.join(name)).flat_map(|path| [real(&path), path]);
+        if logins.any(|login| host.starts_with(&login) || (login.starts_with(host) && login.exists())) {
+            return Some("holds keys or logins");
+        }
+    }
+    let is_own = own.iter().any(|own| own.starts_with(host) || host.starts_with(own));
+    is_own.then_some("holds belljar's own files")
+}
+
+fn is_of_the_system(environment: &Environment, host: &Path) -> bool {
+    // Root's home is the home of a user who is root.
+    let is_in_home = environment
+        .home
+        .as_deref()
+        .map(real)
+        .is_some_and(|home| host != home && host.starts_with(&home) && home.components().count() > 1);
+    let is_on_disk = host != Path::new(DISKS) && host.starts_with(DISKS);
+    let is_system = |own: &&str| {
+        let own = real(Path::new(own));
+        host.starts_with(&own) || own.starts_with(host)
+    };
+    !is_in_home && !is_on_disk && OF_THE_SYSTEM.iter().any(is_system)
+}
+
+#[cfg(test)]
+#[path = "mounts_tests.rs"]
+mod tests;

@@ -1,0 +1,62 @@
+//! The profile of the policy as the settings have it, also when these are edited while the bridge runs.
+//!
+//! Of other settings it says nothing.
+
+use super::resolve::Settings;
+use super::toml_file::Misread;
+use super::{toml_file, values};
+use crate::config::read::environment::Environment;
+use crate::config::read::problem::{Origin, Problem};
+use crate::config::read::trust;
+use crate::limits::Limits;
+use crate::policy::Profile;
+
+const VARIABLE: &str = "MCP_BRIDGE_POLICY";
+const KEY: &str = "policy.profile";
+
+/// What counts where no rule does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::config) struct ProfileSetting {
+    pub(in crate::config) profile: Profile,
+    /// What is wrong with it: then no call passes.
+    pub(in crate::config) defect: Option<String>,
+}
+
+impl ProfileSetting {
+    /// The profile as the settings have it.
+    pub(in crate::config) fn profile(settings: &mut Settings<'_>) -> Profile {
+        settings.required(VARIABLE, values::profile)
+    }
+
+    /// With what is misread of all settings: one that cannot be read must not be replaced by something looser.
+    pub(in crate::config) fn new(profile: Profile, misread: &Misread) -> Self {
+        Self { profile, defect: misread.policy.as_ref().map(ToString::to_string) }
+    }
+
+    /// As the files have it now.
+    pub(in crate::config) fn again(
+        &self,
+        environment: &Environment,
+        limits: &Limits,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        if toml_file::is_emptied(environment) {
+            return self.clone();
+        }
+        let mut found = Vec::new();
+        let mut settings = Settings::new(environment, limits, &mut found);
+        let profile = Self::profile(&mut settings);
+        let (_, misread, _) = settings.finish();
+        let is_of_it = |problem: &Problem| {
+            problem.key.as_deref() == Some(KEY) || problem.origin == Origin::Variable(VARIABLE.to_owned())
+        };
+        let of_it = misread.policy.clone().filter(|problem| !is_of_it(problem));
+        problems.extend(found.into_iter().filter(is_of_it).chain(of_it));
+        Self::new(profile, &misread)
+    }
+}
+
+/// The files that it may stand in, or depend on.
+pub(in crate::config) fn places(environment: &Environment) -> impl Iterator<Item = std::path::PathBuf> {
+    toml_file::paths(environment).into_iter().chain(trust::store(environment))
+}

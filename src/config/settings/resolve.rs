@@ -1,0 +1,320 @@
+//! Decides for each setting which of its values counts: the environment's, a project's, the user's, or the default.
+//!
+//! A project's file that the user does not trust only narrows what would count without it. What values mean is `load`'s.
+
+use std::path::PathBuf;
+
+use super::definitions::{Definition, Form, OfProject, definitions};
+use super::toml_file::{self, Misread, Standing, TomlFile, Written, project_folder};
+use super::values;
+use crate::config::read::environment::Environment;
+use crate::config::read::nearest::nearest;
+use crate::config::read::problem::{Origin, Position, Problem, Severity};
+use crate::config::read::trust::Trust;
+use crate::limits::Limits;
+use crate::text;
+
+/// What the names of most variables begin with.
+const VARIABLE_PREFIX: &str = "MCP_BRIDGE_";
+
+/// A setting as it counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// Its key in a config.toml, such as `run.timeout`; its variable, where it has none.
+    pub name: String,
+    /// Its value as JSON has it, without password and query in an address; `None`: it is not set and has no default.
+    pub value: Option<serde_json::Value>,
+    /// Where the value comes from.
+    pub source: Source,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody has set it.
+    Default,
+    /// A file, at this place.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Where the value stands.
+        position: Position,
+    },
+    /// This environment variable.
+    Variable(String),
+}
+
+impl Source {
+    /// An error about the value that stands there.
+    pub(in crate::config) fn problem(
+        &self,
+        key: &str,
+        variable: &str,
+        message: impl Into<String>,
+    ) -> Problem {
+        match self {
+            Self::File { path, position } => {
+                Problem::new(Origin::File(path.clone()), message).at(*position).key(key)
+            }
+            Self::Variable(_) | Self::Default => Problem::new(Origin::Variable(variable.to_owned()), message),
+        }
+    }
+}
+
+/// Everything that the operator has written about settings.
+pub(in crate::config) struct Settings<'s> {
+    environment: &'s Environment,
+    definitions: Vec<Definition>,
+    files: Vec<TomlFile>,
+    problems: &'s mut Vec<Problem>,
+    counting: Vec<Setting>,
+    misread: Misread,
+}
+
+/// A value that counts so far.
+struct Counting<T> {
+    value: Option<T>,
+    text: Option<String>,
+    source: Source,
+}
+
+impl<'s> Settings<'s> {
+    /// Reads the files.
+    pub(in crate::config) fn new(
+        environment: &'s Environment,
+        limits: &Limits,
+        problems: &'s mut Vec<Problem>,
+    ) -> Self {
+        let definitions = definitions();
+        let files = toml_file::read_all(environment, limits, &definitions, problems);
+        problems.extend(unknown_variables(environment, &definitions));
+        let trusted = || files.iter().filter(|file| is_trusted(file.standing));
+        let misread = Misread {
+            sandbox: trusted().find_map(|file| file.misread.sandbox.clone()),
+            policy: trusted().find_map(|file| file.misread.policy.clone()),
+            model: trusted().find_map(|file| file.misread.model.clone()),
+        };
+        Self { environment, definitions, files, problems, counting: Vec::new(), misread }
+    }
+
+    /// The value that counts, or `None` where nothing is set and nothing is the default.
+    pub(in crate::config) fn optional<T>(
+        &mut self,
+        variable: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let row = self.definitions.iter().find(|row| row.variable == variable)?.clone();
+        let value = row.default.as_deref().and_then(|default| parse(default).ok());
+        let mut counting = Counting { value, text: row.default.clone(), source: Source::Default };
+        let mut unreadable = None;
+        let files = std::mem::take(&mut self.files);
+        for file in &files {
+            let Some(written) = row.key.as_ref().and_then(|key| file.written.get(key)) else { continue };
+            let origin = Origin::File(file.path.clone());
+            match parse(&written.text) {
+                Err(defect) => {
+                    let problem =
+                        self.refused(&row, Problem::new(origin, defect).at(written.position), &counting);
+                    if is_trusted(file.standing) {
+                        unreadable = Some(problem);
+                    }
+                }
+                Ok(value) => match self.allowed(&row, file, written, &counting) {
+                    Err(problem) => self.problems.push(*problem),
+                    Ok(text) => {
+                        let source = Source::File { path: file.path.clone(), position: written.position };
+                        // What was narrowed is read again: the value is no longer the one that was written.
+                        let value = if text == written.text { Some(value) } else { parse(&text).ok() };
+                        counting = Counting { value, text: Some(text), source };
+                        unreadable = None;
+                    }
+                },
+            }
+        }
+        self.files = files;
+        if let Some(given) = self.environment.variable(variable) {
+            let given = given.to_str().ok_or_else(|| "is not UTF-8".to_owned()).map(str::trim);
+            match given.and_then(|text| Ok((text, parse(text)?))) {
+                Ok((text, value)) => {
+                    let source = Source::Variable(variable.to_owned());
+                    counting = Counting { value: Some(value), text: Some(text.to_owned()), source };
+                    unreadable = None;
+                }
+                Err(defect) => {
+                    let problem = Problem::new(Origin::Variable(variable.to_owned()), defect);
+                    unreadable = Some(self.refused(&row, problem, &counting));
+                }
+            }
+        }
+        let misread = match (row.section(), row.name()) {
+            (Some("sandbox"), _) => Some(&mut self.misread.sandbox),
+            (Some("model"), _) => Some(&mut self.misread.model),
+            (_, "policy.profile") => Some(&mut self.misread.policy),
+            _ => None,
+        };
+        if let Some(misread) = misread.filter(|misread| misread.is_none()) {
+            *misread = unreadable;
+        }
+        let shown = counting.text.as_deref().map(|text| row.typed(&values::without_secrets(text)));
+        self.counting.push(Setting { name: row.name().to_owned(), value: shown, source: counting.source });
+        counting.value
+    }
+
+    /// The value that counts: the operator's, or the default.
+    pub(in crate::config) fn required<T>(
+        &mut self,
+        variable: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> T {
+        self.optional(variable, parse).expect("the table has a sound default: tested in `load`")
+    }
+
+    /// Where the value of a setting that was asked for comes from.
+    pub(in crate::config) fn source(&self, variable: &str) -> Source {
+        let row = self.definitions.iter().find(|row| row.variable == variable);
+        let counting = self.counting.iter().find(|setting| row.is_some_and(|row| row.name() == setting.name));
+        counting.map_or(Source::Default, |setting| setting.source.clone())
+    }
+
+    /// Whether the value of a setting that was asked for comes from a project that the user does not trust.
+    pub(in crate::config) fn is_of_untrusted_project(&self, variable: &str) -> bool {
+        let Source::File { path, .. } = self.source(variable) else { return false };
+        self.files.iter().any(|file| file.path == path && !is_trusted(file.standing))
+    }
+
+    /// What is shown of a setting whose value does not count, since that of another one bounds it.
+    pub(in crate::config) fn bounded_by(&mut self, variable: &str, other: &str) {
+        let row_of = |variable: &str| self.definitions.iter().find(|row| row.variable == variable);
+        let name_of = |variable: &str| row_of(variable).map(|row| row.name().to_owned());
+        let of = |name: Option<String>| {
+            self.counting.iter().position(|setting| Some(&setting.name) == name.as_ref())
+        };
+        if let (Some(bounded), Some(other)) = (of(name_of(variable)), of(name_of(other))) {
+            let Setting { value, source, .. } = self.counting[other].clone();
+            let setting = &mut self.counting[bounded];
+            (setting.value, setting.source) = (value, source);
+        }
+    }
+
+    /// Says something else that is wrong.
+    pub(in crate::config) fn problem(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    /// What was asked for, in the documented order, what may be missing of it, and the files.
+    pub(in crate::config) fn finish(self) -> (Vec<Setting>, Misread, Vec<TomlFile>) {
+        let place = |setting: &Setting| self.definitions.iter().position(|row| row.name() == setting.name);
+        let mut counting = self.counting;
+        counting.sort_by_key(place);
+        (counting, self.misread, self.files)
+    }
+
+    /// Says that a value is not used, and what is instead.
+    fn refused<T>(&mut self, row: &Definition, problem: Problem, counting: &Counting<T>) -> Problem {
+        let default = row.default.as_deref().unwrap_or("none");
+        let instead = match &counting.source {
+            Source::File { path, .. } => format!("what {} says counts", path.display()),
+            Source::Variable(_) | Source::Default => format!("the default is {default}"),
+        };
+        let instead = match row.name() {
+            "policy.profile" => "no call of a tool passes until that is right".to_owned(),
+            _ => instead,
+        };
+        let mut problem = problem.hint(format!("allowed: {}; {instead}", row.allowed));
+        if matches!(problem.origin, Origin::File(_)) {
+            problem = problem.key(row.name());
+        }
+        self.problems.push(problem.clone());
+        problem
+    }
+
+    /// The text that counts of a file's value, or why it does not.
+    fn allowed<T>(
+        &self,
+        row: &Definition,
+        file: &TomlFile,
+        written: &Written,
+        counting: &Counting<T>,
+    ) -> Result<String, Box<Problem>> {
+        let trust = match file.standing {
+            Standing::Project(Trust::Trusted) if row.of_project == OfProject::Never => Trust::Trusted,
+            Standing::Project(trust @ (Trust::Unknown | Trust::Changed)) => trust,
+            Standing::User | Standing::Project(Trust::Trusted) => return Ok(written.text.clone()),
+        };
+        let before = counting.text.as_deref();
+        let refusal = match row.of_project {
+            OfProject::Anything => return Ok(written.text.clone()),
+            OfProject::Off if values::switch(&written.text) == Ok(false) => return Ok(written.text.clone()),
+            OfProject::Lower if magnitude(row.form, Some(&written.text)) <= magnitude(row.form, before) => {
+                return Ok(written.text.clone());
+            }
+            OfProject::Fewer => {
+                let known = before.map(values::list);
+                let kept = values::list(&written.text);
+                let is_kept = |name: &String| known.as_ref().is_none_or(|known| known.contains(name));
+                return Ok(kept.into_iter().filter(is_kept).collect::<Vec<_>>().join(","));
+            }
+            OfProject::Nothing | OfProject::Never => "is not taken from a project".to_owned(),
+            OfProject::Off => "is not switched on by a project".to_owned(),
+            OfProject::Lower => {
+                let before = text::inert_excerpt(before.unwrap_or("nothing"), 60);
+                format!("is more than {before}, which counts without it, and is not taken from a project")
+            }
+        };
+        let folder = project_folder(&file.path).display();
+        let hint = match row.of_project {
+            OfProject::Never => "only the user's own config.toml and the environment set it".to_owned(),
+            _ => format!("read the file, then run `belljar config trust` in {folder}"),
+        };
+        let problem = Problem::new(Origin::File(file.path.clone()), format!("{refusal} {}", trust.because()))
+            .severity(Severity::Warning)
+            .at(written.position)
+            .key(row.name())
+            .hint(hint);
+        Err(Box::new(problem))
+    }
+}
+
+/// Variables that look like settings and are none: a slip, or one of another version.
+fn unknown_variables(environment: &Environment, definitions: &[Definition]) -> Vec<Problem> {
+    let known = || definitions.iter().map(|row| row.variable.as_str());
+    let names = environment.variables.keys().filter_map(|name| name.to_str());
+    let unknown = names.filter(|name| {
+        let is_ours = name.to_ascii_uppercase().starts_with(VARIABLE_PREFIX);
+        is_ours && environment.variable(name).is_some() && !known().any(|known| known == *name)
+    });
+    unknown
+        .map(|name| {
+            let upper = name.to_ascii_uppercase();
+            // What all names begin with makes any two of them alike.
+            let rests = known().filter_map(|known| known.strip_prefix(VARIABLE_PREFIX));
+            let lower: Vec<(String, &str)> = rests.map(|rest| (rest.to_lowercase(), rest)).collect();
+            let near =
+                nearest(&upper[VARIABLE_PREFIX.len()..], lower.iter().map(|(lower, _)| lower.as_str()));
+            let near = near.and_then(|near| lower.iter().find(|(lower, _)| lower == near));
+            let hint = near.map(|(_, rest)| format!("did you mean {VARIABLE_PREFIX}{rest}?"));
+            let shown = text::bounded(name, 100).into_owned();
+            Problem::new(Origin::Variable(shown), "is no variable that belljar reads")
+                .severity(Severity::Warning)
+                .hint(hint.unwrap_or_else(|| "`belljar config` shows what can be set".to_owned()))
+        })
+        .collect()
+}
+
+fn is_trusted(standing: Standing) -> bool {
+    matches!(standing, Standing::User | Standing::Project(Trust::Trusted))
+}
+
+/// How much a limit allows; nothing set allows everything.
+fn magnitude(form: Form, text: Option<&str>) -> f64 {
+    let Some(text) = text else { return f64::INFINITY };
+    let read = match form {
+        Form::Size => values::size_bytes(text).ok().map(|bytes| bytes as f64),
+        _ => text.parse().ok(),
+    };
+    read.unwrap_or(f64::INFINITY)
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

@@ -1,0 +1,289 @@
+//! Claims about where settings come from: the documented order, and what a project's file may do.
+//!
+//! They use real files in a temporary home.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+use crate::config::{Config, Sampling, trust_project};
+
+struct Home {
+    folder: tempfile::TempDir,
+    variables: Vec<(String, String)>,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), variables: Vec::new() }
+    }
+
+    fn file(self, name: &str, text: &str) -> Self {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    fn user(self, text: &str) -> Self {
+        self.file(".config/belljar/config.toml", text)
+    }
+
+    fn project(self, text: &str) -> Self {
+        self.file("work/.belljar/config.toml", text)
+    }
+
+    fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn environment(&self) -> Environment {
+        Environment {
+            variables: self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            home: Some(self.folder.path().to_owned()),
+            uid: nix::unistd::geteuid().as_raw(),
+            cwd: Some(self.folder.path().join("work")),
+            executable: None,
+        }
+    }
+
+    fn trusted(self) -> Self {
+        trust_project(&self.environment(), &Limits::default()).unwrap();
+        self
+    }
+
+    fn load(&self) -> Config {
+        Config::load(&self.environment())
+    }
+
+    /// What is not a default, then every problem, with the home's place replaced.
+    fn seen(&self) -> String {
+        let config = self.load();
+        let place = |path: &PathBuf| path.strip_prefix(self.folder.path()).unwrap().display().to_string();
+        let set = config.settings.iter().filter_map(|Setting { name, value, source }| {
+            let value = value.as_ref().map(ToString::to_string).unwrap_or_default();
+            match source {
+                Source::Default => None,
+                Source::File { path, position } => {
+                    let Position { line, column } = position;
+                    Some(format!("{name} = {value} ({}:{line}:{column})", place(path)))
+                }
+                Source::Variable(variable) => Some(format!("{name} = {value} ({variable})")),
+            }
+        });
+        let home = self.folder.path().display().to_string();
+        let problems = config.problems.iter().map(|problem| {
+            format!("{}: {}", problem.severity, problem.to_string().replace(&format!("{home}/"), ""))
+        });
+        set.chain(problems).collect::<Vec<_>>().join("\n")
+    }
+}
+
+const EVERYTHING: &str = r#"
+[sandbox]
+workspace = "sales"
+runtime = "ssh://me:s3cret@box"
+image = "python:3.13"
+oci_runtime = "runsc"
+memory = "1g"
+pids = 64
+cpus = 0.5
+user = "1000:1000"
+allow_weak = ["memory", "mounts"]
+idle_timeout = 0
+prewarm = false
+rollback = false
+checkpoints = 4
+extra_syscalls = ["mincore"]
+[run]
+timeout = 5
+max_timeout = 600
+task_after = 10
+servers = ["files"]
+[jobs]
+max = 2
+timeout = 60
+[output]
+mode = "toon"
+structured = true
+learn_shapes = false
+[log]
+level = "debug"
+audit = "off"
+journal = "off"
+[search]
+semantic = "off"
+[servers]
+roots = ["~"]
+sampling = "off"
+[model]
+via = "endpoint"
+endpoint = "https://me.example/v1?token=s3cret"
+name = "small-1"
+key = "${env:HOME}"
+requests_per_run = 1
+requests_per_session = 2
+tokens_per_run = 3
+tokens_per_session = 4
+timeout = 5
+concurrency = 6
+[state]
+dir = "~/state"
+[policy]
+profile = "careful"
+allow_self_server = true
+allow_cmd = true
+"#;
+
+#[test]
+fn every_key_of_the_users_file_is_a_setting_with_its_place() {
+    let home = Home::new().user(EVERYTHING);
+    insta::assert_snapshot!(home.seen());
+    let written = EVERYTHING.lines().filter(|line| line.contains('=')).count();
+    let keys = definitions().iter().filter(|row| row.key.is_some()).count();
+    assert_eq!((written, home.load().sandbox_problem), (keys, None));
+}
+
+#[test]
+fn the_environment_counts_more_than_a_project_and_that_more_than_the_user() {
+    let home = Home::new()
+        .user("[run]\ntimeout = 20\nmax_timeout = 100\n[output]\nmode = \"json\"\n")
+        .project("[run]\ntimeout = 10\nmax_timeout = 50\n")
+        .variable("MCP_BRIDGE_TIMEOUT", "40");
+    assert_eq!(
+        home.seen(),
+        "run.timeout = 40 (MCP_BRIDGE_TIMEOUT)\n\
+         run.max_timeout = 50 (work/.belljar/config.toml:3:15)\n\
+         output.mode = \"json\" (.config/belljar/config.toml:5:8)"
+    );
+}
+
+#[test]
+fn a_project_that_is_not_trusted_only_narrows() {
+    let home = Home::new()
+        .user("[run]\ntimeout = 20\nservers = [\"a\", \"b\"]\n[output]\nlearn_shapes = false\n")
+        .project(EVERYTHING);
+    insta::assert_snapshot!(home.seen().replace(home.folder.path().to_str().unwrap(), "~"));
+    let config = home.load();
+    assert_eq!((config.memory_bytes, config.sandbox_problem), (512 << 20, None));
+    // Choosing among the user's servers widens nothing, even where none is left.
+    assert_eq!(config.chosen_servers, Some(vec![]));
+}
+
+#[test]
+fn a_trusted_project_counts_in_full_until_its_file_changes() {
+    let home = Home::new().project("[sandbox]\nmemory = \"2g\"\n").trusted();
+    assert_eq!(home.seen(), "sandbox.memory = \"2g\" (work/.belljar/config.toml:2:10)");
+    let home = home.project("[sandbox]\nmemory = \"3g\"\n");
+    let said = home.seen();
+    assert!(
+        said.starts_with(
+            "warning: work/.belljar/config.toml:2:10: sandbox.memory: is more than 512m, which counts without it, \
+             and is not taken from a project whose file has changed since it was trusted; read the file, then run \
+             `belljar config trust` in "
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn system_calls_are_added_by_the_user_only() {
+    let calls = "[sandbox]\nextra_syscalls = [\"mincore\"]\n";
+    assert_eq!(Home::new().user(calls).load().extra_syscalls, ["mincore".parse().unwrap()]);
+    let home = Home::new().project(calls).trusted();
+    assert_eq!(home.load().extra_syscalls, []);
+    assert!(
+        home.seen().contains("only the user's own config.toml and the environment set it"),
+        "{}",
+        home.seen()
+    );
+    let config = Home::new().user(&calls.replace("mincore", "mincore\", \"ptrace")).load();
+    let problem = config.sandbox_problem.unwrap().to_string();
+    assert!(
+        problem.contains("has \"ptrace\", which cannot be added: it reaches into other processes"),
+        "{problem}"
+    );
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once_with_the_nearest_key() {
+    let home = Home::new().user(
+        "timeout = 3\n[sandbx]\npids = 1\n[sandbox]\nmemroy = \"64m\"\npids = \"64\"\ncpus = 1e9\ntimeout = 1\n\
+         colour = 1\nallow_weak = [1]\n[run]\ntimeout = 2025-01-01\nmax_timeout = 60\nrun = 7\nrun = 8\n[log]\nlevel = loud\n",
+    );
+    insta::assert_snapshot!(home.seen());
+    assert_eq!(home.load().timeout_max.as_secs(), 60);
+}
+
+#[test]
+fn servers_are_told_of_folders_that_are_there_and_a_misread_switch_lets_no_model_be_asked() {
+    let home = Home::new()
+        .file("notes/a.txt", "")
+        .variable("MCP_BRIDGE_ROOTS", "~, ~/notes/,~/notes/a.txt,gone\u{202e}");
+    let config = home.load();
+    assert_eq!(config.roots, [home.folder.path().to_owned(), home.folder.path().join("notes")]);
+    let said: Vec<&str> = config.problems.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(
+        said,
+        ["names \"~/notes/a.txt\", which is no folder", "names \"gone\\u202e\", which is no folder"]
+    );
+    assert_eq!(home.variable("MCP_BRIDGE_SAMPLING", "of").load().sampling, Sampling::Off);
+    assert_eq!(Home::new().load().sampling, Sampling::Ask);
+    assert!(Home::new().project("[servers]\nroots = [\"~\"]").load().roots.is_empty());
+}
+
+#[test]
+fn a_file_that_may_have_held_a_limit_and_cannot_be_read_starts_no_sandbox() {
+    let problem = |text: &str| Home::new().user(text).load().sandbox_problem.map(|problem| problem.message);
+    assert_eq!(problem("[sandbox]\nmemroy = \"64m\"").unwrap(), "is no key that belljar knows");
+    assert_eq!(problem("[sandbox]\nmemory = \"6x\"").unwrap(), "is \"6x\", not a size");
+    assert_eq!(problem("[sandbx]\nmemory = \"64m\"").unwrap(), "is no section that belljar knows");
+    assert!(problem("[sandbox]\nmemory = 64m").unwrap().starts_with("is no TOML: "));
+    assert_eq!(problem("[run]\ntimeot = 3"), None);
+    for choice in ["serverz = [\"a\"]", "only_servers = [\"a\"]", "srvers = [\"a\"]", "Servers = [\"a\"]"] {
+        assert_eq!(problem(&format!("[run]\n{choice}")).unwrap(), "is no key that belljar knows", "{choice}");
+    }
+    assert_eq!(problem(" \n"), None);
+    // What the environment says instead is good.
+    let home = Home::new().user("[sandbox]\nmemory = \"6x\"").variable("MCP_BRIDGE_MEMORY", "64m");
+    assert_eq!(home.load().sandbox_problem, None);
+    // A project that is not trusted can take nothing away.
+    assert_eq!(Home::new().project("[sandbox]\nmemory = 64m").load().sandbox_problem, None);
+}
+
+#[test]
+fn a_file_that_may_have_held_a_policy_and_cannot_be_read_lets_no_call_pass() {
+    let of = |home: &Home| home.load().policy.policy().defect.clone();
+    let defect = |text: &str| of(&Home::new().user(text));
+    for (text, said) in [
+        ("[policy]\nprofil = \"careful\"", "config.toml:2:1: policy.profil: is no key that belljar knows"),
+        ("[policy]\nread_only = true", "config.toml:2:1: policy.read_only: is no key that belljar knows"),
+        ("[policy]\nprofile = 3", "config.toml:2:11: policy.profile: must be a string, not a number"),
+        ("[policy]\nprofile = \"carefull\"", "config.toml:2:11: policy.profile: is \"carefull\""),
+        ("[polcy]\nprofile = \"careful\"", "config.toml:1:2: polcy: is no section that belljar knows"),
+        ("profile = \"careful\"", "config.toml:1:1: profile: is no section that belljar knows"),
+        ("[policy]\nprofile = careful", "config.toml:2:11: is no TOML: "),
+    ] {
+        let defect = defect(text).unwrap_or_else(|| panic!("no defect: {text}"));
+        assert!(defect.contains(said), "{defect}");
+    }
+    // Their defaults are the tighter ones.
+    assert_eq!(defect("[policy]\nallow_cmd = 3\nprofile = \"careful\""), None);
+    assert_eq!(defect("[run]\ntimeot = 3"), None);
+    let slip = "[policy]\nprofile = \"carefull\"";
+    assert_eq!(of(&Home::new().user(slip).variable("MCP_BRIDGE_POLICY", "read-only")), None);
+    assert!(of(&Home::new().variable("MCP_BRIDGE_POLICY", "reed-only")).is_some());
+    assert_eq!(of(&Home::new().project("[policy]\nprofil = \"careful\"")), None);
+    assert!(of(&Home::new().project("[policy]\nprofil = \"careful\"").trusted()).is_some());
+}
+
+#[test]
+fn a_folder_that_cannot_be_looked_into_is_not_taken_for_one_without_files() {
+    let home = Home::new().file(".config/other", "");
+    std::os::unix::fs::symlink("belljar", home.folder.path().join(".config/belljar")).unwrap();
+    let config = home.load();
+    let said = "config.toml: is a symbolic link that leads back to itself";
+    assert!(config.sandbox_problem.unwrap().to_string().contains(said));
+    assert!(config.policy.policy().defect.as_ref().unwrap().contains(said));
+}

@@ -1,0 +1,427 @@
+//! Reads a config.toml: its settings as texts with their places, and every problem at once.
+//!
+//! It knows which keys there are and of what form their values are, not what values mean.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::definitions::{Definition, Form};
+use crate::config::read::environment::Environment;
+use crate::config::read::file;
+use crate::config::read::json::{self, Member, Node};
+use crate::config::read::line_index::LineIndex;
+use crate::config::read::nearest::nearest;
+use crate::config::read::problem::{OF_FILE_MAX, Origin, Position, Problem, Severity};
+use crate::config::read::trust::{self, Trust};
+use crate::limits::Limits;
+use crate::text;
+
+/// The section of the servers' entries.
+const SERVERS: &str = "servers";
+/// The tables of mounted folders.
+const MOUNT: &str = "mount";
+const MOUNT_KEYS: [&str; 3] = ["host", "guest", "writable"];
+
+/// Whose file it is, and with that what it may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::config) enum Standing {
+    /// The user's own.
+    User,
+    /// A project's, which came with its repository.
+    Project(Trust),
+}
+
+/// What one file says.
+pub(in crate::config) struct TomlFile {
+    pub(in crate::config) path: PathBuf,
+    pub(in crate::config) standing: Standing,
+    /// By key, such as `run.timeout`.
+    pub(in crate::config) written: BTreeMap<String, Written>,
+    /// Its entries of servers, not yet checked.
+    pub(in crate::config) servers: Option<ServerTable>,
+    /// Its `[[mount]]`, not yet checked.
+    pub(in crate::config) mounts: Vec<WrittenMount>,
+    /// Why it could not be read, or not whole.
+    pub(in crate::config) unread: Option<Problem>,
+    /// What it may have said beside that.
+    pub(in crate::config) misread: Misread,
+}
+
+/// The first problem that may have cost something whose default is looser than what was meant.
+#[derive(Debug, Clone, Default)]
+pub(in crate::config) struct Misread {
+    /// A limit of the sandbox, or the choice of servers.
+    pub(in crate::config) sandbox: Option<Problem>,
+    /// Which calls pass.
+    pub(in crate::config) policy: Option<Problem>,
+    /// Which model may be asked, and how much.
+    pub(in crate::config) model: Option<Problem>,
+}
+
+/// The entries below `[servers]`.
+pub(in crate::config) struct ServerTable {
+    /// The whole file's.
+    pub(in crate::config) text: Arc<str>,
+    /// In the file's order.
+    pub(in crate::config) members: Vec<Member>,
+    /// Why some of the file could not be read: what of, is not known.
+    pub(in crate::config) defect: Option<Problem>,
+}
+
+/// A value as a variable would hold it, and where it stands.
+pub(in crate::config) struct Written {
+    pub(in crate::config) text: String,
+    pub(in crate::config) position: Position,
+}
+
+/// A `[[mount]]` as it is written, not yet checked.
+pub(in crate::config) struct WrittenMount {
+    pub(in crate::config) host: String,
+    /// Without it, the folder's own name.
+    pub(in crate::config) guest: Option<String>,
+    pub(in crate::config) writable: bool,
+    pub(in crate::config) position: Position,
+}
+
+/// The user's file and the project's, where they are there: what counts more comes later.
+pub(super) fn read_all(
+    environment: &Environment,
+    limits: &Limits,
+    definitions: &[Definition],
+    problems: &mut Vec<Problem>,
+) -> Vec<TomlFile> {
+    places(environment)
+        .filter(|(path, _)| !file::is_absent(path))
+        .map(|(path, whose)| read(environment, limits, definitions, (path, whose), problems))
+        .collect()
+}
+
+/// Where they are, whether they are there or not.
+pub(in crate::config) fn paths(environment: &Environment) -> Vec<PathBuf> {
+    places(environment).map(|(path, _)| path).collect()
+}
+
+/// Whether the user's own holds nothing: somebody may be about to write it. What a project's holds is no reason to wait.
+pub(in crate::config) fn is_emptied(environment: &Environment) -> bool {
+    environment.config_file().is_some_and(|path| path.metadata().is_ok_and(|about| about.len() == 0))
+}
+
+fn places(environment: &Environment) -> impl Iterator<Item = (PathBuf, Whose)> {
+    let own = environment.config_file();
+    let project = trust::project_file(environment).filter(|path| Some(path) != own.as_ref());
+    let places = [(own, Whose::User), (project, Whose::Project)];
+    places.into_iter().filter_map(|(path, whose)| Some((path?, whose)))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    User,
+    Project,
+}
+
+fn read(
+    environment: &Environment,
+    limits: &Limits,
+    definitions: &[Definition],
+    (path, whose): (PathBuf, Whose),
+    problems: &mut Vec<Problem>,
+) -> TomlFile {
+    let mut standing = match whose {
+        Whose::User => Standing::User,
+        Whose::Project => Standing::Project(Trust::Unknown),
+    };
+    let read = file::read(&path, environment.uid, limits).and_then(|bytes| {
+        if whose == Whose::Project {
+            standing = Standing::Project(trust::trust_of(environment, limits, &path, &bytes));
+        }
+        // An empty file sets nothing, which is no problem here.
+        if bytes.trim_ascii().is_empty() { Ok(String::new()) } else { file::text(&path, bytes) }
+    });
+    let mut file = TomlFile {
+        path,
+        standing,
+        written: BTreeMap::new(),
+        servers: None,
+        mounts: Vec::new(),
+        unread: None,
+        misread: Misread::default(),
+    };
+    match read {
+        Ok(text) => {
+            let (places, untold) = (LineIndex::new(&text), 0);
+            let told_max = problems.len() + OF_FILE_MAX;
+            let file = &mut file;
+            Reading { definitions, text: &text, places, file, problems, told_max, untold }.document();
+        }
+        Err(problem) => {
+            file.unread = Some((*problem).clone());
+            file.misread = Misread {
+                sandbox: Some((*problem).clone()),
+                policy: Some((*problem).clone()),
+                model: Some((*problem).clone()),
+            };
+            problems.push(*problem);
+        }
+    }
+    file
+}
+
+struct Reading<'r> {
+    definitions: &'r [Definition],
+    text: &'r str,
+    places: LineIndex<'r>,
+    file: &'r mut TomlFile,
+    problems: &'r mut Vec<Problem>,
+    /// How many problems there may be.
+    told_max: usize,
+    untold: usize,
+}
+
+impl Reading<'_> {
+    fn document(&mut self) {
+        let text = self.text;
+        let problems_before = self.problems.len();
+        let (root, defects) = DeTable::parse_recoverable(text);
+        for defect in defects {
+            let at = defect.span().map_or(0, |span| span.start);
+            self.report(at, "", format!("is no TOML: {}", text::inert_excerpt(defect.message(), 120)), "");
+        }
+        let defect = self.problems[problems_before..].first().cloned();
+        self.file.unread = defect.clone();
+        for (section, value) in root.get_ref() {
+            if section.get_ref().as_ref() == SERVERS
+                && let DeValue::Table(table) = value.get_ref()
+            {
+                let is_setting = |key: &str| {
+                    let full = format!("{SERVERS}.{key}");
+                    self.definitions.iter().any(|row| row.key.as_deref() == Some(&full))
+                };
+                let (settings, entries): (Vec<_>, Vec<_>) =
+                    table.iter().partition(|(key, _)| is_setting(key.get_ref()));
+                for (key, value) in settings {
+                    self.key(SERVERS, (key.span().start, key.get_ref()), value);
+                }
+                let members = members(entries.into_iter());
+                self.file.servers = Some(ServerTable { text: text.into(), members, defect: defect.clone() });
+            } else if section.get_ref().as_ref() == MOUNT {
+                self.mounts(value);
+            } else {
+                self.section(section, value);
+            }
+        }
+        self.problems.extend(Problem::untold(Origin::File(self.file.path.clone()), self.untold));
+    }
+
+    fn mounts(&mut self, value: &Spanned<DeValue<'_>>) {
+        let DeValue::Array(tables) = value.get_ref() else {
+            return self.report(value.span().start, MOUNT, "is a list: write [[mount]] above each", "");
+        };
+        for table in tables {
+            let at = table.span().start;
+            let DeValue::Table(keys) = table.get_ref() else {
+                self.report(at, MOUNT, "must be a table", "write [[mount]], and below it host = \"~/data\"");
+                continue;
+            };
+            let position = self.places.position(at);
+            let mut written = WrittenMount { host: String::new(), guest: None, writable: false, position };
+            let mut is_right = true;
+            for (key, value) in keys {
+                let full = format!("{MOUNT}.{}", key.get_ref());
+                let wanted = match (key.get_ref().as_ref(), value.get_ref()) {
+                    ("host", DeValue::String(host)) if !host.is_empty() => {
+                        written.host = host.to_string();
+                        continue;
+                    }
+                    ("guest", DeValue::String(guest)) => {
+                        written.guest = Some(guest.to_string());
+                        continue;
+                    }
+                    ("writable", DeValue::Boolean(writable)) => {
+                        written.writable = *writable;
+                        continue;
+                    }
+                    ("host", _) => "a folder, such as \"~/data\"",
+                    ("guest", _) => "a path below /mnt, such as \"/mnt/data\"",
+                    ("writable", _) => "true or false",
+                    (unknown, _) => {
+                        let near =
+                            nearest(unknown, MOUNT_KEYS).map(|near| format!("did you mean \"{near}\"?"));
+                        let hint = near.unwrap_or_else(|| "a mount has host, guest and writable".into());
+                        let message = "is no key that belljar knows, so that the folder is not mounted";
+                        self.report(key.span().start, &full, message, &hint);
+                        is_right = false;
+                        continue;
+                    }
+                };
+                let message = format!("must be {wanted}, not {}", kind(value.get_ref()));
+                self.report(value.span().start, &full, message, "the folder is not mounted");
+                is_right = false;
+            }
+            if is_right && written.host.is_empty() {
+                self.report(at, MOUNT, "names no folder", "add host = \"~/data\"");
+            } else if is_right {
+                self.file.mounts.push(written);
+            }
+        }
+    }
+
+    fn section(&mut self, name: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
+        let (at, section) = (name.span().start, name.get_ref().as_ref());
+        let sections = || self.definitions.iter().filter_map(Definition::section).chain([SERVERS, MOUNT]);
+        if !sections().any(|known| known == section) {
+            let keys = self.definitions.iter().filter_map(|row| row.key.as_deref());
+            // A key without its section is as usual a slip as a misspelt section.
+            let of_key = keys.clone().find(|key| key.split('.').next_back() == Some(section));
+            let hint = match of_key.or_else(|| nearest(section, sections())) {
+                Some(near) => format!("did you mean \"{near}\"?"),
+                None => String::new(),
+            };
+            return self.report(at, section, "is no section that belljar knows", &hint);
+        }
+        let DeValue::Table(keys) = value.get_ref() else {
+            return self.report(at, section, "is a section: write its keys below a line in brackets", "");
+        };
+        for (key, value) in keys {
+            self.key(section, (key.span().start, key.get_ref()), value);
+        }
+    }
+
+    fn key(&mut self, section: &str, (at, key): (usize, &str), value: &Spanned<DeValue<'_>>) {
+        let full = format!("{section}.{key}");
+        let Some(row) = self.definitions.iter().find(|row| row.key.as_deref() == Some(&full)) else {
+            let known = self.definitions.iter().filter_map(|row| row.key.as_deref()?.split_once('.'));
+            let here = known.clone().filter(|(of, _)| *of == section).map(|(_, key)| key);
+            let elsewhere = known.clone().find(|(_, known)| *known == key);
+            let hint = match (nearest(key, here), elsewhere) {
+                (_, Some((of, key))) => format!("did you mean \"{of}.{key}\"?"),
+                (Some(near), None) => format!("did you mean \"{near}\"?"),
+                (None, None) => String::new(),
+            };
+            return self.report(at, &full, "is no key that belljar knows", &hint);
+        };
+        match as_text(row.form, value) {
+            Ok(text) => {
+                let position = self.places.position(value.span().start);
+                self.file.written.insert(full, Written { text, position });
+            }
+            Err(wanted) => {
+                let message = format!("must be {wanted}, not {}", kind(value.get_ref()));
+                self.report(value.span().start, &full, message, "");
+            }
+        }
+    }
+
+    fn report(&mut self, at: usize, key: &str, message: impl Into<String>, hint: &str) {
+        let mut problem = Problem::new(Origin::File(self.file.path.clone()), message)
+            .severity(Severity::Error)
+            .at(self.places.position(at))
+            .hint(hint);
+        if !key.is_empty() {
+            problem = problem.key(text::bounded(key, 100));
+        }
+        let Misread { sandbox, policy, model } = &mut self.file.misread;
+        // Anything may have stood in what is no TOML or no section.
+        let (section, name) = key.split_once('.').unwrap_or_default();
+        if section.is_empty() || section == "sandbox" || section == "run" && may_mean_servers(name) {
+            sandbox.get_or_insert_with(|| problem.clone());
+        }
+        // What the other known keys of the policy allow is off by default.
+        let is_known = self.definitions.iter().any(|row| row.key.as_deref() == Some(key));
+        if section.is_empty() || section == "policy" && (name == "profile" || !is_known) {
+            policy.get_or_insert_with(|| problem.clone());
+        }
+        if section.is_empty() || section == "model" {
+            model.get_or_insert_with(|| problem.clone());
+        }
+        if self.problems.len() < self.told_max {
+            self.problems.push(problem);
+        } else {
+            self.untold += 1;
+        }
+    }
+}
+
+/// Whether the key of a run's settings, known or not, is the one that chooses servers.
+fn may_mean_servers(key: &str) -> bool {
+    key.to_lowercase().contains("server") || nearest(key, ["servers"]).is_some()
+}
+
+/// The value as a variable would hold it, or what it must be.
+fn as_text(form: Form, value: &Spanned<DeValue<'_>>) -> Result<String, &'static str> {
+    match (form, value.get_ref()) {
+        (Form::Text | Form::Size, DeValue::String(text)) => Ok(text.to_string()),
+        (Form::Integer | Form::Number | Form::Size, DeValue::Integer(number)) => {
+            i64::from_str_radix(number.as_str(), number.radix())
+                .map(|number| number.to_string())
+                .map_err(|_| "a number below 2^63")
+        }
+        (Form::Number, DeValue::Float(number)) => Ok(number.as_str().to_owned()),
+        (Form::Switch, DeValue::Boolean(on)) => Ok(if *on { "1" } else { "0" }.to_owned()),
+        (Form::List, DeValue::Array(items)) => {
+            let text = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
+                DeValue::String(text) if !text.contains(',') => Some(text.to_string()),
+                _ => None,
+            };
+            let texts: Option<Vec<String>> = items.iter().map(text).collect();
+            texts.map(|texts| texts.join(",")).ok_or("an array of strings without commas")
+        }
+        (Form::Text, _) => Err("a string"),
+        (Form::Integer, _) => Err("a whole number"),
+        (Form::Number, _) => Err("a number"),
+        (Form::Switch, _) => Err("true or false"),
+        (Form::Size, _) => Err("a string such as \"512m\", or a number of bytes"),
+        (Form::List, _) => Err("an array of strings"),
+    }
+}
+
+/// A table as the reader of entries has it, in the file's order.
+fn members<'a, 'i: 'a>(
+    table: impl Iterator<Item = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>)>,
+) -> Vec<Member> {
+    let mut members: Vec<Member> = table
+        .map(|(key, value)| Member {
+            key: key.get_ref().to_string(),
+            key_at: key.span().start,
+            value: node(value),
+        })
+        .collect();
+    members.sort_by_key(|member| member.key_at);
+    members
+}
+
+fn node(value: &Spanned<DeValue<'_>>) -> json::Spanned {
+    let number = |text: &str| text.parse().unwrap_or(f64::INFINITY);
+    let node = match value.get_ref() {
+        DeValue::String(text) => Node::String(text.to_string()),
+        DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(integer) => Node::Number(integer as f64),
+            Err(_) => Node::Number(f64::INFINITY),
+        },
+        DeValue::Float(float) => Node::Number(number(float.as_str())),
+        DeValue::Boolean(is_on) => Node::Bool(*is_on),
+        DeValue::Datetime(_) => Node::Date,
+        DeValue::Array(items) => Node::Array(items.iter().map(node).collect()),
+        DeValue::Table(table) => Node::Object(members(table.iter())),
+    };
+    json::Spanned { at: value.span().start, node }
+}
+
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) | DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// The folder in which a project's file is trusted: the one that holds `.belljar`.
+pub(in crate::config) fn project_folder(path: &Path) -> &Path {
+    path.parent().and_then(Path::parent).unwrap_or(path)
+}

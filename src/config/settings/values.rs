@@ -1,0 +1,311 @@
+//! How the value of each setting is written.
+//!
+//! It does not know where a value stood, nor what it is used for.
+
+use std::time::Duration;
+
+use tracing::level_filters::LevelFilter;
+
+use super::choices::{Audit, ContainerUser, EngineChoice, Journal, ModelVia, Sampling, Semantic};
+use crate::names::WorkspaceName;
+use crate::policy::Profile;
+use crate::protocol::{ExtraSystemCall, PostureField};
+use crate::run::OutputMode;
+use crate::text;
+
+/// A value as a problem may repeat it: short and on one line.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text::inert_excerpt(text, 60))
+}
+
+pub(in crate::config) fn text(value: &str) -> Result<String, String> {
+    Ok(value.to_owned())
+}
+
+pub(in crate::config) fn audit(value: &str) -> Result<Audit, String> {
+    match value {
+        "off" => Ok(Audit::Off),
+        "hash" => Ok(Audit::Hash),
+        "arguments" => Ok(Audit::Arguments),
+        _ => Err(format!("is {}, neither off, hash nor arguments", quoted(value))),
+    }
+}
+
+pub(in crate::config) fn journal(value: &str) -> Result<Journal, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "off" => Ok(Journal::Off),
+        "calls" => Ok(Journal::Calls),
+        "full" => Ok(Journal::Full),
+        _ => Err(format!("is {}, neither off, calls nor full", quoted(value))),
+    }
+}
+
+pub(in crate::config) fn profile(value: &str) -> Result<Profile, String> {
+    match value {
+        "open" => Ok(Profile::Open),
+        "careful" => Ok(Profile::Careful),
+        "read-only" => Ok(Profile::ReadOnly),
+        _ => Err(format!("is {}, no profile", quoted(value))),
+    }
+}
+
+pub(in crate::config) fn workspace(value: &str) -> Result<WorkspaceName, String> {
+    WorkspaceName::new(value).map_err(|error| error.to_string())
+}
+
+/// The parts between commas, without the empty ones.
+pub(in crate::config) fn list(value: &str) -> Vec<String> {
+    value.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// An address without its password and its query.
+pub(super) fn without_secrets(value: &str) -> String {
+    let Some((scheme, rest)) = value.split_once("://") else { return value.to_owned() };
+    if let Some((before, _)) = rest.split_once('?') {
+        return format!("{}?…", without_secrets(&format!("{scheme}://{before}")));
+    }
+    let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    match place.rsplit_once('@').and_then(|(user, host)| Some((user.split_once(':')?.0, host))) {
+        Some((user, host)) => format!("{scheme}://{user}:…@{host}{path}"),
+        None => value.to_owned(),
+    }
+}
+
+pub(in crate::config) fn seconds(value: &str, min: u64, max: u64) -> Result<Duration, String> {
+    whole(value, min, max).map(Duration::from_secs)
+}
+
+pub(in crate::config) fn whole(value: &str, min: u64, max: u64) -> Result<u64, String> {
+    let number: u64 = value.parse().map_err(|_| format!("is {}, not a whole number", quoted(value)))?;
+    if (min..=max).contains(&number) {
+        Ok(number)
+    } else {
+        Err(format!("is {number}, outside {min} to {max}"))
+    }
+}
+
+/// Whether a switch is on.
+pub(in crate::config) fn switch(value: &str) -> Result<bool, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err(format!("is {}, neither on nor off", quoted(value))),
+    }
+}
+
+pub(in crate::config) fn sampling(value: &str) -> Result<Sampling, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "ask" => Ok(Sampling::Ask),
+        "off" => Ok(Sampling::Off),
+        _ => Err(format!("is {}, neither ask nor off", quoted(value))),
+    }
+}
+
+pub(super) fn model_via(value: &str) -> Result<ModelVia, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "auto" => Ok(ModelVia::Auto),
+        "endpoint" => Ok(ModelVia::Endpoint),
+        "sampling" => Ok(ModelVia::Sampling),
+        "off" => Ok(ModelVia::Off),
+        _ => Err(format!("is {}, neither auto, endpoint, sampling nor off", quoted(value))),
+    }
+}
+
+pub(in crate::config) fn semantic(value: &str) -> Result<Semantic, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "auto" => Ok(Semantic::Auto),
+        "off" => Ok(Semantic::Off),
+        _ => Err(format!("is {}, neither auto nor off", quoted(value))),
+    }
+}
+
+/// A size as Docker writes it: bytes, or with `k`, `m`, `g`, `t` (of 1024), optionally followed by `b` or `ib`.
+pub(in crate::config) fn size_bytes(value: &str) -> Result<u64, String> {
+    const MIN: f64 = 64.0 * 1024.0 * 1024.0;
+    const MAX: f64 = 1024.0 * 1024.0 * 1024.0 * 1024.0;
+    let lower = value.to_ascii_lowercase();
+    let digits_end = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
+    let (digits, unit) = lower.split_at(digits_end);
+    let factor = match unit.trim() {
+        "" | "b" => 1.0,
+        "k" | "kb" | "kib" => 1024.0,
+        "m" | "mb" | "mib" => 1024.0 * 1024.0,
+        "g" | "gb" | "gib" => 1024.0 * 1024.0 * 1024.0,
+        "t" | "tb" | "tib" => MAX,
+        _ => return Err(format!("is {}, not a size", quoted(value))),
+    };
+    let number: f64 = digits.parse().map_err(|_| format!("is {}, not a size", quoted(value)))?;
+    let bytes = number * factor;
+    if (MIN..=MAX).contains(&bytes) {
+        Ok(bytes as u64)
+    } else {
+        Err(format!("is {}, outside 64m to 1t", quoted(value)))
+    }
+}
+
+/// A number of CPUs, in thousandths.
+pub(in crate::config) fn cpu_millis(value: &str) -> Result<u32, String> {
+    let cpus: f64 = value.parse().map_err(|_| format!("is {}, not a number", quoted(value)))?;
+    if (0.01..=1024.0).contains(&cpus) {
+        Ok((cpus * 1000.0).round() as u32)
+    } else {
+        Err(format!("is {}, outside 0.01 to 1024", quoted(value)))
+    }
+}
+
+pub(in crate::config) fn engine(value: &str) -> Result<EngineChoice, String> {
+    let schemes = ["unix://", "tcp://", "ssh://"];
+    if let Some(scheme) = schemes.iter().find(|scheme| value.starts_with(**scheme)) {
+        return if value.len() > scheme.len() {
+            Ok(EngineChoice::Url(value.to_owned()))
+        } else {
+            Err(format!("is {}, an address without a place", quoted(value)))
+        };
+    }
+    // The seed took the path of an engine's command here.
+    match value.rsplit('/').next().unwrap_or(value).to_ascii_lowercase().as_str() {
+        "auto" => Ok(EngineChoice::Auto),
+        "podman" => Ok(EngineChoice::Podman),
+        "docker" => Ok(EngineChoice::Docker),
+        // An address can carry a password: only its scheme is repeated.
+        _ if value.contains("://") => Err(format!(
+            "has the scheme {}, which is none of unix, tcp and ssh",
+            quoted(value.split("://").next().unwrap_or(""))
+        )),
+        _ => Err(format!("is {}, no engine that is known", quoted(value))),
+    }
+}
+
+/// The longest name of an OCI runtime, in bytes.
+const OCI_RUNTIME_BYTES_MAX: usize = 64;
+
+/// A name that an engine's configuration may give to an OCI runtime; never a path.
+pub(in crate::config) fn oci_runtime(value: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let is_name = value.len() <= OCI_RUNTIME_BYTES_MAX
+        && value.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && value.chars().all(is_plain);
+    if is_name { Ok(value.to_owned()) } else { Err(format!("is {}, not a runtime's name", quoted(value))) }
+}
+
+pub(in crate::config) fn container_user(value: &str) -> Result<ContainerUser, String> {
+    if value == "auto" {
+        return Ok(ContainerUser::Own);
+    }
+    let numbers = value.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
+    match numbers {
+        Some((0, _)) => Err("is uid 0: sandboxed code never runs as root".to_owned()),
+        Some((uid, gid)) => Ok(ContainerUser::Fixed { uid, gid }),
+        None => Err(format!("is {}, neither auto nor a numeric uid:gid", quoted(value))),
+    }
+}
+
+/// Names of what may be weaker; one that is unknown allows nothing at all.
+pub(in crate::config) fn posture_fields(value: &str) -> Result<Vec<PostureField>, String> {
+    list(value)
+        .iter()
+        .map(|name| {
+            name.parse().map_err(|()| {
+                let known: Vec<&str> = PostureField::ALL.iter().map(|field| field.name()).collect();
+                format!("has {}, no field that is known; known are {}", quoted(name), known.join(", "))
+            })
+        })
+        .collect()
+}
+
+pub(in crate::config) fn extra_system_calls(value: &str) -> Result<Vec<ExtraSystemCall>, String> {
+    list(value).iter().map(|name| name.parse()).collect()
+}
+
+pub(in crate::config) fn output_mode(value: &str) -> Result<OutputMode, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "compact" => Ok(OutputMode::Compact),
+        "toon" => Ok(OutputMode::Toon),
+        "json" => Ok(OutputMode::Json),
+        _ => Err(format!("is {}, no output mode", quoted(value))),
+    }
+}
+
+pub(in crate::config) fn log_level(value: &str) -> Result<LevelFilter, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "trace" => Ok(LevelFilter::TRACE),
+        "debug" => Ok(LevelFilter::DEBUG),
+        "info" | "notset" => Ok(LevelFilter::INFO),
+        "warning" | "warn" => Ok(LevelFilter::WARN),
+        "error" | "critical" | "fatal" => Ok(LevelFilter::ERROR),
+        "off" => Ok(LevelFilter::OFF),
+        _ => Err(format!("is {}, no log level", quoted(value))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_docker_reads_them() {
+        let read = |text: &str| size_bytes(text).ok();
+        assert_eq!(read("512m"), Some(512 << 20));
+        assert_eq!(read("1.5G"), Some(3 << 29));
+        assert_eq!(read("256 MiB"), Some(256 << 20));
+        assert_eq!(read("104857600"), Some(104_857_600));
+        for bad in ["0", "-1", "m", "1.2.3g", "512x", "1e9", "2t", "63m", "inf", "nan"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn engines_are_named_or_addressed() {
+        assert_eq!(engine("Podman"), Ok(EngineChoice::Podman));
+        assert_eq!(engine("/usr/bin/docker"), Ok(EngineChoice::Docker));
+        assert_eq!(engine("ssh://me@box"), Ok(EngineChoice::Url("ssh://me@box".into())));
+        assert_eq!(engine("tcp://"), Err("is \"tcp://\", an address without a place".into()));
+        assert_eq!(
+            engine("http://user:pw@box"),
+            Err("has the scheme \"http\", which is none of unix, tcp and ssh".into())
+        );
+        assert_eq!(engine("lxc"), Err("is \"lxc\", no engine that is known".into()));
+    }
+
+    #[test]
+    fn what_may_be_weaker_is_named_field_by_field() {
+        use PostureField::{Memory, Mounts};
+        assert_eq!(posture_fields("memory, mounts,"), Ok(vec![Memory, Mounts]));
+        assert_eq!(posture_fields(""), Ok(vec![]));
+        assert_eq!(
+            posture_fields("memory,all"),
+            Err("has \"all\", no field that is known; known are uid, gid, groups, capabilities, no_new_privs, \
+                 seccomp, root, mounts, masks, fds, kernel, interfaces, namespaces, rlimits, memory, pids, cpus, \
+                 tracing, landlock"
+                .into())
+        );
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_password_and_its_query() {
+        assert_eq!(without_secrets("ssh://me:s3cret@box/run/x.sock"), "ssh://me:…@box/run/x.sock");
+        assert_eq!(without_secrets("https://box/v1?token=s3cret://"), "https://box/v1?…");
+        for plain in ["auto", "unix:///run/podman.sock", "ssh://me@box", "tcp://box:2375"] {
+            assert_eq!(without_secrets(plain), plain);
+        }
+    }
+
+    #[test]
+    fn cpus_are_thousandths() {
+        assert_eq!(cpu_millis("1.5"), Ok(1500));
+        assert_eq!(cpu_millis("0"), Err("is \"0\", outside 0.01 to 1024".into()));
+        assert_eq!(cpu_millis("NaN"), Err("is \"NaN\", outside 0.01 to 1024".into()));
+    }
+
+    #[test]
+    fn a_sandbox_user_is_two_numbers_and_never_root() {
+        assert_eq!(oci_runtime("io.containerd.kata.v2"), Ok("io.containerd.kata.v2".into()));
+        for bad in ["", "/usr/bin/runsc", "-x", "a b", &"a".repeat(65)] {
+            assert!(oci_runtime(bad).is_err(), "{bad}");
+        }
+        assert_eq!(container_user("auto"), Ok(ContainerUser::Own));
+        assert_eq!(container_user("1000:0"), Ok(ContainerUser::Fixed { uid: 1000, gid: 0 }));
+        assert_eq!(container_user("0:0"), Err("is uid 0: sandboxed code never runs as root".into()));
+        assert_eq!(container_user("nobody"), Err("is \"nobody\", neither auto nor a numeric uid:gid".into()));
+    }
+}
