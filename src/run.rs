@@ -358,6 +358,19 @@ pub struct PlannedCall {
     pub arguments: String,
     /// Whether the user would be asked first.
     pub asks: bool,
+    /// Why it was not made.
+    pub why: NotMade,
+}
+
+/// Why a dry run has not made a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotMade {
+    /// The server does not mark the tool as read-only.
+    NotMarkedReadOnly,
+    /// An argument is a placeholder, or was made from one.
+    NeedsPlaceholder,
+    /// It is a helper that a dry run never calls: it saves something, or asks a model.
+    Helper,
 }
 
 /// The calls of one tool.

@@ -109,7 +109,7 @@ def bind(
     """Called by the worker, once at its start. What few runs need is created when it is used."""
     global _calls, _record, _skills, _spawner, _checkpoint_api
     _calls, _record, _skills, _spawner, _checkpoint_api = calls, record, skills, spawner, checkpoint_api
-    open_port(calls)
+    open_port(calls, _made)
 
 
 def last_output() -> str:
@@ -369,9 +369,10 @@ def capability_summary() -> str:
 
 def save_tool(
     func: Callable[..., Any],
+    test: Callable[..., Any] | str | None = None,
+    *,
     description: str | None = None,
     tags: str | Iterable[str] = (),
-    test: Callable[..., Any] | str | None = None,
 ) -> str:
     """Saves a function for later sessions: `from skills import name`. print(runtime.skills) lists what is saved.
 
@@ -419,7 +420,10 @@ def _given(value: T) -> T:
 
 
 def _made(later: Callable[..., Coroutine[Any, Any, T]], now: Callable[..., T], *arguments: Any) -> T:
-    """Returns a coroutine if the caller of the helper awaits it, otherwise the result."""
+    """Returns a coroutine if the caller of the helper awaits it, otherwise the result.
+
+    The helper is a function of this module, or a method of an object that a helper returned.
+    """
     from belljar_sandbox.run.await_detection import is_awaited  # its imports take time
 
     helper = _getframe(1)
@@ -428,7 +432,7 @@ def _made(later: Callable[..., Coroutine[Any, Any, T]], now: Callable[..., T], *
     if helper.f_back is not None and is_awaited(helper.f_back):
         coroutine = later(*arguments)
         # The name in Python's warning that it was never awaited.
-        coroutine.__qualname__ = f"runtime.{helper.f_code.co_name}"  # type: ignore[attr-defined]
+        coroutine.__qualname__ = f"runtime.{helper.f_code.co_qualname}"  # type: ignore[attr-defined]
         return coroutine  # type: ignore[return-value] # which it will be
     made: T = awaitable(now(*arguments))
     return made

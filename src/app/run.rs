@@ -230,7 +230,7 @@ fn planned(planned: &Planned) -> Vec<String> {
         return vec![];
     }
     let mut lines = vec![format!("belljar: dry run, calls that were not made: {count}\n")];
-    lines.extend(planned.calls.iter().map(|PlannedCall { server, tool, arguments, asks }| {
+    lines.extend(planned.calls.iter().map(|PlannedCall { server, tool, arguments, asks, .. }| {
         let tool = text::inert_line(&format!("{server}.{tool}"));
         let asks = if *asks { " (the user would be asked)" } else { "" };
         format!("  {tool} {arguments}{asks}\n")

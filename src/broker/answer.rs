@@ -18,7 +18,7 @@ use super::state::Broker;
 use crate::catalog::{self, Answered, Checked, Tool};
 use crate::names::ServerName;
 use crate::policy::{Called, Implied, Names};
-use crate::run::{FaultCode, ToolFault};
+use crate::run::{FaultCode, NotMade, ToolFault};
 use crate::text;
 use crate::upstream::{Request, UpstreamError};
 
@@ -216,7 +216,11 @@ impl Broker {
         if !is_made {
             record.decision = "not made: dry run".into();
             let asks = self.admission.would_ask(&called)?;
-            return Ok(self.planned(call, &called, asks, &redacted));
+            let why = match call.making {
+                Making::Never => NotMade::NeedsPlaceholder,
+                Making::Always | Making::IfItReads => NotMade::NotMarkedReadOnly,
+            };
+            return Ok(self.planned(call, &called, (asks, why), &redacted));
         }
         let bytes = call.arguments.get().len() as u64 + from_results;
         let admitted = self.admission.admit((call.origin(), &called), bytes, call.human, cancel).await?;

@@ -11,7 +11,7 @@ use super::failures::redact;
 use super::state::Broker;
 use crate::names::RunId;
 use crate::policy::Called;
-use crate::run::{Planned, PlannedCall};
+use crate::run::{NotMade, Planned, PlannedCall};
 use crate::text;
 
 /// Calls of one run that are listed; further ones are counted.
@@ -43,7 +43,7 @@ impl DryRun {
         &self,
         run: RunId,
         called: &Called<'_>,
-        asks: bool,
+        (asks, why): (bool, NotMade),
         redacted: &dyn Fn(String) -> String,
     ) -> bool {
         let mut of_run = self.of_run();
@@ -59,6 +59,7 @@ impl DryRun {
                 tool: called.tool.name.to_owned(),
                 arguments: text::inert_excerpt(&arguments.to_string(), ARGUMENTS_CHARS_MAX),
                 asks,
+                why,
             });
         } else {
             planned.further += 1;
@@ -82,11 +83,11 @@ impl Broker {
         &self,
         call: &Call<'_>,
         called: &Called<'_>,
-        asks: bool,
+        (asks, why): (bool, NotMade),
         redacted: &dyn Fn(String) -> String,
     ) -> Answer {
         let (server, tool) = (called.server.name.to_owned(), called.tool.name.to_owned());
-        if !self.dry_run.list(call.run, called, asks, redacted) {
+        if !self.dry_run.list(call.run, called, (asks, why), redacted) {
             let name = text::inert_excerpt(&format!("{server}.{tool}"), NAME_CHARS_MAX);
             self.admission
                 .note(call.job, format!("{name} was planned and not called: its run was a dry run"));
@@ -115,7 +116,9 @@ mod tests {
         };
         dry_run.begin_run(RunId(1));
         for _ in 0..LISTED_MAX + 3 {
-            assert!(dry_run.list(RunId(1), &called, true, &|text| text.replace("hunter22", "${TOKEN}")));
+            assert!(dry_run.list(RunId(1), &called, (true, NotMade::NotMarkedReadOnly), &|text| {
+                text.replace("hunter22", "${TOKEN}")
+            }));
         }
         let planned = dry_run.take();
         assert_eq!((planned.calls.len(), planned.further), (LISTED_MAX, 3));
@@ -124,7 +127,9 @@ mod tests {
         let short = json!({"token": "hunter22"});
         let called = Called { arguments: short.as_object().unwrap(), ..called };
         dry_run.begin_run(RunId(2));
-        assert!(dry_run.list(RunId(2), &called, false, &|text| text.replace("hunter22", "${TOKEN}")));
+        assert!(dry_run.list(RunId(2), &called, (false, NotMade::NotMarkedReadOnly), &|text| {
+            text.replace("hunter22", "${TOKEN}")
+        }));
         assert_eq!(dry_run.take().calls[0].arguments, r#"{"token":"${TOKEN}"}"#);
     }
 
@@ -138,7 +143,7 @@ mod tests {
             arguments: &none,
             implied: &implied,
         };
-        let list = |run| dry_run.list(RunId(run), &called, false, &|text| text);
+        let list = |run| dry_run.list(RunId(run), &called, (false, NotMade::NotMarkedReadOnly), &|text| text);
         dry_run.begin_run(RunId(1));
         assert!(list(1));
         assert_eq!(dry_run.take().calls.len(), 1);

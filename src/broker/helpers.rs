@@ -14,7 +14,7 @@ use super::model_request::RUNTIME;
 use super::state::Broker;
 use crate::catalog::{self, Catalog, Detail, Shapes};
 use crate::policy::{Called, Implied, Names};
-use crate::run::{FaultCode, ToolFault};
+use crate::run::{FaultCode, NotMade, ToolFault};
 use crate::text;
 use crate::upstream::Listed;
 
@@ -77,7 +77,7 @@ impl Broker {
             arguments: &arguments,
             implied: &Implied::default(),
         };
-        Ok(self.planned(call, &called, false, &|text| text))
+        Ok(self.planned(call, &called, (false, NotMade::Helper), &|text| text))
     }
 
     fn discovered_servers(&self, call: &Call<'_>) -> Result<Value, ToolFault> {

@@ -22,7 +22,7 @@ use crate::config::{ModelBounds, ModelEndpoint, ModelSettings, ModelWay};
 use crate::models::{Asked, Bounds, Endpoint, Ledger, ModelError, Reserved, Said};
 use crate::names::RunId;
 use crate::policy::{Called, Implied, Names};
-use crate::run::{FaultCode, ToolFault};
+use crate::run::{FaultCode, NotMade, ToolFault};
 use crate::text;
 use crate::upstream::{Asks, Clock};
 
@@ -131,7 +131,7 @@ impl Broker {
         if call.making != Making::Always {
             record.decision = "not made: dry run".into();
             let asks = self.admission.would_ask(&called)?;
-            return Ok(self.planned(call, &called, asks, &|text| text));
+            return Ok(self.planned(call, &called, (asks, NotMade::Helper), &|text| text));
         }
         let asked = asked(&arguments, &self.limits)?;
         let bytes = call.arguments.get().len() as u64;

@@ -17,7 +17,7 @@ use super::state::Broker;
 use super::uri_template;
 use crate::names::ServerName;
 use crate::policy::{Called, Implied, Names};
-use crate::run::{FaultCode, ToolFault};
+use crate::run::{FaultCode, NotMade, ToolFault};
 use crate::text;
 use crate::upstream::{Listed, Request};
 
@@ -204,7 +204,7 @@ impl Broker {
             record.decision = "not made: dry run".into();
             let redacted = |text| self.upstream.redacted(server, text);
             let asks = self.admission.would_ask(&called);
-            asks.map(|asks| self.planned(call, &called, asks, &redacted))
+            asks.map(|asks| self.planned(call, &called, (asks, NotMade::NeedsPlaceholder), &redacted))
         } else {
             match self.admission.admit((call.origin(), &called), bytes, call.human, cancel).await {
                 Ok(admitted) => {

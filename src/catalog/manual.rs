@@ -32,11 +32,13 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   list_resources(server)  list_resource_templates(server)  read_resource(uri, server=None)
                                          text as str, else bytes as above
   list_prompts(server)  get_prompt(server, name, {...})   messages: role and content
-  plan(dry_run=True)                     for `with ... as p`: makes only calls that read, and p shows them and the others
+  plan(dry_run=True)                     for `with ... as p`: calls only tools that their servers mark read-only; the others
+                                         return placeholders; print(p) lists all calls
   save(path)                             keeps a copy for the user after the session; the reply says where. Other files of
                                          /workspace outlive the sandbox; the session only if the user named the workspace
   state['key'] = value                   JSON values that outlive variables, as files in /workspace do
-  save_tool(func, test=None)             keeps a function: from skills import func; runtime.skills lists them
+  save_tool(func, test=\"assert func(1) == 2\")   keeps a function: from skills import func; runtime.skills lists them;
+                                         the test runs without servers: pass in what they would answer
   ask_llm(prompt, context=None)  map_llm(chunk(text_or_path), prompt)   a model's answers, as str, if the user lets it
   spawn(func, *args)  jobs()  job(n)     go on beside later runs: await job, .status, .result, .tail(), .cancel()
   checkpoint(name)  restore(name)        all variables back to where they were; so does `checkpoint: name`; checkpoints()

@@ -7,28 +7,30 @@ use serde_json::{Map, Value, json};
 use super::fitting::grouped;
 use super::reply::Verdict;
 use super::structured::verdict;
-use crate::run::{CallCounts, RunReport, ToolCalls, ToolEffect};
+use crate::run::{CallCounts, NotMade, RunReport, ToolCalls, ToolEffect};
 use crate::text::name_in_sentence;
 
 /// Tools that are named from the beginning of the run, and from its end.
 const SHOWN_AT_EACH_END: usize = 5;
 /// Longest name of a tool, in characters.
 const NAME_CHARS_MAX: usize = 80;
+/// Tools whose calls a dry run has left out that are named.
+const NOT_MADE_SHOWN_MAX: usize = 5;
 /// Servers' tools that are named in the warning.
 const UNKNOWN_SHOWN_MAX: usize = 5;
 
-/// The calls that a failed run has made, in one line; a tool that may have written is marked.
+/// The calls that a failed run has made, in one line; a tool that its server does not mark as read-only has a star.
 #[must_use]
 pub fn calls_made(report: &RunReport) -> Option<String> {
     let made = Made::of(report)?;
     let mut shown: Vec<String> = made.first.iter().map(of_tool).collect();
     if made.left_out.total() > 0 {
-        shown.push(format!("… {} of other tools …", counted(made.left_out)));
+        shown.push(format!("… other tools: {} …", counted(made.left_out)));
     }
     shown.extend(made.last.iter().map(of_tool));
     let tools = || made.first.iter().chain(made.last);
     let legend =
-        if made.left_out.total() > 0 || tools().any(may_have_written) { " (* may have written)" } else { "" };
+        if made.left_out.total() > 0 || tools().any(is_unmarked) { " (* not marked read-only)" } else { "" };
     Some(format!("calls made: {}{legend}", shown.join(", ")))
 }
 
@@ -39,7 +41,7 @@ pub(super) fn insert_calls_made(report: &RunReport, fields: &mut Map<String, Val
         let CallCounts { answered, failed, refused, unknown } = tool.counts;
         json!({
             "tool": name(tool), "ok": answered, "failed": failed, "unknown": unknown, "notSent": refused,
-            "mayHaveWritten": may_have_written(tool)
+            "notMarkedReadOnly": is_unmarked(tool)
         })
     });
     fields.insert("calls".into(), tools.collect());
@@ -65,11 +67,38 @@ pub fn calls_with_unknown_outcome(report: &RunReport) -> Option<String> {
     Some(format!("calls with unknown outcome (they may have taken effect): {}{more}", shown.join(", ")))
 }
 
-/// How many calls a dry run has left out.
+/// How many calls a dry run has left out, of which tools, and why: code has gone on with placeholders for their results.
 pub(super) fn calls_not_made(report: &RunReport) -> Option<String> {
     let planned = &report.calls.planned;
     let count = planned.calls.len() as u64 + planned.further;
-    (count > 0).then(|| format!("dry run, calls that were not made: {}", grouped(count)))
+    if count == 0 {
+        return None;
+    }
+    let mut tools: Vec<(String, NotMade, u64)> = Vec::new();
+    for call in &planned.calls {
+        let name = name_in_sentence(&format!("{}.{}", call.server, call.tool), NAME_CHARS_MAX);
+        match tools.iter_mut().find(|(known, why, _)| *known == name && *why == call.why) {
+            Some((_, _, times)) => *times += 1,
+            None => tools.push((name, call.why, 1)),
+        }
+    }
+    let shown = tools.iter().take(NOT_MADE_SHOWN_MAX).map(|(name, why, times)| {
+        let times = if *times == 1 { String::new() } else { format!(" × {}", grouped(*times)) };
+        let why = match why {
+            NotMade::NotMarkedReadOnly => "its server does not mark it read-only",
+            NotMade::NeedsPlaceholder => "an argument is a placeholder",
+            NotMade::Helper => "a dry run never calls it",
+        };
+        format!("{name}{times} ({why})")
+    });
+    let mut shown: Vec<String> = shown.collect();
+    let more =
+        tools.iter().skip(NOT_MADE_SHOWN_MAX).map(|(_, _, times)| times).sum::<u64>() + planned.further;
+    if more > 0 {
+        shown.push(format!("{} more", grouped(more)));
+    }
+    let (count, shown) = (grouped(count), shown.join(", "));
+    Some(format!("dry run, calls that were not made: {count}; placeholders stand for their results: {shown}"))
 }
 
 /// What is shown of a failed run's calls.
@@ -105,12 +134,12 @@ fn sum(counts: impl Iterator<Item = CallCounts>) -> CallCounts {
 }
 
 fn of_tool(tool: &ToolCalls) -> String {
-    let mark = if may_have_written(tool) { "*" } else { "" };
+    let mark = if is_unmarked(tool) { "*" } else { "" };
     format!("{}{mark} {}", name(tool), counted(tool.counts))
 }
 
-/// A call that never reached its server has written nothing.
-fn may_have_written(tool: &ToolCalls) -> bool {
+/// Whether calls were sent to a tool that its server does not mark as read-only. A call that was not sent changed nothing.
+fn is_unmarked(tool: &ToolCalls) -> bool {
     tool.effect == ToolEffect::MayWrite && tool.counts.total() > tool.counts.refused
 }
 
@@ -121,7 +150,8 @@ fn name(tool: &ToolCalls) -> String {
 /// `2 ok 1 failed`, without what is none.
 fn counted(counts: CallCounts) -> String {
     let CallCounts { answered, failed, refused, unknown } = counts;
-    let counts = [(answered, "ok"), (failed, "failed"), (unknown, "unknown"), (refused, "not sent")];
+    let counts =
+        [(answered, "ok"), (failed, "failed"), (unknown, "of unknown outcome"), (refused, "not sent")];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
     counts.map(|(count, outcome)| format!("{} {outcome}", grouped(count))).collect::<Vec<_>>().join(" ")
 }

@@ -37,8 +37,8 @@ pub(super) fn run_python(servers: &[ServerName], defaults: RunDefaults) -> Tool 
 
 fn description(servers: &[ServerName]) -> String {
     let mut text = String::from(
-        "Run Python in a sandbox: variables stay until the session ends; no network, no host files. You get what it prints, \
-         a last expression's value, and open figures.\n",
+        "Run Python in a sandbox: variables stay between runs; no network, no host files. You get what it prints, a last \
+         expression's value, figures.\n",
     );
     if servers.is_empty() {
         text.push_str("No MCP servers are configured.\n");
@@ -50,7 +50,7 @@ fn description(servers: &[ServerName]) -> String {
         );
     }
     text.push_str(
-        "Manual, read first: print(runtime.capability_summary()). Long work: runtime.spawn(f). Give the user \
+        "Read first: print(runtime.capability_summary()). Long work: runtime.spawn(f). Give the user \
          files: runtime.save(path).",
     );
     text
@@ -85,13 +85,13 @@ fn input_schema(defaults: RunDefaults) -> Map<String, Value> {
             "timeout": {
                 "type": "number",
                 "description": format!(
-                    "seconds, default {}, at most {}",
+                    "seconds, default {}, max {}",
                     defaults.timeout.as_secs_f64(),
                     defaults.timeout_max.as_secs_f64()
                 )
             },
             "reset": {"type": "boolean", "description": "fresh interpreter"},
-            "checkpoint": {"type": "string"}
+            "checkpoint": {"type": "string", "description": "go back to it first"}
         },
         "required": ["code"],
         "additionalProperties": false

@@ -240,7 +240,7 @@ fn a_bad_variable_is_said_and_its_default_counts() {
     bridge.says("MCP_BRIDGE_OUTPUT_MODE");
     let listed = bridge.request("tools/list", json!({})).unwrap();
     let timeout = &listed["tools"][0]["inputSchema"]["properties"]["timeout"];
-    assert_eq!(timeout["description"], "seconds, default 30, at most 120");
+    assert_eq!(timeout["description"], "seconds, default 30, max 120");
 }
 
 #[test]

@@ -136,11 +136,11 @@ fn run_that_fails_tells_the_calls_that_it_has_made_as_a_reply_does(engine: &Engi
     let code = "await mcp_fixture.echo(text='x')\nawait mcp_fixture.add(a=1, b=2)\n1 / 0";
     let failed = run(&home, &["run", "-c", code], "");
     let told = failed.stderr.lines().last().unwrap().strip_prefix("belljar: ").unwrap().to_owned();
-    assert_eq!(told, "calls made: fixture.echo* 1 ok, fixture.add* 1 ok (* may have written)");
+    assert_eq!(told, "calls made: fixture.echo* 1 ok, fixture.add* 1 ok (* not marked read-only)");
     let reply = Bridge::start(&home).warm().run(code);
     assert!(reply.text.lines().any(|line| line == told), "{}", reply.text);
     let cut = run(&home, &["run", "--timeout", "1", "-c", "await mcp_fixture.hang()"], "");
-    let unknown = "belljar: calls made: fixture.hang* 1 unknown (* may have written)\n\
+    let unknown = "belljar: calls made: fixture.hang* 1 of unknown outcome (* not marked read-only)\n\
                    belljar: calls with unknown outcome (they may have taken effect): fixture.hang\n";
     assert!(cut.stderr.ends_with(unknown), "{}", cut.stderr);
     assert_eq!(run(&home, &["run", "-c", "await mcp_fixture.echo(text='x')"], ""), left(0, "'x'\n", ""));
@@ -170,8 +170,10 @@ fn run_that_the_user_interrupts_tells_what_it_has_printed_and_called_and_leaves_
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(130), &b"so far\n"[..]), "{said}");
-    for line in ["belljar: interrupted", "belljar: calls made: fixture.hang* 1 unknown (* may have written)"]
-    {
+    for line in [
+        "belljar: interrupted",
+        "belljar: calls made: fixture.hang* 1 of unknown outcome (* not marked read-only)",
+    ] {
         assert!(said.lines().any(|said| said == line), "{said}");
     }
     eventually("the container goes", std::time::Duration::from_secs(3), || {

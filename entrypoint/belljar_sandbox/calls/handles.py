@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .arguments import Reference
 from .awaitable import Awaitable
-from .port import port
+from .port import maker, port
 from .results import unwrap
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _KEY = "belljar/handle"
 _HEAD_CHARACTERS = 1000
-_ELSEWHERE = "its result is on the host; await handle.load() brings it here"
+_ELSEWHERE = "its result is on the host; handle.load() brings it here"
 
 
 class Handle(Reference):
@@ -62,25 +62,39 @@ class Handle(Reference):
             raise TypeError(f"a handle takes keys and places of items, not {type(key).__name__}; .load() it for more")
         return Handle(self._calls, self._told, (*self._path, key), self._json)
 
-    async def load(self) -> Any:
-        """Returns the value that the call itself would have returned."""
-        return self._loaded(await self._calls.call(None, "load_handle", {"reference": self._reference()}))
+    def load(self) -> Any:
+        """Returns the value that the call itself would have returned. Works with and without await."""
+        arguments = {"reference": self._reference()}
 
-    def load_sync(self) -> Any:
-        """load without await."""
-        return self._loaded(self._calls.call_sync(None, "load_handle", {"reference": self._reference()}))
+        async def later() -> Any:
+            return self._loaded(await self._calls.call(None, "load_handle", arguments))
 
-    async def head(self, characters: int = _HEAD_CHARACTERS) -> str:
-        """Returns the beginning of a text, or of another value as JSON."""
-        return str(await self._calls.call(None, "load_handle", self._head(characters)))
+        return maker()(later, lambda: self._loaded(self._calls.call_sync(None, "load_handle", arguments)))
 
-    def head_sync(self, characters: int = _HEAD_CHARACTERS) -> str:
-        """head without await."""
-        return str(self._calls.call_sync(None, "load_handle", self._head(characters)))
+    def head(self, characters: int = _HEAD_CHARACTERS) -> str:
+        """Returns the beginning of a text, or of another value as JSON. Works with and without await."""
+        arguments = {"reference": self._reference(), "chars": [0, max(0, int(characters))]}
+
+        async def later() -> str:
+            return str(await self._calls.call(None, "load_handle", arguments))
+
+        begun: str = maker()(later, lambda: str(self._calls.call_sync(None, "load_handle", arguments)))
+        return begun
 
     def drop(self) -> None:
-        """Deletes the result from the host. No part of it can be used any more."""
-        self._calls.call_sync(None, "drop_handle", {"number": self.number})
+        """Deletes the result from the host. No part of it can be used any more. Works with and without await."""
+        arguments = {"number": self.number}
+
+        async def later() -> None:
+            await self._calls.call(None, "drop_handle", arguments)
+
+        def now() -> None:
+            self._calls.call_sync(None, "drop_handle", arguments)
+
+        dropped: None = maker()(later, now)
+        return dropped
+
+    load_sync, head_sync, drop_sync = load, head, drop
 
     def as_argument(self) -> dict[str, object]:
         return {_KEY: self._reference()}
@@ -90,9 +104,6 @@ class Handle(Reference):
 
     def _reference(self) -> dict[str, object]:
         return {"number": self.number, "path": list(self._path), "json": self._json}
-
-    def _head(self, characters: int) -> dict[str, object]:
-        return {"reference": self._reference(), "chars": [0, max(0, int(characters))]}
 
     def _loaded(self, value: Any) -> Any:
         if self._path or self._json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from binascii import a2b_base64
 
 from .awaitable import Awaitable
-from .port import port
+from .port import maker, port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,15 +68,15 @@ class Job:
         asked: dict[str, object] = {"job": self.number}
         if timeout is not None:
             asked["timeout"] = timeout
-        return str(self._calls.call_sync(None, "wait_job", asked)["status"])
+        return self._asked("wait_job", asked, _status)
 
     def tail(self, lines: int = _LINES) -> str:
         """Returns the last lines that it has written to stdout and stderr, of at most 64 KiB."""
-        return str(self._calls.call_sync(None, "job_tail", {"job": self.number, "lines": lines}))
+        return self._asked("job_tail", {"job": self.number, "lines": lines}, str)
 
     def cancel(self) -> str:
         """Ends it with KeyboardInterrupt, or by force if it does not end. Returns its status."""
-        return str(self._calls.call_sync(None, "cancel_job", {"job": self.number})["status"])
+        return self._asked("cancel_job", {"job": self.number}, _status)
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self._awaited().__await__()
@@ -99,6 +99,13 @@ class Job:
             return f"<job {_line(self._told())}>"
         except Exception:  # for example, no run is active
             return f"<job {self.number}>"
+
+    def _asked(self, helper: str, arguments: dict[str, object], read: Callable[[Any], str]) -> str:
+        async def later() -> str:
+            return read(await self._calls.call(None, helper, arguments))
+
+        answer: str = maker()(later, lambda: read(self._calls.call_sync(None, helper, arguments)))
+        return answer
 
     def _told(self) -> dict[str, Any]:
         told: dict[str, Any] = self._calls.call_sync(None, "job", {"job": self.number})
@@ -152,6 +159,10 @@ def finding(calls: Port) -> Callable[[int], Job]:
         return Job(calls, number)
 
     return job
+
+
+def _status(answer: dict[str, Any]) -> str:
+    return str(answer["status"])
 
 
 def _again(number: int) -> Job:

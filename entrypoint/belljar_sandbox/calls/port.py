@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, Protocol
 
     class Port(Protocol):
@@ -41,13 +42,23 @@ class Server(tuple[str, str, str, bool]):
 
 class _Holder:
     port: Port
+    made: Callable[..., Any]
 
 
-def open_port(port: Port) -> None:
-    """Called once, at the start of the worker."""
+def open_port(port: Port, made: Callable[..., Any]) -> None:
+    """Called once, at the start of the worker. `made` decides whether a helper returns a coroutine."""
     _Holder.port = port
+    _Holder.made = made
 
 
 def port() -> Port:
     """Returns the port of this process."""
     return _Holder.port
+
+
+def maker() -> Callable[..., Any]:
+    """Returns the function by which a method decides what it returns: maker()(later, now, *arguments).
+
+    That is the coroutine of `later` if the caller of the method awaits it, otherwise the result of `now`.
+    """
+    return _Holder.made

@@ -56,7 +56,7 @@ LOOK = "print(runtime.packages()) shows what is here"
 AWAIT = "a coroutine was used as if it were its result: put `await` before the call, or call .sync(...) of a tool"
 HANDLE = (
     "a handle stands for a result that stays on the host: give it, or a part of it (h['rows'][0]), to another call, "
-    "or `await h.load()` for the value"
+    "or h.load() for the value"
 )
 JOB = "a job's status, result, name and number are no methods: leave out the ()"
 NO_AWAIT = "this is no coroutine: leave out `await`, which .sync(...) and plain functions do not need"

@@ -169,7 +169,10 @@ def test_text(name: str, text: str) -> str:
             assert isinstance(block, ast.If)
             tree = ast.Module(block.body, type_ignores=[])
         except (SyntaxError, ValueError, AssertionError):
-            raise refused(f"the test is no Python: line {error.lineno}: {error.msg}") from None
+            raise refused(
+                f"the test is no Python: line {error.lineno}: {error.msg}; a test has asserts, a description goes by "
+                "name: description=..."
+            ) from None
     prefix = "async " if any(isinstance(node, _AWAITING) for node in _outside_functions(tree)) else ""
     for written in (body, ast.unparse(tree)):
         # Indentation must not change the lines of strings.

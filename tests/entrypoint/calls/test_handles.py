@@ -66,7 +66,7 @@ def test_it_is_loaded_and_let_go(sandbox: Sandbox) -> None:
     seen: list[Frame] = []
     code = """
 h = mcp_a.rows.handle_sync()
-print(await h.load(), h.load_sync(), await h[1].load(), await h.head(4), h.head_sync(4))
+print(await h.load(), h.load(), await h[1].load(), await h.head(4), h.head_sync(4))
 print(runtime.handles())
 h.drop()
 """
@@ -91,9 +91,9 @@ def test_what_it_is_not_is_said(sandbox: Sandbox) -> None:
     on_call = keeping([])
     sandbox.run("h = mcp_a.rows.handle_sync()", ("a",), on_call)
     for code, message in [
-        ("list(h)", "a handle cannot be gone through: its result is on the host; await handle.load() brings it here"),
-        ("1 in h", "a handle cannot be looked into: its result is on the host; await handle.load() brings it here"),
-        ("len(h)", "a handle has no length here: its result is on the host; await handle.load() brings it here"),
+        ("list(h)", "a handle cannot be gone through: its result is on the host; handle.load() brings it here"),
+        ("1 in h", "a handle cannot be looked into: its result is on the host; handle.load() brings it here"),
+        ("len(h)", "a handle has no length here: its result is on the host; handle.load() brings it here"),
         ("h[1:]", "a handle takes keys and places of items, not slice; .load() it for more"),
         ("h[True]", "a handle takes keys and places of items, not bool; .load() it for more"),
         ("mcp_a.rows.handle_sync(1)", "a.rows takes keyword arguments only"),

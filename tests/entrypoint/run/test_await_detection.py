@@ -19,6 +19,14 @@ HELPERS = {
     "chunk('a b', size=2, overlap=0)[0]": "'a '",
     "last_output()": "''",
     "show('x')": "None",
+    "handles()[0].load()": "[1]",
+    "handles()[0].head(3)": "'[1]'",
+    "handles()[0].drop()": "None",
+    "job(1).wait()": "'finished'",
+    "job(1).tail()": "'said'",
+    "job(1).cancel()": "'cancelled'",
+    "skills.show('s')": "source",
+    "skills.rm('s')": "'removed'",
 }
 ANSWERS: dict[str, object] = {
     "list_servers": ["a"],
@@ -29,10 +37,20 @@ ANSWERS: dict[str, object] = {
     "ask_llm": {"text": "yes"},
     "t": {"content": [{"type": "text", "text": "[1]"}]},
     "nothing": {"content": []},
+    "handles": [{"handle": 1, "server": "a", "tool": "t", "bytes": 3, "told": "a list of 1"}],
+    "drop_handle": None,
+    "job": {"job": 1},
+    "wait_job": {"status": "finished"},
+    "job_tail": "said",
+    "cancel_job": {"status": "cancelled"},
+    "show_skill": "source",
+    "remove_skill": "removed",
 }
 
 
 def on_call(call: Frame) -> object:
+    if call["tool"] == "load_handle":
+        return "[1]" if "chars" in call["arguments"] else ANSWERS["t"]
     return ANSWERS[call["tool"]]
 
 

@@ -217,6 +217,16 @@ def test_a_test_is_run_there_and_kept_beside_it(sandbox: Sandbox, bridge: Bridge
     assert "no Python: line 1" in refusal(sandbox, "save_tool(half, test='assert (')", bridge)
 
 
+def test_second_positional_argument_is_the_test(sandbox: Sandbox, bridge: Bridge) -> None:
+    code = "def half(x): return x // 2\n"
+    assert ok(sandbox, code + "save_tool(half, 'assert half(4) == 2')", bridge) == "'saved half'"
+    assert bridge.kept["half"]["test"] == "test_half" and "description" not in bridge.kept["half"]
+    said = refusal(sandbox, "save_tool(half, 'Halves a number.')", bridge)
+    assert said.endswith("a description goes by name: description=..."), said
+    said = refusal(sandbox, "save_tool(half, None, ['t'])", bridge)
+    assert said == "save_tool() takes from 1 to 2 positional arguments but 3 were given"
+
+
 def test_a_test_that_hangs_is_ended_with_its_run(sandbox: Sandbox, bridge: Bridge) -> None:
     hangs = "import os; print(os.getpid(), flush=True)\\nwhile True: pass"
     run = sandbox.start(f"def g(): return 1\nsave_tool(g, test='{hangs}')")
