@@ -4,8 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::known::{Catalog, ServerTools, Tools, UnknownTool};
+use super::contents::Catalog;
 use super::python::Shapes;
+use super::server_tools::{ServerTools, Tools, UnknownTool};
 use super::tool::Tool;
 use crate::text;
 
@@ -180,8 +181,8 @@ fn inert(value: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::contents::tests::{catalog, name};
     use super::*;
-    use crate::catalog::known::tests::{catalog, name};
     use crate::limits::Limits;
 
     fn some() -> Catalog {

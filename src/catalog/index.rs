@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::known::ServerTools;
-use super::lookalikes::Lookalikes;
-use super::postings::{Posting, Postings};
+use super::matching::fuzzy::FuzzyWords;
+use super::matching::postings::{Posting, Postings};
+use super::matching::words::{is_stop_word, stem, words};
+use super::server_tools::ServerTools;
 use super::tool::Tool;
-use super::words::{is_stop_word, stem, words};
 
 /// A part of a tool's text.
 struct Field {
@@ -44,7 +44,7 @@ const SATURATION: f32 = 0.6;
 pub(super) struct Index {
     /// By stem.
     pub(super) words: Postings,
-    pub(super) lookalikes: Lookalikes,
+    pub(super) fuzzy_words: FuzzyWords,
     /// The number of the first tool of each server.
     firsts: Vec<u32>,
     /// Each server's name in lower case, and its alias.
@@ -78,7 +78,7 @@ impl Index {
             (server.name.as_str().to_lowercase().into(), server.alias.as_str().into())
         };
         let servers = servers.iter().map(named).collect();
-        Self { lookalikes: Lookalikes::new(&words), words, firsts, servers, tools, by_name }
+        Self { fuzzy_words: FuzzyWords::new(&words), words, firsts, servers, tools, by_name }
     }
 
     /// How many tools there are.
@@ -109,7 +109,7 @@ impl Index {
         let entry = size_of::<(Box<str>, Vec<u32>)>();
         let names: usize = self.by_name.iter().map(|(name, tools)| name.len() + 4 * tools.capacity()).sum();
         let servers: usize = self.servers.iter().map(|(name, alias)| 36 + name.len() + alias.len()).sum();
-        self.words.bytes() + self.lookalikes.bytes() + names + self.by_name.capacity() * entry + servers
+        self.words.bytes() + self.fuzzy_words.bytes() + names + self.by_name.capacity() * entry + servers
     }
 }
 
@@ -167,8 +167,8 @@ fn add(counts: &mut HashMap<String, f32>, field: &Field, words: Vec<String>, joi
 mod tests {
     use serde_json::json;
 
+    use super::super::contents::tests::catalog;
     use super::*;
-    use crate::catalog::known::tests::catalog;
 
     #[test]
     fn numbers_lead_to_the_tools_also_past_servers_without_any() {

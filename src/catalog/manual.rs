@@ -2,7 +2,8 @@
 //!
 //! It describes what there is; it does not promise what a run may reach.
 
-use super::known::{Catalog, Tools};
+use super::contents::Catalog;
+use super::server_tools::Tools;
 use crate::text;
 
 const MANUAL: &str = "\
@@ -100,8 +101,8 @@ pub fn capability_summary(catalog: &Catalog) -> String {
 mod tests {
     use serde_json::json;
 
+    use super::super::contents::tests::{catalog, name};
     use super::*;
-    use crate::catalog::known::tests::{catalog, name};
     use crate::limits::Limits;
 
     #[test]

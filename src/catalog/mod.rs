@@ -2,30 +2,31 @@
 
 mod alias;
 mod arguments;
+mod contents;
 mod docs;
+mod encoder_text;
 mod index;
-mod known;
 mod literal;
-mod lookalikes;
 mod manual;
-mod postings;
+mod matching;
 mod python;
 mod refs;
+mod schema_subset;
 mod search;
-mod synonyms;
+mod server_tools;
 mod tool;
-mod vectors;
-mod words;
 
 pub use alias::{Naming, server_aliases, tool_aliases};
 pub use arguments::{Checked, Given, check_names, checked, implied, undeclared};
+pub use contents::Catalog;
 pub use docs::{
     Detail, describe_server, discovered_servers, list_servers, list_tools, loaded_server_metadata,
     query_tool_docs, tool_doc,
 };
-pub use known::{Catalog, NearMisses, Origin, ServerTools, Tools, UnknownTool, resolved};
+pub use encoder_text::{respelt, tool_text};
 pub use manual::capability_summary;
+pub use matching::vectors::Vectors;
 pub use python::{Answered, Shapes, Sighting, signature};
 pub use search::{Queries, Query, SearchHit, grouped, search};
+pub use server_tools::{NearMisses, Origin, ServerTools, Tools, UnknownTool, resolved};
 pub use tool::{Tool, ToolRefusal};
-pub use vectors::{Vectors, respelt, tool_text};

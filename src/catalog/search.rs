@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::contents::Catalog;
 use super::docs::{Detail, tool_doc};
 use super::index::Index;
-use super::known::{Catalog, Origin, ServerTools};
+use super::matching::synonyms::synonyms;
+use super::matching::words::{is_stop_word, stem, words};
 use super::python::Shapes;
-use super::synonyms::synonyms;
+use super::server_tools::{Origin, ServerTools};
 use super::tool::Tool;
-use super::vectors::nearness;
-use super::words::{is_stop_word, stem, words};
 
 /// How much more a tool counts the more of the query's words it has: the power of their share.
 const COVERAGE: f32 = 0.4;
@@ -208,6 +208,22 @@ fn ranked(catalog: &Catalog, scores: Vec<f32>, limit: usize, offset: usize) -> (
     (found.into_iter().skip(offset).map(hit).collect(), total)
 }
 
+/// How near each tool comes to a query's vector of length 1, from -1 to 1, by number; nothing while a tool has no vector of as
+/// many numbers.
+fn nearness(catalog: &Catalog, vector: &[f32]) -> Option<Vec<f32>> {
+    let mut all = Vec::with_capacity(catalog.index().tools());
+    let with_tools = |server: &&Arc<ServerTools>| !server.listed().is_empty();
+    for server in catalog.servers().iter().filter(with_tools) {
+        if server.origin == Origin::Skills {
+            // No encoder reads them: they are found by their words alone, and keep no tool from being found by its vector.
+            all.extend(std::iter::repeat_n(0.0, server.listed().len()));
+            continue;
+        }
+        all.extend(server.vectors.get()?.nearness(vector)?);
+    }
+    Some(all)
+}
+
 /// What the query is worth to each tool, by number; 0 to those that have nothing of it.
 fn scores(index: &Index, query: &str, nearness: Option<Vec<f32>>) -> Vec<f32> {
     let mut scores = of_words(index, query);
@@ -282,7 +298,7 @@ fn asked(index: &Index, query: &str) -> Vec<BTreeMap<usize, f32>> {
             found.insert(number, 1.0);
         } else if unknown < TYPO_WORDS_MAX {
             unknown += 1;
-            let resembling = index.lookalikes.of(&stem, &index.words);
+            let resembling = index.fuzzy_words.of(&stem, &index.words);
             found.extend(resembling.into_iter().map(|(number, likeness)| (number, TYPO_WEIGHT * likeness)));
         }
         let own = found.iter().map(|(number, weight)| (&*index.words.words()[*number], *weight));
@@ -323,8 +339,8 @@ fn add_exact(index: &Index, query: &str, scores: &mut [f32]) {
 mod tests {
     use serde_json::json;
 
+    use super::super::contents::tests::catalog;
     use super::*;
-    use crate::catalog::known::tests::catalog;
 
     fn some() -> Catalog {
         catalog(&[

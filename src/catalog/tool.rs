@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::alias::fnv1a;
-use super::arguments::Checker;
+use super::schema_subset::Checker;
 use crate::digest;
 use crate::limits::Limits;
 use crate::names::{NameError, ToolName};

@@ -9,10 +9,10 @@ use jsonschema::Validator;
 use serde_json::{Map, Value};
 
 use super::super::tool::Tool;
+use super::cost::is_bounded;
 use super::defaults::defaults;
+use super::messages::Messages;
 use super::names::Names;
-use super::wording::Wording;
-use super::work::is_bounded;
 use crate::names::ServerName;
 use crate::policy::Implied;
 use crate::run::{FaultCode, ToolFault};
@@ -108,7 +108,7 @@ pub fn check_names(server: &ServerName, tool: &Tool, given: Given<'_>) -> Result
         Given::Names(_) if tool.checker.validator(&tool.input_schema).is_none() => return Ok(()),
         Given::Names(names) => {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            of_names(&Wording { schema: &tool.input_schema, arguments: &Value::Null }, &names)
+            of_names(&Messages { schema: &tool.input_schema, arguments: &Value::Null }, &names)
         }
     };
     if problems.is_empty() { Ok(()) } else { Err(refusal("", server, tool, problems)) }
@@ -120,9 +120,9 @@ fn leave_out(tool: &Tool, validator: &Validator, arguments: &mut Value) {
     if !arguments.as_object().is_some_and(has_nothing) || !is_bounded(&tool.input_schema, arguments) {
         return;
     }
-    let wording = Wording { schema: &tool.input_schema, arguments };
+    let messages = Messages { schema: &tool.input_schema, arguments };
     let errors = validator.iter_errors(arguments).take(ERRORS_MAX);
-    let names: Vec<String> = errors.filter_map(|error| wording.may_be_left_out(&error)).collect();
+    let names: Vec<String> = errors.filter_map(|error| messages.may_be_left_out(&error)).collect();
     if let Value::Object(arguments) = arguments {
         names.iter().for_each(|name| drop(arguments.shift_remove(name)));
     }
@@ -130,27 +130,27 @@ fn leave_out(tool: &Tool, validator: &Validator, arguments: &mut Value) {
 
 /// What is wrong with them; `None` where it would take too long to find out.
 fn problems(tool: &Tool, validator: &Validator, arguments: &Value) -> Option<Vec<String>> {
-    let wording = Wording { schema: &tool.input_schema, arguments };
+    let messages = Messages { schema: &tool.input_schema, arguments };
     let names: Vec<&str> =
         arguments.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
     if !is_bounded(&tool.input_schema, arguments) {
         return None;
     }
-    let mut problems = of_names(&wording, &names);
+    let mut problems = of_names(&messages, &names);
     if !validator.is_valid(arguments) {
         for error in validator.iter_errors(arguments).take(ERRORS_MAX) {
-            wording.add(&error, &mut problems);
+            messages.add(&error, &mut problems);
         }
     }
     Some(problems)
 }
 
-fn of_names(wording: &Wording<'_>, given: &[&str]) -> Vec<String> {
-    let names = Names::of(wording.schema);
+fn of_names(messages: &Messages<'_>, given: &[&str]) -> Vec<String> {
+    let names = Names::of(messages.schema);
     let unknown = names.unknown(given);
-    let unknown = unknown.into_iter().map(|(name, meant)| wording.unknown(name, meant));
+    let unknown = unknown.into_iter().map(|(name, meant)| messages.unknown(name, meant));
     let given: HashSet<&str> = given.iter().copied().collect();
-    unknown.chain(names.missing(&given).into_iter().map(|name| wording.missing(name))).collect()
+    unknown.chain(names.missing(&given).into_iter().map(|name| messages.missing(name))).collect()
 }
 
 fn refusal(said: &str, server: &ServerName, tool: &Tool, problems: Vec<String>) -> ToolFault {

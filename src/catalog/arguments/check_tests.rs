@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::catalog::known::tests::{catalog, name};
+use crate::catalog::contents::tests::{catalog, name};
 use crate::limits::Limits;
 
 /// What a call with these arguments is told, without the signature.

@@ -4,11 +4,9 @@
 //! depends on it: a schema that is broken, points elsewhere, or would take long.
 
 mod check;
-mod checkable;
+mod cost;
 mod defaults;
+mod messages;
 mod names;
-mod wording;
-mod work;
 
 pub use check::{Checked, Given, check_names, checked, implied, undeclared};
-pub(super) use checkable::Checker;

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::super::words::words;
+use crate::catalog::matching::words::words;
 
 /// Resemblance from which a name is proposed, from 0 to 1.
 const PROPOSED_MIN: f64 = 0.5;

@@ -10,10 +10,9 @@ use super::source::{Named, files_below, is_test_file, paths, product_code};
 const FILES_MAX: usize = 15;
 
 /// Folders that break a rule: how many modules may be in cycles, and how many files there may be. This table only shrinks.
-const OFFENDERS: [(&str, usize, usize); 14] = [
+const OFFENDERS: [(&str, usize, usize); 13] = [
     ("src/app", 2, 29),
     ("src/broker", 17, 45),
-    ("src/catalog", 10, 15),
     ("src/clients", 6, 28),
     ("src/engine", 2, 15),
     ("src/journal", 3, 15),

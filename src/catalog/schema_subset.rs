@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Map, Value};
 
-use super::super::refs::pointed;
+use super::refs::pointed;
 
 /// Values of a schema; the largest of 6,910 real ones has 2,210.
 const VALUES_MAX: usize = 20_000;
@@ -33,7 +33,7 @@ const TABLES: [&str; 7] = [
     "properties",
 ];
 /// What says nothing of a value, or would have the validator look for a schema elsewhere, or is not enforced: servers do not
-/// agree on formats, and what is evaluated already is found out by more work than `work` foresees.
+/// agree on formats, and what is evaluated already is found out by more work than `arguments::cost` foresees.
 const LEFT_OUT: [&str; 22] = [
     "$anchor",
     "$comment",

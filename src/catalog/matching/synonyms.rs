@@ -25,12 +25,12 @@ static BY_STEM: LazyLock<HashMap<String, BTreeSet<String>>> = LazyLock::new(|| {
 });
 
 /// The stems of the words that mean much the same as that of the given stem.
-pub(super) fn synonyms(stem: &str) -> impl Iterator<Item = &str> {
+pub(in crate::catalog) fn synonyms(stem: &str) -> impl Iterator<Item = &str> {
     BY_STEM.get(stem).into_iter().flatten().map(String::as_str)
 }
 
 /// Whether this is the stem of a word of the list.
-pub(super) fn is_known(stem: &str) -> bool {
+pub(in crate::catalog) fn is_known(stem: &str) -> bool {
     BY_STEM.contains_key(stem)
 }
 

@@ -8,10 +8,10 @@ use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value};
 
-use super::super::literal::{is_identifier, literal, quoted};
-use super::super::python::type_of;
-use super::super::refs::pointed;
 use super::names::{Names, meant};
+use crate::catalog::literal::{is_identifier, literal, quoted};
+use crate::catalog::python::type_of;
+use crate::catalog::refs::pointed;
 use crate::text;
 
 /// Unions within unions whose likeliest branch is looked into.
@@ -26,14 +26,14 @@ const OPTIONS_CHARS_MAX: usize = 90;
 const KEYS_MAX: usize = 3;
 
 /// Writes about the arguments of one call.
-pub(super) struct Wording<'a> {
+pub(super) struct Messages<'a> {
     /// The schema of all arguments.
     pub(super) schema: &'a Map<String, Value>,
     /// A JSON object.
     pub(super) arguments: &'a Value,
 }
 
-impl Wording<'_> {
+impl Messages<'_> {
     /// A parameter that is not known.
     pub(super) fn unknown(&self, name: &str, meant: Option<&str>) -> String {
         let meant = meant.map(|meant| format!("; did you mean {}?", quoted(meant, GLIMPSE_CHARS_MAX)));

@@ -19,7 +19,7 @@ const FOUND_MAX: usize = 4;
 
 /// What is quickly compared of each word of some postings, by the word's number.
 #[derive(Debug, Default)]
-pub(super) struct Lookalikes(Vec<Shape>);
+pub(in crate::catalog) struct FuzzyWords(Vec<Shape>);
 
 /// A word's length, and which letters it has.
 #[derive(Debug, Clone, Copy)]
@@ -29,13 +29,13 @@ struct Shape {
     chars: u32,
 }
 
-impl Lookalikes {
-    pub(super) fn new(words: &Postings) -> Self {
+impl FuzzyWords {
+    pub(in crate::catalog) fn new(words: &Postings) -> Self {
         Self(words.words().iter().map(|word| Shape::of(word)).collect())
     }
 
     /// The numbers of the words that are most like this one, at most four, and how much: from 0.7 to 1.
-    pub(super) fn of(&self, word: &str, words: &Postings) -> Vec<(usize, f32)> {
+    pub(in crate::catalog) fn of(&self, word: &str, words: &Postings) -> Vec<(usize, f32)> {
         let shape = Shape::of(word);
         if (shape.chars as usize) < CHARS_MIN {
             return Vec::new();
@@ -58,7 +58,7 @@ impl Lookalikes {
     }
 
     /// Memory that it holds, in bytes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::catalog) fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<Shape>()
     }
 }
@@ -93,8 +93,8 @@ fn same_start(one: &str, other: &str) -> f64 {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::postings::Posting;
     use super::*;
-    use crate::catalog::postings::Posting;
 
     fn known(words: &[&str]) -> Postings {
         let place = vec![Posting { tool: 0, count: 1.0 }];
@@ -103,7 +103,7 @@ mod tests {
 
     fn found(word: &str, among: &[&str]) -> Vec<String> {
         let words = known(among);
-        let numbers = Lookalikes::new(&words).of(word, &words);
+        let numbers = FuzzyWords::new(&words).of(word, &words);
         numbers.into_iter().map(|(number, _)| words.words()[number].to_string()).collect()
     }
 

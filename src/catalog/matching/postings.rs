@@ -7,16 +7,16 @@ use std::ops::Range;
 
 /// One tool that has a word.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Posting {
+pub(in crate::catalog) struct Posting {
     /// The tool's number.
-    pub(super) tool: u32,
+    pub(in crate::catalog) tool: u32,
     /// What the word counts there; above 0.
-    pub(super) count: f32,
+    pub(in crate::catalog) count: f32,
 }
 
 /// The tools of each word. Words are numbered in their order from 0.
 #[derive(Debug, Default)]
-pub(super) struct Postings {
+pub(in crate::catalog) struct Postings {
     /// Sorted, each once.
     words: Vec<Box<str>>,
     /// Where the places of each word end.
@@ -27,7 +27,7 @@ pub(super) struct Postings {
 
 impl Postings {
     /// From the places of each word; those of one word by number.
-    pub(super) fn new(by_word: HashMap<String, Vec<Posting>>) -> Self {
+    pub(in crate::catalog) fn new(by_word: HashMap<String, Vec<Posting>>) -> Self {
         let mut sorted: Vec<(String, Vec<Posting>)> = by_word.into_iter().collect();
         sorted.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let mut postings = Self {
@@ -44,7 +44,7 @@ impl Postings {
     }
 
     /// All parts as one: the tools of each part are numbered from the number beside it on, which grows from part to part.
-    pub(super) fn merged(parts: &[(u32, &Self)]) -> Self {
+    pub(in crate::catalog) fn merged(parts: &[(u32, &Self)]) -> Self {
         let mut found: HashMap<&str, usize> = HashMap::new();
         let mut sizes: Vec<(&str, usize)> = Vec::new();
         // The word's place in `sizes` for each word of each part, so that it is looked up once.
@@ -86,12 +86,12 @@ impl Postings {
     }
 
     /// All words, sorted.
-    pub(super) fn words(&self) -> &[Box<str>] {
+    pub(in crate::catalog) fn words(&self) -> &[Box<str>] {
         &self.words
     }
 
     /// A word's number, if any tool has it.
-    pub(super) fn number(&self, word: &str) -> Option<usize> {
+    pub(in crate::catalog) fn number(&self, word: &str) -> Option<usize> {
         self.words.binary_search_by(|known| (**known).cmp(word)).ok()
     }
 
@@ -103,12 +103,12 @@ impl Postings {
     }
 
     /// The tools that have the word of this number.
-    pub(super) fn places(&self, number: usize) -> &[Posting] {
+    pub(in crate::catalog) fn places(&self, number: usize) -> &[Posting] {
         &self.places[self.range(number)]
     }
 
     /// Memory that it holds, in bytes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::catalog) fn bytes(&self) -> usize {
         let texts: usize = self.words.iter().map(|word| size_of::<Box<str>>() + word.len()).sum();
         texts + self.ends.capacity() * size_of::<usize>() + self.places.capacity() * size_of::<Posting>()
     }

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::refs::pointed;
+use crate::catalog::refs::pointed;
 
 /// Schemas that meet a value, each weighed by its size, the text's length, and the unions around it, in which a value is
 /// looked at again.

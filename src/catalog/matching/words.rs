@@ -1,8 +1,6 @@
-//! Words of identifiers and sentences, brought to a common form, and names that resemble each other.
+//! Words of identifiers and sentences, and their stems.
 //!
 //! It knows English endings only; other languages are compared as they are written.
-
-use super::synonyms::{is_known, synonyms};
 
 const STOP_WORDS: [&str; 78] = [
     "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "but", "by", "can", "could",
@@ -14,14 +12,9 @@ const STOP_WORDS: [&str; 78] = [
 ];
 /// Characters of one word that count; longer ones are no words.
 const WORD_CHARS_MAX: usize = 40;
-const NEAR_MIN: f64 = 0.5;
-const NEAR_COUNT: usize = 3;
-/// Longest name that others are compared with, in bytes: the time for it grows with the product of both lengths, and the
-/// name may be as long as a frame; while one of 2 MB was compared, the bridge stood still and lost its sandbox.
-const NEAR_BYTES_MAX: usize = 256;
 
 /// The words of a text in order: split at whatever is no letter or digit, and inside `camelCase` and `HTTPServer`.
-pub(super) fn words(text: &str) -> Vec<String> {
+pub(in crate::catalog) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     let characters: Vec<char> = text.chars().collect();
@@ -45,12 +38,12 @@ pub(super) fn words(text: &str) -> Vec<String> {
 }
 
 /// Whether a word says nothing about a tool.
-pub(super) fn is_stop_word(word: &str) -> bool {
+pub(in crate::catalog) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
 
 /// The word without its commonest English endings, so that "listing issues", "lists" and "list issue" meet.
-pub(super) fn stem(word: &str) -> String {
+pub(in crate::catalog) fn stem(word: &str) -> String {
     if !word.is_ascii() || word.len() < 4 {
         return word.to_owned();
     }
@@ -83,35 +76,6 @@ pub(super) fn stem(word: &str) -> String {
     .to_owned()
 }
 
-/// Names that resemble one, the nearest first.
-pub(super) fn near<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
-    if asked.len() > NEAR_BYTES_MAX {
-        return Vec::new();
-    }
-    let folded = asked.to_lowercase();
-    let mut scored: Vec<(f64, &str)> = names
-        .map(|name| (strsim::normalized_damerau_levenshtein(&folded, &name.to_lowercase()), name))
-        .filter(|(score, name)| *score >= NEAR_MIN && may_mean(asked, name))
-        .collect();
-    scored.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(other.1)));
-    scored.into_iter().take(NEAR_COUNT).map(|(_, name)| name.to_owned()).collect()
-}
-
-/// Whether the words in which two names differ may be the same word: one mistyped, or another one for the same.
-fn may_mean(asked: &str, name: &str) -> bool {
-    let stems = |name: &str| words(name).iter().map(|word| stem(word)).collect::<Vec<_>>();
-    let (asked, name) = (stems(asked), stems(name));
-    let only = |one: &[String], other: &[String]| {
-        one.iter().filter(|word| !other.contains(word)).cloned().collect::<Vec<_>>()
-    };
-    let (asked, name) = (only(&asked, &name), only(&name, &asked));
-    match (asked.as_slice(), name.as_slice()) {
-        ([], _) | (_, []) => true,
-        ([one], [other]) if is_known(one) && is_known(other) => synonyms(one).any(|word| word == other),
-        (one, other) => strsim::normalized_damerau_levenshtein(&one.concat(), &other.concat()) > NEAR_MIN,
-    }
-}
-
 fn finish(word: &mut String, words: &mut Vec<String>) {
     if !word.is_empty() {
         words.push(std::mem::take(word));
@@ -139,22 +103,6 @@ mod tests {
             assert_eq!(words(style), ["list", "pull", "requests"]);
         }
         assert_eq!(words("HTTPServer2Get s3 日本"), ["http", "server2", "get", "s3", "日", "本"]);
-    }
-
-    #[test]
-    fn a_name_is_near_unless_a_word_of_it_means_something_else() {
-        let names =
-            ["edit_file", "write_file", "read_file", "list_issues", "create_issue", "send_email", "echo"];
-        let of = |asked: &str| near(asked, names.into_iter());
-        assert_eq!(of("delete_file"), Vec::<String>::new());
-        assert_eq!(of("update_issue"), Vec::<String>::new());
-        assert_eq!(of("wirte_file"), ["write_file"]);
-        assert_eq!(of("read_fil"), ["read_file"]);
-        assert_eq!(of("readfile"), ["read_file"]);
-        assert_eq!(of("listIssue"), ["list_issues"]);
-        assert_eq!(of("send_mail"), ["send_email"]);
-        assert_eq!(of("create_issue_now"), ["create_issue"]);
-        assert_eq!(of("ecko"), ["echo"]);
     }
 
     #[test]

@@ -1,0 +1,62 @@
+//! Finds the names that a wrong one may have been meant to be.
+//!
+//! It decides nothing: the names are suggestions.
+
+use super::synonyms::{is_known, synonyms};
+use super::words::{stem, words};
+
+const NEAR_MIN: f64 = 0.5;
+const NEAR_COUNT: usize = 3;
+/// Longest name that others are compared with, in bytes: the time for it grows with the product of both lengths, and the
+/// name may be as long as a frame; while one of 2 MB was compared, the bridge stood still and lost its sandbox.
+const NEAR_BYTES_MAX: usize = 256;
+
+/// Names that resemble one, the nearest first.
+pub(in crate::catalog) fn near<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    if asked.len() > NEAR_BYTES_MAX {
+        return Vec::new();
+    }
+    let folded = asked.to_lowercase();
+    let mut scored: Vec<(f64, &str)> = names
+        .map(|name| (strsim::normalized_damerau_levenshtein(&folded, &name.to_lowercase()), name))
+        .filter(|(score, name)| *score >= NEAR_MIN && may_mean(asked, name))
+        .collect();
+    scored.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(other.1)));
+    scored.into_iter().take(NEAR_COUNT).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// Whether the words in which two names differ may be the same word: one mistyped, or another one for the same.
+fn may_mean(asked: &str, name: &str) -> bool {
+    let stems = |name: &str| words(name).iter().map(|word| stem(word)).collect::<Vec<_>>();
+    let (asked, name) = (stems(asked), stems(name));
+    let only = |one: &[String], other: &[String]| {
+        one.iter().filter(|word| !other.contains(word)).cloned().collect::<Vec<_>>()
+    };
+    let (asked, name) = (only(&asked, &name), only(&name, &asked));
+    match (asked.as_slice(), name.as_slice()) {
+        ([], _) | (_, []) => true,
+        ([one], [other]) if is_known(one) && is_known(other) => synonyms(one).any(|word| word == other),
+        (one, other) => strsim::normalized_damerau_levenshtein(&one.concat(), &other.concat()) > NEAR_MIN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_near_unless_a_word_of_it_means_something_else() {
+        let names =
+            ["edit_file", "write_file", "read_file", "list_issues", "create_issue", "send_email", "echo"];
+        let of = |asked: &str| near(asked, names.into_iter());
+        assert_eq!(of("delete_file"), Vec::<String>::new());
+        assert_eq!(of("update_issue"), Vec::<String>::new());
+        assert_eq!(of("wirte_file"), ["write_file"]);
+        assert_eq!(of("read_fil"), ["read_file"]);
+        assert_eq!(of("readfile"), ["read_file"]);
+        assert_eq!(of("listIssue"), ["list_issues"]);
+        assert_eq!(of("send_mail"), ["send_email"]);
+        assert_eq!(of("create_issue_now"), ["create_issue"]);
+        assert_eq!(of("ecko"), ["echo"]);
+    }
+}

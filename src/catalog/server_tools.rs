@@ -1,0 +1,198 @@
+//! One server with its tools, or why it has none.
+//!
+//! It asks no server.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use super::alias::tool_aliases;
+use super::matching::near_names::near;
+use super::matching::postings::Postings;
+use super::matching::vectors::Vectors;
+use super::python::signature;
+use super::tool::{Tool, shown};
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::policy::Names;
+use crate::run::{FaultCode, ToolFault};
+use crate::text;
+
+/// How much of the name of an unknown tool is shown: it may be as long as a frame.
+const ASKED_CHARS_MAX: usize = 100;
+
+/// One server. Its fields are fixed; only a new catalog changes what is known of it.
+#[derive(Debug)]
+pub struct ServerTools {
+    /// The raw name.
+    pub name: ServerName,
+    /// The Python name, unique within the catalog.
+    pub alias: String,
+    /// What the operator says it is for; without control characters, bounded.
+    pub description: Option<String>,
+    /// Its working folder, where one is configured.
+    pub cwd: Option<PathBuf>,
+    /// Its tools.
+    pub tools: Tools,
+    /// Whether they are a server's at all.
+    pub origin: Origin,
+    /// Counted by the first search; catalogs that share the server share them.
+    pub(super) words: OnceLock<Postings>,
+    /// Handed in by whoever has an encoder; shared likewise.
+    pub(super) vectors: OnceLock<Vectors>,
+}
+
+/// Whose tools they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A configured server's.
+    Server,
+    /// Nobody's: they are functions that code has kept, which a search finds too.
+    Skills,
+}
+
+/// What is known of a server's tools.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Tools {
+    /// Nothing yet: it has not been asked.
+    Unasked,
+    /// These, sorted by name, each name once.
+    Listed(Vec<Tool>),
+    /// It could not tell.
+    Failed {
+        /// Why, for the model.
+        reason: String,
+    },
+}
+
+/// A tool that a server does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Tool '{tool}' not found for server {server}")]
+pub struct UnknownTool {
+    /// The server.
+    pub server: ServerName,
+    /// What was asked for, as it can be shown.
+    pub tool: String,
+    /// What may have been meant.
+    pub near: NearMisses,
+}
+
+/// Aliases like the one asked for, the nearest first; at most three.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NearMisses(pub Vec<String>);
+
+impl Tools {
+    /// Tools with their aliases and signatures; of several with one name the first counts.
+    #[must_use]
+    pub fn listed(tools: Vec<Tool>, limits: &Limits) -> Self {
+        Self::Listed(named(tools, limits))
+    }
+
+    /// The tools themselves.
+    #[must_use]
+    pub fn into_listed(self) -> Vec<Tool> {
+        match self {
+            Self::Listed(tools) => tools,
+            Self::Unasked | Self::Failed { .. } => Vec::new(),
+        }
+    }
+
+    /// Why there are none, made harmless to show.
+    #[must_use]
+    pub fn failed(reason: &str, limits: &Limits) -> Self {
+        Self::Failed { reason: shown(reason, limits) }
+    }
+}
+
+impl ServerTools {
+    /// What it is called.
+    #[must_use]
+    pub fn names(&self) -> Names<'_> {
+        Names { name: self.name.as_str(), alias: &self.alias }
+    }
+
+    /// The tools that are known.
+    #[must_use]
+    pub fn listed(&self) -> &[Tool] {
+        match &self.tools {
+            Tools::Listed(tools) => tools,
+            Tools::Unasked | Tools::Failed { .. } => &[],
+        }
+    }
+
+    /// A tool by its raw name; else by its alias; else by either in another case, when only one fits.
+    ///
+    /// # Errors
+    /// [`UnknownTool`] with the names that may have been meant.
+    pub fn resolve(&self, tool_or_alias: &str) -> Result<&Tool, UnknownTool> {
+        let tools = self.listed();
+        resolved(tools, tool_or_alias).ok_or_else(|| UnknownTool {
+            server: self.name.clone(),
+            tool: text::inert_excerpt(tool_or_alias, ASKED_CHARS_MAX),
+            near: NearMisses(near(tool_or_alias, tools.iter().map(|tool| tool.alias.as_str()))),
+        })
+    }
+
+    /// Takes in the vectors of its tools, for all catalogs that share the server. The first ones count; those that are
+    /// not one for each tool are left out.
+    pub fn set_vectors(&self, vectors: Vectors) {
+        if vectors.count() == self.listed().len() {
+            self.vectors.get_or_init(|| vectors);
+        }
+    }
+
+    /// Whether each of its tools has a vector; so has a server without tools.
+    #[must_use]
+    pub fn has_vectors(&self) -> bool {
+        self.listed().is_empty() || self.vectors.get().is_some()
+    }
+}
+
+/// The one of the tools that is meant: by its raw name; else by its alias; else by either in another case, when only one
+/// fits.
+#[must_use]
+pub fn resolved<'t>(tools: &'t [Tool], tool_or_alias: &str) -> Option<&'t Tool> {
+    let exact = tools
+        .iter()
+        .find(|tool| tool.name.as_str() == tool_or_alias)
+        .or_else(|| tools.iter().find(|tool| tool.alias == tool_or_alias));
+    if exact.is_some() {
+        return exact;
+    }
+    let mut folded = tools.iter().filter(|tool| {
+        tool.alias.eq_ignore_ascii_case(tool_or_alias)
+            || tool.name.as_str().eq_ignore_ascii_case(tool_or_alias)
+    });
+    folded.next().filter(|_| folded.next().is_none())
+}
+
+impl fmt::Display for NearMisses {
+    /// `did you mean 'a' or 'b'?`, or nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = self.0.iter().map(|name| format!("'{name}'")).collect();
+        write!(f, "did you mean {}?", names.join(" or "))
+    }
+}
+
+impl From<UnknownTool> for ToolFault {
+    fn from(unknown: UnknownTool) -> Self {
+        Self::new(FaultCode::UnknownTool, unknown.to_string()).hint(unknown.near.to_string())
+    }
+}
+
+/// Tools with their aliases and signatures, sorted by name; of several with one name the first counts.
+pub(super) fn named(mut tools: Vec<Tool>, limits: &Limits) -> Vec<Tool> {
+    tools.sort_by(|one, other| one.name.cmp(&other.name));
+    tools.dedup_by(|one, other| one.name == other.name);
+    tools.truncate(limits.tools_per_server_max);
+    let names: Vec<String> = tools.iter().map(|tool| tool.name.as_str().to_owned()).collect();
+    let mut aliases = tool_aliases(names.iter().map(String::as_str), limits.alias_bytes_max);
+    for (tool, name) in tools.iter_mut().zip(&names) {
+        tool.alias = aliases.remove(name.as_str()).unwrap_or_else(|| name.clone());
+        tool.signature = signature(tool, limits);
+    }
+    tools
+}
