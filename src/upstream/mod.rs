@@ -2,37 +2,33 @@
 //!
 //! It knows no runs and no policy; whoever asks is allowed to ask.
 
-mod answers;
+mod client;
 mod commands;
-mod connection;
+mod connect_context;
 mod error;
-mod face;
 mod http;
-mod input;
-mod listeners;
-mod listing;
+mod http_client;
+mod login_file;
+mod no_response;
 mod oauth;
-mod opening;
 mod process;
+mod raw_results;
 mod redaction;
 mod registry;
 mod secrets;
 mod server;
 mod spec;
-mod subscription;
 
-pub use answers::{Answer, Answers, Awaited};
+pub use client::connection::{Clock, Connection, Request};
+pub use client::handler::Advance;
+pub use client::listeners::{Asked, Asks, Heard, NotAnswered, Said};
+pub use client::listing::Listed;
 pub use commands::printed;
-pub use connection::{Clock, Connection, Request};
 pub use error::{LastWords, UpstreamError};
-pub use face::Advance;
-pub use http::Lost;
-pub use listeners::{Asked, Asks, Heard, NotAnswered, Said};
-pub use listing::Listed;
-pub use oauth::{
-    Client, LoggedOut, LoginError, LoginFile, LoginRequest, LoginState, Probed, Started, begin, log_out,
-    probe,
-};
+pub use login_file::{LoginFile, LoginState};
+pub use no_response::NoResponse;
+pub use oauth::{Client, LoggedOut, LoginError, LoginRequest, Probed, Started, begin, log_out, probe};
+pub use raw_results::{PendingResult, RawResult, RawResults};
 pub use registry::Upstream;
 pub use spec::{
     CallBounds, FoundBy, Inherited, Later, LoginSpec, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec,

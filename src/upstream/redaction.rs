@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::oauth::Access;
+use super::oauth::TokenCache;
 use super::secrets::Secrets;
 use crate::secret::{Secret, replaced_in, replaced_in_json};
 
@@ -16,11 +16,11 @@ use crate::secret::{Secret, replaced_in, replaced_in_json};
 #[derive(Clone, Default)]
 pub(super) struct Redaction {
     secrets: Arc<Secrets>,
-    access: Option<Arc<Access>>,
+    access: Option<Arc<TokenCache>>,
 }
 
 impl Redaction {
-    pub(super) fn new(secrets: Arc<Secrets>, access: Option<Arc<Access>>) -> Self {
+    pub(super) fn new(secrets: Arc<Secrets>, access: Option<Arc<TokenCache>>) -> Self {
         Self { secrets, access }
     }
 

@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::Connection;
+use super::client::connection::Connection;
+use super::client::listeners::{ClientSide, Heard};
+use super::connect_context::ConnectContext;
 use super::error::UpstreamError;
-use super::listeners::{ClientSide, Heard};
-use super::oauth::Access;
-use super::opening::Means;
+use super::oauth::TokenCache;
 use super::redaction::Redaction;
 use super::secrets::Secrets;
 use super::server::{Ask, Trusted, Wires, own};
@@ -49,7 +49,7 @@ struct Entry {
     spec: ServerSpec,
     redaction: Redaction,
     /// The login that it may have.
-    access: Option<Arc<Access>>,
+    access: Option<Arc<TokenCache>>,
     is_starting: Arc<AtomicBool>,
     asks: mpsc::Sender<Ask>,
     /// Ends the task, and the server with it.
@@ -92,7 +92,7 @@ impl Upstream {
                     let (ends, ended) = oneshot::channel::<()>();
                     let access = match &spec.way {
                         Way::Remote(RemoteSpec { login: Some(login), .. }) => {
-                            Some(Access::new(login.clone()))
+                            Some(TokenCache::new(login.clone()))
                         }
                         Way::Remote(_) | Way::Process(_) => None,
                     };
@@ -100,13 +100,14 @@ impl Upstream {
                     let leaving = self.closing.child_token();
                     let secrets = Arc::new(Secrets::of(&spec));
                     let redaction = Redaction::new(Arc::clone(&secrets), access.clone());
-                    let means = Means { access: access.clone(), redaction: redaction.clone(), large_bodies };
+                    let context =
+                        ConnectContext { access: access.clone(), redaction: redaction.clone(), large_bodies };
                     let is_starting = Arc::<AtomicBool>::default();
                     let trusted =
                         Trusted { spec: spec.clone(), secrets, is_starting: Arc::clone(&is_starting) };
                     let (side, limits) = (Arc::clone(&self.side), Arc::clone(&self.limits));
                     let owned =
-                        own(trusted, side, limits, means, Wires { asks: inbox, closing: leaving.clone() });
+                        own(trusted, side, limits, context, Wires { asks: inbox, closing: leaving.clone() });
                     tasks.spawn(async move {
                         if let Some(predecessor) = predecessor {
                             // Told by the end of its sender.

@@ -10,12 +10,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::client::connection::{Connection, Running};
+use super::client::listeners::{ClientSide, Said};
 use super::commands;
-use super::connection::{Connection, Running};
+use super::connect_context::ConnectContext;
 use super::error::UpstreamError;
-use super::listeners::{ClientSide, Said};
-use super::oauth::Stamp;
-use super::opening::Means;
+use super::login_file::Stamp;
 use super::secrets::Secrets;
 use super::{RemoteSpec, ServerSpec, Way};
 use crate::limits::Limits;
@@ -73,7 +73,7 @@ struct Server {
     is_starting: Arc<AtomicBool>,
     side: Arc<ClientSide>,
     limits: Arc<Limits>,
-    means: Means,
+    context: ConnectContext,
     current: Option<(Arc<Connection>, Running)>,
     /// The last failure, the answer until its time is over or there is another login.
     failed: Option<Failed>,
@@ -85,11 +85,11 @@ pub(super) async fn own(
     Trusted { spec, secrets, is_starting }: Trusted,
     side: Arc<ClientSide>,
     limits: Arc<Limits>,
-    means: Means,
+    context: ConnectContext,
     Wires { mut asks, closing }: Wires,
 ) {
     let (current, failed, back_off) = (None, None, BACK_OFF.0);
-    let mut server = Server { spec, secrets, is_starting, side, limits, means, current, failed, back_off };
+    let mut server = Server { spec, secrets, is_starting, side, limits, context, current, failed, back_off };
     let serving = async {
         loop {
             let asked = tokio::select! {
@@ -126,7 +126,7 @@ pub(super) async fn own(
         () = closing.cancelled() => {}
     }
     server.end().await;
-    if let Some(access) = &server.means.access {
+    if let Some(access) = &server.context.access {
         access.settle().await;
     }
 }
@@ -148,7 +148,7 @@ impl Server {
             running.end().await;
         }
         // Before it is used: one that comes meanwhile is another one.
-        let login = self.means.access.as_ref().and_then(|access| access.stamp());
+        let login = self.context.access.as_ref().and_then(|access| access.stamp());
         if let Some(failed) = &self.failed
             && Instant::now() < failed.until
             && login == failed.login
@@ -157,7 +157,7 @@ impl Server {
         }
         let starting = Starting::begin(&self.is_starting);
         let opened = match self.found().await {
-            Ok(spec) => Connection::open(&spec, &self.side, &self.limits, &self.means).await,
+            Ok(spec) => Connection::open(&spec, &self.side, &self.limits, &self.context).await,
             Err(error) => Err(error),
         };
         drop(starting);
@@ -183,7 +183,7 @@ impl Server {
 
     /// Whether the credentials that commands have printed are good no more.
     fn needs_new_credentials(&self) -> bool {
-        self.spec.later.is_some() && self.means.access.as_ref().is_some_and(|access| access.has_failed())
+        self.spec.later.is_some() && self.context.access.as_ref().is_some_and(|access| access.has_failed())
     }
 
     /// The server with all that is known of it now: its commands are run for each start, so that what has run out is new.
@@ -194,7 +194,8 @@ impl Server {
         let (way, secrets) = (later.found)(&printed).map_err(unavailable)?;
         // Before it is started: it could repeat them.
         self.secrets.add(&way, &secrets);
-        if let (Some(access), Way::Remote(RemoteSpec { login: Some(login), .. })) = (&self.means.access, &way)
+        if let (Some(access), Way::Remote(RemoteSpec { login: Some(login), .. })) =
+            (&self.context.access, &way)
         {
             access.set(login.settings.clone());
         }
@@ -209,7 +210,7 @@ impl Server {
         match connection.refreshed().await {
             Ok(refreshed) => Arc::new(refreshed),
             Err(error) => {
-                let reason = self.means.redaction.text(error.to_string());
+                let reason = self.context.redaction.text(error.to_string());
                 tracing::warn!(server = %self.spec.name, reason, "the changed tools could not be read");
                 connection
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::oauth::LoginFile;
+use super::login_file::LoginFile;
 use crate::guard::Keeper;
 use crate::names::ServerName;
 use crate::service_login::LoginSettings;

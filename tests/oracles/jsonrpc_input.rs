@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 
 use belljar::jsonrpc::{ENDLESS_TIMES, Envelope, Instead, LineTransport, Messages, Unreadable};
 use belljar::server::Requests;
-use belljar::upstream::{Answer, Answers};
+use belljar::upstream::{RawResult, RawResults};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, JsonRpcMessage,
     RequestId,
@@ -157,7 +157,7 @@ async fn check_answers(bytes: &[u8]) {
     let answers = waiting();
     hear(bytes, Cut::Whole, answers.clone()).await;
     for id in AWAITED {
-        if let Some(Answer::Result(result)) = answers.awaited(RequestId::Number(id)).take() {
+        if let Some(RawResult::Result(result)) = answers.awaited(RequestId::Number(id)).take() {
             let is_part = memchr::memmem::find(bytes, result.get().as_bytes()).is_some();
             assert!(is_part, "{result} is not what came");
         }
@@ -165,8 +165,8 @@ async fn check_answers(bytes: &[u8]) {
 }
 
 /// A server's face, with requests of ours that wait.
-fn waiting() -> Answers {
-    let mut answers = Answers::default();
+fn waiting() -> RawResults {
+    let mut answers = RawResults::default();
     for id in AWAITED {
         let request = CallToolRequest::new(CallToolRequestParams::new("t"));
         answers.sending(&JsonRpcMessage::request(

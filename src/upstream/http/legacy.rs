@@ -6,9 +6,10 @@ use tokio::sync::watch;
 use url::Url;
 
 use super::events::{Bodies, BodyError, Events};
-use super::lines::{Deliveries, Lost, Sent};
+use super::lines::{Deliveries, Sent};
 use super::requests::Requests;
 use crate::jsonrpc::Line;
+use crate::upstream::no_response::NoResponse;
 
 /// One server over HTTP+SSE. When its stream ends, so does the connection.
 pub(super) struct Legacy {
@@ -17,7 +18,7 @@ pub(super) struct Legacy {
     bodies: Bodies,
     deliveries: Deliveries,
     /// Where messages go, once the server has said it; or why it never will.
-    address: watch::Sender<Option<Result<Url, Lost>>>,
+    address: watch::Sender<Option<Result<Url, NoResponse>>>,
 }
 
 impl Legacy {
@@ -28,20 +29,20 @@ impl Legacy {
     /// Reads the stream to its end.
     pub(super) async fn listen(&self) {
         let lost = match self.read().await {
-            Ok(()) => Lost::Broken("its stream of events ended".into()),
+            Ok(()) => NoResponse::Broken("its stream of events ended".into()),
             Err(lost) => lost,
         };
         tracing::debug!(?lost, "a stream of events is over");
         self.address.send_replace(Some(Err(lost)));
     }
 
-    async fn read(&self) -> Result<(), Lost> {
+    async fn read(&self) -> Result<(), NoResponse> {
         let request = self.requests.to(Method::GET, self.url.clone()).header(ACCEPT, "text/event-stream");
         let response = self.requests.send(request).await??;
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.starts_with("text/event-stream") {
-            return Err(Lost::NotReached(format!(
+            return Err(NoResponse::NotReached(format!(
                 "its reply is no stream of events (content type {kind:?})"
             )));
         }
@@ -55,7 +56,7 @@ impl Legacy {
                     self.deliveries.deliver(Line::Endless).await;
                     return Ok(());
                 }
-                Err(BodyError::Broken(reason)) => return Err(Lost::Broken(reason)),
+                Err(BodyError::Broken(reason)) => return Err(NoResponse::Broken(reason)),
             };
             let data = event.data.unwrap_or_default();
             match event.event.as_deref() {
@@ -64,7 +65,7 @@ impl Legacy {
                     // The headers are for this origin only.
                     let address = address.filter(|address| address.origin() == self.url.origin());
                     let address = address.ok_or_else(|| {
-                        Lost::NotReached("it names another origin as the place for messages".into())
+                        NoResponse::NotReached("it names another origin as the place for messages".into())
                     })?;
                     self.address.send_replace(Some(Ok(address)));
                 }
@@ -89,13 +90,13 @@ impl Legacy {
         }
     }
 
-    async fn posted(&self, sent: &Sent) -> Result<(), Lost> {
+    async fn posted(&self, sent: &Sent) -> Result<(), NoResponse> {
         let mut told = self.address.subscribe();
         let address = match told.wait_for(Option::is_some).await {
             Ok(address) => address.clone(),
             Err(_) => None,
         };
-        let address = address.unwrap_or_else(|| Err(Lost::NotReached("it is being left".into())))?;
+        let address = address.unwrap_or_else(|| Err(NoResponse::NotReached("it is being left".into())))?;
         let request = self.requests.to(Method::POST, address).header(CONTENT_TYPE, "application/json");
         self.requests.send(request.body(sent.line.to_vec())).await??;
         Ok(())

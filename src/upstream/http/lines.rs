@@ -11,47 +11,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::jsonrpc::{Incoming, Line, Outgoing};
-use crate::upstream::answers::Answers;
-
-/// Why a request has no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lost {
-    /// The server was not reached: nothing was done.
-    NotReached(String),
-    /// It asks for credentials, or for others: nothing was done.
-    NotAllowed(String),
-    /// It asks for a login: nothing was done.
-    NeedsLogin {
-        /// Why there is none that it takes.
-        reason: String,
-        /// What the login has to ask for, where it must ask for more.
-        scope: Option<String>,
-    },
-    /// It asks for a login, and the one that the bridge makes by itself has not helped: nothing was done.
-    LoginFailed(String),
-    /// It did not take the request: nothing was done.
-    Refused {
-        /// The status of HTTP.
-        status: u16,
-        /// What it said.
-        reason: String,
-        /// Its body, where that is a JSON-RPC error as a whole.
-        error: Option<Vec<u8>>,
-    },
-    /// It may have worked on the request.
-    Broken(String),
-}
-
-impl Lost {
-    /// What happened.
-    pub(in crate::upstream) fn reason(&self) -> &str {
-        match self {
-            Self::NotReached(reason) | Self::NotAllowed(reason) | Self::Broken(reason) => reason,
-            Self::LoginFailed(reason) => reason,
-            Self::Refused { reason, .. } | Self::NeedsLogin { reason, .. } => reason,
-        }
-    }
-}
+use crate::upstream::no_response::NoResponse;
+use crate::upstream::raw_results::RawResults;
 
 /// What the server sends, whatever it comes over.
 pub(in crate::upstream) struct ReceivedLines(pub(super) mpsc::Receiver<Line>);
@@ -158,7 +119,7 @@ impl Sent {
 #[derive(Clone)]
 pub(super) struct Deliveries {
     pub(super) lines: mpsc::Sender<Line>,
-    pub(super) answers: Answers,
+    pub(super) answers: RawResults,
 }
 
 impl Deliveries {
@@ -168,7 +129,7 @@ impl Deliveries {
     }
 
     /// Whoever waits for the request is told that no answer comes.
-    pub(super) async fn lose(&self, id: &str, lost: Lost) {
+    pub(super) async fn lose(&self, id: &str, lost: NoResponse) {
         let answer = json!({
             "jsonrpc": "2.0",
             "id": serde_json::from_str::<Value>(id).unwrap_or_default(),

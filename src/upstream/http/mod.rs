@@ -2,16 +2,14 @@
 //!
 //! It reads no bodies of messages: it finds out only which request an answer belongs to.
 
-mod client;
 mod events;
 mod legacy;
 mod lines;
 mod parameter_headers;
+mod refusal;
 mod remote;
 mod requests;
 mod streamable;
 
-pub(super) use client::client;
-pub use lines::Lost;
 pub(super) use parameter_headers::ParameterHeaders;
 pub(super) use remote::Remote;

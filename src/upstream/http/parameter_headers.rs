@@ -6,10 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use reqwest::header::{HeaderMap, HeaderName};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value};
-
-use super::streamable::header_of;
 
 const KEYWORD: &str = "x-mcp-header";
 const PREFIX: &str = "mcp-param-";
@@ -147,6 +145,15 @@ fn name_of(header: &Value, property: &Map<String, Value>) -> Result<HeaderName, 
         Some("string" | "integer" | "boolean") => Ok(name),
         _ => Err("its property is no string, integer or boolean"),
     }
+}
+
+/// A text as a header, in the form for what a header cannot hold.
+pub(super) fn header_of(text: &str) -> HeaderValue {
+    use base64::Engine;
+    let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && text.trim() == text;
+    let encoded = || format!("=?base64?{}?=", base64::engine::general_purpose::STANDARD.encode(text));
+    let text = if is_plain && !text.starts_with("=?base64?") { text.to_owned() } else { encoded() };
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
 }
 
 #[cfg(test)]

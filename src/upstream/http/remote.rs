@@ -8,7 +8,6 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::client::client;
 use super::events::Bodies;
 use super::legacy::Legacy;
 use super::lines::{Deliveries, ReceivedLines, Sent, SentLines};
@@ -16,8 +15,9 @@ use super::parameter_headers::ParameterHeaders;
 use super::requests::Requests;
 use super::streamable::Streamable;
 use crate::limits::Limits;
-use crate::upstream::answers::Answers;
-use crate::upstream::opening::Means;
+use crate::upstream::connect_context::ConnectContext;
+use crate::upstream::http_client::http_client;
+use crate::upstream::raw_results::RawResults;
 use crate::upstream::{RemoteSpec, RemoteTransport};
 
 /// Lines that may wait on either way.
@@ -46,14 +46,14 @@ impl Remote {
     pub(in crate::upstream) fn open(
         spec: &RemoteSpec,
         transport: RemoteTransport,
-        means: &Means,
-        (answers, parameters): (Answers, ParameterHeaders),
+        context: &ConnectContext,
+        (answers, parameters): (RawResults, ParameterHeaders),
         limits: &Limits,
     ) -> Result<(Self, ReceivedLines, SentLines), String> {
         let (lines, received) = mpsc::channel(LINES_QUEUED_MAX);
         let (sent, outbox) = mpsc::channel(LINES_QUEUED_MAX);
-        let requests = Requests::new(client(spec)?, means.access.clone(), means.redaction.clone());
-        let (url, bodies) = (spec.url.clone(), Bodies::new(limits, Arc::clone(&means.large_bodies)));
+        let requests = Requests::new(http_client(spec)?, context.access.clone(), context.redaction.clone());
+        let (url, bodies) = (spec.url.clone(), Bodies::new(limits, Arc::clone(&context.large_bodies)));
         let deliveries = Deliveries { lines, answers };
         let server = match transport {
             RemoteTransport::Streamable => {

@@ -6,9 +6,9 @@ use reqwest::header::{AUTHORIZATION, HeaderValue};
 use reqwest::{Client, Method, Request, RequestBuilder, Response, StatusCode};
 use url::Url;
 
-use super::client::{not_sent, refusal};
-use super::lines::Lost;
-use crate::upstream::oauth::{Access, Challenge, Token};
+use super::refusal::{not_sent, refusal};
+use crate::upstream::no_response::NoResponse;
+use crate::upstream::oauth::{Challenge, Token, TokenCache};
 use crate::upstream::redaction::Redaction;
 
 /// Longest scope that is asked for.
@@ -18,12 +18,12 @@ const SCOPE_BYTES_MAX: usize = 200;
 pub(super) struct Requests {
     client: Client,
     /// Nothing where the user has configured credentials.
-    access: Option<Arc<Access>>,
+    access: Option<Arc<TokenCache>>,
     redaction: Redaction,
 }
 
 impl Requests {
-    pub(super) fn new(client: Client, access: Option<Arc<Access>>, redaction: Redaction) -> Self {
+    pub(super) fn new(client: Client, access: Option<Arc<TokenCache>>, redaction: Redaction) -> Self {
         Self { client, access, redaction }
     }
 
@@ -33,7 +33,10 @@ impl Requests {
 
     /// The reply, or the refusal that it is; or why there is none. A request that was refused for its token is sent once
     /// more with a newer one: it was not worked on.
-    pub(super) async fn send(&self, request: RequestBuilder) -> Result<Result<Response, Lost>, Lost> {
+    pub(super) async fn send(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<Result<Response, NoResponse>, NoResponse> {
         let Some(access) = &self.access else {
             let response = request.send().await.map_err(not_sent)?;
             return Ok(if response.status().is_success() {
@@ -62,8 +65,8 @@ impl Requests {
         let wants_login = wants_login(&response, token.is_some() || access.is_service());
         let is_forbidden = response.status() == StatusCode::FORBIDDEN;
         Ok(Err(match (refusal(response, &self.redaction).await, wants_login) {
-            (Lost::NotAllowed(said), Some(scope)) if access.is_service() => {
-                Lost::LoginFailed(match (is_forbidden, scope) {
+            (NoResponse::NotAllowed(said), Some(scope)) if access.is_service() => {
+                NoResponse::LoginFailed(match (is_forbidden, scope) {
                     (true, Some(scope)) => {
                         format!("its token lacks the scope {scope}, for login.scopes: {said}")
                     }
@@ -71,12 +74,12 @@ impl Requests {
                     (false, _) => format!("{}: {said}", access.not_served()),
                 })
             }
-            (Lost::NotAllowed(said), Some(scope)) => {
+            (NoResponse::NotAllowed(said), Some(scope)) => {
                 let reason = match token {
                     Some(_) => format!("{}: {said}", access.not_renewed()),
                     None => format!("{}: {said}", access.missing()),
                 };
-                Lost::NeedsLogin { reason, scope }
+                NoResponse::NeedsLogin { reason, scope }
             }
             (lost, _) => lost,
         }))
@@ -85,18 +88,18 @@ impl Requests {
     /// The response to a request with this token; sent once more where the server wants a nonce of its own in the proof.
     async fn sent(
         &self,
-        access: &Access,
+        access: &TokenCache,
         mut request: Request,
         token: Option<&Token>,
-    ) -> Result<Response, Lost> {
+    ) -> Result<Response, NoResponse> {
         let Some(token) = token else { return self.client.execute(request).await.map_err(not_sent) };
         let header = HeaderValue::from_str(&format!("{} {}", token.scheme().name(), token.text));
-        let mut header = header.map_err(|_| Lost::NotReached("its token is no header".into()))?;
+        let mut header = header.map_err(|_| NoResponse::NotReached("its token is no header".into()))?;
         header.set_sensitive(true);
         request.headers_mut().insert(AUTHORIZATION, header);
         let Some(key) = &token.key else { return self.client.execute(request).await.map_err(not_sent) };
         let again = request.try_clone();
-        let (nonces, unproved) = (access.nonces(), |why: &str| Lost::NotReached(why.to_owned()));
+        let (nonces, unproved) = (access.nonces(), |why: &str| NoResponse::NotReached(why.to_owned()));
         let used = key.prove(&mut request, nonces, Some(&token.text)).map_err(unproved)?;
         let response = self.client.execute(request).await.map_err(not_sent)?;
         nonces.note(response.url(), response.headers());

@@ -9,10 +9,11 @@ use tokio::sync::Mutex;
 use url::Url;
 
 use super::events::{Bodies, BodyError, Events};
-use super::lines::{Deliveries, Lost, Sent};
-use super::parameter_headers::ParameterHeaders;
+use super::lines::{Deliveries, Sent};
+use super::parameter_headers::{ParameterHeaders, header_of};
 use super::requests::Requests;
 use crate::jsonrpc::{Line, answered_id};
+use crate::upstream::no_response::NoResponse;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -69,7 +70,7 @@ impl Streamable {
             Some(_) => exchanged.await,
             None => match tokio::time::timeout(CONTROL, exchanged).await {
                 Ok(exchanged) => exchanged,
-                Err(_) => Err(Lost::Broken("it did not take the message in time".into())),
+                Err(_) => Err(NoResponse::Broken("it did not take the message in time".into())),
             },
         };
         match (exchanged, &sent.id) {
@@ -79,7 +80,7 @@ impl Streamable {
         }
     }
 
-    async fn exchanged(&self, sent: &Sent) -> Result<(), Lost> {
+    async fn exchanged(&self, sent: &Sent) -> Result<(), NoResponse> {
         let is_first = sent.method.as_deref() == Some("initialize");
         let session = if is_first { Session::default() } else { self.session.lock().await.clone() };
         let mut response = self.post(sent, &session).await?;
@@ -91,7 +92,7 @@ impl Streamable {
         }
         let response = match (response, &sent.id) {
             // A refusal of HTTP may hold the answer. Whoever refuses `initialize` may speak an older transport.
-            (Err(Lost::Refused { error: Some(error), .. }), Some(id))
+            (Err(NoResponse::Refused { error: Some(error), .. }), Some(id))
                 if !is_first && is_answer(&error, id) =>
             {
                 self.deliveries.deliver(Line::Whole(error)).await;
@@ -116,7 +117,7 @@ impl Streamable {
     }
 
     /// The reply, or the refusal that it is.
-    async fn post(&self, sent: &Sent, session: &Session) -> Result<Result<Response, Lost>, Lost> {
+    async fn post(&self, sent: &Sent, session: &Session) -> Result<Result<Response, NoResponse>, NoResponse> {
         let mut headers = session.headers.clone();
         if let Some(version) = sent.version.as_deref().and_then(|version| HeaderValue::from_str(version).ok())
         {
@@ -138,7 +139,7 @@ impl Streamable {
         self.requests.send(request).await
     }
 
-    async fn answered(&self, id: &str, response: Response, is_first: bool) -> Result<(), Lost> {
+    async fn answered(&self, id: &str, response: Response, is_first: bool) -> Result<(), NoResponse> {
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if kind.starts_with(EVENTS) {
@@ -146,19 +147,19 @@ impl Streamable {
         }
         if !kind.starts_with("application/json") {
             let status = response.status();
-            return Err(Lost::Broken(format!("HTTP {status} with no answer (content type {kind:?})")));
+            return Err(NoResponse::Broken(format!("HTTP {status} with no answer (content type {kind:?})")));
         }
         match self.bodies.whole(response).await {
             Ok(body) => match self.delivered(id, body, is_first).await {
                 true => Ok(()),
-                false => Err(Lost::Broken("its reply is no answer to this request".into())),
+                false => Err(NoResponse::Broken("its reply is no answer to this request".into())),
             },
             Err(error) => self.unread(id, error).await,
         }
     }
 
     /// A stream that ends before the answer is asked for again, from its last event on.
-    async fn streamed(&self, id: &str, response: Response, is_first: bool) -> Result<(), Lost> {
+    async fn streamed(&self, id: &str, response: Response, is_first: bool) -> Result<(), NoResponse> {
         let mut events = Events::of(response, &self.bodies);
         let mut last: Option<String> = None;
         let mut pause = BACK_OFF.0;
@@ -181,13 +182,13 @@ impl Streamable {
                 Err(error @ BodyError::Overlong) => return self.unread(id, error).await,
             };
             let Some(from) = last.clone().filter(|_| resumes < RESUMES_MAX) else {
-                return Err(Lost::Broken(why));
+                return Err(NoResponse::Broken(why));
             };
             resumes += 1;
             tokio::time::sleep(pause).await;
             match self.listened(Some(&from)).await {
                 Ok(response) => events = Events::of(response, &self.bodies),
-                Err(_) => return Err(Lost::Broken(why)),
+                Err(_) => return Err(NoResponse::Broken(why)),
             }
         }
     }
@@ -207,23 +208,23 @@ impl Streamable {
         }
     }
 
-    async fn unread(&self, id: &str, error: BodyError) -> Result<(), Lost> {
+    async fn unread(&self, id: &str, error: BodyError) -> Result<(), NoResponse> {
         match error {
             BodyError::Overlong => {
                 self.deliveries.deliver(Line::Overlong { id: Some(id.to_owned()) }).await;
                 Ok(())
             }
-            BodyError::Broken(reason) => Err(Lost::Broken(reason)),
+            BodyError::Broken(reason) => Err(NoResponse::Broken(reason)),
         }
     }
 
     /// A session after the one that was made `made` times; one of several that ask makes it.
-    async fn renewed(&self, made: usize) -> Result<Session, Lost> {
+    async fn renewed(&self, made: usize) -> Result<Session, NoResponse> {
         let mut session = self.session.lock().await;
         if session.made > made {
             return Ok(session.clone());
         }
-        let asked = session.asked.clone().ok_or_else(|| Lost::Broken("no session was made".into()))?;
+        let asked = session.asked.clone().ok_or_else(|| NoResponse::Broken("no session was made".into()))?;
         let making = async {
             let response = self.post(&asked, &Session::default()).await??;
             let mut headers = session_headers(&response);
@@ -234,12 +235,13 @@ impl Streamable {
             }
             let renewed = Session { headers, asked: Some(asked.clone()), made: made + 1 };
             let line = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec();
-            let initialized = Sent::new(line).map_err(|error| Lost::Broken(error.to_string()))?;
+            let initialized = Sent::new(line).map_err(|error| NoResponse::Broken(error.to_string()))?;
             self.post(&initialized, &renewed).await??;
             Ok(renewed)
         };
         let making = tokio::time::timeout(CONTROL, making).await;
-        *session = making.unwrap_or_else(|_| Err(Lost::Broken("no new session was made in time".into())))?;
+        *session =
+            making.unwrap_or_else(|_| Err(NoResponse::Broken("no new session was made in time".into())))?;
         self.tools_may_have_changed().await;
         Ok(session.clone())
     }
@@ -250,7 +252,7 @@ impl Streamable {
         self.deliveries.deliver(Line::Whole(line)).await;
     }
 
-    async fn listened(&self, from: Option<&str>) -> Result<Response, Lost> {
+    async fn listened(&self, from: Option<&str>) -> Result<Response, NoResponse> {
         let session = self.session.lock().await.clone();
         let mut request = self
             .requests
@@ -263,7 +265,7 @@ impl Streamable {
         let response = self.requests.send(request).await?;
         if let Some(lost) = session_lost(&session, &response) {
             self.renewed(session.made).await.map_err(|_| lost)?;
-            return Err(Lost::Broken("the session was made again".into()));
+            return Err(NoResponse::Broken("the session was made again".into()));
         }
         response
     }
@@ -292,10 +294,10 @@ impl Streamable {
                     }
                 }
                 Err(
-                    Lost::Refused { .. }
-                    | Lost::NotAllowed(_)
-                    | Lost::NeedsLogin { .. }
-                    | Lost::LoginFailed(_),
+                    NoResponse::Refused { .. }
+                    | NoResponse::NotAllowed(_)
+                    | NoResponse::NeedsLogin { .. }
+                    | NoResponse::LoginFailed(_),
                 ) => return,
                 Err(lost) => tracing::debug!(?lost, "the server's own messages cannot be listened to"),
             }
@@ -327,8 +329,8 @@ fn session_headers(response: &Response) -> HeaderMap {
 }
 
 /// The refusal of a request in a session that the server does not know any more. Some servers say so with 400.
-fn session_lost(session: &Session, response: &Result<Response, Lost>) -> Option<Lost> {
-    let Err(lost @ Lost::Refused { status, reason, .. }) = response else { return None };
+fn session_lost(session: &Session, response: &Result<Response, NoResponse>) -> Option<NoResponse> {
+    let Err(lost @ NoResponse::Refused { status, reason, .. }) = response else { return None };
     let is_lost = *status == StatusCode::NOT_FOUND.as_u16()
         || (*status == StatusCode::BAD_REQUEST.as_u16() && reason.to_ascii_lowercase().contains("session"));
     (session.headers.contains_key(SESSION) && is_lost).then(|| lost.clone())
@@ -357,13 +359,4 @@ async fn first_message(response: Response, bodies: &Bodies) -> Option<Vec<u8>> {
         }
     }
     None
-}
-
-/// A text as a header, in the form for what a header cannot hold.
-pub(super) fn header_of(text: &str) -> HeaderValue {
-    use base64::Engine;
-    let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && text.trim() == text;
-    let encoded = || format!("=?base64?{}?=", base64::engine::general_purpose::STANDARD.encode(text));
-    let text = if is_plain && !text.starts_with("=?base64?") { text.to_owned() } else { encoded() };
-    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
 }

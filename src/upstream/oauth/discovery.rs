@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use super::asking::{Asking, Redirects};
+use super::http_policy::{HttpPolicy, Redirects};
 use crate::jose::Algorithm;
 use crate::text;
 
@@ -42,7 +42,7 @@ pub(super) struct ServerMetadata {
 impl ResourceMetadata {
     /// What the server publishes; `None`: nothing.
     pub(super) async fn of(
-        asking: &Asking,
+        asking: &HttpPolicy,
         server: &Url,
         advertised: Option<Url>,
     ) -> Result<Option<Self>, String> {
@@ -77,7 +77,7 @@ impl ServerMetadata {
     }
 
     /// What the authorization server with this name publishes.
-    pub(super) async fn of(asking: &Asking, issuer: &str) -> Result<Self, String> {
+    pub(super) async fn of(asking: &HttpPolicy, issuer: &str) -> Result<Self, String> {
         let shown = text::inert_excerpt(issuer, SAID_CHARS_MAX);
         let url =
             Url::parse(issuer).map_err(|_| format!("{shown} is no address of an authorization server"))?;
@@ -101,7 +101,7 @@ impl ServerMetadata {
     }
 
     /// Where tokens are asked for: on the issuer's own origin, since whoever else is named there would get the credentials.
-    pub(super) fn checked_token_endpoint(&self, asking: &Asking) -> Result<Url, String> {
+    pub(super) fn checked_token_endpoint(&self, asking: &HttpPolicy) -> Result<Url, String> {
         let endpoint = self.token_endpoint.clone();
         let endpoint = endpoint.ok_or("its authorization server names no token endpoint")?;
         asking.check(&endpoint).map_err(|why| {
@@ -120,7 +120,11 @@ impl ServerMetadata {
     }
 
     /// Where tokens are revoked, if that is beside the token endpoint: it gets the credentials too.
-    pub(super) fn checked_revocation_endpoint(&self, asking: &Asking, token_endpoint: &Url) -> Option<Url> {
+    pub(super) fn checked_revocation_endpoint(
+        &self,
+        asking: &HttpPolicy,
+        token_endpoint: &Url,
+    ) -> Option<Url> {
         let is_beside = |endpoint: &Url| endpoint.origin() == token_endpoint.origin();
         self.revocation_endpoint
             .clone()
@@ -150,7 +154,7 @@ impl ServerMetadata {
 }
 
 /// The document at an address; `None` where there is none.
-async fn fetched<T: DeserializeOwned>(asking: &Asking, place: Url) -> Result<Option<T>, String> {
+async fn fetched<T: DeserializeOwned>(asking: &HttpPolicy, place: Url) -> Result<Option<T>, String> {
     let response = asking.ask(Request::new(Method::GET, place), Redirects::WithinOrigin).await?;
     if response.status() != StatusCode::OK {
         return Ok(None);

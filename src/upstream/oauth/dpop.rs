@@ -10,8 +10,8 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
 use url::{Position, Url};
 
-use super::login_file::now;
 use crate::jose::{Algorithm, SigningKey, digest, unique_id};
+use crate::upstream::login_file::now;
 
 const PROOF: HeaderName = HeaderName::from_static("dpop");
 const NONCE: HeaderName = HeaderName::from_static("dpop-nonce");

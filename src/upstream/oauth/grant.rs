@@ -4,11 +4,11 @@ use reqwest::header::HeaderValue;
 use serde::Deserialize;
 use url::Url;
 
-use super::asking::{Asking, Prover};
 use super::dpop::{DpopKey, Nonces};
-use super::login_file::{Grant, Login, Registered, SecretIn, now};
+use super::http_policy::{HttpPolicy, Prover};
 use super::token_endpoint::{Authentication, Failure, TokenEndpoint};
 use crate::text;
+use crate::upstream::login_file::{Grant, Login, Registered, SecretIn, now};
 
 /// A token is renewed so many seconds before it ends, or in the last quarter of a shorter life.
 const MARGIN_S: u64 = 60;
@@ -105,7 +105,7 @@ impl Granted {
 
 /// The login after this one.
 pub(super) async fn renewed(
-    asking: &Asking,
+    asking: &HttpPolicy,
     login: &Login,
     (key, nonces): (Option<&DpopKey>, &Nonces),
 ) -> Result<Login, NotRenewed> {
@@ -133,7 +133,7 @@ pub(super) async fn renewed(
 
 /// Has the authorization server forget the tokens; says whether it could be told.
 pub(super) async fn revoked<'a>(
-    asking: &Asking,
+    asking: &HttpPolicy,
     login: &Login,
     authentication: impl Fn() -> Result<Authentication<'a>, String>,
 ) -> Result<(), String> {

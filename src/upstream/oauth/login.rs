@@ -9,14 +9,14 @@ use std::time::Duration;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig};
 use url::Url;
 
-use super::asking::Asking;
 use super::callback::{Callback, of};
 use super::dpop::{DpopKey, Nonces};
 use super::grant::{Binding, Granted};
-use super::login_file::{Grant, LoginFile, Registered, SecretIn};
+use super::http_policy::HttpPolicy;
 use super::probe::{Probed, probe};
 use crate::text;
 use crate::upstream::RemoteSpec;
+use crate::upstream::login_file::{Grant, LoginFile, Registered, SecretIn};
 use crate::web::is_loopback;
 
 /// How long the user has.
@@ -122,7 +122,7 @@ pub async fn begin(request: LoginRequest) -> Result<Started, LoginError> {
 async fn begun(request: LoginRequest) -> Result<Started, LoginError> {
     let LoginRequest { remote, file, scopes, client, requires_dpop } = request;
     let probed = probe(&remote).await.map_err(|reason| LoginError::NotReached { reason })?;
-    let asking = Asking::of(&remote.url);
+    let asking = HttpPolicy::of(&remote.url);
     let asked = Arc::new(asking.clone());
     let manager = AuthorizationManager::new_with_oauth_http_client(remote.url.clone(), asked);
     let mut manager = manager.await.map_err(refused)?;
@@ -248,7 +248,7 @@ struct Endpoints {
 }
 
 impl Endpoints {
-    fn of(metadata: &AuthorizationMetadata, asking: &Asking) -> Result<Self, LoginError> {
+    fn of(metadata: &AuthorizationMetadata, asking: &HttpPolicy) -> Result<Self, LoginError> {
         let checked = |what: &str, text: &str| {
             let url = Url::parse(text).map_err(|error| error.to_string());
             let url = url.and_then(|url| asking.check(&url).map(|()| url));
@@ -271,7 +271,7 @@ impl Endpoints {
 fn bound_to(
     metadata: &AuthorizationMetadata,
     token_endpoint: &Url,
-    asking: &Asking,
+    asking: &HttpPolicy,
 ) -> Result<Arc<DpopKey>, LoginError> {
     let algorithm = DpopKey::ALGORITHM.name();
     let listed = metadata.additional_fields.get("dpop_signing_alg_values_supported");
@@ -323,7 +323,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_browser_that_does_not_come_back_is_waited_for_five_minutes() {
         let (dir, url) = (tempfile::tempdir().unwrap(), Url::parse("https://a.test/mcp").unwrap());
-        let asking = Arc::new(Asking::of(&url));
+        let asking = Arc::new(HttpPolicy::of(&url));
         let file = LoginFile::new(dir.path().into(), &ServerName::new("far").unwrap(), url.clone());
         let started = Started {
             manager: AuthorizationManager::new_with_oauth_http_client(url.clone(), asking).await.unwrap(),

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::asking::Asking;
 use super::discovery::ServerMetadata;
 use super::grant::revoked;
+use super::http_policy::HttpPolicy;
 use super::service::authentication;
 use crate::upstream::LoginSpec;
 
@@ -39,7 +39,7 @@ pub async fn log_out(LoginSpec { file, settings }: &LoginSpec) -> io::Result<Log
                 }
                 _ => Ok(login.grant.client.authentication()),
             };
-            revoked(&Asking::of(&login.server), &login, client).await
+            revoked(&HttpPolicy::of(&login.server), &login, client).await
         }
         Ok(None) => Ok(()),
         Err(error) => Err(format!("the kept login cannot be read: {error}")),

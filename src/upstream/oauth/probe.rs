@@ -1,4 +1,4 @@
-//! Asking a remote server whether it wants a login.
+//! HttpPolicy a remote server whether it wants a login.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::challenge::{Challenge, Scheme};
-use crate::upstream::http::client;
+use crate::upstream::http_client::http_client;
 use crate::upstream::{RemoteSpec, RemoteTransport};
 use crate::web::{beginning_of, said};
 
@@ -38,7 +38,7 @@ pub enum Probed {
 /// # Errors
 /// Why it was not answered; without the address, which may hold a secret.
 pub async fn probe(spec: &RemoteSpec) -> Result<Probed, String> {
-    let client = client(spec)?;
+    let client = http_client(spec)?;
     let request = match spec.transport {
         Some(RemoteTransport::Sse) => client.get(spec.url.clone()).header(ACCEPT, "text/event-stream"),
         Some(RemoteTransport::Streamable) | None => client

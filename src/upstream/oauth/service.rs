@@ -14,18 +14,18 @@ use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
-use super::asking::{Asking, Prover};
 use super::challenge::{Challenge, Scheme};
 use super::discovery::{ResourceMetadata, ServerMetadata};
 use super::dpop::{DpopKey, Nonces};
 use super::grant::{Binding, Granted};
-use super::login_file::{Grant, Login, Registered, SecretIn, now};
+use super::http_policy::{HttpPolicy, Prover};
 use super::token_endpoint::{Authentication, TokenEndpoint};
 use crate::jose::{SigningKey, unique_id};
 use crate::service_login::{
     Assertion, ClientAuthentication, IdentityProvider, ServiceClient, ServiceGrant, ServiceLogin,
 };
 use crate::text;
+use crate::upstream::login_file::{Grant, Login, Registered, SecretIn, now};
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -39,7 +39,7 @@ const ASSERTION_BYTES_MAX: u64 = 64 * 1024;
 
 /// What a login without a user needs.
 pub(super) struct Service<'a> {
-    pub(super) asking: &'a Asking,
+    pub(super) asking: &'a HttpPolicy,
     /// The address of the server of MCP.
     pub(super) server: &'a Url,
     pub(super) login: &'a ServiceLogin,

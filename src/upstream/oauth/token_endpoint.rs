@@ -9,7 +9,7 @@ use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use url::{Url, form_urlencoded};
 
-use super::asking::{Asking, Prover};
+use super::http_policy::{HttpPolicy, Prover};
 use crate::secret::{Secret, replaced_in};
 use crate::text;
 
@@ -21,7 +21,7 @@ const ERROR_CHARS_MAX: (usize, usize) = (60, 200);
 
 /// One endpoint.
 pub(super) struct TokenEndpoint<'a> {
-    pub(super) asking: &'a Asking,
+    pub(super) asking: &'a HttpPolicy,
     pub(super) url: &'a Url,
     /// Requests carry a proof of this key.
     pub(super) prover: Option<Prover<'a>>,

@@ -10,7 +10,7 @@ use super::source::{Named, files_below, is_test_file, paths, product_code};
 const FILES_MAX: usize = 15;
 
 /// Folders that break a rule: how many modules may be in cycles, and how many files there may be. This table only shrinks.
-const OFFENDERS: [(&str, usize, usize); 13] = [
+const OFFENDERS: [(&str, usize, usize); 11] = [
     ("src/app", 2, 29),
     ("src/broker", 17, 45),
     ("src/clients", 6, 28),
@@ -22,8 +22,6 @@ const OFFENDERS: [(&str, usize, usize); 13] = [
     ("src/render", 4, 15),
     ("src/server", 6, 17),
     ("src/session", 7, 26),
-    ("src/upstream", 10, 17),
-    ("src/upstream/http", 2, 15),
 ];
 
 type Path = Vec<String>;

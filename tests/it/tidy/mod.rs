@@ -114,7 +114,7 @@ fn nothing_is_measured_by_a_clock_that_can_jump() {
     let timeless = [
         "src/audit/",
         "src/journal/time.rs",
-        "src/upstream/oauth/login_file.rs",
+        "src/upstream/login_file.rs",
         "src/workspace/pieces.rs",
         "src/skills/header.rs",
         "src/config/read/file.rs",

@@ -24,7 +24,7 @@ const REQUEST: Duration = Duration::from_secs(15);
 
 /// Asks on behalf of one server.
 #[derive(Clone)]
-pub(super) struct Asking {
+pub(super) struct HttpPolicy {
     /// Only a server on this machine may name others on it.
     is_here: bool,
     /// Where requests of rmcp carry proofs.
@@ -59,7 +59,7 @@ pub(super) enum Redirects {
     WithinOrigin,
 }
 
-impl Asking {
+impl HttpPolicy {
     pub(super) fn of(server: &Url) -> Self {
         Self { is_here: is_loopback(server), proved: Arc::default() }
     }
@@ -143,7 +143,7 @@ impl Asking {
     }
 }
 
-impl OAuthHttpClient for Asking {
+impl OAuthHttpClient for HttpPolicy {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let redirects = match request.redirect_policy {
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn what_a_server_names_is_asked_over_https_and_this_machine_only_for_a_server_on_it() {
         let verdict = |server: &str, named: &str| {
-            Asking::of(&server.parse().unwrap()).check(&named.parse().unwrap()).err().unwrap_or_default()
+            HttpPolicy::of(&server.parse().unwrap()).check(&named.parse().unwrap()).err().unwrap_or_default()
         };
         let (far, here) = ("https://mcp.test/mcp", "http://127.0.0.1:8000/mcp");
         assert_eq!(verdict(far, "https://auth.test/token"), "");

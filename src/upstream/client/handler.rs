@@ -31,13 +31,13 @@ use crate::run::ClientAbilities;
 
 /// What the servers see of us. A clone is the same.
 #[derive(Clone)]
-pub(super) struct Face {
+pub(super) struct Handler {
     server: ServerName,
     side: Arc<ClientSide>,
     /// What this server has been told that it may ask for.
     offered: ClientAbilities,
     roots: Arc<[String]>,
-    pub(super) changes: Changes,
+    pub(in crate::upstream) changes: Changes,
 }
 
 /// What a server tells of its connection while it lasts. A clone is the same.
@@ -65,19 +65,19 @@ pub(super) struct Followed {
     token: ProgressToken,
 }
 
-impl Face {
-    pub(super) fn new(server: ServerName, side: &Arc<ClientSide>) -> Self {
+impl Handler {
+    pub(in crate::upstream) fn new(server: ServerName, side: &Arc<ClientSide>) -> Self {
         let (offered, roots) = side.offers();
         Self { server, side: Arc::clone(side), offered, roots, changes: Changes::default() }
     }
 
     /// What the human's client answers to it.
-    async fn ask<Answer: DeserializeOwned>(
+    async fn ask<RawResult: DeserializeOwned>(
         &self,
         asks: Asks,
         params: &impl Serialize,
         cancel: &CancellationToken,
-    ) -> Result<Answer, ErrorData> {
+    ) -> Result<RawResult, ErrorData> {
         let method = asks.method();
         let bytes_max = self.side.request_bytes_max;
         let written = serde_json::to_string(params).unwrap_or_default();
@@ -150,7 +150,7 @@ impl Face {
     }
 }
 
-impl ClientHandler for Face {
+impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let mut can = ClientCapabilities::default();
         can.roots = (!self.roots.is_empty()).then(RootsCapabilities::default);
@@ -170,7 +170,7 @@ impl ClientHandler for Face {
 
     #[expect(deprecated, reason = "as above")]
     async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        Face::roots(self)
+        Handler::roots(self)
     }
 
     async fn create_elicitation(
@@ -250,7 +250,7 @@ impl Changes {
     }
 
     /// How often it has said so.
-    pub(super) fn count(&self) -> u64 {
+    pub(in crate::upstream) fn count(&self) -> u64 {
         self.tools_changed.load(Ordering::Acquire)
     }
 

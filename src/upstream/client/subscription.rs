@@ -10,13 +10,13 @@ use rmcp::model::{ServerNotification, SubscriptionFilter};
 use rmcp::service::{Peer, ServiceError, Subscription};
 use tokio::task::JoinSet;
 
-use super::face::Changes;
+use super::handler::Changes;
 
 /// First and longest pause before a server that has ended a subscription is listened to again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
 /// Listens until it is dropped, where the server says that it tells of changed tools.
-pub(super) fn subscribe(peer: &Peer<RoleClient>, changes: &Changes) -> JoinSet<()> {
+pub(in crate::upstream) fn subscribe(peer: &Peer<RoleClient>, changes: &Changes) -> JoinSet<()> {
     let mut listening = JoinSet::new();
     let tools = peer.peer_info().and_then(|info| info.capabilities.tools.clone());
     if tools.is_some_and(|tools| tools.list_changed == Some(true)) {

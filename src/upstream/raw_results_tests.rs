@@ -108,7 +108,7 @@ fn holds(json: &Value, value: &str) -> bool {
 }
 
 /// What the bridge goes on with after a line.
-fn read(answers: &mut Answers, line: &str) -> Value {
+fn read(answers: &mut RawResults, line: &str) -> Value {
     let line = line.replace('\n', "");
     let envelope: Envelope<'_> = serde_json::from_str(&line).unwrap();
     let message = answers.read(line.as_bytes(), &envelope).unwrap();
@@ -116,20 +116,20 @@ fn read(answers: &mut Answers, line: &str) -> Value {
 }
 
 /// The result that answers a request, read as it arrives.
-fn read_result(answers: &mut Answers, result: &str) -> Box<RawValue> {
+fn read_result(answers: &mut RawResults, result: &str) -> Box<RawValue> {
     let id = RequestId::Number(7);
     answers.table().insert(id.clone(), None);
     let awaited = answers.awaited(id);
     read(answers, &format!(r#"{{"jsonrpc":"2.0","id":7,"result":{result}}}"#));
     match awaited.take() {
-        Some(Answer::Result(result)) => result,
+        Some(RawResult::Result(result)) => result,
         other => panic!("{other:?}"),
     }
 }
 
 fn check_all(value: &str, spelled: &str) {
     let redaction = redaction::tests::of(&[("KEY", value)]);
-    let mut answers = Answers::of(redaction.clone());
+    let mut answers = RawResults::of(redaction.clone());
     for (what, result) in RESULTS {
         let result = read_result(&mut answers, &result.replace('@', spelled));
         let result: Value = serde_json::from_str(result.get()).unwrap();
@@ -174,7 +174,7 @@ fn escapes_hide_no_credential_on_any_path() {
 
 #[test]
 fn settings_stay_in_questions_and_ids_stay_whole() {
-    let mut answers = Answers::of(redaction::tests::of(&[("KEY", "abc+def")]));
+    let mut answers = RawResults::of(redaction::tests::of(&[("KEY", "abc+def")]));
     let line = r#"{"jsonrpc":"2.0","id":"abc+def","method":"elicitation/create","params":{"message":"abc\u002Bdef in /srv/data",
         "requestedSchema":{"type":"object","properties":{}}}}"#;
     let message = read(&mut answers, line);

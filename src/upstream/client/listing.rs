@@ -16,10 +16,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::answers::{Answer, Answers};
-use super::http::ParameterHeaders;
 use crate::limits::Limits;
 use crate::text;
+use crate::upstream::http::ParameterHeaders;
+use crate::upstream::raw_results::{RawResult, RawResults};
 
 /// What a server may have a list of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Listed {
         }
     }
 
-    pub(super) fn request(self, cursor: Option<String>) -> ClientRequest {
+    pub(in crate::upstream) fn request(self, cursor: Option<String>) -> ClientRequest {
         let mut params = PaginatedRequestParams::default();
         params.cursor = cursor;
         let params = Some(params);
@@ -130,7 +130,7 @@ pub(super) struct Pages<'l> {
 pub(super) struct NoPage;
 
 impl<'l> Pages<'l> {
-    pub(super) fn of(listed: Listed, limits: &'l Limits) -> Self {
+    pub(in crate::upstream) fn of(listed: Listed, limits: &'l Limits) -> Self {
         let cursors = HashSet::new();
         Self {
             listed,
@@ -147,7 +147,7 @@ impl<'l> Pages<'l> {
     }
 
     /// What is to be asked for next, until the list is whole or long enough.
-    pub(super) fn next(&mut self) -> Option<ClientRequest> {
+    pub(in crate::upstream) fn next(&mut self) -> Option<ClientRequest> {
         if self.is_whole || self.pages == self.limits.tool_pages_max {
             return None;
         }
@@ -156,7 +156,7 @@ impl<'l> Pages<'l> {
     }
 
     /// A page has come.
-    pub(super) fn take(&mut self, page: &RawValue) -> Result<(), NoPage> {
+    pub(in crate::upstream) fn take(&mut self, page: &RawValue) -> Result<(), NoPage> {
         let mut page: Page<'_> = serde_json::from_str(page.get()).map_err(|_| NoPage)?;
         let fresh_for = page.ttl_ms.as_ref().and_then(Value::as_u64).map(Duration::from_millis);
         self.fresh_for = [self.fresh_for, fresh_for].into_iter().flatten().min();
@@ -194,8 +194,8 @@ impl<'l> Pages<'l> {
 }
 
 /// The tools of a server.
-pub(super) struct Tools {
-    pub(super) all: Arc<[Value]>,
+pub(in crate::upstream) struct Tools {
+    pub(in crate::upstream) all: Arc<[Value]>,
     /// When the list is to be read again, where its server says so.
     pub(super) stale_at: Option<Instant>,
 }
@@ -203,7 +203,7 @@ pub(super) struct Tools {
 /// The tools of a server that was just initialized.
 pub(super) async fn list_tools(
     peer: &Peer<RoleClient>,
-    answers: &Answers,
+    answers: &RawResults,
     parameters: Option<&ParameterHeaders>,
     limits: &Limits,
 ) -> Result<Tools, ServiceError> {
@@ -212,12 +212,14 @@ pub(super) async fn list_tools(
         let handle = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
         let awaited = answers.awaited(handle.id.clone());
         if let Err(error) = handle.await_response().await {
-            if let Some(Answer::Lost(lost)) = awaited.take() {
+            if let Some(RawResult::Lost(lost)) = awaited.take() {
                 answers.note_lost(lost);
             }
             return Err(error);
         }
-        let Some(Answer::Result(page)) = awaited.take() else { return Err(ServiceError::UnexpectedResponse) };
+        let Some(RawResult::Result(page)) = awaited.take() else {
+            return Err(ServiceError::UnexpectedResponse);
+        };
         pages.take(&page).map_err(|NoPage| ServiceError::UnexpectedResponse)?;
     }
     let stale_at = pages

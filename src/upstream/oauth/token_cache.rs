@@ -11,15 +11,15 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::asking::Asking;
 use super::challenge::{Challenge, Scheme};
 use super::dpop::{DpopKey, Nonces};
 use super::grant::{NotRenewed, renewed};
-use super::login_file::{Login, LoginFile, Stamp, Unusable};
+use super::http_policy::HttpPolicy;
 use super::service::Service;
 use crate::secret::{Secret, replaced_in};
 use crate::service_login::LoginSettings;
 use crate::upstream::LoginSpec;
+use crate::upstream::login_file::{Login, LoginFile, Stamp, Unusable};
 
 /// Secrets of logins that are kept out of texts: the last ones.
 const SECRETS_MAX: usize = 24;
@@ -27,9 +27,9 @@ const SECRETS_MAX: usize = 24;
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The login at one server, if there is one. Holds secrets, so it has no `Debug`.
-pub(in crate::upstream) struct Access {
+pub(in crate::upstream) struct TokenCache {
     file: LoginFile,
-    asking: Asking,
+    asking: HttpPolicy,
     nonces: Nonces,
     seen: Mutex<Seen>,
     /// Held while the token is being renewed.
@@ -82,7 +82,7 @@ impl Token {
     }
 }
 
-impl Access {
+impl TokenCache {
     pub(in crate::upstream) fn new(LoginSpec { file, settings }: LoginSpec) -> Arc<Self> {
         let seen = Seen {
             settings: Arc::default(),
@@ -94,7 +94,7 @@ impl Access {
             failed: None,
         };
         let access = Self {
-            asking: Asking::of(file.url()),
+            asking: HttpPolicy::of(file.url()),
             nonces: Nonces::default(),
             file,
             seen: Mutex::new(seen),

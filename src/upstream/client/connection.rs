@@ -17,38 +17,39 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::CallBounds;
-use super::answers::{Answer, Answers};
-use super::error::{LastWords, UpstreamError};
-use super::face::{Advance, Face};
-use super::http::{Lost, ParameterHeaders, Remote};
+use super::handler::{Advance, Handler};
 use super::input::{self, Input};
 use super::listing::{Listed, NoPage, Pages, Tools, list_tools};
-use super::process::{Process, StderrTail};
 use crate::jsonrpc::{Unreadable, WITHDRAWING};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::protocol::depth_exceeds;
 use crate::text;
+use crate::upstream::CallBounds;
+use crate::upstream::error::{LastWords, UpstreamError};
+use crate::upstream::http::{ParameterHeaders, Remote};
+use crate::upstream::no_response::NoResponse;
+use crate::upstream::process::{Process, StderrTail};
+use crate::upstream::raw_results::{RawResult, RawResults};
 
 /// Longest name of a server in a command, in characters.
 const NAME_CHARS_MAX: usize = 100;
 
 /// An initialized client to a running server; the server's task ends it.
 pub struct Connection {
-    pub(super) server: ServerName,
+    pub(in crate::upstream) server: ServerName,
     pub(super) peer: Peer<RoleClient>,
-    pub(super) stderr: Option<StderrTail>,
+    pub(in crate::upstream) stderr: Option<StderrTail>,
     pub(super) permits: Arc<Semaphore>,
-    pub(super) tools: Tools,
-    pub(super) face: Face,
+    pub(in crate::upstream) tools: Tools,
+    pub(super) handler: Handler,
     /// How often the server had said that its tools are others when they were read.
     pub(super) listed_at: u64,
-    pub(super) answers: Answers,
+    pub(in crate::upstream) answers: RawResults,
     /// Arguments that its tools want as headers, where it is remote.
-    pub(super) parameters: Option<ParameterHeaders>,
-    pub(super) bounds: CallBounds,
-    pub(super) limits: Arc<Limits>,
+    pub(in crate::upstream) parameters: Option<ParameterHeaders>,
+    pub(in crate::upstream) bounds: CallBounds,
+    pub(in crate::upstream) limits: Arc<Limits>,
 }
 
 /// What a server is asked.
@@ -89,16 +90,16 @@ struct Timing<'c, C> {
 }
 
 /// What must be ended with the connection.
-pub(super) struct Running {
-    pub(super) service: RunningService<RoleClient, Face>,
-    pub(super) far: Far,
+pub(in crate::upstream) struct Running {
+    pub(super) service: RunningService<RoleClient, Handler>,
+    pub(super) far: ServerEnd,
     pub(super) closed_its_end: CancellationToken,
     /// Hears of changed tools.
-    pub(super) listening: JoinSet<()>,
+    pub(in crate::upstream) listening: JoinSet<()>,
 }
 
 /// The server's side of a connection.
-pub(super) enum Far {
+pub(super) enum ServerEnd {
     Process(Box<Process>),
     Remote(Remote),
 }
@@ -128,14 +129,14 @@ impl Connection {
         Arc::clone(&self.tools.all)
     }
 
-    pub(super) fn tools_are_stale(&self) -> bool {
+    pub(in crate::upstream) fn tools_are_stale(&self) -> bool {
         let is_old = self.tools.stale_at.is_some_and(|stale_at| Instant::now() >= stale_at);
-        is_old || self.face.changes.count() != self.listed_at
+        is_old || self.handler.changes.count() != self.listed_at
     }
 
     /// The same connection with its tools read again. This one's stay those that the server had before.
-    pub(super) async fn refreshed(&self) -> Result<Self, UpstreamError> {
-        let listed_at = self.face.changes.count();
+    pub(in crate::upstream) async fn refreshed(&self) -> Result<Self, UpstreamError> {
+        let listed_at = self.handler.changes.count();
         let listing = tokio::time::timeout(
             self.limits.server_start,
             list_tools(&self.peer, &self.answers, self.parameters.as_ref(), &self.limits),
@@ -154,7 +155,7 @@ impl Connection {
             stderr: self.stderr.clone(),
             permits: Arc::clone(&self.permits),
             tools,
-            face: self.face.clone(),
+            handler: self.handler.clone(),
             listed_at,
             answers: self.answers.clone(),
             parameters: self.parameters.clone(),
@@ -190,7 +191,7 @@ impl Connection {
                 required.map_err(|why| self.nonsense(format!("what it asks cannot be read: {why}")))?;
             let Some(required) = required else { return Ok(result) };
             input = tokio::select! {
-                answered = Input::of(required, round, &self.face, cancel) => {
+                answered = Input::of(required, round, &self.handler, cancel) => {
                     answered.map_err(|error| self.failure(ServiceError::McpError(error)))?
                 }
                 () = clock.over() => return Err(UpstreamError::Deadline { server: self.server.clone() }),
@@ -272,7 +273,7 @@ impl Connection {
             .await
             .map_err(|error| self.failure(error))?;
         let awaited = self.answers.awaited(handle.id.clone());
-        let _followed = hears.map(|hears| self.face.changes.follow(handle.progress_token.clone(), hears));
+        let _followed = hears.map(|hears| self.handler.changes.follow(handle.progress_token.clone(), hears));
         let (answer, reason) = tokio::select! {
             answer = &mut handle.rx => (Some(answer), None),
             () = cancel.cancelled() => (None, Some(cancelled())),
@@ -289,27 +290,27 @@ impl Connection {
             Some(Ok(Ok(_))) => {}
             Some(Ok(Err(error))) => {
                 return Err(match awaited.take() {
-                    Some(Answer::Lost(lost)) => lost_error(self.server.clone(), lost),
+                    Some(RawResult::Lost(lost)) => lost_error(self.server.clone(), lost),
                     _ => self.failure(error),
                 });
             }
             Some(Err(_)) | None => return Err(self.failure(ServiceError::TransportClosed)),
         }
         match awaited.take() {
-            Some(Answer::Result(result)) => self.checked(result),
-            Some(Answer::Unreadable(Unreadable::Overlong(bytes_max))) => {
+            Some(RawResult::Result(result)) => self.checked(result),
+            Some(RawResult::Unreadable(Unreadable::Overlong(bytes_max))) => {
                 Err(UpstreamError::Overlong { server: self.server.clone(), bytes_max })
             }
-            Some(Answer::Unreadable(Unreadable::NotJson(reason) | Unreadable::Misshapen(reason))) => {
+            Some(RawResult::Unreadable(Unreadable::NotJson(reason) | Unreadable::Misshapen(reason))) => {
                 Err(self.nonsense(format!("its answer cannot be read: {reason}")))
             }
-            Some(Answer::Lost(lost)) => Err(lost_error(self.server.clone(), lost)),
+            Some(RawResult::Lost(lost)) => Err(lost_error(self.server.clone(), lost)),
             None => Err(self.nonsense("its answer has no result".into())),
         }
     }
 
     /// The last that it has written to stderr; nothing of a remote one.
-    pub(super) fn last_words(&self) -> LastWords {
+    pub(in crate::upstream) fn last_words(&self) -> LastWords {
         self.stderr.as_ref().map(StderrTail::last_words).unwrap_or_default()
     }
 
@@ -372,36 +373,36 @@ impl Request {
 
 impl Running {
     /// Waits until the server says nothing more, as one that has ended does. Cancel-safe.
-    pub(super) async fn gone(&self) {
+    pub(in crate::upstream) async fn gone(&self) {
         self.closed_its_end.cancelled().await;
     }
 
     /// Ends the client and the process group.
-    pub(super) async fn end(mut self) {
+    pub(in crate::upstream) async fn end(mut self) {
         self.listening.shutdown().await;
         // Closes the server's stdin, which ends most servers.
         if let Err(error) = self.service.close_with_timeout(Duration::from_millis(200)).await {
             tracing::debug!(%error, "a client task broke");
         }
         match self.far {
-            Far::Process(process) => drop(process.end().await),
-            Far::Remote(remote) => remote.end().await,
+            ServerEnd::Process(process) => drop(process.end().await),
+            ServerEnd::Remote(remote) => remote.end().await,
         }
     }
 }
 
-pub(super) fn lost_error(server: ServerName, lost: Lost) -> UpstreamError {
+pub(super) fn lost_error(server: ServerName, lost: NoResponse) -> UpstreamError {
     match lost {
-        Lost::NotReached(reason) | Lost::Refused { reason, .. } => {
+        NoResponse::NotReached(reason) | NoResponse::Refused { reason, .. } => {
             UpstreamError::NotReached { server, reason }
         }
-        Lost::NotAllowed(reason) => UpstreamError::NotAllowed { server, reason },
-        Lost::NeedsLogin { reason, scope } => {
+        NoResponse::NotAllowed(reason) => UpstreamError::NotAllowed { server, reason },
+        NoResponse::NeedsLogin { reason, scope } => {
             let command = login_command(&server, scope.as_deref());
             UpstreamError::NeedsLogin { server, reason, command }
         }
-        Lost::LoginFailed(reason) => UpstreamError::LoginFailed { server, reason },
-        Lost::Broken(reason) => UpstreamError::Broken { server, reason },
+        NoResponse::LoginFailed(reason) => UpstreamError::LoginFailed { server, reason },
+        NoResponse::Broken(reason) => UpstreamError::Broken { server, reason },
     }
 }
 

@@ -1,51 +1,38 @@
-//! The HTTP client of one remote server, and what is read of its replies.
+//! Why a request was not sent, or was refused, in words.
+//!
+//! It reads a bounded part of a reply.
 
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::redirect::Policy;
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Response, StatusCode};
 
-use super::lines::Lost;
 use crate::text;
-use crate::upstream::RemoteSpec;
+use crate::upstream::no_response::NoResponse;
 use crate::upstream::redaction::Redaction;
-use crate::web::{beginning_of, builder, followed, said};
+use crate::web::{beginning_of, said};
 
 /// Bytes of a refusal's body that are read.
 const REFUSAL_BYTES_MAX: usize = 8 * 1024;
 /// How long the body of a refusal is waited for.
 const REFUSAL: Duration = Duration::from_secs(5);
 
-/// A client that sends the configured headers to the configured origin, and to no other.
-pub(in crate::upstream) fn client(spec: &RemoteSpec) -> Result<Client, String> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in &spec.headers {
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
-        let mut value = HeaderValue::from_str(value).map_err(|error| error.to_string())?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
-    }
-    builder(&spec.url)?.default_headers(headers).redirect(Policy::custom(followed)).build().map_err(said)
-}
-
 /// Why a request that was sent has no reply.
-pub(super) fn not_sent(error: reqwest::Error) -> Lost {
+pub(super) fn not_sent(error: reqwest::Error) -> NoResponse {
     if error.is_connect() || error.is_builder() {
-        Lost::NotReached(said(error))
+        NoResponse::NotReached(said(error))
     } else {
-        Lost::Broken(said(error))
+        NoResponse::Broken(said(error))
     }
 }
 
 /// The reply as a refusal, with what it says; without secrets, which are taken out before anything is cut off.
-pub(super) async fn refusal(response: Response, redaction: &Redaction) -> Lost {
+pub(super) async fn refusal(response: Response, redaction: &Redaction) -> NoResponse {
     let status = response.status();
     if status.is_redirection() {
         let to = response.headers().get(reqwest::header::LOCATION);
         let to = to.and_then(|to| to.to_str().ok()).and_then(|to| response.url().join(to).ok());
         let to = to.map_or_else(String::new, |to| format!(" to {}", to.origin().ascii_serialization()));
-        return Lost::NotReached(format!(
+        return NoResponse::NotReached(format!(
             "it redirects{to} (HTTP {}), which is not followed; write its present address into the entry",
             status.as_u16()
         ));
@@ -66,10 +53,10 @@ pub(super) async fn refusal(response: Response, redaction: &Redaction) -> Lost {
     let said = said.filter(|said| !said.is_empty()).map_or_else(String::new, |said| format!(": {said}"));
     let reason = format!("HTTP {status}{said}");
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Lost::NotAllowed(reason),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => NoResponse::NotAllowed(reason),
         status if status.is_client_error() => {
-            Lost::Refused { status: status.as_u16(), reason, error: is_error.then_some(body) }
+            NoResponse::Refused { status: status.as_u16(), reason, error: is_error.then_some(body) }
         }
-        _ => Lost::Broken(reason),
+        _ => NoResponse::Broken(reason),
     }
 }

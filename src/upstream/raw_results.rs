@@ -13,27 +13,27 @@ use rmcp::model::{
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::http::Lost;
+use super::no_response::NoResponse;
 use super::redaction::Redaction;
 use crate::jsonrpc::{self, Envelope, Instead, Messages, Unreadable};
 
 /// What came back for a request.
 #[derive(Debug)]
-pub enum Answer {
+pub enum RawResult {
     /// The result, unread.
     Result(Box<RawValue>),
     /// A line that could not be read.
     Unreadable(Unreadable),
     /// None will come.
-    Lost(Lost),
+    Lost(NoResponse),
 }
 
 /// The requests whose answers pass as text, and the answers that nobody has taken yet. A clone is the same table.
 #[derive(Debug, Clone, Default)]
-pub struct Answers {
-    table: Arc<Mutex<HashMap<RequestId, Option<Answer>>>>,
+pub struct RawResults {
+    table: Arc<Mutex<HashMap<RequestId, Option<RawResult>>>>,
     overlong: Arc<AtomicBool>,
-    not_opened: Arc<OnceLock<Lost>>,
+    not_opened: Arc<OnceLock<NoResponse>>,
     redaction: Redaction,
     discovery: Discovery,
     /// Whether `server/discover` was answered after it had been given up.
@@ -54,12 +54,12 @@ enum Discovery {
 
 /// A request that waits; once this is dropped, its answer is not kept.
 #[derive(Debug)]
-pub struct Awaited {
-    answers: Answers,
+pub struct PendingResult {
+    answers: RawResults,
     id: RequestId,
 }
 
-impl Answers {
+impl RawResults {
     /// Those of a server, whose messages lose its credentials as they are read.
     pub(super) fn of(redaction: Redaction) -> Self {
         Self { redaction, ..Self::default() }
@@ -67,8 +67,8 @@ impl Answers {
 
     /// Of a request that is sent.
     #[must_use]
-    pub fn awaited(&self, id: RequestId) -> Awaited {
-        Awaited { answers: self.clone(), id }
+    pub fn awaited(&self, id: RequestId) -> PendingResult {
+        PendingResult { answers: self.clone(), id }
     }
 
     /// Whether a line was too long that could be anybody's, which ended the connection.
@@ -82,26 +82,26 @@ impl Answers {
     }
 
     /// No answer will come to this request.
-    pub(super) fn lose(&self, id: &RequestId, lost: Lost) {
+    pub(super) fn lose(&self, id: &RequestId, lost: NoResponse) {
         match self.table().get_mut(id) {
-            Some(place) => *place = Some(Answer::Lost(lost)),
+            Some(place) => *place = Some(RawResult::Lost(lost)),
             None => self.note_lost(lost),
         }
     }
 
     /// A message was lost that belongs to the opening of the connection.
-    pub(super) fn note_lost(&self, lost: Lost) {
+    pub(super) fn note_lost(&self, lost: NoResponse) {
         // Only the first counts: it is the one that opens the connection.
         drop(self.not_opened.set(lost));
     }
 
     /// Why the connection could not be opened, as far as that was a matter of HTTP.
-    pub(super) fn not_opened(&self) -> Option<Lost> {
+    pub(super) fn not_opened(&self) -> Option<NoResponse> {
         self.not_opened.get().cloned()
     }
 
     /// Keeps an answer that is expected; rmcp gets an empty one in its place.
-    fn keep(&self, id: RequestId, answer: Answer) -> Option<ServerJsonRpcMessage> {
+    fn keep(&self, id: RequestId, answer: RawResult) -> Option<ServerJsonRpcMessage> {
         // A number may come back as a string.
         let id = match id {
             RequestId::String(text) => RequestId::Number(text.parse().ok()?),
@@ -112,32 +112,33 @@ impl Answers {
         Some(JsonRpcMessage::response(result, id))
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<RequestId, Option<Answer>>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<RequestId, Option<RawResult>>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Awaited {
+impl PendingResult {
     /// The answer, if it has come.
     #[must_use]
-    pub fn take(self) -> Option<Answer> {
+    pub fn take(self) -> Option<RawResult> {
         self.answers.table().remove(&self.id).flatten()
     }
 }
 
-impl Drop for Awaited {
+impl Drop for PendingResult {
     fn drop(&mut self) {
         self.answers.table().remove(&self.id);
     }
 }
 
-impl Messages for Answers {
+impl Messages for RawResults {
     type Role = RoleClient;
 
     fn read(&mut self, line: &[u8], envelope: &Envelope<'_>) -> Result<Option<ServerJsonRpcMessage>, String> {
         if let (None, Some(id), Some(result)) = (&envelope.method, envelope.id, envelope.result)
             && let Ok(id) = serde_json::from_str(id.get())
-            && let Some(message) = self.keep(id, Answer::Result(in_one_line(self.redaction.result(result)?)?))
+            && let Some(message) =
+                self.keep(id, RawResult::Result(in_one_line(self.redaction.result(result)?)?))
         {
             return Ok(Some(message));
         }
@@ -162,7 +163,7 @@ impl Messages for Answers {
     }
 
     fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> Instead<RoleClient> {
-        if let Some(message) = id.and_then(|id| self.keep(id, Answer::Unreadable(why.clone()))) {
+        if let Some(message) = id.and_then(|id| self.keep(id, RawResult::Unreadable(why.clone()))) {
             return Instead::Message(message);
         }
         match why {
@@ -234,5 +235,5 @@ fn completed(line: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-#[path = "answers_tests.rs"]
+#[path = "raw_results_tests.rs"]
 mod tests;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::face::Face;
+use super::handler::Handler;
 
 /// How often one request is made at most, the first time included, as in the protocol's other implementations.
 pub(super) const ROUNDS_MAX: u32 = 10;
@@ -23,14 +23,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Input {
     pub(super) responses: Option<InputResponses>,
     /// The server's own, which comes back as it was.
-    pub(super) state: Option<String>,
+    pub(in crate::upstream) state: Option<String>,
 }
 
 /// What the server wants to know, when this is no answer yet.
 ///
 /// # Errors
 /// When it says so, and what it wants cannot be read.
-pub(super) fn required(result: &RawValue) -> Result<Option<InputRequiredResult>, String> {
+pub(in crate::upstream) fn required(result: &RawValue) -> Result<Option<InputRequiredResult>, String> {
     #[derive(Deserialize)]
     struct Kind {
         #[serde(rename = "resultType", default)]
@@ -52,10 +52,10 @@ impl Input {
     ///
     /// # Errors
     /// When one of its questions is not answered: then the whole request comes to nothing.
-    pub(super) async fn of(
+    pub(in crate::upstream) async fn of(
         required: InputRequiredResult,
         round: u32,
-        face: &Face,
+        handler: &Handler,
         cancel: &CancellationToken,
     ) -> Result<Self, ErrorData> {
         let questions = required.input_requests.unwrap_or_default();
@@ -67,7 +67,7 @@ impl Input {
             tokio::time::sleep(PAUSE * round).await;
             return Ok(Self { responses: None, state: required.request_state });
         }
-        let responses = answers(questions, face, cancel).await?;
+        let responses = answers(questions, handler, cancel).await?;
         Ok(Self { responses: Some(responses), state: required.request_state })
     }
 }
@@ -75,15 +75,15 @@ impl Input {
 /// One after the other: a human answers one form at a time.
 async fn answers(
     questions: InputRequests,
-    face: &Face,
+    handler: &Handler,
     cancel: &CancellationToken,
 ) -> Result<InputResponses, ErrorData> {
     let mut responses = InputResponses::new();
     for (name, question) in questions {
         let response = match question {
-            InputRequest::Elicitation(request) => as_json(&face.elicit(request.params, cancel).await?),
-            InputRequest::CreateMessage(request) => as_json(&face.sample(request.params, cancel).await?),
-            InputRequest::ListRoots(_) => as_json(&face.roots()?),
+            InputRequest::Elicitation(request) => as_json(&handler.elicit(request.params, cancel).await?),
+            InputRequest::CreateMessage(request) => as_json(&handler.sample(request.params, cancel).await?),
+            InputRequest::ListRoots(_) => as_json(&handler.roots()?),
             _ => Err(ErrorData::invalid_params("it asks something of a kind that is not known", None)),
         };
         responses.insert(name, response?);

@@ -82,8 +82,8 @@ pub struct Heard {
 }
 
 /// What all connections share.
-pub(super) struct ClientSide {
-    pub(super) asks: mpsc::Sender<Asked>,
+pub(in crate::upstream) struct ClientSide {
+    pub(in crate::upstream) asks: mpsc::Sender<Asked>,
     said: mpsc::Sender<Said>,
     /// Longest question, in bytes.
     pub(super) request_bytes_max: usize,
@@ -92,7 +92,7 @@ pub(super) struct ClientSide {
 }
 
 impl ClientSide {
-    pub(super) fn new(limits: &Limits) -> Arc<Self> {
+    pub(in crate::upstream) fn new(limits: &Limits) -> Arc<Self> {
         let (asks, asked) = mpsc::channel(ASKS_MAX);
         let (says, said) = mpsc::channel(SAID_MAX);
         Arc::new(Self {
@@ -105,26 +105,26 @@ impl ClientSide {
     }
 
     /// For the one who listens; nobody does after the first.
-    pub(super) fn heard(&self) -> Option<Heard> {
+    pub(in crate::upstream) fn heard(&self) -> Option<Heard> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// What the servers that are started from now on are told that they may ask for.
-    pub(super) fn offer(&self, abilities: ClientAbilities) {
+    pub(in crate::upstream) fn offer(&self, abilities: ClientAbilities) {
         self.lock().0 = abilities;
     }
 
     /// The same of the folders that they may look at.
-    pub(super) fn offer_roots<'p>(&self, folders: impl Iterator<Item = &'p Path>) {
+    pub(in crate::upstream) fn offer_roots<'p>(&self, folders: impl Iterator<Item = &'p Path>) {
         self.lock().1 =
             folders.filter_map(|folder| Url::from_file_path(folder).ok()).map(String::from).collect();
     }
 
-    pub(super) fn offers(&self) -> (ClientAbilities, Arc<[String]>) {
+    pub(in crate::upstream) fn offers(&self) -> (ClientAbilities, Arc<[String]>) {
         self.lock().clone()
     }
 
-    pub(super) fn said(&self, said: Said) {
+    pub(in crate::upstream) fn said(&self, said: Said) {
         if said.text.trim().is_empty()
             || said.text.len() > SAID_BYTES_MAX
             || self.said.try_send(said).is_err()

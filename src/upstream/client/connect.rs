@@ -17,31 +17,21 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::answers::Answers;
-use super::connection::{Connection, Far, Running, lost_error};
-use super::error::{LastWords, UpstreamError};
-use super::face::Face;
-use super::http::{Lost, ParameterHeaders, Remote};
+use super::connection::{Connection, Running, ServerEnd, lost_error};
+use super::handler::Handler;
 use super::listeners::ClientSide;
 use super::listing::{Listed, Tools, list_tools};
-use super::oauth::Access;
-use super::process::{Process, StderrTail};
-use super::redaction::Redaction;
 use super::subscription::subscribe;
-use super::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
 use crate::names::ServerName;
-
-/// What a connection uses that outlives it.
-pub(super) struct Means {
-    /// The login that there may be at a remote server.
-    pub(super) access: Option<Arc<Access>>,
-    /// What it is trusted with.
-    pub(super) redaction: Redaction,
-    /// Large bodies that may be read at once, of all remote servers.
-    pub(super) large_bodies: Arc<Semaphore>,
-}
+use crate::upstream::connect_context::ConnectContext;
+use crate::upstream::error::{LastWords, UpstreamError};
+use crate::upstream::http::{ParameterHeaders, Remote};
+use crate::upstream::no_response::NoResponse;
+use crate::upstream::process::{Process, StderrTail};
+use crate::upstream::raw_results::RawResults;
+use crate::upstream::{CallBounds, ProcessSpec, RemoteSpec, RemoteTransport, ServerSpec, Way};
 
 /// How the two sides begin to speak.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,7 +56,7 @@ struct Attempt<'a> {
     limits: &'a Arc<Limits>,
     time: Duration,
     deadline: Instant,
-    means: &'a Means,
+    context: &'a ConnectContext,
 }
 
 /// Why an attempt failed.
@@ -86,22 +76,22 @@ enum NotBegun {
     Late(String),
 }
 
-type Opened = (RunningService<RoleClient, Face>, Peer<RoleClient>, Tools);
+type Opened = (RunningService<RoleClient, Handler>, Peer<RoleClient>, Tools);
 
 impl Connection {
     /// Starts or reaches the server, initializes it, reads all pages of its tools; all within the time of its entry
     /// or else `limits.server_start`.
-    pub(super) async fn open(
+    pub(in crate::upstream) async fn open(
         spec: &ServerSpec,
         side: &Arc<ClientSide>,
         limits: &Arc<Limits>,
-        means: &Means,
+        context: &ConnectContext,
     ) -> Result<(Self, Running), UpstreamError> {
         let time = spec.start_time.unwrap_or(limits.server_start);
         let deadline = Instant::now() + time;
         let (server, bounds) = (&spec.name, &spec.bounds);
         let beginning = Beginning::Discover;
-        let attempt = Attempt { beginning, server, bounds, side, limits, time, deadline, means };
+        let attempt = Attempt { beginning, server, bounds, side, limits, time, deadline, context };
         let first = match attempt.open(spec).await {
             Ok(opened) => return Ok(opened),
             Err(failed) => failed,
@@ -134,9 +124,9 @@ impl Attempt<'_> {
     fn connection(
         self,
         (peer, tools): (Peer<RoleClient>, Tools),
-        face: Face,
+        handler: Handler,
         stderr: Option<StderrTail>,
-        answers: Answers,
+        answers: RawResults,
     ) -> Connection {
         Connection {
             server: self.server.clone(),
@@ -144,7 +134,7 @@ impl Attempt<'_> {
             stderr,
             permits: self.permits(),
             tools,
-            face,
+            handler,
             listed_at: 0,
             answers,
             parameters: None,
@@ -154,9 +144,9 @@ impl Attempt<'_> {
     }
 
     /// Hears of changed tools, where the server does not tell of them by itself.
-    fn listening(self, peer: &Peer<RoleClient>, face: &Face) -> JoinSet<()> {
+    fn listening(self, peer: &Peer<RoleClient>, handler: &Handler) -> JoinSet<()> {
         match peer.peer_info() {
-            Some(info) if !info.protocol_version.has_initialize() => subscribe(peer, &face.changes),
+            Some(info) if !info.protocol_version.has_initialize() => subscribe(peer, &handler.changes),
             _ => JoinSet::new(),
         }
     }
@@ -177,14 +167,14 @@ impl Attempt<'_> {
 
 async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection, Running), NotOpen> {
     let (server, limits) = (attempt.server.clone(), attempt.limits);
-    let redaction = &attempt.means.redaction;
+    let redaction = &attempt.context.redaction;
     let (process, pipes) =
         Process::start(spec, redaction, limits.server_stderr_bytes_max).map_err(|error| {
             let reason = spawn_reason(spec, &error);
             NotOpen { error: UpstreamError::Spawn { server: server.clone(), reason }, next: None }
         })?;
     let stderr = process.stderr();
-    let answers = Answers::of(redaction.clone());
+    let answers = RawResults::of(redaction.clone());
     let (transport, closed_its_end) = LineTransport::new(
         answers.clone(),
         pipes.stdout,
@@ -192,13 +182,13 @@ async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection
         limits.server_line_bytes_max,
         limits.peer_requests_in_flight_max,
     );
-    let face = Face::new(attempt.server.clone(), attempt.side);
-    let seen = face.clone();
-    match opened(attempt, face, transport, (&answers, None)).await {
+    let handler = Handler::new(attempt.server.clone(), attempt.side);
+    let seen = handler.clone();
+    match opened(attempt, handler, transport, (&answers, None)).await {
         Ok((service, peer, tools)) => {
             let listening = attempt.listening(&peer, &seen);
             let connection = attempt.connection((peer, tools), seen, Some(stderr), answers);
-            let far = Far::Process(Box::new(process));
+            let far = ServerEnd::Process(Box::new(process));
             Ok((connection, Running { service, far, closed_its_end, listening }))
         }
         Err(not_begun) => {
@@ -231,7 +221,7 @@ async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection,
         Err(failed) => failed,
     };
     let (reason, next) = not_begun.parts();
-    let refuses_posts = matches!(lost, Some(Lost::Refused { status: 400 | 404 | 405, .. }));
+    let refuses_posts = matches!(lost, Some(NoResponse::Refused { status: 400 | 404 | 405, .. }));
     let reason = if spec.transport.is_none() && refuses_posts && attempt.beginning == Beginning::Initialize {
         match reached_over(RemoteTransport::Sse, attempt, spec).await {
             Ok(opened) => return Ok(opened),
@@ -244,12 +234,12 @@ async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection,
     };
     let server = attempt.server.clone();
     Err(match lost {
-        Some(lost @ (Lost::NotAllowed(_) | Lost::NeedsLogin { .. } | Lost::LoginFailed(_))) => {
-            NotOpen { error: lost_error(server, lost), next: None }
-        }
+        Some(
+            lost @ (NoResponse::NotAllowed(_) | NoResponse::NeedsLogin { .. } | NoResponse::LoginFailed(_)),
+        ) => NotOpen { error: lost_error(server, lost), next: None },
         lost => NotOpen {
             error: UpstreamError::Handshake { server, reason, stderr: LastWords::default() },
-            next: next.filter(|_| !matches!(lost, Some(Lost::NotReached(_)))),
+            next: next.filter(|_| !matches!(lost, Some(NoResponse::NotReached(_)))),
         },
     })
 }
@@ -258,11 +248,11 @@ async fn reached_over(
     transport: RemoteTransport,
     attempt: Attempt<'_>,
     spec: &RemoteSpec,
-) -> Result<(Connection, Running), (NotBegun, Option<Lost>)> {
-    let (answers, limits) = (Answers::of(attempt.means.redaction.clone()), attempt.limits);
+) -> Result<(Connection, Running), (NotBegun, Option<NoResponse>)> {
+    let (answers, limits) = (RawResults::of(attempt.context.redaction.clone()), attempt.limits);
     let parameters = ParameterHeaders::default();
     let sides = (answers.clone(), parameters.clone());
-    let (remote, received, sent) = Remote::open(spec, transport, attempt.means, sides, limits)
+    let (remote, received, sent) = Remote::open(spec, transport, attempt.context, sides, limits)
         .map_err(|reason| (NotBegun::Late(reason), None))?;
     let (lines, closed_its_end) = LineTransport::between(
         answers.clone(),
@@ -271,14 +261,14 @@ async fn reached_over(
         limits.server_line_bytes_max,
         limits.peer_requests_in_flight_max,
     );
-    let face = Face::new(attempt.server.clone(), attempt.side);
-    let seen = face.clone();
-    match opened(attempt, face, lines, (&answers, Some(&parameters))).await {
+    let handler = Handler::new(attempt.server.clone(), attempt.side);
+    let seen = handler.clone();
+    match opened(attempt, handler, lines, (&answers, Some(&parameters))).await {
         Ok((service, peer, tools)) => {
             let listening = attempt.listening(&peer, &seen);
             let mut connection = attempt.connection((peer, tools), seen, None, answers);
             connection.parameters = Some(parameters);
-            Ok((connection, Running { service, far: Far::Remote(remote), closed_its_end, listening }))
+            Ok((connection, Running { service, far: ServerEnd::Remote(remote), closed_its_end, listening }))
         }
         Err(not_begun) => {
             remote.end().await;
@@ -292,9 +282,9 @@ async fn reached_over(
 
 async fn opened<T>(
     attempt: Attempt<'_>,
-    face: Face,
+    handler: Handler,
     transport: T,
-    (answers, parameters): (&Answers, Option<&ParameterHeaders>),
+    (answers, parameters): (&RawResults, Option<&ParameterHeaders>),
 ) -> Result<Opened, NotBegun>
 where
     T: Transport<RoleClient> + Send + 'static,
@@ -311,7 +301,7 @@ where
         },
     };
     let opening = async {
-        let service = face.serve_with_lifecycle(transport, mode).await;
+        let service = handler.serve_with_lifecycle(transport, mode).await;
         let service = service.map_err(|error| match answers.discovered_late() {
             true => NotBegun::Newer(start_reason(&error)),
             false => NotBegun::Refused(start_reason(&error)),

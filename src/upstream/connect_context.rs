@@ -1,0 +1,18 @@
+//! What each new connection to one server uses, and outlives it.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use super::oauth::TokenCache;
+use super::redaction::Redaction;
+
+/// What a connection uses that outlives it.
+pub(super) struct ConnectContext {
+    /// The login at a remote server, if its entry has one.
+    pub(super) access: Option<Arc<TokenCache>>,
+    /// The server's secrets.
+    pub(super) redaction: Redaction,
+    /// Permits for large bodies; all remote servers share them.
+    pub(super) large_bodies: Arc<Semaphore>,
+}
