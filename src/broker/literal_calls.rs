@@ -39,7 +39,7 @@ struct LiteralCall {
 }
 
 impl Broker {
-    /// For each call the fault that it would end in, or nothing.
+    /// For each call that the code is certain to make, the fault that it would end in, or nothing.
     pub(super) async fn check_calls(
         &self,
         call: &Call<'_>,
@@ -54,7 +54,7 @@ impl Broker {
         self.start_called(calls, call, cancel).await;
         let fault = |(at, literal): (usize, &LiteralCall)| {
             let is_first = calls[..at].iter().all(|earlier| earlier.server != literal.server);
-            self.certain_fault(literal, is_first, call.scope).err()
+            literal.is_certain.then(|| self.certain_fault(literal, is_first, call.scope).err()).flatten()
         };
         let faults: Vec<Option<ToolFault>> = calls.iter().enumerate().map(fault).collect();
         for (literal, fault) in calls.iter().zip(&faults) {

@@ -55,16 +55,9 @@ class CallCheck:
             return
         if not isinstance(faults, list):
             return
-        wrong = [
-            (call, fault) for call, fault in zip(found, faults, strict=False) if fault and _is_certain(call, fault)
-        ]
+        wrong = [(call, fault) for call, fault in zip(found, faults, strict=False) if fault]
         if wrong:
             raise InvalidCallError(_message(code, wrong), line=wrong[0][0].line)
-
-
-def _is_certain(call: LiteralCall, fault: dict[str, str]) -> bool:
-    # The condition may test whether the server or tool exists.
-    return not (call.is_conditional and fault["code"] in ("server_unavailable", "unknown_tool"))
 
 
 def _message(code: str, wrong: list[tuple[LiteralCall, dict[str, str]]]) -> str:

@@ -72,7 +72,7 @@ class LiteralCall(NamedTuple):
     """An argument is given without a name."""
     line: int
     is_conditional: bool
-    """It may not be reached, since a condition precedes it."""
+    """It may not be reached: a condition precedes it, or it is in a loop that may be empty."""
 
 
 class _Server(NamedTuple):
@@ -276,8 +276,12 @@ class _Surroundings:
                     is_conditional |= node is not first
                 case ast.match_case() | ast.ExceptHandler():
                     is_conditional = True
+                case ast.For(iter=items) | ast.AsyncFor(iter=items) | ast.comprehension(iter=items):
+                    is_conditional |= node is not items and _may_be_empty(items)
                 case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                    is_conditional |= any(generator.ifs for generator in above.generators)
+                    is_conditional |= node is not above.generators[0] and any(
+                        generator.ifs or _may_be_empty(generator.iter) for generator in above.generators
+                    )
             if not is_conditional and self._leaving and isinstance(node, ast.stmt):
                 is_conditional = not self._leaving.isdisjoint(_before(node, above))
             node = above
@@ -306,6 +310,15 @@ def _before(statement: ast.stmt, above: ast.AST) -> Iterator[ast.AST]:
 
 def _has(block: list[ast.stmt], node: ast.AST) -> bool:
     return any(statement is node for statement in block)
+
+
+def _may_be_empty(items: ast.expr) -> bool:
+    match items:
+        case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
+            return all(isinstance(element, ast.Starred) for element in elements)
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
+            return count < 1
+    return True
 
 
 def _catches(item: ast.withitem) -> bool:
