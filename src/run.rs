@@ -17,6 +17,8 @@ pub struct RunRequest {
     pub servers: ServerScope,
     /// When the run is interrupted.
     pub timeout: Duration,
+    /// The longest timeout that it could have asked for.
+    pub timeout_max: Duration,
     /// Whether the interpreter is replaced first.
     pub reset: Reset,
     /// Whether only calls are made that read; the others are listed.
@@ -161,6 +163,8 @@ pub enum RunOutcome {
     TimedOut {
         /// The time that it had.
         after: Duration,
+        /// The longest time that it could have asked for.
+        at_most: Duration,
     },
     /// The client cancelled it.
     Interrupted,

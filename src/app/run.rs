@@ -157,7 +157,14 @@ fn request(config: &Config, arguments: cli::Run) -> Result<RunRequest, String> {
         servers.push(named(config, name)?.name.clone());
     }
     let servers = if servers.is_empty() { ServerScope::All } else { ServerScope::Only(servers) };
-    Ok(RunRequest { code, servers, timeout, reset: Reset::No, dry_run: arguments.dry_run })
+    Ok(RunRequest {
+        code,
+        servers,
+        timeout,
+        timeout_max: config.timeout_max,
+        reset: Reset::No,
+        dry_run: arguments.dry_run,
+    })
 }
 
 /// A file that is to be put into the workspace, under its own name.
@@ -257,7 +264,7 @@ fn ending(report: &RunReport) -> (u8, Option<String>) {
             }
             (1, Some(text))
         }
-        RunOutcome::TimedOut { after } => {
+        RunOutcome::TimedOut { after, .. } => {
             let is_kept = matches!(report.state, StateNote::Kept | StateNote::Fresh(_));
             let kept = if is_kept { ", as it was interrupted" } else { "" };
             (TIMED_OUT, Some(format!("belljar: ended after {} s{kept}\n", after.as_secs_f64())))

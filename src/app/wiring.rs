@@ -291,8 +291,14 @@ mod tests {
 
     async fn run(rooms: &Rooms, code: &str) -> Result<RunReport, ToolFault> {
         let (code, timeout) = (code.to_owned(), Duration::from_secs(1));
-        let request =
-            RunRequest { code, servers: ServerScope::All, timeout, reset: Reset::No, dry_run: false };
+        let request = RunRequest {
+            code,
+            servers: ServerScope::All,
+            timeout,
+            timeout_max: timeout,
+            reset: Reset::No,
+            dry_run: false,
+        };
         let asked = RunAsked {
             request,
             cancel: CancellationToken::new(),

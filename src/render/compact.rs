@@ -5,6 +5,8 @@
 //!
 //! It never decides what a fact means; status and state come from the report.
 
+use std::borrow::Cow;
+
 use super::calls::{calls_made, calls_not_made, calls_with_unknown_outcome};
 use super::fitting::{fitted, hint, hint_of_sandbox};
 use super::output::Written;
@@ -18,8 +20,6 @@ use crate::run::{
 use crate::text::inert;
 
 const SILENT: &str = "(no output)";
-const MORE_TIME: &str =
-    "a run may ask for a longer timeout; longer work goes on beside other runs as a job: runtime.spawn(f)";
 /// What a traceback has in any case, in characters: its first lines, and the exception.
 const TRACEBACK_CHARS_MIN: usize = 300;
 
@@ -45,7 +45,7 @@ pub(super) fn of_report(report: &RunReport, limits: &Limits) -> String {
         outcome => below.extend(error_line(outcome).map(|line| format!("error: {}", in_one_line(&line)))),
     }
     if let Some(said) = hint_of(&report.outcome) {
-        below.push(format!("hint: {}", hint(said)));
+        below.push(format!("hint: {}", hint(&said)));
     }
     below.extend(facts);
     below.extend(report.notes.iter().map(|note| format!("note: {}", in_one_line(note))));
@@ -66,10 +66,16 @@ pub(super) fn of_refusal(fault: &ToolFault, limits: &Limits) -> String {
 }
 
 /// What helps after an outcome that is not the code's own error.
-pub(super) fn hint_of(outcome: &RunOutcome) -> Option<&str> {
+pub(super) fn hint_of(outcome: &RunOutcome) -> Option<Cow<'_, str>> {
     match outcome {
-        RunOutcome::NotStarted(fault) => Some(fault.hint.as_str()).filter(|hint| !hint.is_empty()),
-        RunOutcome::TimedOut { .. } => Some(MORE_TIME),
+        RunOutcome::NotStarted(fault) => Some(Cow::from(&fault.hint)).filter(|hint| !hint.is_empty()),
+        RunOutcome::TimedOut { after, at_most } => {
+            let longer = match after < at_most {
+                true => format!("a run may ask for a timeout of up to {} s; ", at_most.as_secs_f64()),
+                false => String::new(),
+            };
+            Some(format!("{longer}longer work goes on beside other runs as a job: runtime.spawn(f)").into())
+        }
         _ => None,
     }
 }
@@ -81,7 +87,7 @@ pub(super) fn error_line(outcome: &RunOutcome) -> Option<String> {
         RunOutcome::Raised(raised) if raised.message.is_empty() => raised.class.clone(),
         RunOutcome::Raised(raised) => format!("{}: {}", raised.class, raised.message),
         RunOutcome::Exited { exit_code } => format!("SystemExit({exit_code})"),
-        RunOutcome::TimedOut { after } => {
+        RunOutcome::TimedOut { after, .. } => {
             format!("Execution timed out after {}s", after.as_secs_f64())
         }
         RunOutcome::Interrupted => "Execution was cancelled by the client".to_owned(),

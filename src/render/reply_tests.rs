@@ -14,6 +14,11 @@ use crate::run::{
     RunOutcome, SandboxLoss, StateNote, ToolCalls, ToolEffect,
 };
 
+/// After so many milliseconds, where 120 s could have been asked for.
+fn timed_out(after_ms: u64) -> RunOutcome {
+    RunOutcome::TimedOut { after: Duration::from_millis(after_ms), at_most: Duration::from_secs(120) }
+}
+
 fn report(outcome: RunOutcome) -> RunReport {
     RunReport {
         outcome,
@@ -126,13 +131,13 @@ golden! {
     an_exit_shows_its_code: wrote(report(RunOutcome::Exited { exit_code: 3 }), &[(OutputStream::Stdout, "part\n")]);
     an_exit_with_zero_is_a_success: report(RunOutcome::Exited { exit_code: 0 });
     a_timeout_keeps_partial_output: wrote(
-        report(RunOutcome::TimedOut { after: Duration::from_secs(5) }),
+        report(timed_out(5_000)),
         &[(OutputStream::Stdout, "tick\n")],
     );
     a_timeout_that_lost_the_variables_says_so: RunReport {
         state: StateNote::Lost,
         calls: called(&[("create_issue", ToolEffect::MayWrite, [0, 0, 0, 1])]),
-        ..report(RunOutcome::TimedOut { after: Duration::from_millis(1500) })
+        ..report(timed_out(1_500))
     };
     a_failed_run_lists_the_calls_that_it_made: RunReport {
         calls: called(&[

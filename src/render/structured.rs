@@ -120,7 +120,7 @@ fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize
                 fields.insert("line".into(), json!(line));
             }
         }
-        RunOutcome::TimedOut { after } => {
+        RunOutcome::TimedOut { after, .. } => {
             fields.insert("timeoutSeconds".into(), seconds(*after));
         }
         RunOutcome::NotStarted(fault) => {
@@ -129,7 +129,7 @@ fn of_report(report: &RunReport, written: &Written, limits: &Limits, room: usize
         _ => {}
     }
     if let Some(said) = hint_of(&report.outcome) {
-        fields.insert("hint".into(), json!(hint(said)));
+        fields.insert("hint".into(), json!(hint(&said)));
     }
     if !matches!(report.outcome, RunOutcome::NotStarted(_)) {
         fields.insert("state".into(), json!(state(report.state)));
@@ -245,7 +245,7 @@ fn summary(report: &RunReport) -> String {
             "Success (no output)".to_owned()
         }
         RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 } => "Success".to_owned(),
-        RunOutcome::TimedOut { after } => {
+        RunOutcome::TimedOut { after, .. } => {
             format!("Timeout: execution exceeded {}s", after.as_secs_f64())
         }
         // The sandbox's own words stand in `error`.

@@ -51,6 +51,7 @@ pub(super) fn run_request(
         code: code(arguments.get("code"), limits)?,
         servers: servers(arguments.get("servers"), configured)?,
         timeout: timeout(arguments.get("timeout"), defaults)?,
+        timeout_max: defaults.timeout_max,
         reset: reset(arguments.get("reset"), arguments.get("checkpoint"))?,
         dry_run: false,
     })
@@ -202,6 +203,7 @@ mod tests {
                 code: "1".into(),
                 servers: ServerScope::All,
                 timeout: Duration::from_secs(30),
+                timeout_max: Duration::from_secs(120),
                 reset: Reset::No,
                 dry_run: false,
             }
@@ -217,6 +219,7 @@ mod tests {
                 code: "1".into(),
                 servers: ServerScope::Only(vec![ServerName::new("time").unwrap()]),
                 timeout: Duration::from_millis(500),
+                timeout_max: Duration::from_secs(120),
                 reset: Reset::Fresh,
                 dry_run: false,
             }

@@ -250,10 +250,12 @@ impl Session {
 
 fn asked(run: &RecordedRun, is_first: bool, client: &str, cancel: CancellationToken) -> RunAsked {
     let names = run.begun.servers.iter().filter_map(|server| ServerName::new(&server.name).ok());
+    let timeout = Duration::from_millis(run.begun.timeout_ms);
     let request = RunRequest {
         code: run.begun.code.clone(),
         servers: ServerScope::Only(names.collect()),
-        timeout: Duration::from_millis(run.begun.timeout_ms),
+        timeout,
+        timeout_max: timeout,
         reset: match &run.begun.checkpoint {
             Some(name) => Reset::Checkpoint(name.clone()),
             None if run.is_fresh && !is_first => Reset::Fresh,

@@ -462,8 +462,8 @@ impl Machine {
 
     fn ended_by(&self, cause: Cause) -> RunOutcome {
         match cause {
-            // `report` puts the run's own time here.
-            Cause::TimedOut => RunOutcome::TimedOut { after: self.limits.grace },
+            // `report` puts the run's own times here.
+            Cause::TimedOut => RunOutcome::TimedOut { after: self.limits.grace, at_most: self.limits.grace },
             Cause::Cancelled => RunOutcome::Interrupted,
             Cause::OverLimit => {
                 RunOutcome::SandboxLost(SandboxLoss::OverLimit { exceeded: self.exceeded.clone() })
@@ -502,7 +502,9 @@ impl Machine {
             }
         }
         let outcome = match outcome {
-            RunOutcome::TimedOut { .. } => RunOutcome::TimedOut { after: run.request.timeout },
+            RunOutcome::TimedOut { .. } => {
+                RunOutcome::TimedOut { after: run.request.timeout, at_most: run.request.timeout_max }
+            }
             other => other,
         };
         RunReport {

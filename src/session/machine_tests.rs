@@ -91,6 +91,7 @@ impl Bench {
             code: "1".into(),
             servers: ServerScope::All,
             timeout: TIMEOUT,
+            timeout_max: TIMEOUT,
             reset,
             dry_run: false,
         };
@@ -284,7 +285,10 @@ fn a_timeout_interrupts_first_and_keeps_the_variables() {
     };
     bench.done(DoneOutcome::Interrupted { error: Some(error) });
     let report = bench.report();
-    assert_eq!((report.outcome, report.state), (RunOutcome::TimedOut { after: TIMEOUT }, StateNote::Kept));
+    assert_eq!(
+        (report.outcome, report.state),
+        (RunOutcome::TimedOut { after: TIMEOUT, at_most: TIMEOUT }, StateNote::Kept)
+    );
     assert_eq!(report.notes, ["it was interrupted at line 3 of the code"]);
     assert_eq!(written(&report.output), "part");
     assert!(bench.machine.takes_runs());
@@ -323,7 +327,10 @@ fn a_run_that_ignores_the_interrupt_costs_the_interpreter_and_says_so() {
     assert!(!bench.machine.takes_runs());
     bench.started();
     let report = bench.report();
-    assert_eq!((report.outcome, report.state), (RunOutcome::TimedOut { after: TIMEOUT }, StateNote::Lost));
+    assert_eq!(
+        (report.outcome, report.state),
+        (RunOutcome::TimedOut { after: TIMEOUT, at_most: TIMEOUT }, StateNote::Lost)
+    );
     bench.ask(false);
     bench.done(DoneOutcome::Finished);
     assert_eq!(bench.report().state, StateNote::Fresh(FreshReason::Lost));

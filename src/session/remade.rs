@@ -241,7 +241,14 @@ impl Asker {
     fn asked(&self, code: String, reset: Reset) -> RunAsked {
         let servers = ServerScope::Only(vec![]);
         RunAsked {
-            request: RunRequest { code, servers, timeout: self.timeout, reset, dry_run: false },
+            request: RunRequest {
+                code,
+                servers,
+                timeout: self.timeout,
+                timeout_max: self.timeout,
+                reset,
+                dry_run: false,
+            },
             // A cancellation has its answer: it must not stand in the way of what there was before.
             cancel: CancellationToken::new(),
             progress: mpsc::channel(1).0,

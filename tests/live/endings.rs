@@ -19,7 +19,7 @@ on_every_engine!(
     code_can_handle_its_interrupt,
 );
 
-const MORE_TIME: &str = "hint: a run may ask for a longer timeout; longer work goes on beside other runs as a job: runtime.spawn(f)";
+const MORE_TIME: &str = "hint: a run may ask for a timeout of up to 120 s; longer work goes on beside other runs as a job: runtime.spawn(f)";
 const ROLLED_BACK: &str = "state: variables as before this run";
 // In CPython 3.11 an interrupt that comes at the jump of a loop is not caught by the `try` around it; a sleep is.
 const SWALLOWS: &str =
