@@ -137,9 +137,10 @@ fn code(error: &UpstreamError) -> FaultCode {
 
 fn hint(error: &UpstreamError) -> String {
     if let withheld @ [_, ..] = error.withheld() {
-        let names = withheld.join(", ");
+        let (names, quoted) = (withheld.join(", "), withheld.iter().map(|name| format!("{name:?}")));
+        let quoted = quoted.collect::<Vec<_>>().join(", ");
         return format!(
-            "tell the user: belljar does not pass {names} on to this server (`belljar doctor --ask` says more)"
+            "tell the user: belljar does not pass {names} on to this server; env_inherit = [{quoted}] in its entry does"
         );
     }
     let hint = match error {
@@ -182,7 +183,7 @@ mod tests {
         };
         assert_eq!(
             hint(&failed(&["AWS_PROFILE"])),
-            "tell the user: belljar does not pass AWS_PROFILE on to this server (`belljar doctor --ask` says more)"
+            "tell the user: belljar does not pass AWS_PROFILE on to this server; env_inherit = [\"AWS_PROFILE\"] in its entry does"
         );
         assert!(hint(&failed(&[])).starts_with("the user must fix it"));
     }

@@ -161,7 +161,7 @@ pub fn tool_doc(server: &ServerTools, tool: &Tool, detail: Detail, shapes: &Shap
 fn metadata(tool: &Tool) -> Value {
     json!({
         "name": tool.name, "alias": tool.alias, "description": tool.description,
-        "input_schema": inert_object(&tool.input_schema),
+        "inputSchema": inert_object(&tool.input_schema),
     })
 }
 
@@ -229,7 +229,7 @@ mod tests {
         let catalog = some();
         assert_eq!(list_servers(&catalog), json!(["my-fs"]));
         let schema = json!({"properties": {"p": {"description": "\\u202ex"}}});
-        let tool = json!({"name": "read-file", "alias": "read_file", "description": "Reads.\n\\x1bMore.", "input_schema": schema});
+        let tool = json!({"name": "read-file", "alias": "read_file", "description": "Reads.\n\\x1bMore.", "inputSchema": schema});
         assert_eq!(
             loaded_server_metadata(&catalog),
             json!([{"name": "my-fs", "alias": "my_fs", "tools": [tool], "cwd": null}])
@@ -240,8 +240,6 @@ mod tests {
             json!([{"name": "a", "alias": "a", "tools": [], "cwd": null, "note": NOT_KNOWN_YET}])
         );
         let mut listed = tool.clone();
-        listed.as_object_mut().unwrap().remove("input_schema");
-        listed["inputSchema"] = schema;
         listed["title"] = json!("Read");
         listed["annotations"] = json!({"readOnlyHint": true});
         assert_eq!(list_tools(&catalog.servers()[0]), json!([listed]));

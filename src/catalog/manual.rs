@@ -43,7 +43,7 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   ask_llm(prompt, context=None)  map_llm(chunk(text_or_path), prompt)   a model's answers, as str, if the user lets it
   spawn(func, *args)  jobs()  job(n)     go on beside later runs: await job, .status, .result, .tail(), .cancel()
   checkpoint(name)  restore(name)        all variables back to where they were; so does `checkpoint: name`; checkpoints()
-                                         lists, forget_checkpoint(name) removes; skills are removed by the user
+                                         lists, forget_checkpoint(name) removes; the user removes skills: belljar skill rm NAME
   resume(\"last\")                         ends the run, and makes the last session's variables again, where its journal allows it
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
 

@@ -179,6 +179,8 @@ fn there_are_no_more_jobs_than_may_be_and_none_takes_longer_than_it_may(engine: 
     let refusal = bridge.run("runtime.spawn(loop, timeout=3)").text;
     assert!(refusal.contains("a job may take 2 s, not 3 s"), "{refusal}");
     assert!(bridge.ok("runtime.spawn(lambda: 1).wait()").starts_with("'finished'"));
+    let awaited = "job = runtime.spawn(print, 'x')\nawait job.wait(), await job.tail(), await job.cancel()";
+    assert_eq!(bridge.ok(awaited), "('finished', 'x\\n', 'finished')");
     let home = Home::on(engine).env("MCP_BRIDGE_JOBS", "0");
     let refusal = Bridge::start(&home).warm().run("runtime.spawn(print)").text;
     assert!(refusal.contains("the user lets no jobs run"), "{refusal}");

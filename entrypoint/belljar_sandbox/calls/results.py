@@ -113,7 +113,8 @@ class Blob(Awaitable, Mapping[str, "Any"]):
         """Writes the bytes to a file and returns its path."""
         with open(path, "wb") as file:
             file.write(self.data)
-        return path
+        saved: str = awaitable(path)
+        return saved
 
     def show(self) -> None:
         """Adds an image to the reply of the run, like an open figure."""

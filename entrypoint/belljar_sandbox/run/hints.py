@@ -113,7 +113,7 @@ def _hint(error: BaseException, code: str) -> str:
         case AttributeError():
             return _of_attribute(error)
         case ImportError():
-            return _of_import(error, frames)
+            return _of_import(error, frames, code)
         case EOFError() if "input" in code:
             return NO_INPUT
         case OSError():
@@ -186,7 +186,7 @@ def _of_attribute(error: AttributeError) -> str:
     return _near(name, dir(thing))
 
 
-def _of_import(error: ImportError, frames: list[FrameType]) -> str:
+def _of_import(error: ImportError, frames: list[FrameType], code: str) -> str:
     name = error.name or ""
     if isinstance(error, ModuleNotFoundError):
         if str(error).startswith("Server "):  # our own error, which already names the nearest one
@@ -195,20 +195,23 @@ def _of_import(error: ImportError, frames: list[FrameType]) -> str:
         if not top or top in sys.modules:
             return ""
         if top.startswith(_OF_SERVERS):
-            return _of_server(top, frames)
+            return _of_server(top, frames, code)
         kinds = (_installed(), sys.stdlib_module_names)
         near = next(filter(None, (_near(top, names, _SIMILARITY_OF_MODULES) for names in kinds)), "")
         return near or _how_to_add(top)
     module, wanted = sys.modules.get(name), getattr(error, "name_from", None) or _wanted(str(error))
     if wanted and wanted.startswith(_OF_SERVERS):
-        return _of_server(wanted, frames)
+        return _of_server(wanted, frames, code)
     near = _near(wanted, dir(module)) if module is not None and wanted else ""
     return near or ("print(runtime.skills) lists the skills that are kept" if name == SKILLS_MODULE else "")
 
 
-def _of_server(name: str, frames: list[FrameType]) -> str:
-    is_bound = bool(frames) and name in frames[-1].f_globals
-    return f"{name} is already there: leave out the import" if is_bound else NO_SERVER
+def _of_server(name: str, frames: list[FrameType], code: str) -> str:
+    if not frames or name not in frames[-1].f_globals:
+        return NO_SERVER
+    tool = re.search(rf"from\s+{name}\s+import\s+(\w+)", code)
+    how = f", and write {name}.{tool[1]}" if tool else ""
+    return f"{name} is already there: leave out the import{how}"
 
 
 def _how_to_add(module: str) -> str:

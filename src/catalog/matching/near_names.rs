@@ -7,6 +7,7 @@ use super::words::{stem, words};
 
 const NEAR_MIN: f64 = 0.5;
 const NEAR_COUNT: usize = 3;
+const ABBREVIATION_BYTES_MIN: usize = 3;
 /// Longest name that others are compared with, in bytes: the time for it grows with the product of both lengths, and the
 /// name may be as long as a frame; while one of 2 MB was compared, the bridge stood still and lost its sandbox.
 const NEAR_BYTES_MAX: usize = 256;
@@ -35,9 +36,15 @@ fn may_mean(asked: &str, name: &str) -> bool {
     let (asked, name) = (only(&asked, &name), only(&name, &asked));
     match (asked.as_slice(), name.as_slice()) {
         ([], _) | (_, []) => true,
+        ([one], [other]) if is_abbreviation(one, other) || is_abbreviation(other, one) => true,
         ([one], [other]) if is_known(one) && is_known(other) => synonyms(one).any(|word| word == other),
         (one, other) => strsim::normalized_damerau_levenshtein(&one.concat(), &other.concat()) > NEAR_MIN,
     }
+}
+
+/// Whether the word is the beginning of the other, such as "dir" of "directory".
+fn is_abbreviation(word: &str, other: &str) -> bool {
+    word.len() >= ABBREVIATION_BYTES_MIN && other.starts_with(word)
 }
 
 #[cfg(test)]
@@ -46,13 +53,22 @@ mod tests {
 
     #[test]
     fn a_name_is_near_unless_a_word_of_it_means_something_else() {
-        let names =
-            ["edit_file", "write_file", "read_file", "list_issues", "create_issue", "send_email", "echo"];
+        let names = [
+            "edit_file",
+            "write_file",
+            "read_file",
+            "list_issues",
+            "list_directory",
+            "create_issue",
+            "send_email",
+            "echo",
+        ];
         let of = |asked: &str| near(asked, names.into_iter());
         assert_eq!(of("delete_file"), Vec::<String>::new());
         assert_eq!(of("update_issue"), Vec::<String>::new());
         assert_eq!(of("wirte_file"), ["write_file"]);
         assert_eq!(of("read_fil"), ["read_file"]);
+        assert_eq!(of("list_dir"), ["list_directory"]);
         assert_eq!(of("readfile"), ["read_file"]);
         assert_eq!(of("listIssue"), ["list_issues"]);
         assert_eq!(of("send_mail"), ["send_email"]);

@@ -143,6 +143,7 @@ def test_near_packages_of_the_image_are_offered(tmp_path: Path) -> None:
         ("{'content': 'a', 'size': 1}.splitlines()", "it is a dict with 'content', 'size', no text"),
         ("import mcp_a", "mcp_a is already there: leave out the import"),
         ("from mcp import mcp_a", "mcp_a is already there: leave out the import"),
+        ("from mcp_a import read", "mcp_a is already there: leave out the import, and write mcp_a.read"),
         ("import mcp_sqlite", hints.NO_SERVER),
         ("import xml\nxml.etree", "`import xml.etree` is missing"),
         ("itertools.chain", "`import itertools` is missing"),
@@ -150,6 +151,10 @@ def test_near_packages_of_the_image_are_offered(tmp_path: Path) -> None:
         ("x = [null]", "in Python it is None"),
         ("display(1)", "runtime.show(thing) shows pictures and tables; so does a last expression"),
         ("zzzyyyxxx", ""),
+        (
+            "raise ImportError('x.so: failed to map segment from shared object')",
+            "the sandbox has no more memory: " + hints.LESS,
+        ),
         ("raise NameError", ""),
         ("raise AttributeError('own')", ""),
     ],
