@@ -64,8 +64,8 @@ class Start:
     env: dict[str, str] = field(default_factory=dict)
     # Paths below the home, with what is written there before `belljar install`.
     files: dict[str, Json | str] = field(default_factory=dict)
-    # The name by which `belljar install` knows the client, where it does.
-    install: str | None = None
+    # The name by which `belljar install` knows the client, where it does, and options.
+    install: list[str] = field(default_factory=list)
 
 
 def claude_code(ends: Ends) -> Start:
@@ -78,7 +78,7 @@ def claude_code(ends: Ends) -> Start:
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
         },
-        install="claude-code",
+        install=["claude-code"],
     )
 
 
@@ -87,10 +87,11 @@ def codex(ends: Ends) -> Start:
     provider = {"name": NAME, "base_url": f"{ends.model}/v1", "wire_api": "responses", "env_key": "SCRIPTED_KEY"}
     settings = "".join(f"{key} = {json.dumps(value)}\n" for key, value in provider.items())
     return Start(
-        [NODE, binary, "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", PROMPT],
+        [NODE, binary, "exec", "--skip-git-repo-check", PROMPT],
         {"SCRIPTED_KEY": "scripted"},
         {".codex/config.toml": f'model = "{NAME}"\nmodel_provider = "{NAME}"\n[model_providers.{NAME}]\n{settings}'},
-        install="codex",
+        # Otherwise it refuses each call, since nobody is there to ask.
+        install=["codex", "--approve-calls"],
     )
 
 
@@ -106,7 +107,7 @@ def gemini(ends: Ends) -> Start:
                 "privacy": {"usageStatisticsEnabled": False},
             }
         },
-        install="gemini",
+        install=["gemini"],
     )
 
 
@@ -139,7 +140,7 @@ def opencode(ends: Ends) -> Start:
                 "small_model": f"{NAME}/{NAME}",
             }
         },
-        install="opencode",
+        install=["opencode"],
     )
 
 
@@ -202,8 +203,12 @@ def main() -> int:
 
 def outcome(home: Path, made: Callable[[Ends], Start]) -> Json:
     model = Model(ARGUMENTS)
-    tap = tapped(home)
+    bridge = home / "bridge"
+    tap = bridge / "belljar"
     start = made(Ends(model.url, str(tap)))
+    # A server refers to this variable. `belljar install` has clients pass it on; those that it does not know may not.
+    needed = {"ZONE": "UTC"}
+    write_tap(tap, {} if start.install else needed)
     work = home / "work"
     work.mkdir()
     (home / "node_modules").symlink_to(MODULES)
@@ -211,9 +216,9 @@ def outcome(home: Path, made: Callable[[Ends], Start]) -> Json:
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content))
-    env = {"HOME": str(home), "PATH": f"{NODE.parent}:/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "dumb"}
+    env = {"HOME": str(home), "PATH": f"{NODE.parent}:/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "dumb"} | needed
     if start.install:
-        install(home, env, start.install, tap)
+        install(home, env | {"MCP_SERVERS_CONFIG": str(bridge / "mcp.json")}, start.install, tap)
     try:
         ended = subprocess.run(
             start.command,
@@ -234,16 +239,21 @@ def outcome(home: Path, made: Callable[[Ends], Start]) -> Json:
         "has_answer": ANSWER in text,
         "has_asked_model": model.offered is not None,
         "warnings": [line for line in text.splitlines() if "schema" in line.lower()],
-        "left": what_is_left(home / "bridge"),
+        "left": what_is_left(bridge),
         "said": text[-SAID_CHARS:],
     }
 
 
-def tapped(home: Path) -> Path:
-    """belljar as the client starts it: what goes in and out of it is kept. Some clients pass no variables on."""
-    bridge = home / "bridge"
+def write_tap(tap: Path, given: dict[str, str]) -> None:
+    """Writes a script in place of belljar that records what goes in and out.
+
+    Without `given`, the variable that a server needs is the one that the client has passed on.
+    """
+    bridge = tap.parent
     (bridge / "run").mkdir(parents=True, mode=0o700)
-    servers = {"time": {"command": str(SERVERS / "python/bin/mcp-server-time"), "args": ["--local-timezone", "UTC"]}}
+    servers = {
+        "time": {"command": str(SERVERS / "python/bin/mcp-server-time"), "args": ["--local-timezone", "${ZONE}"]}
+    }
     (bridge / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     env = {
         "HOME": str(bridge),
@@ -253,17 +263,16 @@ def tapped(home: Path) -> Path:
         "MCP_BRIDGE_PREWARM": "0",
         "MCP_SERVERS_CONFIG": str(bridge / "mcp.json"),
     }
-    words = ["env", "-i", *(f"{name}={value}" for name, value in env.items()), BELLJAR]
-    tap = bridge / "belljar"
-    command = f'{shlex.join(words)} "$@" 2>>{bridge}/log.txt'
+    words = ["env", "-i", *(f"{name}={value}" for name, value in (env | given).items())]
+    passed = "" if given else '${ZONE+"ZONE=$ZONE"}'
+    command = f'{shlex.join(words)} {passed} {shlex.quote(BELLJAR)} "$@" 2>>{bridge}/log.txt'
     tap.write_text(f"#!/bin/sh\ntee -a {bridge}/in.jsonl | {command} | tee -a {bridge}/out.jsonl\n")
     tap.chmod(0o700)
-    return tap
 
 
-def install(home: Path, env: Mapping[str, str], client: str, tap: Path) -> None:
+def install(home: Path, env: Mapping[str, str], client: list[str], tap: Path) -> None:
     """Puts belljar into the client's files as a user does, and the tap in its place."""
-    subprocess.run([BELLJAR, "install", "--client", client], env=env, check=True, stdout=sys.stderr)
+    subprocess.run([BELLJAR, "install", "--client", *client], env=env, check=True, stdout=sys.stderr)
     written = [path for path in home.rglob("*") if path.is_file() and path.suffix in (".json", ".toml")]
     holders = [path for path in written if BELLJAR in path.read_text()]
     assert len(holders) == 1, holders
