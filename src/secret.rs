@@ -5,6 +5,7 @@
 //! `ESCAPE_LEVELS_MAX` times. This module does not know who owns a secret, nor which texts are searched.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use memchr::memmem::{self, Finder};
@@ -48,6 +49,14 @@ struct Characters {
     has_others: bool,
 }
 
+/// What a text is in which secrets are replaced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Text,
+    /// What stands between the quotes of a JSON string.
+    JsonString,
+}
+
 /// What stands at a backslash.
 enum Escape {
     /// This character, in so many bytes.
@@ -68,8 +77,10 @@ struct Level {
 }
 
 impl Secret {
-    /// Returns `None` for a value of fewer than [`SECRET_BYTES_MIN`] bytes.
+    /// Returns `None` for a value of fewer than [`SECRET_BYTES_MIN`] bytes. Blanks at its ends do not belong to the secret, as
+    /// whoever uses it may trim them, unless it is too short without them.
     pub fn new(name: String, value: &str) -> Option<Self> {
+        let value = without_blank_ends(value);
         if value.len() < SECRET_BYTES_MIN {
             return None;
         }
@@ -77,7 +88,7 @@ impl Secret {
         Some(Self { name, value: Finder::new(value).into_owned(), characters })
     }
 
-    /// Length of the value in bytes.
+    /// Length of the secret in bytes.
     pub fn bytes(&self) -> usize {
         self.value.needle().len()
     }
@@ -85,7 +96,7 @@ impl Secret {
     /// Whether the secret has this value.
     #[must_use]
     pub fn is_value(&self, value: &str) -> bool {
-        self.value.needle() == value.as_bytes()
+        self.value.needle() == without_blank_ends(value).as_bytes()
     }
 
     /// Length of the end of the value, in any spelling, with which a text begins that was truncated before; 0 without one.
@@ -127,12 +138,12 @@ impl Secret {
 
     /// Where the value stands in the text, in any spelling; sorted and apart from each other. In the content of a JSON string
     /// a place begins and ends between escapes.
-    fn places(&self, text: &str, is_json_string: bool) -> Vec<Range<usize>> {
+    fn places(&self, text: &str, content: Content) -> Vec<Range<usize>> {
         let levels = levels(text.as_bytes());
         let is_escaped = levels.len() > 1;
         let mut places: Vec<Range<usize>> = Vec::new();
         for (level, text) in levels.iter().enumerate() {
-            if level == 0 && is_json_string && is_escaped {
+            if level == 0 && content == Content::JsonString && is_escaped {
                 continue;
             }
             let bounds = self.value.find_iter(text).flat_map(|at| [at, at + self.bytes()]).collect();
@@ -188,17 +199,15 @@ impl Characters {
     }
 }
 
-/// The text with each secret replaced by its name. Where one secret contains another, the longer one must come first.
+/// The text with each secret replaced by its name. Where one contains another, the longer one's name stands for both; where two
+/// overlap, both names do.
 pub fn replaced_in(text: String, secrets: &[&Secret]) -> String {
     let found = found_in(&text, secrets);
-    found.into_iter().fold(text, |text, secret| {
-        let places = secret.places(&text, false);
-        replaced(&text, &places, &format!("[{}]", secret.name))
-    })
+    if found.is_empty() { text } else { replaced(&text, &found, Content::Text) }
 }
 
 /// The JSON text with each secret replaced by its name in strings and keys; all else is unchanged, to the byte. Returns `None`
-/// when there is nothing to replace. Where one secret contains another, the longer one must come first.
+/// when there is nothing to replace. Otherwise it does as [`replaced_in`].
 ///
 /// A text without escapes is searched at the speed of memory; one with escapes is decoded block by block.
 pub fn replaced_in_json(json: &str, secrets: &[&Secret]) -> Option<String> {
@@ -215,10 +224,7 @@ pub fn replaced_in_json(json: &str, secrets: &[&Secret]) -> Option<String> {
         let found = found_in(string, &secrets);
         match found.is_empty() {
             true => written.push_str(string),
-            false => written.push_str(&found.into_iter().fold(string.to_owned(), |string, secret| {
-                let name = serde_json::Value::from(format!("[{}]", secret.name)).to_string();
-                replaced(&string, &secret.places(&string, true), &name[1..name.len() - 1])
-            })),
+            false => written.push_str(&replaced(string, &found, Content::JsonString)),
         }
         // The quote that ends it begins no string.
         let end = usize::from(behind.starts_with('"'));
@@ -228,15 +234,38 @@ pub fn replaced_in_json(json: &str, secrets: &[&Secret]) -> Option<String> {
     Some(written + rest)
 }
 
-fn replaced(text: &str, places: &[Range<usize>], name: &str) -> String {
+/// All places are found before anything is replaced, so that no secret hides a part of another.
+fn replaced(text: &str, secrets: &[&Secret], content: Content) -> String {
+    let of_secret = |secret: &&Secret| {
+        let name = match content {
+            Content::Text => format!("[{}]", secret.name),
+            Content::JsonString => {
+                let name = serde_json::Value::from(format!("[{}]", secret.name)).to_string();
+                name[1..name.len() - 1].to_owned()
+            }
+        };
+        secret.places(text, content).into_iter().map(move |place| (place, name.clone()))
+    };
+    let mut places: Vec<(Range<usize>, String)> = secrets.iter().flat_map(of_secret).collect();
+    places.sort_by_key(|(place, _)| (place.start, Reverse(place.end)));
     let mut written = String::with_capacity(text.len());
     let mut end = 0;
-    for place in places {
-        written.push_str(&text[end..place.start]);
-        written.push_str(name);
-        end = place.end;
+    for (place, name) in places {
+        if place.start >= end {
+            written.push_str(&text[end..place.start]);
+        }
+        if place.end > end {
+            written.push_str(&name);
+            end = place.end;
+        }
     }
     written + &text[end..]
+}
+
+/// The value without white space, controls and byte order marks at its ends; as it is where too little is left.
+fn without_blank_ends(value: &str) -> &str {
+    let is_blank = |one: char| one.is_whitespace() || one.is_control() || one == '\u{feff}';
+    Some(value.trim_matches(is_blank)).filter(|trimmed| trimmed.len() >= SECRET_BYTES_MIN).unwrap_or(value)
 }
 
 /// Those secrets that stand in the text, in any spelling.

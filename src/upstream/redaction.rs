@@ -55,18 +55,11 @@ impl Redaction {
     /// # Errors
     /// The text cannot be JSON any more.
     pub(super) fn result(&self, result: &RawValue) -> Result<Box<RawValue>, String> {
-        match self.json(result.get()) {
-            Some(json) => RawValue::from_string(json).map_err(|error| error.to_string()),
-            None => Ok(result.to_owned()),
-        }
+        value_without(&self.credentials(), result)
     }
 
-    /// The text without credentials.
-    pub(super) fn credentials_out_of(&self, text: String) -> String {
-        replaced_in(text, &references(&self.credentials()))
-    }
-
-    fn credentials(&self) -> Vec<Arc<Secret>> {
+    /// The credentials of the server as they are now.
+    pub(super) fn credentials(&self) -> Vec<Arc<Secret>> {
         let mut credentials = self.secrets.credentials();
         credentials.extend(self.login());
         credentials
@@ -80,6 +73,22 @@ impl Redaction {
 
     fn login(&self) -> Vec<Arc<Secret>> {
         self.access.as_ref().map(|access| access.secrets()).unwrap_or_default()
+    }
+}
+
+/// The text with these secrets replaced by their names.
+pub(super) fn text_without(secrets: &[Arc<Secret>], text: String) -> String {
+    replaced_in(text, &references(secrets))
+}
+
+/// The same of JSON.
+///
+/// # Errors
+/// The text cannot be JSON any more.
+pub(super) fn value_without(secrets: &[Arc<Secret>], value: &RawValue) -> Result<Box<RawValue>, String> {
+    match replaced_in_json(value.get(), &references(secrets)) {
+        Some(json) => RawValue::from_string(json).map_err(|error| error.to_string()),
+        None => Ok(value.to_owned()),
     }
 }
 

@@ -18,13 +18,14 @@ use super::client::listeners::{ClientSide, Heard};
 use super::connect_context::ConnectContext;
 use super::error::UpstreamError;
 use super::oauth::TokenCache;
-use super::redaction::Redaction;
+use super::redaction::{Redaction, text_without, value_without};
 use super::secrets::Secrets;
 use super::server::{Ask, Trusted, Wires, own};
 use super::{RemoteSpec, ServerSpec, Way};
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::run::ClientAbilities;
+use crate::secret::Secret;
 
 /// Requests to one server's task that may wait; more wait in their callers.
 const ASKS_QUEUED_MAX: usize = 64;
@@ -154,15 +155,18 @@ impl Upstream {
     /// A text that code or the model wrote, with the credentials of all servers written as their names.
     #[must_use]
     pub fn without_credentials(&self, text: String) -> String {
-        self.table().servers.values().fold(text, |text, entry| entry.redaction.credentials_out_of(text))
+        text_without(&self.credentials(), text)
     }
 
     /// The same of JSON. What cannot be written without them is null.
     #[must_use]
     pub fn json_without_credentials(&self, json: Box<RawValue>) -> Box<RawValue> {
-        self.table().servers.values().fold(json, |json, entry| {
-            entry.redaction.result(&json).unwrap_or_else(|_| RawValue::NULL.to_owned())
-        })
+        value_without(&self.credentials(), &json).unwrap_or_else(|_| RawValue::NULL.to_owned())
+    }
+
+    /// Those of all servers: a text may hold two that overlap.
+    fn credentials(&self) -> Vec<Arc<Secret>> {
+        self.table().servers.values().flat_map(|entry| entry.redaction.credentials()).collect()
     }
 
     /// How long the server's start may take, while it is starting.

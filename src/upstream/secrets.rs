@@ -48,7 +48,7 @@ impl Secrets {
             }
         };
         values.extend(further.iter().cloned());
-        let found: Vec<&str> = further.iter().map(|(_, found)| found.as_str()).collect();
+        let found: Vec<&str> = further.iter().map(|(_, found)| found.trim()).collect();
         let holds_reference =
             |value: &str| found.iter().any(|found| found.len() >= SECRET_BYTES_MIN && value.contains(found));
         let new = values.iter().filter_map(|(name, value)| {
@@ -63,23 +63,19 @@ impl Secrets {
         *known = new;
     }
 
-    /// All of them, the longest first.
+    /// All of them.
     pub(super) fn all(&self) -> Vec<Arc<Secret>> {
         self.known(|_| true)
     }
 
-    /// Those that are kept out of ordinary results as well, the longest first.
+    /// Those that are kept out of ordinary results as well.
     pub(super) fn credentials(&self) -> Vec<Arc<Secret>> {
         self.known(|known| known.is_credential)
     }
 
     fn known(&self, is_wanted: impl Fn(&Known) -> bool) -> Vec<Arc<Secret>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let mut known: Vec<Arc<Secret>> =
-            known.iter().filter(|known| is_wanted(known)).map(|known| Arc::clone(&known.secret)).collect();
-        // One that contains another goes first.
-        known.sort_by_key(|secret| std::cmp::Reverse(secret.bytes()));
-        known
+        known.iter().filter(|known| is_wanted(known)).map(|known| Arc::clone(&known.secret)).collect()
     }
 }
 
@@ -212,5 +208,13 @@ mod tests {
             login: None,
         });
         assert_eq!(kept(way, &[]), "Authorization Authorization key key");
+        // A reference that brings a blank at the end, within a header that has a scheme.
+        let way = Way::Remote(RemoteSpec {
+            url: Url::parse("https://x.test/mcp").unwrap(),
+            transport: None,
+            headers: pairs(&[("X-Pin", "Pin hunter22 ")]),
+            login: None,
+        });
+        assert_eq!(kept(way, &[("PIN", "hunter22 ")]), "PIN X-Pin X-Pin");
     }
 }
