@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::decide::Called;
 use super::pattern::Pattern;
-use super::spelling::{Inner, climbs, fits, inner, levels_max};
+use super::readings::{Nesting, decodings, inner};
+use super::spelling::{climbs, fits};
 use crate::text;
 
 /// What a rule does to a call that it fits, which decides what doubt is worth.
@@ -77,7 +78,7 @@ fn find(fields: &Map<String, Value>, path: &str, above: Spelt, visit: &mut dyn F
         }
         for (at, _) in path.match_indices('.') {
             if let Some(spelt) = named(name, &path[..at]) {
-                find_below(value, &path[at + 1..], (spelt.max(above), levels_max()), visit);
+                find_below(value, &path[at + 1..], (spelt.max(above), Nesting::OUTERMOST), visit);
             }
         }
     }
@@ -87,7 +88,7 @@ fn find(fields: &Map<String, Value>, path: &str, above: Spelt, visit: &mut dyn F
 fn find_below(
     value: &Value,
     path: &str,
-    (above, levels): (Spelt, usize),
+    (above, nesting): (Spelt, Nesting),
     visit: &mut dyn FnMut(Option<&Value>, Spelt),
 ) -> bool {
     let mut has_visited = false;
@@ -98,43 +99,47 @@ fn find_below(
         }),
         Value::Array(items) => {
             for item in items {
-                if !find_below(item, path, (above, levels), visit) {
+                if !find_below(item, path, (above, nesting), visit) {
                     visit(None, above);
                 }
                 has_visited = true;
             }
         }
-        Value::String(_) => match inner(value, levels) {
-            Inner::Nothing => {}
-            Inner::Read(inner) => {
-                has_visited = find_below(&inner, path, (above.max(Spelt::Loosely), levels - 1), visit);
+        Value::String(text) => {
+            let inner = inner(text, nesting);
+            for (value, nesting) in &inner.readings {
+                has_visited |= find_below(value, path, (above.max(Spelt::Loosely), *nesting), visit);
             }
-            Inner::Unreadable { .. } => {
+            if inner.may_hold_anything() {
                 has_visited = true;
                 visit(None, Spelt::Unreadably);
             }
-        },
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
     has_visited
 }
 
-/// Whether an argument's name is the rule's: to some servers `dry_run`, `dryRun` and `DRY-RUN` are one.
+/// Whether an argument's name is the rule's: to some servers `dry_run`, `dryRun`, `DRY-RUN` and `dry%5Frun` are one.
 fn named(name: &str, wanted: &str) -> Option<Spelt> {
-    fn letters(text: &str) -> impl Iterator<Item = char> {
-        text.chars().filter(|one| !matches!(one, '_' | '-' | ' '))
-    }
     if name == wanted {
         return Some(Spelt::Exactly);
     }
-    let is_like = if name.is_ascii() && wanted.is_ascii() {
-        letters(name)
-            .map(|one| one.to_ascii_lowercase())
-            .eq(letters(wanted).map(|one| one.to_ascii_lowercase()))
-    } else {
-        letters(&text::folded(name)).eq(letters(&text::folded(wanted)))
-    };
+    let is_like = is_like_name(name, wanted)
+        || decodings(name, Nesting::OUTERMOST).iter().any(|(name, _)| is_like_name(name, wanted));
     is_like.then_some(Spelt::Loosely)
+}
+
+fn is_like_name(name: &str, wanted: &str) -> bool {
+    fn letters(text: &str) -> impl Iterator<Item = char> {
+        text.chars().filter(|one| !matches!(one, '_' | '-' | ' ') && !text::is_unseen(*one))
+    }
+    if name.is_ascii() && wanted.is_ascii() {
+        return letters(name)
+            .map(|one| one.to_ascii_lowercase())
+            .eq(letters(wanted).map(|one| one.to_ascii_lowercase()));
+    }
+    letters(&text::folded(name)).eq(letters(&text::folded(wanted)))
 }
 
 fn fits_exactly(value: &Value, pattern: &Pattern) -> bool {
@@ -182,7 +187,18 @@ mod tests {
 
     #[test]
     fn a_name_counts_in_every_spelling_to_tighten() {
-        for name in ["dry_run", "dryRun", "DRY-RUN", "Dry_Run", "dry run", "ｄｒｙ_run"] {
+        for name in [
+            "dry_run",
+            "dryRun",
+            "DRY-RUN",
+            "Dry_Run",
+            "dry run",
+            "ｄｒｙ_run",
+            "dry_run\t",
+            "dry\u{7}_run",
+            "dry_\u{e000}run\u{2800}",
+            "dry%5Frun",
+        ] {
             assert_eq!(fits(&json!({name: true}), "dry_run", "true"), [true, name == "dry_run"], "{name}");
             let both = json!({"dry_run": false, name: true});
             assert!(fits(&both, "dry_run", "true")[0], "{name}");
@@ -203,6 +219,35 @@ mod tests {
         for arguments in [json!({"options": "force: true"}), json!({"other": "{"})] {
             assert_eq!(fits(&arguments, "options.force", "true"), [false, false], "{arguments}");
         }
+    }
+
+    #[test]
+    fn every_reading_of_a_text_with_json_counts() {
+        for (text, tightens) in [
+            (r#"{"%66orce": true}"#, true),
+            (r#"{"%2566orce": true}"#, true),
+            (r#"{"\u002566orce": true}"#, true),
+            (r#"{"a": "%22,%22force%22:true,%22b%22:%22"}"#, true),
+            (r#"[{"force": false}, "{\"%66orce\": true}"]"#, true),
+            (r#"{"a": "%22,%22force%22:true,b:%22"}"#, true),
+            (r#"{"force": true, "force": false}"#, true),
+            (r#"{"force": false, "force": true}"#, true),
+            (r#"{"force": false, "force": true, "force": false}"#, true),
+            (r#"{"force": false, "force": false}"#, false),
+            (r#"{"a": "say %22hi%22", "force": false}"#, false),
+            (r#"{"a": "100%25", "%66orce": false}"#, false),
+        ] {
+            for options in [json!(text), json!([text]), json!(json!(text).to_string())] {
+                let found = fits(&json!({"options": options}), "options.force", "true");
+                assert_eq!(found, [tightens, false], "{options}");
+            }
+        }
+        let repeated = r#"{"options": {"force": true}, "options": {"force": false}}"#;
+        assert_eq!(fits(&json!({"all": repeated}), "all.options.force", "true"), [true, false]);
+        // Each repetition is one value more, and no level deeper.
+        let often = format!("{{{}}}", vec![r#""force":1"#; 5_000].join(","));
+        assert_eq!(fits(&json!({"options": often}), "options.force", "2"), [false, false]);
+        assert_eq!(fits(&json!({"options": often}), "options.force", "1"), [true, false]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod ledger;
 mod names;
 mod number;
 mod pattern;
+mod readings;
 mod rules;
 mod spelling;
 
@@ -19,4 +20,5 @@ pub use decide::{Called, Decision, Verdict};
 pub use ledger::{Ledger, NotAgain, Plan};
 pub use names::Names;
 pub use pattern::Pattern;
+pub use readings::{Nesting, inner, may_be_nothing};
 pub use rules::{Budgets, Label, Labels, Policy, Profile, Rule};

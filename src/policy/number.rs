@@ -2,11 +2,14 @@
 //!
 //! It computes nothing: a number is its digits and where its decimal point stands.
 
+use std::borrow::Cow;
+
 use crate::text;
 
 /// Digits of the longest number that is written out in full.
 const PLAIN_DIGITS_MAX: i64 = 400;
-/// Digits of the longest exponent, leading zeros aside.
+/// Digits of the longest exponent, leading zeros aside. A larger one counts as the largest of that many digits, with which a
+/// number is 0 or infinite as a double.
 const EXPONENT_DIGITS_MAX: usize = 9;
 
 /// `digits` × 10^`exponent`, without zeros at either end of the digits; zero has none.
@@ -19,9 +22,9 @@ pub(super) struct Decimal {
 
 impl Decimal {
     /// Reads what some server reads as a number: JSON's numbers, and Python's and JavaScript's, such as `+042`, `4_2`, `.5`,
-    /// `0x2a` and digits of other scripts. `None` where it is no number, or one with an absurd exponent.
+    /// `0x2a` and digits of other scripts. `None` where it is no number.
     pub(super) fn read(text: &str) -> Option<Self> {
-        let text = text::folded(text);
+        let text = with_ascii_digits(text::folded(text));
         let (is_negative, text) = match text.strip_prefix(['-', '−']) {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(&text)),
@@ -33,10 +36,6 @@ impl Decimal {
             }
         }
         let (mantissa, exponent) = match text.split_once('e') {
-            // Of zero, any exponent is the same.
-            Some((mantissa, exponent)) if mantissa.chars().all(|one| matches!(one, '0' | '.')) => {
-                (mantissa, read_exponent(&exponent.replace(|one: char| one.is_ascii_digit(), "0"))?)
-            }
             Some((mantissa, exponent)) => (mantissa, read_exponent(exponent)?),
             // JavaScript's big integers end in n.
             None => (text.strip_suffix('n').unwrap_or(text), 0),
@@ -65,6 +64,11 @@ impl Decimal {
 
     pub(super) fn is_zero(&self) -> bool {
         self.digits.is_empty()
+    }
+
+    /// Whether some server takes it for 0: it is 0, or it is as a double.
+    pub(super) fn may_be_zero(&self) -> bool {
+        self.is_zero() || self.double() == Some(0.0)
     }
 
     /// Whether some server takes both for one number: they are equal, or as doubles, which many servers read.
@@ -101,10 +105,19 @@ impl Decimal {
     }
 }
 
-/// Decimal digits as ASCII; Python takes underscores between them.
+/// The text with decimal digits of every script as those of ASCII, which Python reads first of all.
+fn with_ascii_digits(text: Cow<'_, str>) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return text;
+    }
+    let in_ascii = |one| text::decimal_digit(one).map_or(one, |digit| char::from(b'0' + digit));
+    Cow::Owned(text.chars().map(in_ascii).collect())
+}
+
+/// Decimal digits; Python takes underscores between them.
 fn digits(text: &str) -> Option<String> {
     let shown = text.chars().filter(|character| *character != '_');
-    shown.map(|character| text::decimal_digit(character).map(|digit| char::from(b'0' + digit))).collect()
+    shown.map(|character| character.is_ascii_digit().then_some(character)).collect()
 }
 
 fn read_exponent(text: &str) -> Option<i64> {
@@ -113,11 +126,13 @@ fn read_exponent(text: &str) -> Option<i64> {
         None => (1, text.strip_prefix('+').unwrap_or(text)),
     };
     let digits = digits(text)?;
-    let significant = digits.trim_start_matches('0');
-    if digits.is_empty() || significant.len() > EXPONENT_DIGITS_MAX {
-        return None;
-    }
-    Some(sign * significant.parse().unwrap_or(0))
+    let significant = match digits.trim_start_matches('0') {
+        "" if digits.is_empty() => return None,
+        "" => "0",
+        long if long.len() > EXPONENT_DIGITS_MAX => &"9".repeat(EXPONENT_DIGITS_MAX),
+        significant => significant,
+    };
+    Some(sign * significant.parse::<i64>().ok()?)
 }
 
 #[cfg(test)]
@@ -151,6 +166,8 @@ mod tests {
                     "4_2",
                     "42.",
                     "0x2a",
+                    "0x٢a",
+                    "٠x2a",
                     "0b101010",
                     "٤٢",
                     "４２",
@@ -173,9 +190,7 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_not_read_as_one() {
-        for text in
-            ["", "x", "4 2", "1.2.3", "e5", "1e", "1e9999999999", "0x", "0xg", "--1", "nan", "inf", "."]
-        {
+        for text in ["", "x", "4 2", "1.2.3", "e5", "1e", "0x", "0xg", "--1", "nan", "inf", "."] {
             assert_eq!(Decimal::read(text), None, "{text}");
         }
     }
@@ -186,6 +201,8 @@ mod tests {
         assert!(!read("9007199254740993").may_equal(&read("9007199254740990")));
         assert!(!read("1e400").may_equal(&read("1e401")), "both are infinite");
         assert!(read("1e400").may_equal(&read("10e399")));
+        assert!(read("1e-99999999999").may_equal(&read("0")) && read("1e-99999999999").may_be_zero());
+        assert!(!read("1e99999999999").may_be_zero() && !read("1e-300").may_be_zero());
     }
 
     #[test]

@@ -8,20 +8,12 @@ use serde_json::Value;
 
 use super::number::Decimal;
 use super::pattern::Pattern;
+use super::readings::{Nesting, decodings, inner};
 use crate::text;
-
-/// JSON within a text within JSON: so many levels are read.
-const NESTED_MAX: usize = 3;
-/// Percent-encodings within each other that are decoded.
-const DECODED_MAX: usize = 3;
-/// Longest text that is read as JSON, in bytes.
-const JSON_BYTES_MAX: usize = 64 * 1024;
 
 const TRUE: [&str; 5] = ["true", "t", "yes", "y", "on"];
 const FALSE: [&str; 5] = ["false", "f", "no", "n", "off"];
 const NOTHING: [&str; 4] = ["null", "none", "nil", "undefined"];
-/// Words that stand for values in JSON or in what lenient readers take for it.
-const JSON_WORDS: [&str; 9] = ["true", "false", "null", "none", "nil", "undefined", "nan", "inf", "infinity"];
 
 /// What a pattern without wildcards names besides its text.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -34,7 +26,8 @@ pub(super) struct Named {
 impl Named {
     /// What the text names, as a server could convert it.
     pub(super) fn of(text: &str) -> Self {
-        let (word, number) = (text::folded(text), Decimal::read(text));
+        let drawn = text::drawn(text);
+        let (word, number) = (text::folded(&drawn), Decimal::read(&drawn));
         let is = |words: &[&str]| words.contains(&&*word);
         let is_nothing = is(&NOTHING);
         let truth = match &number {
@@ -54,7 +47,8 @@ impl Named {
 
     fn names(&self, value: &Value) -> bool {
         let is_empty = value.is_null() || value.as_str().is_some_and(text::says_nothing);
-        let text = value.as_str().map(text::folded);
+        let drawn = value.as_str().map(text::drawn);
+        let text = drawn.as_deref().map(text::folded);
         let is = |words: &[&str]| text.as_ref().is_some_and(|text| words.contains(&&**text));
         if self.is_nothing && (is_empty || is(&NOTHING)) {
             return true;
@@ -63,174 +57,71 @@ impl Named {
         if let (Some(named), Some(number)) = (&self.number, &number) {
             return named.may_equal(number);
         }
-        let truth = match (value, &number) {
-            (Value::Bool(truth), _) => Some(*truth),
-            (_, Some(number)) => Some(!number.is_zero()),
-            _ if is(&TRUE) => Some(true),
-            _ if is_empty || is(&FALSE) || is(&NOTHING) => Some(false),
-            _ => None,
-        };
-        self.truth.is_some() && self.truth == truth
+        let Some(truth) = self.truth else { return false };
+        match (value, &number) {
+            (Value::Bool(value), _) => *value == truth,
+            (_, Some(number)) if truth => !number.is_zero(),
+            (_, Some(number)) => number.may_be_zero(),
+            _ if is(&TRUE) => truth,
+            _ if is_empty || is(&FALSE) || is(&NOTHING) => !truth,
+            _ => false,
+        }
     }
 }
 
 /// Whether the value fits in some spelling; of an array any item counts.
 pub(super) fn fits(value: &Value, pattern: &Pattern) -> bool {
-    fits_within(value, pattern, NESTED_MAX)
+    fits_within(value, pattern, Nesting::OUTERMOST)
 }
 
-fn fits_within(value: &Value, pattern: &Pattern, levels: usize) -> bool {
+fn fits_within(value: &Value, pattern: &Pattern, nesting: Nesting) -> bool {
     if let Value::Array(items) = value {
-        return items.iter().any(|item| fits_within(item, pattern, levels));
+        return items.iter().any(|item| fits_within(item, pattern, nesting));
     }
     let text = match value {
         Value::String(text) => Cow::Borrowed(text.as_str()),
         other => Cow::Owned(other.to_string()),
     };
-    reads_as(value, &text, pattern)
-        || decodings(&text).into_iter().any(|text| reads_as(&Value::String(text.clone()), &text, pattern))
-        || match inner(value, levels) {
-            Inner::Nothing => false,
-            Inner::Read(inner) => fits_within(&inner, pattern, levels - 1),
-            Inner::Unreadable { is_like_json } => is_like_json,
-        }
+    let decoded_fits = |(text, _)| reads_as(&Value::String(String::clone(&text)), &text, pattern);
+    if reads_as(value, &text, pattern) || decodings(&text, nesting).into_iter().any(decoded_fits) {
+        return true;
+    }
+    let Value::String(text) = value else { return false };
+    let inner = inner(text, nesting);
+    inner.may_be_any_value()
+        || inner.readings.iter().any(|(value, nesting)| fits_within(value, pattern, *nesting))
 }
 
 /// Whether the value fits as a number, a truth value, nothing, or its text.
 fn reads_as(value: &Value, text: &str, pattern: &Pattern) -> bool {
     pattern.named().is_some_and(|named| named.names(value))
         || text_fits(text, pattern)
-        || number(value)
-            .and_then(|number| number.plain())
-            .is_some_and(|plain| pattern.matches(&plain) == Some(true))
-}
-
-/// What stands in a text for a server that reads JSON in texts.
-pub(super) enum Inner {
-    /// Nothing: it does not begin as JSON does.
-    Nothing,
-    /// This.
-    Read(Value),
-    /// It begins as JSON does and is too long, too deep or not JSON for us: some server may read it all the same.
-    Unreadable {
-        /// Whether it is made of nothing but what JSON is made of, by a lenient reader's measure.
-        is_like_json: bool,
-    },
-}
-
-/// What a server that reads JSON in texts finds in this one, percent-encoded or not.
-pub(super) fn inner(value: &Value, levels: usize) -> Inner {
-    let written = value.as_str().unwrap_or_default();
-    let decodings = decodings(written);
-    let mut found = Inner::Nothing;
-    for text in std::iter::once(written).chain(decodings.iter().map(String::as_str)) {
-        let text = text.trim_matches(|one: char| one.is_whitespace() || text::is_unseen(one));
-        if !text.starts_with(['{', '[', '"']) {
-            continue;
-        }
-        if levels > 0
-            && text.len() <= JSON_BYTES_MAX
-            && let Ok(inner) = serde_json::from_str(text)
-        {
-            return Inner::Read(inner);
-        }
-        let was_like_json = matches!(found, Inner::Unreadable { is_like_json: true });
-        found = Inner::Unreadable { is_like_json: was_like_json || is_like_json(text) };
-    }
-    found
-}
-
-/// Whether a text is made of brackets, commas, colons, comments, texts in quotes, numbers, words for values, and names before
-/// a colon only: so JSON5, Python's and JavaScript's values, and JSON lines are.
-fn is_like_json(text: &str) -> bool {
-    let mut rest = text;
-    loop {
-        rest = rest.trim_start_matches(|one: char| {
-            one.is_whitespace() || text::is_unseen(one) || "[]{},:".contains(one)
-        });
-        let length = match rest.chars().next() {
-            None => return true,
-            Some(quote @ ('"' | '\'')) => quoted_length(rest, quote),
-            Some('/') => comment_length(rest),
-            Some(_) => word_length(rest),
-        };
-        let Some(length) = length else { return false };
-        rest = &rest[length..];
-    }
-}
-
-/// How long the text in quotes is with which this begins; `None` if it does not end.
-fn quoted_length(text: &str, quote: char) -> Option<usize> {
-    let mut characters = text.char_indices().skip(1);
-    while let Some((at, character)) = characters.next() {
-        if character == quote {
-            return Some(at + 1);
-        }
-        if character == '\\' {
-            characters.next();
-        }
-    }
-    None
-}
-
-fn comment_length(text: &str) -> Option<usize> {
-    if text.starts_with("//") {
-        return Some(text.find('\n').unwrap_or(text.len()));
-    }
-    Some(text.strip_prefix("/*")?.find("*/")? + 4)
-}
-
-/// How long the number, word for a value or name before a colon is with which this begins; `None` if it is another word.
-fn word_length(text: &str) -> Option<usize> {
-    let is_end = |one: char| one.is_whitespace() || "[]{},:\"'/".contains(one);
-    let length = text.find(is_end).unwrap_or(text.len());
-    let (word, behind) = text.split_at(length);
-    let unsigned = word.trim_start_matches(['+', '-', '.']);
-    let is_value = unsigned.starts_with(|one: char| one.is_ascii_digit())
-        || JSON_WORDS.contains(&&*unsigned.to_ascii_lowercase());
-    (is_value || behind.trim_start().starts_with(':')).then_some(length)
-}
-
-/// Texts that are read as JSON below one path.
-pub(super) fn levels_max() -> usize {
-    NESTED_MAX
+        || number(value).is_some_and(|number| {
+            let is_like = |plain: &str| pattern.matches(plain) == Some(true);
+            number.plain().is_some_and(|plain| is_like(&plain)) || (number.may_be_zero() && is_like("0"))
+        })
 }
 
 fn number(value: &Value) -> Option<Decimal> {
     match value {
         Value::Number(number) => Decimal::read(&number.to_string()),
-        Value::String(text) => Decimal::read(text),
+        Value::String(text) => Decimal::read(&text::drawn(text)),
         _ => None,
     }
 }
 
-/// In doubt, which is when the text is too long to be compared, it fits.
+/// With and without characters that are not drawn. In doubt, which is when the text is too long to be compared, it fits.
 fn text_fits(text: &str, pattern: &Pattern) -> bool {
     let is_like = |text: &str| pattern.matches_loosely(text) != Some(false);
-    is_like(text) || plain_path(text).is_some_and(|path| is_like(&path))
+    let fits = |text: &str| is_like(text) || plain_path(text).is_some_and(|path| is_like(&path));
+    fits(text) || matches!(text::drawn(text), Cow::Owned(drawn) if fits(&drawn))
 }
 
 /// Whether a path goes up anywhere, in any encoding: then its beginning does not say where it leads.
 pub(super) fn climbs(text: &str) -> bool {
-    let goes_up = |text: &str| text::folded(text).split(['/', '\\']).any(|segment| segment.trim() == "..");
-    goes_up(text) || decodings(text).iter().any(|decoded| goes_up(decoded))
-}
-
-/// What percent-decoding makes of a text, once and again.
-fn decodings(text: &str) -> Vec<String> {
-    let mut decodings: Vec<String> = Vec::new();
-    for _ in 0..DECODED_MAX {
-        let last = decodings.last().map_or(text, String::as_str);
-        if !last.contains('%') {
-            break;
-        }
-        let decoded = percent_encoding::percent_decode_str(last).decode_utf8_lossy().into_owned();
-        if decoded == last {
-            break;
-        }
-        decodings.push(decoded);
-    }
-    decodings
+    let is_up = |text: &str| text::folded(text).split(['/', '\\']).any(|segment| segment.trim() == "..");
+    let goes_up = |text: &str| is_up(text) || matches!(text::drawn(text), Cow::Owned(drawn) if is_up(&drawn));
+    goes_up(text) || decodings(text, Nesting::OUTERMOST).iter().any(|(decoded, _)| goes_up(decoded))
 }
 
 /// Where a path or URI leads that goes up, stays, or has empty segments on its way; `None`: it says so itself.
@@ -284,6 +175,9 @@ mod tests {
             json!(["42.00"]),
             json!("[42.0]"),
             json!("\"42\""),
+            json!("0x٢a"),
+            json!("٠x2a"),
+            json!("4\u{7}2"),
         ] {
             assert!(of("42", &value) && of("42.0", &value) && of("4?", &value), "{value}");
         }
@@ -291,6 +185,11 @@ mod tests {
             assert!(!of("42", &value), "{value}");
         }
         assert!(of("0", &json!(-0.0)) && of("0", &json!("-0")));
+        for text in ["1e-99999999999", "1e-400", "-1e-99999999999"] {
+            assert!(of("0", &json!(text)) && of("0*", &json!(text)), "{text}: the double is 0");
+            assert!(of("false", &json!(text)) && of("true", &json!(text)), "{text}");
+        }
+        assert!(of("true", &json!("1e99999999999")) && !of("0", &json!("1e99999999999")));
         let large = "18446744073709551617";
         assert!(of(large, &json!(large)) && of(large, &json!("18446744073709551617.0")));
         assert!(of(large, &serde_json::from_str(large).unwrap()), "read as a double");
@@ -354,6 +253,52 @@ mod tests {
             "[it's 42]",
         ] {
             assert!(!of("42", &json!(text)), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_reading_of_a_text_counts() {
+        for (pattern, text) in [
+            ("42", r#"["%22,42,%22"]"#),
+            ("42", r#"["%2522,42,%2522"]"#),
+            ("42", r#"["x", "[\"%22,42,%22\"]"]"#),
+            // The decoded one cannot be read.
+            ("42", r#"["%22,42,NaN,%22"]"#),
+            ("42", r#"["", "%5B42]"]"#),
+        ] {
+            assert!(of(pattern, &json!(text)), "{text}");
+        }
+        for text in
+            [r#"["%22,43,%22"]"#, r#"["say %22hi%22"]"#, r#"["https://example.com/?a=%26b&c=100%25"]"#]
+        {
+            assert!(!of("42", &json!(text)), "{text}");
+        }
+    }
+
+    #[test]
+    fn characters_that_are_not_drawn_hide_nothing() {
+        for hidden in ['\u{7}', '\u{fff9}', '\u{2800}', '\u{e000}', '\u{fdd0}', '\u{85}', '\t', '\r', '\n'] {
+            for (pattern, before, behind) in [
+                ("delete", "del", "ete"),
+                ("delete", "delete", ""),
+                ("delete", "", "DELETE"),
+                ("del*", "de", "lete"),
+                ("delete", "d%6", "5lete"),
+                ("true", "tr", "ue"),
+                ("null", "nu", "ll"),
+                ("42", "4", "2.0"),
+                ("42", "[4", "2]"),
+                ("file:///etc/*", "file:///e", "tc/passwd"),
+                ("file:///etc/*", "fi", "le:///etc/passwd"),
+                ("/etc/*", "/tmp/.", "./etc/x"),
+            ] {
+                let text = format!("{before}{hidden}{behind}");
+                assert!(of(pattern, &json!(text)), "{pattern} {text:?}");
+            }
+            // They count where they stand, too.
+            assert!(of("a?b", &json!(format!("a{hidden}b"))) && of("a?c", &json!(format!("A{hidden}C"))));
+            assert!(!of("delete", &json!(format!("del{hidden}eted"))));
+            assert!(climbs(&format!("/data/.{hidden}./x")) && climbs(&format!("/data/.%2{hidden}e/x")));
         }
     }
 

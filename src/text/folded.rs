@@ -8,6 +8,8 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
 use icu_properties::{CodePointMapData, CodePointSetData};
 
+use super::unseen::is_unseen;
+
 /// The text in Unicode's normal form KC, in lower case, without characters that are never drawn, and without white space and
 /// controls at its ends.
 #[must_use]
@@ -23,6 +25,15 @@ pub fn folded(text: &str) -> Cow<'_, str> {
     // Twice: a capital letter may become letters that compose, and sharp s has no capital of its own.
     let lower = normalizer.normalize(&visible).to_uppercase().to_lowercase();
     Cow::Owned(normalizer.normalize(&lower).trim_matches(is_blank).to_owned())
+}
+
+/// The text without the characters of which a reader sees nothing, tabs and line ends among them.
+#[must_use]
+pub fn drawn(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unseen) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().filter(|character| !is_unseen(*character)).collect())
 }
 
 /// The value of a decimal digit of any script, as Python's `int` reads it.
@@ -60,6 +71,12 @@ mod tests {
         assert_eq!(folded("Stra\u{df}e"), folded("STRASSE"));
         assert_eq!(folded("cafe\u{301}"), folded("CAF\u{c9}"));
         assert_ne!(folded("delete"), folded("deletes"));
+    }
+
+    #[test]
+    fn what_is_not_drawn_is_left_out() {
+        assert_eq!(drawn("d\te\u{7}l\u{fff9}e\u{2800}t\u{e000}e\n"), "delete");
+        assert!(matches!(drawn("a b\u{a0}\u{e9}"), Cow::Borrowed(_)));
     }
 
     #[test]

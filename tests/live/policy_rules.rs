@@ -160,6 +160,8 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
                 "{'id': [42]}",
                 "{'id': '[42]'}",
                 "{'id': '\u{664}\u{662}'}",
+                "{'id': '0x\u{662}a'}",
+                "{'id': '[\"%22,42,%22\"]'}",
                 "{'ID': 42}",
             ],
         ),
@@ -171,6 +173,9 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
                 "{'options': {'FORCE': [True]}}",
                 "{'options': '{\"force\": true}'}",
                 "{'options.force': 'on'}",
+                "{'options': '{\"%66orce\": true}'}",
+                "{'options': '{\"force\": true, \"force\": false}'}",
+                "{'options': {'force\\t': True}}",
             ],
         ),
         (
@@ -180,10 +185,20 @@ fn no_spelling_of_a_value_gets_around_a_rule(engine: &Engine) {
                 "{'mode': ' delete\\n'}",
                 "{'mode': 'd%65lete'}",
                 "{'Mode': ['de\\u200blete']}",
+                "{'mode': 'del\\aete'}",
+                "{'mode': 'delete\\u2800'}",
                 "{'mode': '\u{ff44}\u{ff45}\u{ff4c}\u{ff45}\u{ff54}\u{ff45}'}",
             ],
         ),
-        (4, &["{'path': '/%65tc/passwd'}", "{'path': '/tmp/%252e%252e/etc/x'}", "{'path': '/Etc/x'}"]),
+        (
+            4,
+            &[
+                "{'path': '/%65tc/passwd'}",
+                "{'path': '/tmp/%252e%252e/etc/x'}",
+                "{'path': '/Etc/x'}",
+                "{'path': '/e\\ttc/x'}",
+            ],
+        ),
         (5, &["{'big': 9007199254740993}", "{'big': '9007199254740993.0'}", "{'big': 9007199254740992}"]),
     ];
     for (rule, arguments) in of_rules {

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::super::refs::target;
-use crate::text;
+use crate::policy::{Nesting, inner, may_be_nothing};
 
 /// Schemas that are looked at for one call.
 const SCHEMAS_MAX: usize = 20_000;
@@ -27,8 +27,9 @@ const LEADS_NOWHERE: &str =
 /// What was found, or why that is not known.
 type Found<T> = Result<T, &'static str>;
 
-/// For each argument that is left out, null or empty, and for those within objects that are given: its default, or null
-/// where there is none. Several defaults are the items of a list.
+/// For each argument that is left out, null or empty, and for those within objects that are given, also as JSON in a text:
+/// its default, or null where there is none. Several defaults are the items of a list. A default does not exclude those of
+/// members: servers create an object that is null or left out.
 ///
 /// # Errors
 /// Why the defaults are not all known.
@@ -37,7 +38,7 @@ pub(super) fn defaults(
     arguments: &Map<String, Value>,
 ) -> Found<Map<String, Value>> {
     let mut search = Search { bases: bases(schema), schemas_left: SCHEMAS_MAX, within: Vec::new() };
-    search.of_object(&[schema], Some(arguments), 0)
+    search.of_object(&[schema], Some(arguments), At { depth: 0, nesting: Nesting::OUTERMOST })
 }
 
 /// Where a pointer may begin: at the root, and at each schema with an id.
@@ -59,6 +60,19 @@ fn bases(root: &Map<String, Value>) -> Vec<&Map<String, Value>> {
     bases
 }
 
+/// Where a schema meets a value.
+#[derive(Clone, Copy)]
+struct At {
+    depth: usize,
+    nesting: Nesting,
+}
+
+impl At {
+    fn deeper(self) -> Self {
+        Self { depth: self.depth + 1, ..self }
+    }
+}
+
 struct Search<'s> {
     bases: Vec<&'s Map<String, Value>>,
     schemas_left: usize,
@@ -77,9 +91,9 @@ impl<'s> Search<'s> {
         &mut self,
         schemas: &[&'s Map<String, Value>],
         given: Option<&Map<String, Value>>,
-        depth: usize,
+        at: At,
     ) -> Found<Map<String, Value>> {
-        if depth == DEPTH_MAX {
+        if at.depth == DEPTH_MAX {
             return Err(TOO_MANY);
         }
         let schemas = self.expanded(schemas)?;
@@ -93,22 +107,22 @@ impl<'s> Search<'s> {
                 continue;
             }
             let given = given.and_then(|given| given.get(name));
-            let is_absent = match given {
-                None | Some(Value::Null) => true,
-                Some(Value::String(text)) if text::says_nothing(text) => true,
-                Some(Value::Object(_) | Value::Array(_)) => false,
-                Some(_) => continue,
-            };
+            if matches!(given, Some(Value::Bool(_) | Value::Number(_))) {
+                continue;
+            }
             let mut of_name: Vec<_> =
                 tables.clone().filter_map(|table| table.get(name)?.as_object()).collect();
             if given.is_some() {
                 of_name.extend(self.of_undeclared(&schemas, name)?);
             }
-            let value = match given {
-                Some(value) if !is_absent => self.of_given(&of_name, value, depth)?,
-                _ => Some(self.of_absent(&of_name, depth)?),
-            };
-            implied.extend(value.map(|value| (name.to_owned(), value)));
+            let mut values = Vec::new();
+            if given.is_none_or(|value| may_be_nothing(value, at.nesting)) {
+                values.push(self.of_absent(&of_name, at)?);
+            }
+            if let Some(value) = given {
+                values.extend(self.of_given(&of_name, value, at)?);
+            }
+            implied.extend(one_or_all(values).map(|value| (name.to_owned(), value)));
         }
         Ok(implied)
     }
@@ -137,11 +151,14 @@ impl<'s> Search<'s> {
         &mut self,
         schemas: &[&'s Map<String, Value>],
         value: &Value,
-        depth: usize,
+        at: At,
     ) -> Found<Option<Value>> {
+        if schemas.is_empty() {
+            return Ok(None);
+        }
         Ok(match value {
             Value::Object(fields) => {
-                let implied = self.of_object(schemas, Some(fields), depth + 1)?;
+                let implied = self.of_object(schemas, Some(fields), at.deeper())?;
                 (!implied.is_empty()).then_some(Value::Object(implied))
             }
             Value::Array(items) => {
@@ -151,37 +168,43 @@ impl<'s> Search<'s> {
                 }
                 let mut implied = Vec::new();
                 for item in items {
-                    implied.extend(self.of_given(&of_items, item, depth + 1)?);
+                    implied.extend(self.of_given(&of_items, item, at.deeper())?);
                 }
                 (!implied.is_empty()).then_some(Value::Array(implied))
             }
-            _ => None,
+            Value::String(text) => {
+                let mut implied = Vec::new();
+                for (value, nesting) in &inner(text, at.nesting).readings {
+                    implied.extend(self.of_given(schemas, value, At { nesting: *nesting, ..at.deeper() })?);
+                }
+                one_or_all(implied)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => None,
         })
     }
 
-    fn of_absent(&mut self, schemas: &[&'s Map<String, Value>], depth: usize) -> Found<Value> {
+    fn of_absent(&mut self, schemas: &[&'s Map<String, Value>], at: At) -> Found<Value> {
         let expanded = self.expanded(schemas)?;
         let mut values: Vec<Value> = Vec::new();
         for default in expanded.iter().filter_map(|schema| schema.get("default")) {
             values.push(default.clone());
-            values.extend(self.of_given(schemas, default, depth + 1)?);
+            values.extend(self.of_given(schemas, default, at.deeper())?);
         }
-        if values.is_empty() {
-            let schemas: Vec<_> = expanded
-                .into_iter()
-                .filter(|schema| !self.within.contains(&std::ptr::from_ref(*schema)))
-                .collect();
-            let count = self.within.len();
-            self.within.extend(schemas.iter().map(|schema| std::ptr::from_ref(*schema)));
-            let fields = self.of_object(&schemas, None, depth + 1);
-            self.within.truncate(count);
-            values.extend(Some(fields?).filter(|fields| !fields.is_empty()).map(Value::Object));
+        let schemas: Vec<_> = expanded
+            .into_iter()
+            .filter(|schema| !self.within.contains(&std::ptr::from_ref(*schema)))
+            .collect();
+        let count = self.within.len();
+        self.within.extend(schemas.iter().map(|schema| std::ptr::from_ref(*schema)));
+        let fields = self.of_object(&schemas, None, at.deeper());
+        self.within.truncate(count);
+        let fields = fields?;
+        let has_fields = !fields.is_empty();
+        let of_members = Value::Object(fields);
+        if has_fields && !values.contains(&of_members) {
+            values.push(of_members);
         }
-        Ok(match values.len() {
-            0 => Value::Null,
-            1 => values.remove(0),
-            _ => Value::Array(values),
-        })
+        Ok(one_or_all(values).unwrap_or(Value::Null))
     }
 
     fn of_items(&mut self, schemas: &[&'s Map<String, Value>]) -> Found<Vec<&'s Map<String, Value>>> {
@@ -237,6 +260,11 @@ impl<'s> Search<'s> {
         }
         Ok(targets.into_iter().filter_map(Value::as_object).collect())
     }
+}
+
+/// The value if it is the only one, or the list of all.
+fn one_or_all(mut values: Vec<Value>) -> Option<Value> {
+    if values.len() > 1 { Some(Value::Array(values)) } else { values.pop() }
 }
 
 #[cfg(test)]
@@ -298,6 +326,59 @@ mod tests {
         ] {
             assert_eq!(of(&schema, &arguments), Some(implied), "{arguments}");
         }
+    }
+
+    #[test]
+    fn a_default_does_not_hide_those_of_members() {
+        let force = json!({"properties": {"force": {"default": true}}});
+        let options = |default: Value| json!({"properties": {"options": {"anyOf": [force, {"type": "null"}], "default": default}}});
+        for (default, arguments, implied) in [
+            (json!(null), json!({}), json!([null, {"force": true}])),
+            (json!(null), json!({"options": null}), json!([null, {"force": true}])),
+            (json!("none"), json!({}), json!(["none", {"force": true}])),
+            (json!({"a": 1}), json!({}), json!([{"a": 1}, {"force": true}])),
+            (json!({"force": false}), json!({}), json!([{"force": false}, {"force": true}])),
+            (json!("{}"), json!({}), json!(["{}", {"force": true}])),
+        ] {
+            assert_eq!(of(&options(default), &arguments), Some(json!({"options": implied})), "{arguments}");
+        }
+        assert_eq!(of(&options(json!(null)), &json!({"options": {"force": false}})), Some(json!({})));
+    }
+
+    #[test]
+    fn defaults_are_found_within_json_in_a_text() {
+        let force = json!({"force": true});
+        let schema = json!({"properties": {
+            "mode": {"default": "delete"},
+            "options": {"properties": force_schema()},
+            "rows": {"items": {"properties": force_schema()}},
+        }});
+        let given = |name: &str, value: Value| {
+            of(&schema, &json!({"mode": "keep", "options": 1, "rows": 1, name: value}))
+        };
+        for (name, value, implied) in [
+            ("options", json!("{}"), Some(force.clone())),
+            ("options", json!(r#"{"force": null}"#), Some(force.clone())),
+            ("options", json!(r#"{"force": false}"#), None),
+            ("options", json!(r#""{}""#), Some(force.clone())),
+            ("options", json!("%7B%7D"), Some(force.clone())),
+            ("options", json!(r#"{"%66orce": 0}"#), Some(force.clone())),
+            ("options", json!("null"), Some(force.clone())),
+            ("options", json!("text"), None),
+            ("rows", json!("[{}, 1]"), Some(json!([force]))),
+            ("rows", json!(["{}", 1]), Some(json!([force]))),
+            ("mode", json!("null"), Some(json!("delete"))),
+            ("mode", json!(r#""""#), Some(json!("delete"))),
+            ("mode", json!("%20"), Some(json!("delete"))),
+            ("mode", json!("none"), None),
+        ] {
+            let expected = implied.map_or(json!({}), |implied| json!({name: implied}));
+            assert_eq!(given(name, value.clone()), Some(expected), "{name} {value}");
+        }
+    }
+
+    fn force_schema() -> Value {
+        json!({"force": {"default": true}})
     }
 
     #[test]
