@@ -10,7 +10,8 @@ use nix::errno::Errno;
 /// What all processes of a container use together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Resident memory; what several processes share counts once where it is above what was asked for.
+    /// Resident memory and page tables; what several processes share counts once where it is above what was asked for.
+    /// Buffers of sockets and pipes are not in it.
     pub memory_bytes: u64,
     /// Processes and threads.
     pub processes: u64,
@@ -46,12 +47,15 @@ impl UsageMeter {
     /// # Errors
     /// When something there cannot be read, which would count for nothing otherwise.
     pub fn read(&self, memory_bytes: u64) -> io::Result<Option<Usage>> {
-        let (mut waiting, mut members) = (vec![self.root], Vec::new());
+        let (mut waiting, mut members, mut tables) = (vec![self.root], Vec::new(), 0);
         while let Some(pid) = waiting.pop() {
             // One that has ended meanwhile uses nothing, and its children are PID 1's.
             waiting.extend(children(pid)?);
             if let Some(status) = text(&format!("/proc/{pid}/status"))? {
-                let resident = field(&status, "VmRSS:").and_then(kib).unwrap_or(0);
+                let bytes = |name: &str| field(&status, name).and_then(kib).unwrap_or(0);
+                // Each process has its own page tables. Those of a large mapping of nothing take as much memory as data.
+                tables += bytes("VmPTE:");
+                let resident = bytes("VmRSS:");
                 let threads = field(&status, "Threads:").and_then(|text| text.trim().parse().ok());
                 members.push((pid, resident, threads.unwrap_or(1)));
             }
@@ -61,11 +65,11 @@ impl UsageMeter {
         }
         let processes = members.iter().map(|(_, _, threads)| threads).sum();
         let mut resident: u64 = members.iter().map(|(_, bytes, _)| bytes).sum();
-        if resident > memory_bytes {
+        if resident + tables > memory_bytes {
             let shares = members.iter().map(|(pid, bytes, _)| proportional(*pid, *bytes));
             resident = shares.sum::<io::Result<u64>>()?;
         }
-        Ok(Some(Usage { memory_bytes: resident, processes }))
+        Ok(Some(Usage { memory_bytes: resident + tables, processes }))
     }
 }
 
@@ -126,6 +130,9 @@ fn kib(text: &str) -> Option<u64> {
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+
     use super::*;
 
     fn own() -> UsageMeter {
@@ -149,6 +156,28 @@ mod tests {
         assert!(with_child.processes > alone.processes, "{alone:?} {with_child:?}");
         // The C library is shared with every process of the machine.
         assert!(shared.memory_bytes < with_child.memory_bytes, "{shared:?} {with_child:?}");
+    }
+
+    #[test]
+    fn page_tables_count_as_memory() {
+        // Nothing of it is resident: each touched page is the kernel's page of zeros.
+        let code = "import mmap,sys\nm=mmap.mmap(-1,8<<30,mmap.MAP_PRIVATE|mmap.MAP_ANONYMOUS|0x4000,mmap.PROT_READ)\n\
+            m.madvise(15)\nfor at in range(0,8<<30,2<<20): m[at]\nprint(flush=True)\nsys.stdin.read()";
+        let mut command = std::process::Command::new("python3");
+        command.args(["-c", code]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let root = child.id();
+        let meter = UsageMeter { root, started: started(root).unwrap().unwrap() };
+        let used = [u64::MAX, 0].map(|memory_bytes| meter.read(memory_bytes).unwrap().unwrap().memory_bytes);
+        let status = text(&format!("/proc/{root}/status")).unwrap().unwrap();
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        let tables = field(&status, "VmPTE:").and_then(kib).unwrap();
+        let resident = field(&status, "VmRSS:").and_then(kib).unwrap();
+        assert!(tables >= 16 << 20, "{status}");
+        assert!(used[0] >= resident + tables && used[1] >= tables, "{used:?} {status}");
     }
 
     #[test]
