@@ -22,7 +22,6 @@ use tokio::io::AsyncWrite;
 use super::error::{EngineError, is_not_found};
 use super::find::{Engine, EngineKind};
 use super::kernel::OuterLimits;
-use super::masks::mask;
 use super::usage::UsageMeter;
 use super::users::{Reservation, User};
 
@@ -157,7 +156,7 @@ impl Engine {
         spec: &SandboxSpec,
         cpu: Option<CpuQuota>,
     ) -> Result<(Container, Streams), NotStarted> {
-        let body = create_body(spec, cpu, self.kind);
+        let body = create_body(spec, cpu, self);
         if let Some(user) = spec.user {
             return self.start_as(user, cpu, spec, &body).await;
         }
@@ -399,7 +398,7 @@ fn volume(folder: &Folder) -> bollard::models::Mount {
     }
 }
 
-fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, kind: EngineKind) -> ContainerCreateBody {
+fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &Engine) -> ContainerCreateBody {
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let ulimit = |name: &str, value: u64| ResourcesUlimits {
         name: Some(name.into()),
@@ -437,9 +436,9 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, kind: EngineKind) -> C
         auto_remove: Some(true),
         ..HostConfig::default()
     };
-    mask(kind, &mut host);
+    engine.mask(&mut host);
     let is_mounting = !spec.folders.is_empty();
-    match kind {
+    match engine.kind {
         EngineKind::Podman => {
             host.binds = is_mounting.then(|| spec.folders.iter().map(bind).collect());
         }

@@ -24,7 +24,6 @@ pub use error::EngineError;
 pub use find::{About, Choice, Engine, EngineKind, Places, find};
 pub use images::{ImageAbout, ImageBuild};
 pub use kernel::{Kernel, OuterLimits};
-pub use masks::masked_paths;
 pub use owner::{Owner, lock_path};
 pub use runtime::Runtime;
 pub use usage::{Usage, UsageMeter};

@@ -15,7 +15,34 @@ on_every_engine!(
     worker_without_landlock_is_refused,
     a_later_interpreter_that_is_weaker_takes_its_container_with_it,
     a_limit_that_the_engine_does_not_enforce_is_enforced_by_the_bridge,
+    control_groups_of_others_are_not_shown,
 );
+
+/// What code finds in the control groups: folders of other groups, and files that it can read though the group does not
+/// have the limit of this sandbox. Podman on version 1 leaves a folder for each controller.
+const GROUPS: &str = r"
+import os
+root, limit = '/sys/fs/cgroup', str(512 << 20)
+mounts = {line.split()[4] for line in open('/proc/self/mountinfo') if ' - cgroup' in line}
+def read(path):
+    try:
+        with open(path) as file:
+            return file.read(100).strip() or '(empty)'
+    except OSError:
+        return ''
+own = limit in (read(f'{root}/memory.max'), read(f'{root}/memory/memory.limit_in_bytes'))
+found = []
+for folder, folders, files in os.walk(root):
+    found += [name for name in folders if folder in mounts]
+    found += [f'{folder}/{name}' for name in files if not own and read(f'{folder}/{name}')]
+print(own, found[:5])
+";
+
+fn control_groups_of_others_are_not_shown(engine: &Engine) {
+    let mut bridge = Bridge::start(&Home::on(engine)).warm();
+    let shown = bridge.ok(GROUPS);
+    assert!(["True []", "False []"].contains(&shown.trim()), "{shown}");
+}
 
 /// The reply to a first run with that change.
 fn reply_with(engine: &Engine, change: impl Fn(&mut Value) + Send + Sync + 'static) -> String {

@@ -87,6 +87,15 @@ def descriptors(process: str, left_out: Collection[int]) -> list[str]:
     return found
 
 
+def has_own_group(memory_bytes: int) -> bool:
+    """Whether the control groups that are mounted here are those of this sandbox: they have its limit of memory.
+
+    Where the engine makes no group for a sandbox, as rootless Podman on cgroup v1, they are those of the machine.
+    """
+    limit = _limit("memory", "memory.max", "memory.limit_in_bytes")
+    return limit is not None and limit // PAGESIZE == memory_bytes // PAGESIZE
+
+
 def oom_kills() -> int:
     """Returns how many processes of this sandbox the kernel has killed so far because memory ran out."""
     for controller, name in (("", "memory.events"), ("memory", "memory.oom_control")):

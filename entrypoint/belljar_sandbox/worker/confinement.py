@@ -9,6 +9,7 @@ import os
 import resource
 
 from ..kernel import landlock, seccomp, system_calls
+from ..kernel.posture import has_own_group
 from ..wire import fd_passing
 from ..wire.limits import Limits
 from ..wire.names import LISTENER_COMES
@@ -23,7 +24,8 @@ _OTHERS_SHARE = 16
 def confine(frame_socket: int, limits: Limits) -> None:
     """Confines this process for good. Returns when the supervisor has inspected it and agrees."""
     _limit_resources(limits)
-    _show(frame_socket, landlock.restrict(limits.writable), *_filter(limits), _can_open_supervisor())
+    version = landlock.restrict(limits.writable, has_own_group(limits.memory_bytes))
+    _show(frame_socket, version, *_filter(limits), _can_open_supervisor())
 
 
 def _limit_resources(limits: Limits) -> None:

@@ -16,7 +16,7 @@ use super::special_files::{self, Bounds, Unsafe};
 use super::{Asked, PutBack, Sandbox, SandboxReport, posture};
 use crate::engine::{
     About, Belongings, CpuQuota, Engine, Folder, Kernel, NotStarted, Owner, Places, SandboxSpec, User, find,
-    lock_path, masked_paths, tmpfs_mib,
+    lock_path, tmpfs_mib,
 };
 use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
@@ -437,7 +437,7 @@ impl Maker {
             cpu,
             open_files_max: self.limits.sandbox_open_files_max,
             tmpfs: tmpfs_mib(self.settings.memory_bytes),
-            masked: masked_paths().collect(),
+            masked: engine.masked_paths(),
             folders,
         }
     }
