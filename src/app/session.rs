@@ -21,9 +21,10 @@ impl From<SessionsError> for Failure {
     fn from(error: SessionsError) -> Self {
         match error {
             SessionsError::Unknown { .. } | SessionsError::Ambiguous { .. } => Self::Usage(error.to_string()),
-            SessionsError::InUse { .. } | SessionsError::Unreadable { .. } | SessionsError::Folder(_) => {
-                Self::Failed(error.to_string())
-            }
+            SessionsError::InUse { .. }
+            | SessionsError::NotEarlier { .. }
+            | SessionsError::Unreadable { .. }
+            | SessionsError::Folder(_) => Self::Failed(error.to_string()),
         }
     }
 }

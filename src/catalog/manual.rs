@@ -8,7 +8,10 @@ use crate::text;
 
 const MANUAL: &str = "\
 run_python: one persistent Python interpreter in a locked container (no network, read-only root; writable: /workspace, \
-/tmp). Variables, imports and functions stay from run to run; `reset: true` starts afresh. Top-level await works.
+/tmp). Variables, imports and functions stay from run to run; `reset: true` starts afresh. Top-level await works. A sandbox \
+without runs for 5 minutes is stopped: its variables are gone then, while files in /workspace and runtime.state stay. \
+runtime.resume(\"last\") and runtime.restore(name) make variables again if the journal has the results of their calls \
+(MCP_BRIDGE_JOURNAL=full). Keep what took long in files.
 
 Servers are functions, called on the host:
   r = await mcp_<alias>.<tool>(arg=value)          asyncio.gather(...) runs calls in parallel
@@ -44,7 +47,8 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   spawn(func, *args)  jobs()  job(n)     go on beside later runs: await job, .status, .result, .tail(), .cancel()
   checkpoint(name)  restore(name)        all variables back to where they were; so does `checkpoint: name`; checkpoints()
                                          lists, forget_checkpoint(name) removes; the user removes skills: belljar skill rm NAME
-  resume(\"last\")                         ends the run, and makes the last session's variables again, where its journal allows it
+  resume(\"last\")                         ends the run, and makes variables again where the journal allows it: those before the
+                                         sandbox was stopped or lost, else those of the client's last session
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
 
 Limits, unless the user has changed them: 512 MB of memory, 128 MB in /workspace, 64 MB in /tmp, 64 MB for one result, 16,000 \

@@ -7,7 +7,7 @@ use super::record::{
     CallBegun, Came, JobBegun, JobEnded, Record, RunBegun, RunEnded, SandboxUp, SessionBegun,
 };
 use super::writing::VERSION;
-use crate::run::StateNote;
+use crate::run::{FreshReason, StateNote};
 use crate::text;
 
 /// Longest name of a call, or arguments, in a line about it, in characters.
@@ -96,6 +96,34 @@ impl RecordedCall {
 }
 
 impl RecordedSession {
+    /// The runs that lead to the variables at the end of this run: those since the interpreter was new, or all if one of
+    /// them went back to a checkpoint, which may be older. `None` if there is no such run.
+    #[must_use]
+    pub fn leading_to(&self, until: u64) -> Option<&[RecordedRun]> {
+        let runs = &self.runs;
+        let end = runs.iter().rposition(|run| run.begun.run == until)? + 1;
+        let begin = runs[..end].iter().rposition(|run| run.is_fresh).unwrap_or(0);
+        let goes_back = |run: &RecordedRun| {
+            let is_restored = run.ended.as_ref().is_some_and(|ended| ended.state == StateNote::Restored);
+            is_restored || run.begun.checkpoint.is_some()
+        };
+        let begin = if runs[begin..end].iter().any(goes_back) { 0 } else { begin };
+        Some(&runs[begin..end])
+    }
+
+    /// The last run before the present interpreter that has kept its variables, if the interpreter before was lost or
+    /// stopped, and not given up by a reset.
+    #[must_use]
+    pub fn last_run_before_loss(&self) -> Option<u64> {
+        let state = |run: &RecordedRun| run.ended.as_ref().map(|ended| ended.state);
+        let first = self.runs.iter().rposition(|run| run.is_fresh)?;
+        if let Some(StateNote::Fresh(FreshReason::First | FreshReason::Reset)) = state(&self.runs[first]) {
+            return None;
+        }
+        let last = self.runs[..first].iter().rfind(|run| state(run) != Some(StateNote::Lost))?;
+        Some(last.begun.run)
+    }
+
     /// Of the bytes of its file.
     ///
     /// # Errors
@@ -323,5 +351,56 @@ mod tests {
         let session = read(&[SESSION, &run(1), "nonsense", &run(2)]);
         assert_eq!((session.damage, session.runs.len()), (Some(Damage::Line(3)), 1));
         assert_eq!(read(&[SESSION, &run(1), r#"{"full":{}}"#]).damage, Some(Damage::Full));
+    }
+
+    /// Of runs: number, how its variables were at its end, and the checkpoint that it began from.
+    fn session(of: &[(u64, &str, Option<&str>)]) -> RecordedSession {
+        let checkpoint = |name: &str| format!(r#","checkpoint":"{name}""#);
+        let lines = of.iter().map(|(number, state, name)| {
+            let begun = run(*number);
+            let (begun, closing) = begun.split_at(begun.len() - 2);
+            format!("{begun}{}{closing}\n{}", name.map(checkpoint).unwrap_or_default(), end(*number, state))
+        });
+        let lines: Vec<String> = [SESSION.to_owned()].into_iter().chain(lines).collect();
+        read(&lines.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    fn numbers(of: &[(u64, &str, Option<&str>)], until: u64) -> Option<Vec<u64>> {
+        session(of).leading_to(until).map(|runs| runs.iter().map(|run| run.begun.run).collect())
+    }
+
+    const KEPT: &str = r#""kept""#;
+    const RESET: &str = r#"{"fresh":"reset"}"#;
+
+    #[test]
+    fn only_runs_of_the_same_interpreter_lead_to_a_run() {
+        let of = [(1, KEPT, None), (2, RESET, None), (3, KEPT, None), (4, KEPT, None)];
+        assert_eq!(numbers(&of, 3), Some(vec![2, 3]));
+        assert_eq!(numbers(&of, 1), Some(vec![1]));
+        assert_eq!(numbers(&of, 9), None);
+    }
+
+    #[test]
+    fn after_going_back_all_earlier_runs_count() {
+        let restored = r#""restored""#;
+        let of = [(1, KEPT, None), (2, RESET, None), (3, restored, None), (4, KEPT, None)];
+        assert_eq!(numbers(&of, 4), Some(vec![1, 2, 3, 4]));
+        let of = [(1, KEPT, None), (2, RESET, None), (3, KEPT, Some("a")), (4, KEPT, None)];
+        assert_eq!(numbers(&of, 4), Some(vec![1, 2, 3, 4]));
+        assert_eq!(numbers(&of, 2), Some(vec![2]));
+    }
+
+    #[test]
+    fn a_stop_or_loss_is_told_from_a_reset() {
+        let (idle, lost) = (r#"{"fresh":"idle_stop"}"#, r#""lost""#);
+        let before_loss = |of: &[_]| session(of).last_run_before_loss();
+        assert_eq!(before_loss(&[(1, KEPT, None), (2, KEPT, None)]), None);
+        assert_eq!(before_loss(&[(1, KEPT, None), (2, idle, None), (3, KEPT, None)]), Some(1));
+        assert_eq!(before_loss(&[(1, KEPT, None), (2, idle, None), (3, RESET, None)]), None);
+        // The run that lost the interpreter has left nothing.
+        assert_eq!(before_loss(&[(1, KEPT, None), (2, lost, None), (3, KEPT, None)]), Some(1));
+        assert_eq!(before_loss(&[(1, lost, None), (2, KEPT, None)]), None);
+        let under_way = read(&[SESSION, &run(1), SANDBOX, &end(1, KEPT), &run(2), SANDBOX]);
+        assert_eq!(under_way.last_run_before_loss(), Some(1));
     }
 }

@@ -86,6 +86,14 @@ pub enum SessionsError {
         /// Its name, as it is shown.
         id: String,
     },
+    /// It cannot be gone on from within another one.
+    #[error("not from session {id}: {reason}")]
+    NotEarlier {
+        /// Its name, as it is shown.
+        id: String,
+        /// Why.
+        reason: &'static str,
+    },
     /// Its file is none.
     #[error("the journal of {id} cannot be read: {reason}")]
     Unreadable {
@@ -168,22 +176,23 @@ impl Sessions {
     pub fn earlier_than(&self, own: &str, asked: &str) -> Result<String, SessionsError> {
         let all = self.all()?;
         let client = all.iter().find(|session| session.id == own).map(|session| session.client.clone());
-        let mut earlier = all.into_iter().filter(|session| {
-            session.id != own && session.has_run && Some(&session.client) == client.as_ref()
-        });
-        let unknown = |instead: &str| SessionsError::Unknown {
-            asked: text::inert_excerpt(asked, NAME_CHARS_MAX),
-            instead: instead.into(),
-        };
+        let is_of_client = |session: &About| Some(&session.client) == client.as_ref();
         if asked == Self::LAST {
-            let last = earlier.rfind(|session| !session.is_open);
-            return Ok(last.ok_or_else(|| unknown("no earlier session of this client is kept"))?.id);
+            let mut earlier = all.into_iter().filter(|session| session.id != own && session.has_run);
+            let last = earlier.rfind(|session| is_of_client(session) && !session.is_open);
+            return last.map(|last| last.id).ok_or_else(|| SessionsError::Unknown {
+                asked: asked.into(),
+                instead: "no earlier session of this client is kept".into(),
+            });
         }
         let id = self.find(asked)?;
-        match earlier.find(|session| session.id == id) {
+        let refused = |reason| SessionsError::NotEarlier { id: Self::short(&id), reason };
+        match all.iter().find(|session| session.id == id) {
+            _ if id == own => Err(refused("it is this one")),
+            Some(session) if !is_of_client(session) => Err(refused("it is of another client")),
             Some(session) if session.is_open => Err(SessionsError::InUse { id: Self::short(&id) }),
-            Some(_) => Ok(id),
-            None => Err(unknown("it is this one, has no runs, or is of another client")),
+            Some(session) if session.has_run => Ok(id),
+            _ => Err(refused("it has no run that can be made again")),
         }
     }
 
@@ -443,6 +452,28 @@ mod tests {
         assert_eq!(said("../x"), "there is no session \"../x\"; `belljar session ls` lists them");
         let error = sessions.read("ffffffffffffffff").unwrap_err().to_string();
         assert!(error.starts_with("the journal of ffffffff cannot be read: "), "{error}");
+    }
+
+    #[test]
+    fn a_session_that_is_no_earlier_one_is_refused_for_one_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, limits) = (dir.path(), Limits::default());
+        let sessions = Sessions::new(path.into(), &limits);
+        drop(session(path, &id(1), &limits, "1"));
+        let _open = session(path, &id(2), &limits, "1");
+        let own = session(path, &id(3), &limits, "1");
+        let text = fs::read_to_string(sessions.path(&id(1))).unwrap();
+        let of_another = text.replace(r#""client":"test""#, r#""client":"other""#).replace(&id(1), &id(4));
+        fs::write(sessions.path(&id(4)), of_another).unwrap();
+        let begun: String = text.lines().take(1).map(|line| line.replace(&id(1), &id(5)) + "\n").collect();
+        fs::write(sessions.path(&id(5)), begun).unwrap();
+        let said = |number| sessions.earlier_than(&id(3), &id(number)).map_err(|error| error.to_string());
+        assert_eq!(said(1), Ok(id(1)));
+        assert_eq!(said(2), Err("the session 02020202 is in use".into()));
+        assert_eq!(said(3), Err("not from session 03030303: it is this one".into()));
+        assert_eq!(said(4), Err("not from session 04040404: it is of another client".into()));
+        assert_eq!(said(5), Err("not from session 05050505: it has no run that can be made again".into()));
+        drop(own);
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub struct Resumed {
     is_begun: AtomicBool,
     /// Whether the code of a run asks for it, and not the user.
     is_of_code: bool,
+    /// Whether it is the session itself, whose interpreter was stopped or lost.
+    is_own: bool,
     /// What the first reply says of it, or why it cannot be.
     done: OnceCell<Result<String, ToolFault>>,
     is_told: AtomicBool,
@@ -75,6 +77,7 @@ impl Resumed {
             has_files,
             is_begun: AtomicBool::new(false),
             is_of_code: false,
+            is_own: false,
             done: OnceCell::new(),
             is_told: AtomicBool::new(false),
         }
@@ -83,6 +86,11 @@ impl Resumed {
     /// The same, in a session that has run already: its interpreter gives way to a new one.
     pub(super) fn within(from: (RecordedSession, u64), has_files: bool) -> Self {
         Self { is_begun: AtomicBool::new(true), is_of_code: true, ..Self::new(Ok(from), has_files) }
+    }
+
+    /// Runs of the session itself. Its files are those of before.
+    pub(super) fn of_itself(from: (RecordedSession, u64)) -> Self {
+        Self { is_own: true, ..Self::within(from, true) }
     }
 
     /// Makes the runs, once; what the first reply says of them.
@@ -165,6 +173,14 @@ impl Resumed {
             }
         }
         session.broker.journal_resumed();
+        if self.is_own {
+            let runs = if made == 1 { "1 run was".to_owned() } else { format!("{made} runs were") };
+            let told = told.concat();
+            return Ok(Ok(format!(
+                "variables are as after run {until} of this session: {runs} made once more, with calls answered from its \
+                 journal{told}; files in /workspace are as they were last"
+            )));
+        }
         if self.has_files {
             told.push("; the files of the workspace are as they were last".into());
         }

@@ -70,6 +70,11 @@ impl Checkpoints {
         self.all().values_mut().for_each(|one| one.sleeps = false);
     }
 
+    /// Their names, and the runs that made them.
+    pub(super) fn runs(&self) -> Vec<(String, RunId)> {
+        self.all().iter().map(|(name, one)| (name.clone(), one.run)).collect()
+    }
+
     /// Whether the sandbox has it.
     pub(super) fn sleeps(&self, name: &str) -> bool {
         self.all().get(name).is_some_and(|one| one.sleeps)

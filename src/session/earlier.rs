@@ -1,14 +1,23 @@
-//! What a session says and does of those before it: that their variables are gone, and, when code asks, their runs once more.
+//! What a session says and does of earlier sessions, and of its own earlier interpreters that were stopped or lost: that their
+//! variables are gone, what brings them back, and, when code asks, their runs once more.
 //!
 //! Which sessions there are is the journal's knowledge, and how runs are made once more that of `again`.
 
 use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::again::{Resumed, why_not};
+use super::checkpoints::Checkpoints;
 use super::handle::Session;
 use super::remade::Asker;
-use crate::journal::Sessions;
+use crate::journal::{RecordedSession, Sessions};
 use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
+use crate::text;
+
+/// Longest name in a sentence, in characters.
+const NAME_CHARS_MAX: usize = 64;
+/// Checkpoints that a sentence names.
+const NAMED_MAX: usize = 3;
 
 /// Tells how the earlier one is resumed.
 const RESUME: &str = "runtime.resume(\"last\") makes the last session's variables again";
@@ -59,6 +68,7 @@ impl Session {
             let folder = settings.folders.iter().find(|folder| folder.writable)?;
             Some(format!("{} is mounted writable, and its runs would write there again", folder.guest))
         });
+        let is_own = self.broker.journal().among().is_some_and(|(_, own)| own == of.begun.id);
         let made = match cannot {
             Some(why) => Err(ToolFault::new(
                 FaultCode::SandboxUnavailable,
@@ -66,12 +76,19 @@ impl Session {
             )
             .hint("variables are as before")),
             None => {
-                let resumed = Resumed::within((of, until), settings.workspace.name.is_some());
+                let resumed = match is_own {
+                    true => Resumed::of_itself((of, until)),
+                    false => Resumed::within((of, until), settings.workspace.name.is_some()),
+                };
                 resumed.make(self, asker).await.and_then(|made| made)
             }
         };
         match made {
-            Ok(said) => report.notes.push(said),
+            Ok(said) => {
+                self.losses.forget();
+                report.state = StateNote::Kept;
+                report.notes.push(said);
+            }
             Err(fault) => {
                 report.outcome = RunOutcome::Raised(PythonError {
                     class: "mcp.runtime.MCPError".into(),
@@ -94,4 +111,129 @@ fn missing_name(error: &PythonError) -> Option<&str> {
 fn words(code: &str) -> impl Iterator<Item = &str> {
     code.split(|character: char| !character.is_alphanumeric() && character != '_')
         .filter(|word| !word.is_empty())
+}
+
+/// The last loss of an interpreter in a session.
+#[derive(Debug, Default)]
+pub(super) struct Losses(Mutex<Option<Loss>>);
+
+#[derive(Debug, Clone)]
+struct Loss {
+    reason: FreshReason,
+    /// All words of the code that the lost interpreter ran. `None` without a journal.
+    words: Option<Arc<HashSet<String>>>,
+    /// What brings the variables back, or why nothing does.
+    remedy: String,
+}
+
+impl Losses {
+    /// The variables are back, or were given up.
+    pub(super) fn forget(&self) {
+        *self.last() = None;
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Loss>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    /// Says what brings the variables back after a loss, and does not let a name of the lost interpreter pass for a typo.
+    pub(super) async fn tell_of_loss(&self, report: &mut RunReport) {
+        let is_new = match report.state {
+            StateNote::Fresh(reason @ (FreshReason::IdleStop | FreshReason::Lost)) => {
+                let loss = self.read_loss(reason).await;
+                *self.losses.last() = Some(loss);
+                true
+            }
+            StateNote::Fresh(FreshReason::First | FreshReason::Reset) => {
+                self.losses.forget();
+                return;
+            }
+            _ => false,
+        };
+        let Some(loss) = self.losses.last().clone() else { return };
+        if let RunOutcome::Raised(error) = &mut report.outcome
+            && let Some(name) = missing_name(error)
+            && loss.words.as_ref().is_none_or(|words| words.contains(name))
+        {
+            let name = text::inert_excerpt(name, NAME_CHARS_MAX);
+            // It would name what the new interpreter has, and mean another thing.
+            error.hint.clear();
+            if !is_new {
+                let was = if loss.words.is_some() { "was" } else { "may have been" };
+                let why = match loss.reason {
+                    FreshReason::IdleStop => "stopped for being idle",
+                    _ => "lost",
+                };
+                report.notes.push(format!(
+                    "'{name}' {was} a variable of an earlier interpreter, which was {why}; {}",
+                    loss.remedy
+                ));
+                return;
+            }
+        }
+        if is_new {
+            report.notes.push(loss.remedy);
+        }
+    }
+
+    async fn read_loss(&self, reason: FreshReason) -> Loss {
+        let (broker, checkpoints) = (Arc::clone(&self.broker), Arc::clone(&self.checkpoints));
+        let mounted = self.wanted_now().folders.iter().find(|folder| folder.writable).map(|folder| {
+            format!("{} is mounted writable, and its runs would write there again", folder.guest)
+        });
+        let read = tokio::task::spawn_blocking(move || {
+            let recorded = broker.journal().recorded()?;
+            let until = recorded.last_run_before_loss().ok_or("no run before has left any")?;
+            let runs = recorded.leading_to(until).unwrap_or_default();
+            let words: HashSet<String> =
+                runs.iter().flat_map(|run| words(&run.begun.code)).map(str::to_owned).collect();
+            let way = match mounted {
+                Some(why) => Err(why),
+                None => can_be_made(&recorded, until),
+            };
+            Ok::<_, String>((words, way, remade(&recorded, &checkpoints)))
+        });
+        let (words, way, checkpoints) = match read.await {
+            Ok(Ok((words, way, checkpoints))) => (Some(Arc::new(words)), way, checkpoints),
+            Ok(Err(why)) => (None, Err(why), vec![]),
+            Err(_) => (None, Err("its journal cannot be read".into()), vec![]),
+        };
+        Loss { reason, words, remedy: remedy(way, &checkpoints) }
+    }
+}
+
+/// Whether the runs that lead to the end of this one can be made again.
+fn can_be_made(recorded: &RecordedSession, until: u64) -> Result<(), String> {
+    let runs = recorded.leading_to(until).unwrap_or_default();
+    match runs.iter().find_map(|run| Some((run.begun.run, why_not(run)?))) {
+        Some((run, why)) => Err(format!("run {run}: {why}")),
+        None => Ok(()),
+    }
+}
+
+/// The checkpoints that can be made again.
+fn remade(recorded: &RecordedSession, checkpoints: &Checkpoints) -> Vec<String> {
+    let of_run = checkpoints.runs().into_iter();
+    of_run.filter(|(_, run)| can_be_made(recorded, run.0).is_ok()).map(|(name, _)| name).collect()
+}
+
+/// In a sentence: what brings the variables back, or why nothing does.
+fn remedy(way: Result<(), String>, checkpoints: &[String]) -> String {
+    const STAYS: &str = "files in /workspace and runtime.state are still there";
+    match way {
+        Ok(()) => format!("runtime.resume(\"last\") makes the variables again from the journal; {STAYS}"),
+        Err(why) if checkpoints.is_empty() => {
+            format!("the variables cannot be made again from the journal ({why}); {STAYS}")
+        }
+        Err(why) => {
+            let named = checkpoints.iter().take(NAMED_MAX);
+            let named = named.map(|name| format!("'{}'", text::inert_excerpt(name, NAME_CHARS_MAX)));
+            let named = named.collect::<Vec<_>>().join(", ");
+            format!(
+                "runtime.restore(name) makes a checkpoint again ({named}), but not what came later ({why}); {STAYS}"
+            )
+        }
+    }
 }

@@ -14,7 +14,7 @@ use super::actor::Actor;
 use super::again::Resumed;
 use super::asked::{Ask, RunAsked};
 use super::checkpoints::Checkpoints;
-use super::earlier::Earlier;
+use super::earlier::{Earlier, Losses};
 use super::files::Files;
 use super::remade::Asker;
 use super::sandbox::{Maker, SandboxReport, SandboxSettings, Wanted};
@@ -41,6 +41,8 @@ pub struct Session {
     resumed: Option<Resumed>,
     /// The one before it, once it is of use.
     pub(super) earlier: OnceCell<Option<Earlier>>,
+    /// What the interpreter before the present one knew, if it was stopped or lost.
+    pub(super) losses: Losses,
     prewarm: Arc<Notify>,
     closing: CancellationToken,
     files: Files,
@@ -99,6 +101,7 @@ impl Session {
             broker: recorder,
             resumed,
             earlier: OnceCell::new(),
+            losses: Losses::default(),
             prewarm,
             closing,
             files: of_session,
@@ -150,6 +153,7 @@ impl Session {
         report.notes.extend(said);
         let where_kept = self.files.hand_over(&report.saved).await;
         report.notes.extend(where_kept);
+        self.tell_of_loss(&mut report).await;
         self.resume_asked(&mut report, &asker).await;
         if self.resumed.is_none() {
             self.tell_of_earlier(&mut report).await;

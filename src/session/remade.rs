@@ -96,8 +96,7 @@ impl Session {
             cannot(&why)
                 .hint("the user has it kept with MCP_BRIDGE_JOURNAL=full; runtime.checkpoint makes new ones")
         })?;
-        let runs =
-            leading_to(&recorded.runs, known.run.0).ok_or_else(|| cannot("its run is not in the journal"))?;
+        let runs = recorded.leading_to(known.run.0).ok_or_else(|| cannot("its run is not in the journal"))?;
         if let Some(why) = runs.iter().find_map(|run| Some((run.begun.run, why_not(run)?))) {
             return Err(cannot(&format!("run {}: {}", why.0, why.1)));
         }
@@ -260,19 +259,6 @@ impl Asker {
     }
 }
 
-/// The runs that make what there was at the end of this one: since the interpreter was new, or all where one of them has gone
-/// back to a checkpoint, which may be older.
-fn leading_to(runs: &[RecordedRun], until: u64) -> Option<&[RecordedRun]> {
-    let end = runs.iter().rposition(|run| run.begun.run == until)? + 1;
-    let begin = runs[..end].iter().rposition(|run| run.is_fresh).unwrap_or(0);
-    let goes_back = |run: &RecordedRun| {
-        let is_restored = run.ended.as_ref().is_some_and(|ended| ended.state == StateNote::Restored);
-        is_restored || run.begun.checkpoint.is_some()
-    };
-    let begin = if runs[begin..end].iter().any(goes_back) { 0 } else { begin };
-    Some(&runs[begin..end])
-}
-
 fn put_back(report: RunReport) -> Result<(), ToolFault> {
     done(report)?.map(drop).map_err(|why| {
         let said = format!("files of /workspace could not be put back as they were: {why}");
@@ -303,51 +289,4 @@ fn is_of_server(call: &RecordedCall) -> bool {
 
 fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::journal::RecordedSession;
-
-    /// Of runs: number, whether it is fresh, how its variables were at its end, and the checkpoint that it began from.
-    fn runs(of: &[(u64, &str, Option<&str>)]) -> Vec<RecordedRun> {
-        let mut lines = r#"{"session":{"version":1,"id":"ab","time":"t","client":"c","belljar":"0.1.0","protocol":1,"keep":"full"}}"#.to_owned() + "\n";
-        for (run, state, checkpoint) in of {
-            let checkpoint = checkpoint.map(|name| format!(r#","checkpoint":"{name}""#)).unwrap_or_default();
-            lines += &format!(
-                r#"{{"run":{{"run":{run},"time":"t","code":"1","servers":[],"timeout_ms":1,"dry_run":false{checkpoint}}}}}"#
-            );
-            lines += &format!(
-                "\n{{\"end\":{{\"run\":{run},\"time\":\"t\",\"outcome\":\"finished\",\"output\":[],\"said_bytes\":0,\"said_sha256\":\"\",\"images\":0,\"state\":{state},\"ms\":1}}}}\n"
-            );
-        }
-        RecordedSession::of(lines.as_bytes()).unwrap().runs
-    }
-
-    fn numbers(of: &[(u64, &str, Option<&str>)], until: u64) -> Option<Vec<u64>> {
-        let runs = runs(of);
-        leading_to(&runs, until).map(|runs| runs.iter().map(|run| run.begun.run).collect())
-    }
-
-    const KEPT: &str = r#""kept""#;
-    const RESET: &str = r#"{"fresh":"reset"}"#;
-
-    #[test]
-    fn only_runs_of_the_same_interpreter_lead_to_a_checkpoint() {
-        let of = [(1, KEPT, None), (2, RESET, None), (3, KEPT, None), (4, KEPT, None)];
-        assert_eq!(numbers(&of, 3), Some(vec![2, 3]));
-        assert_eq!(numbers(&of, 1), Some(vec![1]));
-        assert_eq!(numbers(&of, 9), None);
-    }
-
-    #[test]
-    fn where_one_has_gone_back_all_before_it_count() {
-        let restored = r#""restored""#;
-        let of = [(1, KEPT, None), (2, RESET, None), (3, restored, None), (4, KEPT, None)];
-        assert_eq!(numbers(&of, 4), Some(vec![1, 2, 3, 4]));
-        let of = [(1, KEPT, None), (2, RESET, None), (3, KEPT, Some("a")), (4, KEPT, None)];
-        assert_eq!(numbers(&of, 4), Some(vec![1, 2, 3, 4]));
-        assert_eq!(numbers(&of, 2), Some(vec![2]));
-    }
 }

@@ -94,6 +94,17 @@ fn code_resumes_the_last_session_that_is_not_in_use(engine: &Engine) {
     let in_use = listed.iter().find(|session| session["in_use"] == true).unwrap()["id"].as_str().unwrap();
     let refused = bridge.run(&format!("runtime.resume('{in_use}')")).text;
     assert!(refused.contains(" is in use") && refused.ends_with("state: variables kept"), "{refused}");
+    // Its own name is none of an earlier session, but leads back to an earlier run.
+    let open = listed.iter().filter(|session| session["in_use"] == true);
+    let own = open.map(|session| session["id"].as_str().unwrap()).find(|id| *id != in_use).unwrap();
+    let refused = bridge.run(&format!("runtime.resume('{own}')")).text;
+    assert!(refused.contains(" is this one, and its variables are here; "), "{refused}");
+    let back = bridge.ok(&format!("x = 'later'\nruntime.resume('{own}:1')"));
+    assert!(
+        back.contains("variables are as after run 1 of this session: 1 run was made once more"),
+        "{back}"
+    );
+    assert_eq!(bridge.ok("x"), "'own'");
     let resumed = bridge.ok("runtime.resume()\nprint('never reached')");
     assert!(
         resumed.ends_with("2 runs of it were made once more, with calls answered from its journal"),

@@ -17,6 +17,7 @@ from types import FrameType, ModuleType, TracebackType
 from ..calls.port import port
 from ..wire.names import SKILLS_MODULE
 from ..worker.interrupts import OURS
+from .text_results import hint_of_text
 
 CHARACTERS_MAX = 400
 _NAMES_MAX = 3
@@ -91,6 +92,8 @@ def _hint(error: BaseException, code: str) -> str:
     frames = list(_frames(error.__traceback__))
     if _wants_network(error, frames):
         return NO_NETWORK
+    if of_text := hint_of_text(error, frames):
+        return of_text
     match error:
         case SyntaxError():
             return _of_syntax(error, code)

@@ -42,6 +42,49 @@ def test_forgotten_await_is_named(sandbox: Sandbox, code: str) -> None:
     assert hint(sandbox, code) == hints.AWAIT
 
 
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (
+            "[{'a': 1}]",
+            "[each['a'] for each in r]",
+            "r is text that looks like a list: ast.literal_eval(r) makes it one",
+        ),
+        ("{'a': 1}", "r['a']", "r is text that looks like a dict: ast.literal_eval(r) makes it one"),
+        ("{'a': 1}", "r.items()", "r is text that looks like a dict: ast.literal_eval(r) makes it one"),
+        (
+            "[('a', 1)]",
+            "for name, count in r: pass",
+            "r is text that looks like a list: ast.literal_eval(r) makes it one",
+        ),
+        ("[1, None]", "sum(r)", "r is text that looks like a list: ast.literal_eval(r) makes it one"),
+        (
+            "[1, None]",
+            "import json\njson.loads(r)",
+            "r is text that looks like a list: ast.literal_eval(r) makes it one",
+        ),
+        (
+            "(1, 2)",
+            "def f():\n    return r['x']\nf()",
+            "r is text that looks like a tuple: ast.literal_eval(r) makes it one",
+        ),
+        (
+            "{'a': 1}",
+            "all = [r]\ndel r\nall[0]['a']",
+            "all[0] is text that looks like a dict: ast.literal_eval(all[0]) makes",
+        ),
+        ("[done] (1 file)", "r['a']", ""),
+        ("plain", "r['a']", ""),
+    ],
+)
+def test_text_that_looks_like_a_list_is_named(sandbox: Sandbox, text: str, code: str, said: str) -> None:
+    def on_call(_call: Frame) -> object:
+        return {"content": [{"type": "text", "text": text}]}
+
+    error = sandbox.run(f"r = mcp_a.t.sync()\n{code}", ("a",), on_call)["error"]
+    assert error["hint"].startswith(said) and bool(said) == bool(error["hint"]), error
+
+
 def test_await_of_what_is_no_coroutine_is_named(sandbox: Sandbox) -> None:
     assert hint(sandbox, "await len(mcp_a.t.sync())") == hints.NO_AWAIT
 

@@ -1,0 +1,66 @@
+"""Finds results of tools that are text although they look like a list or a dict, for the hint of an error.
+
+Some tools return the repr of a list as text. Printed it looks like a list, but its items are characters.
+"""
+
+from __future__ import annotations
+
+import re
+from ast import literal_eval
+from collections.abc import Iterator
+from types import CodeType, FrameType
+
+from ..calls.results import StrResult, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_CHARACTERS_MAX = 200_000
+_NAMES_MAX = 200
+# What Python says of a text, or of one of its characters, that was taken for something else.
+_OF_TEXT = re.compile(
+    r"string ind|'str'|'StrResult'|\bstr\b|to unpack|invalid literal for|could not convert string|sequence element"
+    r"|^Expecting "
+)
+
+
+def hint_of_text(error: BaseException, frames: list[FrameType]) -> str:
+    """Returns what reads the text as the value that it looks like, or an empty text."""
+    if not isinstance(error, TypeError | ValueError | AttributeError) or not _OF_TEXT.search(str(error)):
+        return ""
+    # Those of libraries have other names for it.
+    own = [frame for frame in frames if frame.f_code.co_filename.startswith(("<run ", "<skill "))]
+    for frame in reversed(own):
+        for name in dict.fromkeys(_names(frame.f_code)):
+            value = frame.f_locals.get(name, frame.f_globals.get(name))
+            kind, reader = _looks_like(value)
+            if kind:
+                return f"{name} is text that looks like a {kind}: {reader}({name}) makes it one"
+            if type(value) is list and value:
+                kind, reader = _looks_like(value[0])
+                if kind:
+                    return f"{name}[0] is text that looks like a {kind}: {reader}({name}[0]) makes it one"
+    return ""
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Returns the names that code uses, and the functions in it."""
+    yield from (*code.co_varnames, *code.co_freevars, *code.co_names)[:_NAMES_MAX]
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from inner.co_names
+
+
+def _looks_like(value: Any) -> tuple[str, str]:
+    """Returns the kind of value that a text stands for, and the function that reads it."""
+    if not isinstance(value, StrResult) or len(value) > _CHARACTERS_MAX or value.strip()[:1] not in ("[", "{", "("):
+        return "", ""
+    for read, name in ((loads, "json.loads"), (literal_eval, "ast.literal_eval")):
+        try:
+            read_value = read(str(value).strip())
+        except Exception:  # it is not of this form
+            continue
+        if isinstance(read_value, list | dict | tuple):
+            return type(read_value).__name__, name
+    return "", ""
