@@ -129,7 +129,7 @@ pub enum FilesCommand {
         /// Its path below /workspace.
         #[arg(value_name = "PATH")]
         path: String,
-        /// The new file, or a folder for it; - for stdout; without, the working folder.
+        /// The new file, or a folder for it; - for stdout, text only on a terminal; without, the working folder.
         #[arg(value_name = "TO")]
         to: Option<PathBuf>,
     },

@@ -2,20 +2,20 @@
 //! in, removed.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::failure::{Failure, failed, told};
 use super::new_file;
-use super::printing::{err, out};
+use super::printing::{err, out, to_stdout};
 use super::wiring::{outbox, workspaces};
 use crate::cli::{self, FilesCommand};
 use crate::config::{Config, nearest};
 use crate::journal::Sessions;
 use crate::names::WorkspaceName;
 use crate::text;
-use crate::workspace::{FilePath, HandedOver, Outbox, Place, View, Workspace, names};
+use crate::workspace::{FilePath, HandedOver, Outbox, Piece, Place, View, Workspace, names};
 
 /// Longest name that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
@@ -158,7 +158,12 @@ fn get(view: &View, path: &str, to: Option<PathBuf>) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("{path} is a folder; get its files one by one")));
     }
     if to.as_deref() == Some(Path::new("-")) {
-        return copy(pieces, &mut io::stdout().lock()).map_err(failed);
+        let mut stdout = io::stdout().lock();
+        if !stdout.is_terminal() {
+            return copy(pieces, &mut stdout).map_err(failed);
+        }
+        drop(stdout);
+        return show(pieces, &path);
     }
     let own_name = path.as_str().rsplit('/').next().unwrap_or_default();
     let to = match to {
@@ -185,10 +190,22 @@ fn kept(view: &View, path: &str) -> Result<FilePath, Failure> {
     Err(Failure::Usage(format!("there is no file {path} in it{}", near.unwrap_or_default())))
 }
 
-fn copy(
-    pieces: impl Iterator<Item = io::Result<crate::workspace::Piece>>,
-    to: &mut impl Write,
-) -> io::Result<()> {
+/// Prints a file of text on the terminal, which escapes what would steer it.
+fn show(pieces: impl Iterator<Item = io::Result<Piece>>, path: &FilePath) -> Result<(), Failure> {
+    let mut bytes = Vec::new();
+    copy(pieces, &mut bytes).map_err(failed)?;
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => {
+            to_stdout(&text);
+            Ok(())
+        }
+        _ => Err(Failure::Failed(format!(
+            "{path} is not text, and a terminal shows only that: redirect it with >FILE"
+        ))),
+    }
+}
+
+fn copy(pieces: impl Iterator<Item = io::Result<Piece>>, to: &mut impl Write) -> io::Result<()> {
     for piece in pieces {
         let piece = piece?;
         to.write_all(&piece.bytes)?;

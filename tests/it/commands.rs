@@ -1,6 +1,6 @@
 //! The commands for people: their output, their refusals, their exit codes.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
 use serde_json::json;
@@ -11,6 +11,44 @@ use crate::support::{Bridge, Fixture, Home, PATIENCE};
 
 fn failed(code: i32, stderr: &str) -> Output {
     Output { code: Some(code), stdout: String::new(), stderr: stderr.to_owned() }
+}
+
+/// What a command whose stdout is a terminal shows there.
+fn on_terminal(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut command = home.command(arguments);
+    command.stdin(Stdio::null()).stdout(terminal.slave).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    // It holds the other end of the terminal.
+    drop(command);
+    let (mut shown, mut master) = (Vec::new(), std::fs::File::from(terminal.master));
+    // Linux says that the last writer has gone by an error.
+    drop(master.read_to_end(&mut shown));
+    let output = child.wait_with_output().unwrap();
+    let shown = String::from_utf8(shown).unwrap().replace("\r\n", "\n");
+    (output.status.code(), shown, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn files_steer_no_terminal_and_are_whole_elsewhere() {
+    let text = "first\n\u{1b}]0;owned\u{7}\u{202e}\u{9b}5n\tend";
+    let home = Home::new().file("text", text);
+    std::fs::write(home.path().join("binary"), b"\x1b[2J\xff\0").unwrap();
+    let of = |arguments: &[&'static str]| [&["files", "--workspace", "notes"], arguments].concat();
+    for file in ["text", "binary"] {
+        assert_eq!(home.run(&of(&["put", file])).code, Some(0));
+    }
+    let raw = home.run(&of(&["get", "text", "-"])).stdout;
+    assert_eq!(raw, text);
+    let escaped = "first\n\\x1b]0;owned\\x07\\u202e\\x9b5n\tend";
+    assert_eq!(on_terminal(&home, &of(&["get", "text", "-"])), (Some(0), escaped.to_owned(), String::new()));
+    let refused = "belljar: binary is not text, and a terminal shows only that: redirect it with >FILE\n";
+    assert_eq!(
+        on_terminal(&home, &of(&["get", "binary", "-"])),
+        (Some(1), String::new(), refused.to_owned())
+    );
+    let output = home.command(&of(&["get", "binary", "-"])).output().unwrap();
+    assert_eq!(output.stdout, b"\x1b[2J\xff\0");
 }
 
 #[test]
