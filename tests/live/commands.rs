@@ -5,10 +5,11 @@ use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::on_every_engine;
 use crate::support::engine_gate::{EngineGate, Hold};
+use crate::support::engine_proxy::EngineProxy;
 use crate::support::home::Output;
 use crate::support::{Bridge, Engine, Fixture, Home, eventually};
 
@@ -24,6 +25,7 @@ on_every_engine!(
     run_leaves_nothing,
     run_steers_no_terminal_and_leaves_files_as_they_are,
     doctor_tells_engine_image_and_limits,
+    doctor_tells_what_the_kernel_ends_first,
     doctor_warns_of_a_runtime_that_is_known_to_let_code_out,
 );
 
@@ -243,6 +245,37 @@ fn doctor_tells_engine_image_and_limits(engine: &Engine) {
     );
     assert_eq!(line("network"), "network    none");
     assert_eq!(line("sandbox"), "sandbox    starts and answers");
+}
+
+fn doctor_tells_what_the_kernel_ends_first(engine: &Engine) {
+    let shown = |change: fn(&mut Value)| {
+        let proxy = EngineProxy::changing(engine, change);
+        let output = Home::on(engine).env("MCP_BRIDGE_RUNTIME", &proxy.address()).run(&["doctor"]);
+        assert_eq!(output.code, Some(0), "{}", output.stdout);
+        let line = output
+            .stdout
+            .lines()
+            .find_map(|line| line.strip_prefix("oom        score 1000 of the interpreter, "));
+        line.unwrap_or_else(|| panic!("no such line in\n{}", output.stdout)).to_owned()
+    };
+    let usual = shown(|_| ());
+    let score: u32 =
+        usual.strip_suffix(" of its supervisor").unwrap_or_else(|| panic!("{usual}")).parse().unwrap();
+    // The engine is asked for 500. Nobody can lower what was set by the right to lower scores, which few machines take from
+    // root.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let bounding = status.lines().find_map(|line| line.strip_prefix("CapBnd:")).unwrap().trim();
+    let has_right = u64::from_str_radix(bounding, 16).unwrap() & (1 << 24) != 0;
+    assert!(score < 500 || (score == 500 && has_right && !engine.is_rootless()), "{usual}");
+    // Podman makes no file of /proc read-only on request.
+    if engine.name == "docker" {
+        let forbidding = shown(|body| {
+            body["HostConfig"]["OomScoreAdj"] = json!(1000);
+            body["HostConfig"]["ReadonlyPaths"] = json!(["/proc/1/oom_score_adj"]);
+        });
+        let said = "1000 of its supervisor; the engine forbids a lower one, so too much memory may end the whole sandbox";
+        assert_eq!(forbidding, said);
+    }
 }
 
 fn doctor_warns_of_a_runtime_that_is_known_to_let_code_out(engine: &Engine) {

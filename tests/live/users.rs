@@ -14,7 +14,9 @@ use crate::support::{Bridge, Engine, Home};
 on_every_engine!(
     sandboxes_have_different_users_on_the_host,
     exhausted_limits_of_a_user_leave_other_sandboxes_alone,
+    exhausted_limits_reach_sandboxes_of_the_same_user,
     libraries_find_the_account_of_the_user,
+    code_cannot_log_in_because_pid_1_has,
     unmapped_users_are_replaced_by_mapped_ones,
     engine_that_maps_no_users_shares_one_with_a_notice,
     writable_folder_has_one_owner_in_all_sandboxes,
@@ -73,6 +75,21 @@ fn exhausted_limits_of_a_user_leave_other_sandboxes_alone(engine: &Engine) {
     assert_eq!(said.replace("finished\n", ""), "used");
 }
 
+fn exhausted_limits_reach_sandboxes_of_the_same_user(engine: &Engine) {
+    // One that no other test has, since others of it would be starved.
+    let number = match engine.name {
+        "docker" => 50_001,
+        "podman-rootful" => 50_002,
+        _ => 50_003,
+    };
+    let home = Home::on(engine).env("MCP_BRIDGE_CONTAINER_USER", &format!("{number}:65534"));
+    let (mut greedy, mut other) = (Bridge::start(&home).warm(), Bridge::start(&home).warm());
+    let exhausted = "descriptors_in_flight ETOOMANYREFS\npipe_pages EPERM";
+    assert_eq!(greedy.ok(include_str!("hold_limits.py")), exhausted);
+    let said = other.run(include_str!("use_limits.py")).text;
+    assert!(exhausted.lines().all(|limit| said.contains(limit)), "{said}");
+}
+
 fn libraries_find_the_account_of_the_user(engine: &Engine) {
     let mut bridge = Bridge::start(&Home::on(engine)).warm();
     let code = "import getpass, os, pathlib, pwd\naccount = pwd.getpwuid(os.getuid())\n\
@@ -83,6 +100,29 @@ fn libraries_find_the_account_of_the_user(engine: &Engine) {
     assert!(unknown.text.contains("KeyError: 'getpwuid(): uid not found: 4242'"), "{}", unknown.text);
     let nobody = "pwd.getpwnam('root').pw_uid, pwd.getpwuid(65534).pw_name";
     assert_eq!(bridge.ok(nobody), "(0, 'nobody')");
+}
+
+fn code_cannot_log_in_because_pid_1_has(engine: &Engine) {
+    let login = |process: &str| {
+        fs::read_to_string(format!("/proc/{process}/loginuid")).ok()?.trim().parse::<u32>().ok()
+    };
+    let Some(own) = login("self") else {
+        eprintln!("SKIPPED: this kernel has no audit log, so that nobody logs in");
+        return;
+    };
+    let home = Home::on(engine);
+    let mut bridge = Bridge::start(&home).warm();
+    let user: u32 = bridge.ok("import os\nos.getuid()").parse().unwrap();
+    let supervisor =
+        engine.inspect_container(&engine.containers_of(&home.owners())[0])["State"]["Pid"].to_string();
+    // As the machine numbers users, of which a user namespace does not know all.
+    let seen = login(&supervisor).unwrap();
+    assert_ne!(seen, u32::MAX, "whoever has no login may still claim one");
+    if own == u32::MAX && !engine.is_rootless() {
+        // The engine has none either, so that the login is the user that PID 1 has set.
+        assert_eq!(seen, user);
+        assert_eq!(bridge.ok("open('/proc/self/loginuid').read()"), format!("'{user}'"));
+    }
 }
 
 fn unmapped_users_are_replaced_by_mapped_ones(engine: &Engine) {
