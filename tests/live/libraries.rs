@@ -1,7 +1,7 @@
 //! What code is written with works under the sandbox's own filter, on every engine.
 
 use crate::on_every_engine;
-use crate::support::images::with_added_packages;
+use crate::support::images::{with_added_packages, with_torch};
 use crate::support::{Bridge, Engine, Home};
 
 on_every_engine!(
@@ -84,6 +84,30 @@ fn packages_that_users_add_work(engine: &Engine) {
                 "from lxml import etree\nopen('/tmp/x.xml', 'w').write('<a><b n=\"1\"/><b n=\"2\"/></a>')\n\
                  int(etree.parse('/tmp/x.xml').xpath('sum(//b/@n)'))",
                 "3",
+            ),
+        ],
+    );
+}
+
+#[test]
+#[ignore = "builds an image with a package of gigabytes; `make probes` runs it"]
+fn torch_trains_with_more_memory() {
+    let Some(engine) = Engine::any() else { return };
+    values(
+        &with_torch(&engine),
+        &[
+            (
+                "import torch\ntorch.manual_seed(0)\nx = torch.linspace(-1, 1, 64).unsqueeze(1)\n\
+                 layer = torch.nn.Linear(1, 1)\noptimizer = torch.optim.SGD(layer.parameters(), lr=0.5)\n\
+                 for _ in range(200):\n  optimizer.zero_grad()\n  loss = ((layer(x) - (3 * x + 1)) ** 2).mean()\n  \
+                 loss.backward()\n  optimizer.step()\n\
+                 round(layer.weight.item(), 2), round(layer.bias.item(), 2)",
+                "(3.0, 1.0)",
+            ),
+            (
+                "torch.save(layer.state_dict(), '/tmp/layer.pt')\n\
+                 sorted(torch.load('/tmp/layer.pt', weights_only=True))",
+                "['bias', 'weight']",
             ),
         ],
     );

@@ -54,6 +54,13 @@ pub fn with_added_packages(engine: &Engine) -> Home {
     kept(engine, "test-packages-", |_| Some(ADDED.to_vec())).expect("it can always be built")
 }
 
+/// A home whose sandboxes have torch, with the memory that it needs. The package takes gigabytes.
+pub fn with_torch(engine: &Engine) -> Home {
+    let home =
+        kept(engine, "test-torch-", |_| Some(vec!["--with", "torch"])).expect("it can always be built");
+    home.env("MCP_BRIDGE_MEMORY", "1g")
+}
+
 /// A home whose sandboxes are of an image that is built on one that is not belljar's: what the sandbox image is built on itself,
 /// where this engine has that.
 pub fn on_another_base(engine: &Engine) -> Option<Home> {
