@@ -193,6 +193,18 @@ while True:
     client.close()
 "#;
 
+    /// Stands in for Podman: writes its arguments beside itself, and listens where the last one says.
+    const RECORDER: &str = r#"#!/usr/bin/env python3
+import os, socket, sys
+with open(os.path.join(os.path.dirname(sys.argv[0]), "arguments"), "w") as file:
+    file.write("\n".join(sys.argv[1:]))
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[-1].removeprefix("unix://"))
+server.listen()
+while True:
+    server.accept()[0].close()
+"#;
+
     fn program(dir: &Path, text: &str) -> std::path::PathBuf {
         let path = dir.join("program");
         std::fs::write(&path, text).unwrap();
@@ -229,6 +241,20 @@ while True:
         assert_eq!(said, "/run/podman.sock of me@host");
         drop(tunnel);
         assert!(!Path::new(&socket).exists());
+    }
+
+    #[tokio::test]
+    async fn podman_is_told_which_oci_runtime_to_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let podman = program(dir.path(), RECORDER);
+        for name in [Some("krun"), Some("kata"), None] {
+            let service = PrivateSocket::podman(&podman, name, &dir.path().join("sockets")).await.unwrap();
+            let runtime = name.map(|name| format!("--runtime={name}"));
+            let rest = ["system", "service", "--time=5"].map(str::to_owned);
+            let expected: Vec<String> = runtime.into_iter().chain(rest).chain([service.address()]).collect();
+            let given = std::fs::read_to_string(dir.path().join("arguments")).unwrap();
+            assert_eq!(given.lines().collect::<Vec<_>>(), expected);
+        }
     }
 
     #[tokio::test]

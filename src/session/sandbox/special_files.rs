@@ -163,6 +163,16 @@ mod tests {
     }
 
     #[test]
+    fn a_device_is_found() {
+        assert_eq!(special(fs::metadata("/dev/null").unwrap().file_type()), Some("device"));
+        let found = search(Path::new("/dev"), Bounds { entries_max: 1_000_000, ..BOUNDS });
+        let Err(Unsafe::Special { path, kind }) = found else { panic!("{found:?}") };
+        // A socket or a pipe may be there as well, and be found before.
+        let is_file = |path: &Path| fs::symlink_metadata(path).unwrap().file_type();
+        assert_eq!(special(is_file(&Path::new("/dev").join(path))), Some(kind));
+    }
+
+    #[test]
     fn too_many_entries_are_not_taken_for_safe() {
         let folder = folder();
         let entries = 5;
