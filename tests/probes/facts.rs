@@ -133,10 +133,24 @@ if during < before + 1000:
     Probe::attempt(
         "facts.channel-counters",
         "read another counter that sandboxes share",
-        &["EACCES", "ENOENT"],
+        NOTHING,
         r"
-for name in ('fs/aio-nr', 'fs/dentry-state', 'kernel/pty/nr', 'kernel/random/entropy_avail', 'kernel/ns_last_pid'):
-    open('/proc/sys/' + name).read()
+# The kernel does not have all of them.
+names = 'fs/aio-nr', 'fs/dentry-state', 'kernel/pty/nr', 'kernel/random/entropy_avail', 'kernel/ns_last_pid'
+if not with_content(*('/proc/sys/' + name for name in names)):
+    refuse('none')
+",
+    ),
+    Probe::attempt(
+        "facts.unlisted",
+        "read a file of the kernel that SECURITY.md does not name as visible",
+        NOTHING,
+        r"
+named = 'cpuinfo', 'meminfo', 'stat', 'loadavg', 'uptime', 'version', 'filesystems', 'sysvipc'
+# Links lead to the files of one's own process.
+entries = [entry for entry in os.scandir('/proc') if not (entry.name.isdigit() or entry.is_symlink())]
+if not with_content(*(entry.path for entry in entries if entry.name not in named)):
+    refuse('none')
 ",
     ),
 ];

@@ -44,11 +44,12 @@ const KINDS: [&[Probe]; 10] = [
 ];
 
 /// What need not hold in gVisor as Debian 12 packages it; docs/reference/oci-runtimes.md says why. Newer versions may hold more.
-const OTHERWISE_IN_GVISOR: [&str; 29] = [
+const OTHERWISE_IN_GVISOR: [&str; 30] = [
     "facts.command-line",
     "facts.control-groups",
     "facts.hardware",
     "facts.settings",
+    "facts.unlisted",
     "files.fifo-of-the-host",
     "files.load-library",
     "files.mounts",
@@ -163,6 +164,22 @@ fn every_probe_succeeds_without_its_defence() {
 fn probes_have_names_of_their_own() {
     let names: Vec<&str> = KINDS.into_iter().flatten().map(|probe| probe.name).collect();
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+}
+
+#[test]
+fn documents_have_the_number_of_probes() {
+    let all = KINDS.into_iter().flatten();
+    let quick = all.clone().filter(|probe| probe.pace == Pace::Quick).count();
+    let testing = include_str!("../../docs/explanations/testing.md");
+    assert!(testing.contains(&format!("There are {}: ", all.count())), "docs/explanations/testing.md");
+    let runtimes = include_str!("../../docs/reference/oci-runtimes.md");
+    let otherwise = OTHERWISE_IN_GVISOR.len();
+    let said = format!(
+        "the {quick} quick probes in gVisor (Debian 12's version, on Docker). {} hold",
+        quick - otherwise
+    );
+    assert!(runtimes.contains(&said), "docs/reference/oci-runtimes.md");
+    assert!(runtimes.contains(&format!("The other {otherwise} are")), "docs/reference/oci-runtimes.md");
 }
 
 #[test]
