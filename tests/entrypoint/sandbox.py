@@ -42,12 +42,16 @@ WRITABLE = ("/tmp", "/workspace", "/run", "/var/tmp", "/dev/shm")
 Frame = dict[str, Any]
 
 
-def bundle() -> bytes:
+def bundle(change: tuple[str, str] | None = None) -> bytes:
+    """`change`: a text of one file and what stands there instead, for controls."""
     files = {
         str(path.relative_to(ENTRYPOINT)): path.read_text()
         for path in sorted(ENTRYPOINT.rglob("*.py"))
         if path.name != "bootstrap.py"
     }
+    if change is not None:
+        (changed,) = (name for name, text in files.items() if change[0] in text)
+        files[changed] = files[changed].replace(*change)
     return json.dumps({"files": files, "main": "belljar_sandbox.boot.main"}).encode() + b"\n"
 
 
@@ -56,7 +60,14 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class Sandbox:
-    def __init__(self, greet: bool = True, prefix: tuple[str, ...] = (), workspace: str = "", **limits: int) -> None:
+    def __init__(
+        self,
+        greet: bool = True,
+        prefix: tuple[str, ...] = (),
+        workspace: str = "",
+        change: tuple[str, str] | None = None,
+        **limits: int,
+    ) -> None:
         bootstrap = (ENTRYPOINT / "bootstrap.py").read_text()
         self.process = subprocess.Popen(
             [*prefix, sys.executable, "-I", "-u", "-c", bootstrap],
@@ -70,7 +81,7 @@ class Sandbox:
         self._in, self._out = self.process.stdin.fileno(), self.process.stdout.fileno()
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
-        self._unsent = bytearray(bundle())
+        self._unsent = bytearray(bundle(change))
         self._unread = b""
         self.frames: deque[Frame] = deque()
         # From jobs and about them, which come whenever they want.

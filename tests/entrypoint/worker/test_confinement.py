@@ -41,6 +41,10 @@ def has_landlock(sandbox: Sandbox) -> bool:
     return bool(sandbox.hello["posture"]["landlock"] >= 2)
 
 
+def landlock_refuses_signals(sandbox: Sandbox) -> bool:
+    return bool(sandbox.hello["posture"]["landlock"] >= 6)
+
+
 def readable_below(folder: str) -> str:
     """A file that every user can read."""
     # Version 1 of control groups has a folder for each controller.
@@ -86,7 +90,7 @@ def test_runs_and_jobs_cannot_open_each_other(confined: Sandbox) -> None:
     )
     opened, signalled = returned(bench.done())
     assert opened == "PermissionError"
-    assert signalled == ("PermissionError" if has_landlock(confined) else "none")
+    assert signalled == ("PermissionError" if landlock_refuses_signals(confined) else "none")
 
 
 def test_landlock_closes_what_files_leave_open(confined: Sandbox) -> None:
@@ -98,7 +102,6 @@ def test_landlock_closes_what_files_leave_open(confined: Sandbox) -> None:
         "os.mkfifo('/tmp/fifo-of-test')",
         "os.mknod('/tmp/socket-of-test', 0o140600)",
         "open('/etc/hostname', 'a')",
-        "os.kill(os.getppid(), 0)",
         "os.openpty()",
         "open('/proc/self/comm', 'w')",
         # No engine has made a group for this sandbox, so that the groups are those of the machine.
@@ -107,6 +110,8 @@ def test_landlock_closes_what_files_leave_open(confined: Sandbox) -> None:
         f"open({readable_below('/sys/devices/system/cpu')!r})",
     ):
         assert confined.run(f"refusal(lambda: {attempt})")["value"] == "'PermissionError'", attempt
+    signalled = "'PermissionError'" if landlock_refuses_signals(confined) else "'none'"
+    assert confined.run("refusal(lambda: os.kill(os.getppid(), 0))")["value"] == signalled
     program = "open('/proc/self/oom_score_adj', 'w').write('500')"
     failed = confined.run(f"subprocess.run([sys.executable, '-c', {program!r}], capture_output=True).stderr[-80:]")
     assert "Permission denied" in failed["value"]
@@ -156,6 +161,31 @@ def test_a_crowd_gets_a_lower_priority_and_a_pool_does_not(confined: Sandbox) ->
     confined.supervise({"type": "replace", "worker": 1, "restore": True})
     confined.wait("worker_exited")
     assert confined.wait("worker_started")["restored"] is not None
+
+
+def test_the_worker_outweighs_a_crowd() -> None:
+    assert weight_in_crowd(None) > 3 * weight_in_crowd(("_NICE_OF_CROWD = 10", "_NICE_OF_CROWD = 0"))
+
+
+def weight_in_crowd(change: tuple[str, str] | None) -> float:
+    """How much more processor time than one process of a crowd the worker gets. Other programs delay all of them."""
+    with Sandbox(change=change) as sandbox:
+        count = 8 * len(os.sched_getaffinity(0)) + 8
+        sandbox.run(
+            "import os, time\nspinning = []\n"
+            f"while len(spinning) < {count}:\n  spinning.append(os.fork())\n  while spinning[-1] == 0: pass\n0;"
+        )
+        sandbox.supervise({"type": "ping", "seq": 1})
+        sandbox.wait("pong")
+        measured = sandbox.run(
+            "def used():\n"
+            "  fields = (open(f'/proc/{child}/stat').read().rpartition(')')[2].split() for child in spinning)\n"
+            "  return sum(int(field[11]) + int(field[12]) for field in fields) / os.sysconf('SC_CLK_TCK')\n"
+            "before, start = used(), time.process_time()\n"
+            "while time.process_time() < start + 0.3: pass\n"
+            "0.3 * len(spinning) / (used() - before)"
+        )
+        return float(measured["value"])
 
 
 def priorities(sandbox: Sandbox) -> list[int]:
