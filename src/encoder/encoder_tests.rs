@@ -179,19 +179,19 @@ fn files_that_lie_or_are_damaged_are_refused_by_name() {
         (Box::new(lying("[]")), "model.safetensors cannot be used: its header"),
         (
             Box::new(lying(r#"{"a": {"dtype": "F32", "shape": [4], "data_offsets": [8, 24]}}"#)),
-            "a does not begin where",
+            "its header: invalid offset for tensor `a`",
         ),
         (
             Box::new(lying(
                 r#"{"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 18446744073709551615]}}"#,
             )),
-            "its tensors have",
+            "its header: invalid shape, data type, or offset",
         ),
         (
             Box::new(lying(
                 r#"{"a": {"dtype": "F32", "shape": [9223372036854775807, 8], "data_offsets": [0, 16]}}"#,
             )),
-            "shape does not fit its bytes",
+            "its header: overflow computing buffer size",
         ),
         (Box::new(with_file("tokenizer.json", "{}")), "tokenizer.json cannot be used"),
         (Box::new(with_file("vocab.txt", "[UNK]\n[SEP]\n")), "vocab.txt cannot be used: it has no [CLS]"),

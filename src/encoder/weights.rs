@@ -1,7 +1,7 @@
 //! Reads `model.safetensors`: a header that says where each tensor lies, and their bytes one behind the other.
 //!
-//! Nothing in it is believed before it is checked against the file's size, and one tensor is in memory beside those that
-//! are done: the file as a whole never is.
+//! The crate `safetensors` checks the header. The tensors are read one by one, so that the file as a whole is never in
+//! memory beside them, and nothing is mapped that another process could change.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,8 +9,8 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
 use sha2::{Digest, Sha256};
 
 use super::error::EncoderError;
@@ -21,8 +21,6 @@ pub(super) const WEIGHTS: &str = "model.safetensors";
 /// Larger than the largest BERT in 32 bits.
 pub(super) const WEIGHTS_BYTES_MAX: u64 = 2 << 30;
 const HEADER_BYTES_MAX: u64 = 4 << 20;
-/// What the header has beside tensors.
-const METADATA: &str = "__metadata__";
 /// Before the names of tensors in files that hold a model for a task.
 const PREFIX: &str = "bert.";
 
@@ -31,14 +29,6 @@ pub(super) struct Weights {
     tensors: HashMap<String, Tensor>,
     /// SHA-256 of the file.
     pub(super) hash: String,
-}
-
-/// Where a tensor lies.
-#[derive(Deserialize)]
-struct Entry {
-    dtype: String,
-    shape: Vec<usize>,
-    data_offsets: (u64, u64),
 }
 
 impl Weights {
@@ -57,11 +47,20 @@ impl Weights {
             return Err(malformed(WEIGHTS, "its header is longer than the file, or than any header"));
         };
         let header = reader.bytes(header_bytes).map_err(unreadable)?;
-        let entries = entries(&header, data_bytes)?;
+        let metadata: Metadata = serde_json::from_slice(&header)
+            .map_err(|error| malformed(WEIGHTS, format!("its header: {error}")))?;
+        let listed_bytes = metadata.data_len() as u64;
+        if listed_bytes != data_bytes {
+            let reason = format!("its tensors have {listed_bytes} bytes, and it has {data_bytes} for them");
+            return Err(malformed(WEIGHTS, reason));
+        }
+        let mut entries: Vec<(String, &TensorInfo)> = metadata.tensors().into_iter().collect();
+        entries.sort_by_key(|(_, info)| info.data_offsets);
         let mut tensors = HashMap::new();
-        for (name, entry) in entries {
-            let content = reader.bytes(entry.bytes()).map_err(unreadable)?;
-            if let Some(tensor) = tensor(&entry, &content)? {
+        for (name, info) in entries {
+            let (start, end) = info.data_offsets;
+            let content = reader.bytes((end - start) as u64).map_err(unreadable)?;
+            if let Some(tensor) = tensor(info, &content)? {
                 tensors.insert(name.strip_prefix(PREFIX).unwrap_or(&name).to_owned(), tensor);
             }
         }
@@ -87,52 +86,17 @@ impl Weights {
     }
 }
 
-/// The tensors in the order in which they lie in the file, which they fill without gaps.
-fn entries(header: &[u8], data_bytes: u64) -> Result<Vec<(String, Entry)>, EncoderError> {
-    let parsed: Map<String, Value> =
-        serde_json::from_slice(header).map_err(|error| malformed(WEIGHTS, format!("its header: {error}")))?;
-    let mut entries = Vec::new();
-    for (name, value) in parsed.into_iter().filter(|(name, _)| name != METADATA) {
-        let entry: Entry = serde_json::from_value(value)
-            .map_err(|error| malformed(WEIGHTS, format!("its header, {name}: {error}")))?;
-        entries.push((name, entry));
-    }
-    entries.sort_by_key(|(_, entry)| entry.data_offsets);
-    let mut end = 0;
-    for (name, entry) in &entries {
-        if entry.data_offsets.0 != end || entry.data_offsets.1 < end {
-            return Err(malformed(WEIGHTS, format!("{name} does not begin where the tensor before it ends")));
-        }
-        end = entry.data_offsets.1;
-    }
-    if end == data_bytes {
-        Ok(entries)
-    } else {
-        Err(malformed(WEIGHTS, format!("its tensors have {end} bytes, and it has {data_bytes} for them")))
-    }
-}
-
 /// Nothing for tensors that hold no weights, as the numbers of positions.
-fn tensor(entry: &Entry, content: &[u8]) -> Result<Option<Tensor>, EncoderError> {
-    let (dtype, size) = match entry.dtype.as_str() {
-        "F32" => (DType::F32, 4),
-        "F16" => (DType::F16, 2),
-        "BF16" => (DType::BF16, 2),
+fn tensor(info: &TensorInfo, content: &[u8]) -> Result<Option<Tensor>, EncoderError> {
+    let dtype = match info.dtype {
+        Dtype::F32 => DType::F32,
+        Dtype::F16 => DType::F16,
+        Dtype::BF16 => DType::BF16,
         _ => return Ok(None),
     };
-    let elements = entry.shape.iter().try_fold(1_usize, |product, size| product.checked_mul(*size));
-    if elements.and_then(|elements| elements.checked_mul(size)) != Some(content.len()) {
-        return Err(malformed(WEIGHTS, "a tensor's shape does not fit its bytes"));
-    }
-    let tensor = Tensor::from_raw_buffer(content, dtype, &entry.shape, &Device::Cpu);
+    let tensor = Tensor::from_raw_buffer(content, dtype, &info.shape, &Device::Cpu);
     let tensor = tensor.and_then(|tensor| tensor.to_dtype(DType::F32));
     tensor.map(Some).map_err(|error| malformed(WEIGHTS, error.to_string()))
-}
-
-impl Entry {
-    fn bytes(&self) -> u64 {
-        self.data_offsets.1 - self.data_offsets.0
-    }
 }
 
 /// A file of which everything that is read is hashed.
