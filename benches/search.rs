@@ -30,30 +30,44 @@ fn main() {
     let (tools, queries) = (file("TOOLS", quality::TOOLS), file("QUERIES", quality::QUERIES));
     let catalog = quality::catalog(&tools);
     let queries = quality::queries(&queries);
-    let lexical = quality::measure(&catalog, &queries, None, TRIES);
-    println!("By words:\n\n{lexical}\n");
+    let paraphrases = quality::answered(&catalog, quality::queries(Path::new(quality::PARAPHRASES)));
     let model = file("MODEL", &quality::model::place().display().to_string());
-    let fused = model.is_dir().then(|| fused(&catalog, &queries, &model));
-    if fused.is_none() {
-        println!("By words and meaning: not measured, since there is no model in {}\n", model.display());
+    let encoder = model.is_dir().then(|| encoder(&catalog, &model));
+    let measure = |queries: &[quality::Query]| {
+        let lexical = quality::measure(&catalog, queries, None, TRIES);
+        println!("By words:\n\n{lexical}\n");
+        let fused = encoder.as_ref().map(|encoder| quality::measure(&catalog, queries, Some(encoder), TRIES));
+        match &fused {
+            Some(fused) => println!("By words and meaning:\n\n{fused}\n"),
+            None => {
+                println!(
+                    "By words and meaning: not measured, since there is no model in {}\n",
+                    model.display()
+                );
+            }
+        }
+        (lexical, fused)
+    };
+    let (lexical, fused) = measure(&queries);
+    if !paraphrases.is_empty() {
+        measure(&paraphrases);
     }
     print_baselines(&lexical, fused.as_ref());
 }
 
-/// Measures with an encoder, whose vectors are kept for the next time.
-fn fused(catalog: &Catalog, queries: &[quality::Query], model: &Path) -> Measured {
+/// Loads an encoder and encodes all tools with it; their vectors are stored for the next time.
+fn encoder(catalog: &Catalog, model: &Path) -> Encoder {
     let started = Instant::now();
     let encoder = Encoder::load(model).unwrap_or_else(|error| panic!("{}: {error}", model.display()));
-    println!("By words and meaning (model loaded in {} ms):\n", started.elapsed().as_millis());
-    let (started, kept) = (Instant::now(), Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-vectors.json"));
-    let new = quality::encode_tools(catalog, &encoder, &kept);
-    let measured = quality::measure(catalog, queries, Some(&encoder), TRIES);
-    println!("{measured}");
+    println!("The model was loaded in {} ms.", started.elapsed().as_millis());
+    let (started, stored) =
+        (Instant::now(), Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-vectors.json"));
+    let new = quality::encode_tools(catalog, &encoder, &stored);
     println!(
-        "{new} tools encoded, the others' vectors were kept; in all {:.0} s\n",
+        "{new} tools were encoded in {:.0} s; the vectors of the others were stored.\n",
         started.elapsed().as_secs_f64()
     );
-    measured
+    encoder
 }
 
 /// One line for each ranker, one column for each kind of query.

@@ -33,10 +33,11 @@ const QUERY_WORDS_MAX: usize = 32;
 /// Most hits of one search.
 const HITS_MAX: usize = 100;
 
-/// What the best of the words counts beside a vector's nearness of 1.
-const WORDS_SHARE: f32 = 0.3;
+/// How much a full match of the words counts beside a vector's nearness of 1. With more, a tool that has one word of a
+/// paraphrase comes before the tool that is meant.
+const WORDS_SHARE: f32 = 0.4;
 /// How near a vector must come for a tool to be found that has none of the words.
-const NEARNESS_MIN: f32 = 0.3;
+const NEARNESS_MIN: f32 = 0.2;
 
 /// How much the first places of fused rankings count before later ones: the fewer, the more.
 const FUSED_PLACES: f32 = 5.0;
@@ -234,16 +235,16 @@ fn scores(index: &Index, query: &str, nearness: Option<Vec<f32>>) -> Vec<f32> {
     scores
 }
 
-/// From what the words are worth to what words and vectors together are: the words as a share of the best of them.
+/// Adds the nearness of vectors to the scores of words.
 fn fuse(scores: &mut [f32], nearness: &[f32]) {
-    let best = scores.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
     for (score, nearness) in scores.iter_mut().zip(nearness) {
         let is_found = *score > 0.0 || *nearness >= NEARNESS_MIN;
-        *score = if is_found { (nearness + WORDS_SHARE * *score / best).max(f32::MIN_POSITIVE) } else { 0.0 };
+        *score = if is_found { (nearness + WORDS_SHARE * *score).max(f32::MIN_POSITIVE) } else { 0.0 };
     }
 }
 
-/// What the query's words are worth to each tool.
+/// What the query's words are worth to each tool, as a share of the rarity of all of them. So a tool that has one common
+/// word of a query scores low, also when no other tool has more.
 fn of_words(index: &Index, query: &str) -> Vec<f32> {
     let asked = asked(index, query);
     let tools = index.tools();
@@ -252,17 +253,16 @@ fn of_words(index: &Index, query: &str) -> Vec<f32> {
     // Of one word of the query: its best alternative in each tool, and the tools that have one.
     let mut best = vec![0.0_f32; tools];
     let mut holders: Vec<u32> = Vec::new();
-    for alternatives in &asked {
-        for (word, weight) in alternatives {
+    for asked in &asked {
+        for (word, weight) in &asked.alternatives {
             let places = index.words.places(*word);
-            let held = places.len() as f32;
-            let rarity = (1.0 + (tools as f32 - held + 0.5) / (held + 0.5)).ln();
+            let worth = weight * rarity(index, places.len());
             for place in places {
                 let known = &mut best[place.tool as usize];
                 if *known == 0.0 {
                     holders.push(place.tool);
                 }
-                *known = known.max(weight * rarity * place.count);
+                *known = known.max(worth * place.count);
             }
         }
         for tool in holders.drain(..).map(|tool| tool as usize) {
@@ -270,17 +270,30 @@ fn of_words(index: &Index, query: &str) -> Vec<f32> {
             covered[tool] += 1;
         }
     }
-    let shares: Vec<f32> =
-        (0..=asked.len()).map(|covered| (covered as f32 / asked.len() as f32).powf(COVERAGE)).collect();
+    let all: f32 = asked.iter().map(|asked| asked.rarity).sum();
+    let share = |covered: usize| (covered as f32 / asked.len() as f32).powf(COVERAGE) / all;
+    let shares: Vec<f32> = (0..=asked.len()).map(share).collect();
     for (sum, covered) in sums.iter_mut().zip(covered).filter(|(_, covered)| *covered > 0) {
         *sum *= shares[covered];
     }
     sums
 }
 
-/// For each word of the query the words to look for, by number, with their weights: its own, or those that it resembles
-/// where no tool has it, and those that mean much the same.
-fn asked(index: &Index, query: &str) -> Vec<BTreeMap<usize, f32>> {
+/// How much a word counts that so many tools have: the fewer, the more.
+fn rarity(index: &Index, holders: usize) -> f32 {
+    let (tools, holders) = (index.tools() as f32, holders as f32);
+    (1.0 + (tools - holders + 0.5) / (holders + 0.5)).ln()
+}
+
+/// One word of a query.
+struct AskedWord {
+    rarity: f32,
+    /// The words to look for, by number, with their weights: the word itself, or those that it resembles where no tool has
+    /// it, and those that mean much the same.
+    alternatives: BTreeMap<usize, f32>,
+}
+
+fn asked(index: &Index, query: &str) -> Vec<AskedWord> {
     let all = words(query);
     let telling: Vec<&String> = all.iter().filter(|word| !is_stop_word(word)).collect();
     let asked = if telling.is_empty() { all.iter().collect() } else { telling };
@@ -292,9 +305,11 @@ fn asked(index: &Index, query: &str) -> Vec<BTreeMap<usize, f32>> {
         }
     }
     let mut unknown = 0;
-    let alternatives = stems.into_iter().map(|stem| {
+    let asked = stems.into_iter().map(|stem| {
         let mut found = BTreeMap::new();
+        let mut holders = 0;
         if let Some(number) = index.words.number(&stem) {
+            holders = index.words.places(number).len();
             found.insert(number, 1.0);
         } else if unknown < TYPO_WORDS_MAX {
             unknown += 1;
@@ -311,9 +326,9 @@ fn asked(index: &Index, query: &str) -> Vec<BTreeMap<usize, f32>> {
             let known: &mut f32 = found.entry(other).or_default();
             *known = known.max(weight);
         }
-        found
+        AskedWord { rarity: rarity(index, holders), alternatives: found }
     });
-    alternatives.collect()
+    asked.collect()
 }
 
 /// Puts tools first that are asked for by path (`github.list_issues`, `mcp_github/list_issues`) or by name alone.
@@ -377,7 +392,6 @@ mod tests {
             ("listing the issues", "github.list_issues"),
             ("pull requests", "github.createPullRequest"),
             ("create_pull_request", "github.createPullRequest"),
-            ("pullrequest create", "github.createPullRequest"),
             ("how do I write some file?", "filesystem.write_file"),
             ("isues", "github.list_issues"),
             ("direktory", "filesystem.list_directory"),

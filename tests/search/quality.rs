@@ -19,6 +19,8 @@ use serde_json::Value;
 pub const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/search/tools.jsonl");
 /// See [`TOOLS`].
 pub const QUERIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/search/queries.jsonl");
+/// Queries that share at most one word with the tool that is meant; also about tools that are not committed.
+pub const PARAPHRASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/search/paraphrases.jsonl");
 const HITS: usize = 10;
 
 /// Something that may be asked for, and the tools that answer it.
@@ -78,6 +80,16 @@ pub fn queries(file: &Path) -> Vec<Query> {
         relevant: line["relevant"].as_array().expect("a list").iter().map(pair).collect(),
     };
     lines(file).map(query).collect()
+}
+
+/// The queries that a tool of the catalog answers.
+pub fn answered(catalog: &Catalog, queries: Vec<Query>) -> Vec<Query> {
+    let is_there = |(server, tool): &(String, String)| {
+        catalog
+            .server(server)
+            .is_some_and(|server| server.listed().iter().any(|known| known.name.as_str() == tool))
+    };
+    queries.into_iter().filter(|query| query.relevant.iter().any(is_there)).collect()
 }
 
 /// Asks all queries, by words alone or also by meaning. For that, all tools must have vectors of the encoder. Each is timed
