@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -35,22 +36,24 @@ def bind():
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
 
-if sys.argv[2] == "restricted":
+rules, name, port, group = sys.argv[2], chr(0) + sys.argv[3], int(sys.argv[4]), sys.argv[5]
+if rules != "free":
     system_calls.gain_no_privileges()
-    assert landlock.restrict([]) == landlock._version()
-name, port = chr(0) + sys.argv[3], int(sys.argv[4])
+    assert landlock.restrict([], rules == "own group") == landlock._version()
 print(
     attempt(lambda: connect(socket.AF_UNIX, name)),
     attempt(lambda: connect(socket.AF_INET, ("127.0.0.1", port))),
     attempt(bind),
+    attempt(lambda: open(group).close()),
 )
 """
 
 
 def attempts(rules: str, listeners: tuple[socket.socket, socket.socket]) -> list[str]:
-    """How connecting to both listeners and binding a TCP port end in another process."""
+    """How connecting to both listeners, binding a TCP port and reading a control group end in another process."""
     name, port = listeners[0].getsockname()[1:].decode(), str(listeners[1].getsockname()[1])
-    command = [sys.executable, "-I", "-c", ATTEMPTS, str(ENTRYPOINT), rules, name, port]
+    group = next(path for path in Path("/sys/fs/cgroup").rglob("cgroup.procs"))
+    command = [sys.executable, "-I", "-c", ATTEMPTS, str(ENTRYPOINT), rules, name, port, str(group)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
 
@@ -73,8 +76,14 @@ def test_abstract_sockets_of_others_are_refused(listeners: tuple[socket.socket, 
 
 def test_tcp_is_refused(listeners: tuple[socket.socket, socket.socket]) -> None:
     need(TCP_VERSION, "TCP ports")
-    assert attempts("free", listeners)[1:] == ["done", "done"]
-    assert attempts("restricted", listeners)[1:] == ["EACCES", "EACCES"]
+    assert attempts("free", listeners)[1:3] == ["done", "done"]
+    assert attempts("restricted", listeners)[1:3] == ["EACCES", "EACCES"]
+
+
+def test_only_own_control_groups_are_readable(listeners: tuple[socket.socket, socket.socket]) -> None:
+    need(landlock.VERSION_MIN, "the rules")
+    assert attempts("own group", listeners)[3] == "done"
+    assert attempts("restricted", listeners)[3] == "EACCES"
 
 
 def need(version: int, what: str) -> None:
