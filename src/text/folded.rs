@@ -30,7 +30,8 @@ pub fn folded(text: &str) -> Cow<'_, str> {
 /// The text without the characters of which a reader sees nothing, tabs and line ends among them.
 #[must_use]
 pub fn drawn(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unseen) {
+    let is_plain = text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control());
+    if is_plain || !text.chars().any(is_unseen) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(text.chars().filter(|character| !is_unseen(*character)).collect())

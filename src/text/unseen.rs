@@ -13,10 +13,19 @@ const BLANKS: [char; 5] = ['\u{2800}', '\u{13441}', '\u{13442}', '\u{16fe4}', '\
 /// Whether nothing is drawn for it, or what is drawn is not known.
 #[must_use]
 pub fn is_unseen(character: char) -> bool {
-    use GeneralCategory as Category;
     if character.is_ascii() {
         return character.is_ascii_control();
     }
+    !is_of_common_script(character) && is_unseen_by_properties(character)
+}
+
+/// Whether it is in a range of letters and signs that are all drawn, which is known without a look at any table.
+fn is_of_common_script(character: char) -> bool {
+    matches!(character, '\u{a0}'..='\u{ac}' | '\u{ae}'..='\u{34e}' | '\u{350}'..='\u{5ff}' | '\u{3000}'..='\u{3163}' | '\u{3165}'..='\u{d7ff}')
+}
+
+fn is_unseen_by_properties(character: char) -> bool {
+    use GeneralCategory as Category;
     BLANKS.contains(&character)
         || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(character)
         || match CodePointMapData::<Category>::new().get(character) {
@@ -54,6 +63,13 @@ pub fn says_nothing(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn common_scripts_have_no_unseen_character() {
+        let common = (char::MIN..=char::MAX).filter(|character| is_of_common_script(*character));
+        let unseen: Vec<char> = common.filter(|character| is_unseen_by_properties(*character)).collect();
+        assert!(unseen.is_empty(), "{unseen:?}");
+    }
 
     #[test]
     fn what_is_drawn_is_seen() {
