@@ -60,6 +60,8 @@ HANDLE = (
     "or h.load() for the value"
 )
 JOB = "a job's status, result, name and number are no methods: leave out the ()"
+ASYNC_GENERATOR = "`await` makes a generator expression asynchronous: use a list, sum([await f(x) for x in xs])"
+HANDLE_SYNC = ".handle_sync(...) of a tool is .handle(...) without await"
 NO_AWAIT = "this is no coroutine: leave out `await`, which .sync(...) and plain functions do not need"
 MOUNT = "the user adds others with [[mount]] in config.toml, or gives one with `belljar run --file`"
 NO_FILES = "files of the host are not in here"
@@ -101,6 +103,10 @@ def _hint(error: BaseException, code: str) -> str:
             return NO_AWAIT
         case TypeError() | AttributeError() if "coroutine" in str(error):
             return AWAIT
+        case TypeError() if "async_generator" in str(error):
+            return ASYNC_GENERATOR
+        case AttributeError(name="sync") if getattr(error.obj, "__name__", "") in ("handle", "handle_sync"):
+            return HANDLE_SYNC
         case AttributeError() if _is_ours(error.obj, "Handle"):
             return HANDLE
         case TypeError() if "Object of type Handle is not JSON serializable" in str(error):

@@ -1,4 +1,4 @@
-"""Finds results of tools that are text although they look like a list or a dict, for the hint of an error.
+"""Finds results of tools that are text although they look like a list, a dict or a number, for the hint of an error.
 
 Some tools return the repr of a list as text. Printed it looks like a list, but its items are characters.
 """
@@ -23,6 +23,8 @@ _OF_TEXT = re.compile(
     r"string ind|'str'|'StrResult'|\bstr\b|to unpack|invalid literal for|could not convert string|sequence element"
     r"|^Expecting "
 )
+_OF_NUMBER = re.compile(r"operand|not supported between|concatenate|real number")
+_NUMBER = re.compile(r"\s*[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d{1,3})?\s*")
 
 
 def hint_of_text(error: BaseException, frames: list[FrameType]) -> str:
@@ -31,17 +33,27 @@ def hint_of_text(error: BaseException, frames: list[FrameType]) -> str:
         return ""
     # Those of libraries have other names for it.
     own = [frame for frame in frames if frame.f_code.co_filename.startswith(("<run ", "<skill "))]
-    for frame in reversed(own):
+    number = ""
+    for name, value in _values(own):
+        kind, reader = _looks_like(value)
+        if kind == "number":
+            number = number or f"{name} is text that looks like a number: {reader}({name}) makes it one"
+        elif kind:
+            return f"{name} is text that looks like a {kind}: {reader}({name}) makes it one"
+    kind, reader = _looks_like(getattr(error, "doc", None))  # of a JSONDecodeError
+    if kind:
+        return f"the text is that of a Python {kind}, not JSON: {reader} reads it"
+    return number if _OF_NUMBER.search(str(error)) else ""
+
+
+def _values(frames: list[FrameType]) -> Iterator[tuple[str, Any]]:
+    """Returns what the names in the code of these frames stand for, and the first items of lists."""
+    for frame in reversed(frames):
         for name in dict.fromkeys(_names(frame.f_code)):
             value = frame.f_locals.get(name, frame.f_globals.get(name))
-            kind, reader = _looks_like(value)
-            if kind:
-                return f"{name} is text that looks like a {kind}: {reader}({name}) makes it one"
-            if type(value) is list and value:
-                kind, reader = _looks_like(value[0])
-                if kind:
-                    return f"{name}[0] is text that looks like a {kind}: {reader}({name}[0]) makes it one"
-    return ""
+            yield name, value
+            if isinstance(value, list) and value:
+                yield f"{name}[0]", value[0]
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -54,7 +66,11 @@ def _names(code: CodeType) -> Iterator[str]:
 
 def _looks_like(value: Any) -> tuple[str, str]:
     """Returns the kind of value that a text stands for, and the function that reads it."""
-    if not isinstance(value, StrResult) or len(value) > _CHARACTERS_MAX or value.strip()[:1] not in ("[", "{", "("):
+    if not isinstance(value, StrResult) or len(value) > _CHARACTERS_MAX:
+        return "", ""
+    if _NUMBER.fullmatch(value):
+        return "number", "float"
+    if value.strip()[:1] not in ("[", "{", "("):
         return "", ""
     for read, name in ((loads, "json.loads"), (literal_eval, "ast.literal_eval")):
         try:

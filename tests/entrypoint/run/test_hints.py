@@ -73,6 +73,13 @@ def test_forgotten_await_is_named(sandbox: Sandbox, code: str) -> None:
             "all = [r]\ndel r\nall[0]['a']",
             "all[0] is text that looks like a dict: ast.literal_eval(all[0]) makes",
         ),
+        (
+            "[1, None]",
+            "import json\njson.loads(mcp_a.t.sync())",
+            "the text is that of a Python list, not JSON: ast.literal",
+        ),
+        ("4.5", "r + 1", "r is text that looks like a number: float(r) makes it one"),
+        ("4.5", "all = [r]\ndel r\nsum(all)", "all[0] is text that looks like a number: float(all[0]) makes it one"),
         ("[done] (1 file)", "r['a']", ""),
         ("plain", "r['a']", ""),
     ],
@@ -83,6 +90,11 @@ def test_text_that_looks_like_a_list_is_named(sandbox: Sandbox, text: str, code:
 
     error = sandbox.run(f"r = mcp_a.t.sync()\n{code}", ("a",), on_call)["error"]
     assert error["hint"].startswith(said) and bool(said) == bool(error["hint"]), error
+
+
+def test_await_in_a_generator_and_sync_of_a_handle_are_named(sandbox: Sandbox) -> None:
+    assert hint(sandbox, "sum(await mcp_a.t() for _ in range(2))") == hints.ASYNC_GENERATOR
+    assert hint(sandbox, "mcp_a.t.handle.sync()") == hints.HANDLE_SYNC
 
 
 def test_await_of_what_is_no_coroutine_is_named(sandbox: Sandbox) -> None:
