@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::printing::{err, out, to_stdout};
+use super::common::printing::{err, out, to_stdout};
 use crate::cli::ConfigCommand;
 use crate::config::{
     Config, EnvPattern, Environment, Position, RefusedServer, SandboxFiles, ServerConfig, Severity, Source,

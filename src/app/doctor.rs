@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::printing::{err, out};
+use super::common::printing::{err, out};
 use super::{login, model, search_model, wiring};
 use crate::audit::last_remarks;
 use crate::config::{

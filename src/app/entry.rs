@@ -3,11 +3,12 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use super::printing::{err, told};
-use super::{
-    config, doctor, files, guardian, image, import, install, log, logging, login, run, search_model, serve,
-    session, skill, through_client, trust,
-};
+use super::clients::{import, install, through_client};
+use super::common::logging;
+use super::common::printing::{err, told};
+use super::images;
+use super::sessions;
+use super::{config, doctor, files, guardian, log, login, run, search_model, serve, skill, trust};
 use crate::cli::{self, Arguments, Command};
 use crate::config::{ConfigFiles, Environment};
 use crate::text;
@@ -73,7 +74,9 @@ fn bridge(command: Option<Command>) -> ExitCode {
             Some(Command::Run(run)) => run::run(config, config_files, run).await,
             Some(Command::Log(arguments)) => log::log(&config, arguments),
             Some(Command::Files(arguments)) => files::files(&config, arguments),
-            Some(Command::Session(arguments)) => session::session(config, config_files, arguments).await,
+            Some(Command::Session(arguments)) => {
+                sessions::command::session(config, config_files, arguments).await
+            }
             Some(Command::Skill(arguments)) => skill::skill(config, config_files, arguments).await,
             Some(Command::Trust(arguments)) => trust::trust(&config, &arguments),
             Some(Command::Login(arguments)) => login::login(&config, arguments, secret).await,
@@ -82,7 +85,7 @@ fn bridge(command: Option<Command>) -> ExitCode {
                 doctor::doctor(config, config_files, arguments.ask, &through).await
             }
             Some(Command::Image(command)) => match of_images {
-                Some(environment) => image::image(&config, &environment, command).await,
+                Some(environment) => images::command::image(&config, &environment, command).await,
                 None => ExitCode::from(70),
             },
             Some(Command::Search(search)) => search_model::search(&config, search).await,

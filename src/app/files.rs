@@ -6,9 +6,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::failure::{Failure, failed, told};
-use super::new_file;
-use super::printing::{err, out, to_stdout};
+use super::common::failure::{Failure, failed, told};
+use super::common::new_file;
+use super::common::printing::{err, out, to_stdout};
 use super::wiring::{outbox, workspaces};
 use crate::cli::{self, FilesCommand};
 use crate::config::{Config, nearest};

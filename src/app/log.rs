@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::printing::{err, out};
+use super::common::printing::{err, out};
 use crate::audit::{Entry, Event, Filter, RunEvent, entries, time};
 use crate::cli;
 use crate::config::{Audit, Config};

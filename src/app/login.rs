@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use super::named::named;
-use super::printing::{err, out};
-use super::signals::Signals;
+use super::common::named::named;
+use super::common::printing::{err, out};
+use super::common::signals::Signals;
 use super::wiring;
 use crate::broker::remote_spec;
 use crate::cli;

@@ -1,31 +1,21 @@
-//! Wires the rooms together: start-up, shutdown order, exit codes. It decides nothing about runs or calls.
+//! Connects the modules: start-up, shutdown order, exit codes. It decides nothing about runs or calls.
 
+mod clients;
+mod common;
 mod config;
 mod doctor;
 mod entry;
-mod failure;
 mod files;
 mod guardian;
-mod image;
-mod image_build;
-mod import;
-mod install;
+mod images;
 mod log;
-mod logging;
 mod login;
 mod model;
-mod named;
-mod new_file;
-mod printing;
-mod replay;
 mod run;
 mod search_model;
 mod serve;
-mod session;
-mod session_words;
-mod signals;
+mod sessions;
 mod skill;
-mod through_client;
 mod trust;
 mod wiring;
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::common::named::named;
+use super::common::printing::{err, lost, out, to_stderr, to_stdout};
+use super::common::signals::{Ending, Signals};
 use super::files::plain_file;
-use super::named::named;
-use super::printing::{err, lost, out, to_stderr, to_stdout};
-use super::signals::{Ending, Signals};
 use super::wiring::Rooms;
 use crate::cli;
 use crate::config::{Config, ConfigFiles, report};

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
-use super::printing::{err, out};
-use super::signals::Signals;
+use super::common::printing::{err, out};
+use super::common::signals::Signals;
 use crate::cli::{InstallModel, Search};
 use crate::config::{Config, Semantic, locate_program};
 use crate::digest;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::failure::USAGE;
-use super::printing::err;
-use super::signals::Signals;
+use super::common::failure::USAGE;
+use super::common::printing::err;
+use super::common::signals::Signals;
 use super::wiring::Rooms;
 use crate::config::{Config, ConfigFiles, Prewarm, Sampling, StructuredContent, report};
 use crate::limits::Limits;
-use crate::server::{Face, FaceSettings, RunDefaults, serve as serve_client};
+use crate::server::{Handler, HandlerSettings, RunDefaults, serve as serve_client};
 
 /// What to do instead, for a person who starts at a terminal what an MCP client should start.
 pub(super) fn explain_to_a_person() -> ExitCode {
@@ -40,9 +40,9 @@ pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {
     let rooms = Rooms::build(&config, files);
     let limits = Arc::new(config.limits.clone());
     let settings = move || face_settings(&told.borrow(), Arc::clone(&limits));
-    let face = Face::new(Arc::clone(&rooms.session), Arc::clone(&rooms.broker), settings);
+    let handler = Handler::new(Arc::clone(&rooms.session), Arc::clone(&rooms.broker), settings);
     let closing = CancellationToken::new();
-    let serving = serve_client(face, &config.limits, closing.clone());
+    let serving = serve_client(handler, &config.limits, closing.clone());
     let code = tokio::select! {
         served = serving => match served {
             Ok(()) => 0,
@@ -61,8 +61,8 @@ pub(super) async fn serve(config: Config, files: ConfigFiles) -> ExitCode {
     }
 }
 
-fn face_settings(config: &Config, limits: Arc<Limits>) -> FaceSettings {
-    FaceSettings {
+fn face_settings(config: &Config, limits: Arc<Limits>) -> HandlerSettings {
+    HandlerSettings {
         defaults: RunDefaults { timeout: config.timeout, timeout_max: config.timeout_max },
         task_after: config.task_after,
         output_mode: config.output_mode,

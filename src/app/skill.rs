@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::printing::{err, out, to_stdout};
+use super::common::printing::{err, out, to_stdout};
 use super::{run, wiring};
 use crate::cli::{self, RunSkill, SkillCommand};
 use crate::clients::diff;

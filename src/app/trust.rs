@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use super::named::named;
-use super::printing::{err, out};
+use super::common::named::named;
+use super::common::printing::{err, out};
 use crate::broker::Changes;
 use crate::cli;
 use crate::config::Config;

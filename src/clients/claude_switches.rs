@@ -4,11 +4,11 @@
 
 use std::path::Path;
 
+use super::diagnostic::{Remark, Weight};
 use super::file;
-use super::format::Format;
+use super::formats::format::Format;
+use super::formats::spanned::{Node, Value};
 use super::places::Surroundings;
-use super::remark::Remark;
-use super::tree::{Node, Value};
 use crate::limits::Limits;
 
 /// Lists of servers of `.mcp.json` that the user does not want.
@@ -42,7 +42,7 @@ pub(super) fn switched_off_of_project(
         let bare = text.strip_prefix('\u{feff}').unwrap_or(&text);
         Format::Json.read(bare, limits).map(Some).map_err(|defect| {
             let message = format!("what it switches off is not known: {}", defect.message);
-            Box::new(Remark::new(super::remark::Weight::Broken, path, message).at(bare, defect.at))
+            Box::new(Remark::new(Weight::Broken, path, message).at(bare, defect.at))
         })
     };
     let mut off = Vec::new();

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::remark::Remark;
+use super::diagnostic::Remark;
 
 /// Why nothing was written. No text repeats what stands in the file.
 #[derive(Debug, thiserror::Error)]

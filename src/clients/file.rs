@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
-use super::remark::{Remark, Weight};
+use super::diagnostic::{Remark, Weight};
 use crate::limits::Limits;
 
 /// The text of a file, `None` when there is none.

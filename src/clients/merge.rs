@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
 
+use super::diagnostic::{Remark, Weight};
 use super::diff::{Shown, compared};
 use super::file;
-use super::format::Format;
-use super::reading::{Found, FoundServer};
-use super::remark::{Remark, Weight};
-use super::secrets;
+use super::formats::format::Format;
+use super::found::{Found, FoundServer};
+use super::translate::secrets;
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::own_file;
@@ -173,7 +173,8 @@ fn names_elsewhere(folder: &Path, own: &[&Path], uid: u32, limits: &Limits) -> T
     for path in paths {
         let Ok(Some(text)) = file::read(&path, uid, limits) else { continue };
         let Ok(read) = Format::Json.read(&text, limits) else { continue };
-        for member in read.get("mcpServers").map(super::tree::Value::members).unwrap_or_default() {
+        for member in read.get("mcpServers").map(super::formats::spanned::Value::members).unwrap_or_default()
+        {
             taken.entry(member.key.clone()).or_insert_with(|| (member.value.to_json(), path.clone()));
         }
     }

@@ -5,8 +5,8 @@
 
 use serde_json::Value as Json;
 
-use super::reading::FoundServer;
-use super::tree::{Member, Node, Value};
+use super::formats::spanned::{Member, Node, Value};
+use super::found::FoundServer;
 
 /// Something about a server that is to be said, at a byte and under a key of the file.
 pub(super) struct Said {

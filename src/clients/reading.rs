@@ -7,40 +7,20 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
-use super::around::{part_with_references, references, shown_reference};
 use super::claude_switches::{switched_off_in, switched_off_of_project};
-use super::entry::{self, Surrounded, Translation};
+use super::diagnostic::{Remark, Weight};
 use super::file;
+use super::formats::spanned::{Member, Node, Value};
+use super::found::{Found, FoundServer, IsOwn};
 use super::opencode_switches;
 use super::places::{ClientFile, Scope, Surroundings};
-use super::references::is_literal;
-use super::remark::{Remark, Weight};
 use super::table::{Client, Layout};
-use super::tree::{Member, Node, Value};
+use super::translate::entry;
+use super::translate::redact_keeping_references::{part_with_references, references, shown_reference};
+use super::translate::references::is_literal;
+use super::translate::translator::{Surrounded, Translation};
 use crate::limits::Limits;
 use crate::names::ServerName;
-
-/// What one client has.
-#[derive(Debug)]
-pub struct Found {
-    /// The client.
-    pub client: &'static Client,
-    /// Its servers, in the order of its files.
-    pub servers: Vec<FoundServer>,
-    /// Its files that were there.
-    pub read: Vec<PathBuf>,
-}
-
-/// A server of a client, as belljar writes it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FoundServer {
-    /// As the client calls it.
-    pub name: String,
-    /// Its entry.
-    pub entry: Map<String, Json>,
-    /// The file that it stands in.
-    pub path: PathBuf,
-}
 
 /// Which files are read.
 #[derive(Debug, Clone, Copy)]
@@ -55,9 +35,6 @@ pub enum Files<'f> {
 
 /// Servers of one table that are read.
 const SERVERS_MAX: usize = 5_000;
-
-/// Whether a command line starts belljar itself.
-pub type IsOwn<'o> = &'o dyn Fn(&str, &[String]) -> bool;
 
 /// Reads what a client has.
 pub fn read_client(

@@ -22,10 +22,10 @@
 //! - Goose: its guide "Configuration Files" and `crates/goose/src/agents/extension.rs`: `extensions`, the types,
 //!   `env_keys` from its keyring, variables in `uri` and `headers`.
 
-use super::dialect::{self, Dialect};
-use super::format::Format;
+use super::formats::format::Format;
+use super::formats::spanned::Value;
 use super::own_entry::{self, Parts};
-use super::tree::Value;
+use super::translate::dialect::{self, Dialect};
 
 /// An MCP client.
 #[derive(Debug)]

@@ -14,9 +14,10 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::choice::Choice;
 use super::container::remove;
 use super::error::EngineError;
-use super::find::{Choice, Engine, Places, find};
+use super::find::{Engine, Places, find};
 use super::owner::{Listed, OWNER, SANDBOX, list, prune, remove_files, sockets_of};
 
 /// What there is, and where.

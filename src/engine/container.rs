@@ -486,7 +486,8 @@ mod tests {
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    use super::super::find::{Choice, Places, find};
+    use super::super::choice::Choice;
+    use super::super::find::{Places, find};
     use super::*;
 
     /// An engine that finds nothing, and does not say which images it has.

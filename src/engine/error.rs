@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::find::Choice;
+use super::choice::Choice;
 
 /// A failure of the engine or of what it was asked for.
 #[derive(Debug, thiserror::Error)]

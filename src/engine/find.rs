@@ -8,24 +8,12 @@ use std::time::Duration;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use tokio::sync::OnceCell;
 
+use super::choice::Choice;
 use super::error::{EngineError, with_causes};
 use super::private_socket::{PrivateSocket, SshAddress, Tunnel};
 use super::runtime::Runtime;
 use super::users::Users;
 use crate::guard::Mark;
-
-/// Which engine the operator wants.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
-    /// Any, rootless before rootful.
-    Auto,
-    /// Podman.
-    Podman,
-    /// Docker.
-    Docker,
-    /// The one at this address: `unix://`, `tcp://`, `http://` or `ssh://`.
-    At(String),
-}
 
 /// Where engines may listen, from the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! It knows no Python and no frames, and reads no environment: where engines may listen is told by the caller.
 
 mod belongings;
+mod choice;
 mod container;
 mod error;
 mod find;
@@ -17,11 +18,12 @@ mod usage;
 mod users;
 
 pub use belongings::Belongings;
+pub use choice::Choice;
 pub use container::{
     Container, ContainerOutput, CpuQuota, Folder, NotStarted, SandboxSpec, Streams, tmpfs_mib,
 };
 pub use error::EngineError;
-pub use find::{About, Choice, Engine, EngineKind, Places, find};
+pub use find::{About, Engine, EngineKind, Places, find};
 pub use images::{ImageAbout, ImageBuild};
 pub use kernel::{Kernel, OuterLimits};
 pub use owner::{Owner, lock_path};

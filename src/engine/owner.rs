@@ -251,7 +251,8 @@ mod tests {
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    use super::super::find::{Choice, Places, find};
+    use super::super::choice::Choice;
+    use super::super::find::{Places, find};
     use super::*;
 
     #[test]

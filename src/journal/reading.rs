@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use super::kept::Kept;
 use super::record::{
-    CallBegun, Came, JobBegun, JobEnded, Record, RunBegun, RunEnded, SandboxUp, SessionBegun,
+    CallBegun, Came, JobBegun, JobEnded, Record, RunBegun, RunEnded, SandboxUp, SessionBegun, VERSION,
 };
-use super::writing::VERSION;
 use crate::run::{FreshReason, StateNote};
 use crate::text;
 

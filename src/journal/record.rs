@@ -6,6 +6,9 @@ use super::keep::Keep;
 use super::kept::Kept;
 use crate::run::{OutputStream, PythonError, StateNote, ToolFault};
 
+/// The form of journals that this belljar writes and reads.
+pub(super) const VERSION: u32 = 1;
+
 /// A line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -13,14 +13,12 @@ use nix::fcntl::{Flock, FlockArg, OFlag};
 
 use super::keep::Keep;
 use super::reading::RecordedSession;
-use super::record::{Record, SessionBegun};
+use super::record::{Record, SessionBegun, VERSION};
 use super::sessions::Sessions;
 use super::time::now;
 use crate::limits::Limits;
 use crate::protocol;
 
-/// The form of journals that this belljar writes and reads.
-pub(super) const VERSION: u32 = 1;
 /// What the last line of a full journal takes at most.
 const LAST_LINE_BYTES: u64 = 64;
 

@@ -5,7 +5,6 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::outline::Outline;
-use super::transport::Unreadable;
 use crate::limits::Limits;
 use crate::text;
 
@@ -24,6 +23,17 @@ pub struct Envelope<'a> {
     /// Of an answer.
     #[serde(borrow, default, deserialize_with = "present")]
     pub error: Option<&'a RawValue>,
+}
+
+/// Why a line could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unreadable {
+    /// It has more bytes than this.
+    Overlong(usize),
+    /// It is no JSON, and why.
+    NotJson(String),
+    /// It is JSON but no JSON-RPC message, and why.
+    Misshapen(String),
 }
 
 /// A line that is no message.

@@ -1,7 +1,7 @@
 //! JSON-RPC messages as lines, carried between rmcp and a peer.
 //!
 //! Nothing is lost in silence: what cannot be read is answered or reported to whoever waits for it. It decides nothing
-//! about what messages mean; the rooms on both sides say how their bodies are read.
+//! about what messages mean; the modules on both sides say how their bodies are read.
 
 mod envelope;
 mod lines;
@@ -9,6 +9,6 @@ mod outline;
 mod requests;
 mod transport;
 
-pub use envelope::{Envelope, answered_id, message};
+pub use envelope::{Envelope, Unreadable, answered_id, message};
 pub use lines::{ENDLESS_TIMES, Incoming, Line, Outgoing};
-pub use transport::{Instead, LineTransport, Messages, Unreadable, WITHDRAWING};
+pub use transport::{LineTransport, Messages, OnUnreadable, WITHDRAWING};

@@ -10,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::envelope::{Envelope, NoMessage};
+use super::envelope::{Envelope, NoMessage, Unreadable};
 use super::lines::{Incoming, Line, LineReader, LineWriter, Outgoing};
 use super::requests::Requests;
 use crate::memory;
@@ -20,17 +20,6 @@ use crate::memory;
 pub const WITHDRAWING: Duration = Duration::from_millis(500);
 /// Refusals that may be under way to a peer; while there are more, nothing is read from it.
 const REFUSALS_MAX: usize = 16;
-
-/// Why a line could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unreadable {
-    /// It has more bytes than this.
-    Overlong(usize),
-    /// It is no JSON, and why.
-    NotJson(String),
-    /// It is JSON but no JSON-RPC message, and why.
-    Misshapen(String),
-}
 
 /// How one side reads what its peer sends.
 pub trait Messages: Send + 'static {
@@ -48,7 +37,7 @@ pub trait Messages: Send + 'static {
     ) -> Result<Option<RxJsonRpcMessage<Self::Role>>, String>;
 
     /// What becomes of a line that cannot be read.
-    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> Instead<Self::Role>;
+    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> OnUnreadable<Self::Role>;
 
     /// A message is about to be sent.
     fn sending(&mut self, message: &TxJsonRpcMessage<Self::Role>);
@@ -61,7 +50,7 @@ pub trait Messages: Send + 'static {
 
 /// What happens instead of a message that cannot be read.
 #[derive(Debug)]
-pub enum Instead<Role: ServiceRole> {
+pub enum OnUnreadable<Role: ServiceRole> {
     /// It is left out.
     Nothing,
     /// This one.
@@ -159,10 +148,10 @@ impl<M: Messages, I: Incoming, O: Outgoing> LineTransport<M, I, O> {
             tracing::debug!(has_id = id.is_some(), ?why, "a line from the peer cannot be read");
             let id = id.and_then(|id| serde_json::from_str(&id).ok());
             match self.messages.unreadable(id, why.clone()) {
-                Instead::Nothing => {}
-                Instead::Message(message) => return Ok(Some(message)),
-                Instead::Refusal(id) => self.refuse(id, &why),
-                Instead::End => return Ok(None),
+                OnUnreadable::Nothing => {}
+                OnUnreadable::Message(message) => return Ok(Some(message)),
+                OnUnreadable::Refusal(id) => self.refuse(id, &why),
+                OnUnreadable::End => return Ok(None),
             }
         }
     }

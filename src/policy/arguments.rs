@@ -5,30 +5,13 @@
 
 use serde_json::{Map, Value};
 
-use super::decide::Called;
+use super::called::Called;
+use super::named::Named;
 use super::pattern::Pattern;
 use super::readings::{Nesting, decodings, inner};
 use super::spelling::{climbs, fits};
+use super::verdict::Effect;
 use crate::text;
-
-/// What a rule does to a call that it fits, which decides what doubt is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// It lets the call pass: in doubt it does not fit.
-    Loosens,
-    /// It asks or denies: in doubt it fits.
-    Tightens,
-}
-
-/// What a call's arguments say beyond the values that stand in them.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Implied {
-    /// Values that the server may use for arguments that were left out, were null or empty, laid out as the arguments are:
-    /// its schema's defaults, and null where there is none. Several possible values are the items of a list.
-    pub values: Map<String, Value>,
-    /// Why the arguments could not be checked against the tool's schema, or the defaults not be found.
-    pub unchecked: Option<&'static str>,
-}
 
 /// Whether the values at a path match the pattern: for a rule that tightens any of them, for one that loosens all, of
 /// which there must be one.
@@ -154,7 +137,7 @@ fn fits_exactly(value: &Value, pattern: &Pattern) -> bool {
 /// What was left out is nothing, which only a pattern without wildcards names.
 fn implied_fits(value: &Value, pattern: &Pattern) -> bool {
     match value {
-        Value::Null => pattern.named().is_some_and(super::spelling::Named::is_nothing),
+        Value::Null => pattern.named().is_some_and(Named::is_nothing),
         Value::Array(items) => items.iter().any(|item| implied_fits(item, pattern)),
         other => fits(other, pattern),
     }
@@ -165,7 +148,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{Called, Effect, Implied, Map, Pattern, Value, fit};
+    use super::{Called, Effect, Map, Pattern, Value, fit};
+    use crate::policy::Implied;
     use crate::policy::Names;
 
     fn fits(arguments: &Value, path: &str, pattern: &str) -> [bool; 2] {

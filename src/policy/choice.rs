@@ -2,9 +2,9 @@
 //!
 //! It knows no server; what is kept back is left out by whoever lists tools.
 
-use super::arguments::Effect;
 use super::names::Names;
 use super::pattern::Pattern;
+use super::verdict::Effect;
 
 /// Which tools are offered; by default all.
 #[derive(Debug, Clone, Default, PartialEq)]

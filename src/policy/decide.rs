@@ -1,40 +1,10 @@
 //! The decision on one call.
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
-
-use super::arguments::{Effect, Implied, fit};
+use super::arguments::fit;
+use super::called::Called;
 use super::names::Names;
 use super::rules::{Label, Policy, Profile, Rule};
-
-/// What happens to a call, from the loosest to the strictest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// It passes.
-    Allow,
-    /// It passes, and the reply says so.
-    Warn,
-    /// The human is asked.
-    Ask,
-    /// It is refused.
-    Deny,
-}
-
-/// A call, as the bridge knows it.
-#[derive(Debug, Clone, Copy)]
-pub struct Called<'c> {
-    /// What the server is called.
-    pub server: Names<'c>,
-    /// What the tool is called.
-    pub tool: Names<'c>,
-    /// The server's hints on it.
-    pub annotations: &'c Map<String, Value>,
-    /// Its arguments, as they are sent.
-    pub arguments: &'c Map<String, Value>,
-    /// What they say beyond that.
-    pub implied: &'c Implied,
-}
+use super::verdict::{Effect, Verdict};
 
 /// A verdict, and what it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,24 +13,6 @@ pub struct Decision {
     pub verdict: Verdict,
     /// Which rule or setting says so, for whoever would change it.
     pub because: String,
-}
-
-impl Called<'_> {
-    fn hint(&self, name: &str) -> Option<bool> {
-        self.annotations.get(name).and_then(Value::as_bool)
-    }
-
-    /// Whether its server says that the tool changes nothing.
-    #[must_use]
-    pub fn only_reads(&self) -> bool {
-        self.hint("readOnlyHint") == Some(true)
-    }
-
-    /// Whether the tool may destroy, as far as its server says: what does not only read may, where nothing is said (MCP's
-    /// own default).
-    fn may_destroy(&self) -> bool {
-        !self.only_reads() && self.hint("destructiveHint") != Some(false)
-    }
 }
 
 impl Policy {
@@ -165,9 +117,10 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, Value, json};
 
     use super::*;
+    use crate::policy::Implied;
     use crate::policy::{Budgets, Labels};
 
     fn policy(mut json: Value) -> Policy {

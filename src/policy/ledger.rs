@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use super::arguments::{Effect, fit};
-use super::decide::Called;
+use super::arguments::fit;
+use super::called::Called;
 use super::names::Names;
 use super::pattern::Pattern;
 use super::rules::{Label, Policy};
+use super::verdict::Effect;
 
 /// Most approvals of one session that are kept.
 const PLANS_MAX: usize = 100;

@@ -2,8 +2,8 @@
 //!
 //! It makes no aliases; the catalog does.
 
-use super::arguments::Effect;
 use super::pattern::Pattern;
+use super::verdict::Effect;
 
 /// The two names of a server or tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

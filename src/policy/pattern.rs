@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer};
 use wildmatch::WildMatch;
 
-use super::spelling::Named;
+use super::named::Named;
 use crate::text;
 
 /// Longest pattern, in characters.

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::arguments::Effect;
-use super::decide::Verdict;
 use super::names::Names;
 use super::pattern::Pattern;
+use super::verdict::{Effect, Verdict};
 
 /// The whole policy. The default lets every call pass.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::lines::Dropped;
+use super::dropped::Dropped;
 use super::posture::{Posture, WorkerPosture};
 use super::to_sandbox::FilePiece;
 use crate::names::{CallId, RunId};

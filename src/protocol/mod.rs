@@ -5,6 +5,7 @@
 #![doc = include_str!("PROTOCOL.md")]
 
 mod depth;
+mod dropped;
 mod from_sandbox;
 mod lines;
 mod posture;
@@ -12,10 +13,11 @@ mod system_calls;
 mod to_sandbox;
 
 pub use depth::depth_exceeds;
+pub use dropped::Dropped;
 pub use from_sandbox::{
     CallFrame, DeniedCall, DoneFrame, DoneOutcome, FromJob, FromSandbox, FromSupervisor, FromWorker, JobDone,
 };
-pub use lines::{Decoder, Dropped};
+pub use lines::Decoder;
 pub use posture::{Mount, Posture, PostureField, ProcessPosture, Rlimits, WorkerPosture};
 pub use system_calls::{ExtraNumbers, ExtraSystemCall, system_call_name};
 pub use to_sandbox::{

@@ -5,8 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::fitting::grouped;
-use super::reply::Verdict;
-use super::structured::verdict;
+use super::verdict::{Verdict, verdict};
 use crate::run::{CallCounts, NotMade, RunReport, ToolCalls, ToolEffect};
 use crate::text::name_in_sentence;
 

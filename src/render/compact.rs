@@ -5,18 +5,14 @@
 //!
 //! It never decides what a fact means; status and state come from the report.
 
-use std::borrow::Cow;
-
 use super::calls::{calls_made, calls_not_made, calls_with_unknown_outcome};
-use super::fitting::{fitted, hint, hint_of_sandbox};
+use super::fitting::{fitted, hint, hint_of_sandbox, within_room};
 use super::output::Written;
 use super::own_lines::{in_one_line, quoted};
-use super::reply::Verdict;
-use super::structured::{exit_code, status, verdict, within_room};
+use super::sentences::{change, error_line, hint_of};
+use super::verdict::{Verdict, exit_code, status, verdict};
 use crate::limits::Limits;
-use crate::run::{
-    FreshReason, OutputStream, PythonError, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault,
-};
+use crate::run::{OutputStream, PythonError, RunOutcome, RunReport, ToolFault};
 use crate::text::inert;
 
 const SILENT: &str = "(no output)";
@@ -63,81 +59,6 @@ pub(super) fn of_refusal(fault: &ToolFault, limits: &Limits) -> String {
     let hint = if fault.hint.is_empty() { String::new() } else { format!("\nhint: {}", fault.hint) };
     let text = format!("status: validation_error\nerror: {}{hint}", fault.message);
     fitted(&inert(&text), limits.reply_chars_max)
-}
-
-/// What helps after an outcome that is not the code's own error.
-pub(super) fn hint_of(outcome: &RunOutcome) -> Option<Cow<'_, str>> {
-    match outcome {
-        RunOutcome::NotStarted(fault) => Some(Cow::from(&fault.hint)).filter(|hint| !hint.is_empty()),
-        RunOutcome::TimedOut { after, at_most } => {
-            let longer = match after < at_most {
-                true => format!("a run may ask for a timeout of up to {} s; ", at_most.as_secs_f64()),
-                false => String::new(),
-            };
-            Some(format!("{longer}longer work goes on beside other runs as a job: runtime.spawn(f)").into())
-        }
-        _ => None,
-    }
-}
-
-/// What went wrong in one line, or nothing.
-pub(super) fn error_line(outcome: &RunOutcome) -> Option<String> {
-    Some(match outcome {
-        RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 } => return None,
-        RunOutcome::Raised(raised) if raised.message.is_empty() => raised.class.clone(),
-        RunOutcome::Raised(raised) => format!("{}: {}", raised.class, raised.message),
-        RunOutcome::Exited { exit_code } => format!("SystemExit({exit_code})"),
-        RunOutcome::TimedOut { after, .. } => {
-            format!("Execution timed out after {}s", after.as_secs_f64())
-        }
-        RunOutcome::Interrupted => "Execution was cancelled by the client".to_owned(),
-        RunOutcome::SandboxLost(SandboxLoss::Exited { exit_code }) => {
-            format!("the interpreter exited ({exit_code}) in the middle of the run")
-        }
-        RunOutcome::SandboxLost(SandboxLoss::Killed { out_of_memory: true, .. }) => {
-            "the interpreter was killed because the sandbox ran out of memory".to_owned()
-        }
-        RunOutcome::SandboxLost(SandboxLoss::Killed { signal, .. }) => {
-            format!("the interpreter was killed by signal {signal}")
-        }
-        RunOutcome::SandboxLost(SandboxLoss::OverLimit { exceeded }) => {
-            format!("the interpreter was ended: {exceeded}")
-        }
-        RunOutcome::SandboxLost(SandboxLoss::Container { reason }) => {
-            format!("the sandbox went away: {reason}")
-        }
-        RunOutcome::NotStarted(fault) => fault.message.clone(),
-    })
-}
-
-/// What became of the variables, when the reader could take it to be otherwise.
-pub(super) fn change(report: &RunReport) -> Option<String> {
-    let sentence = match (report.state, &report.outcome) {
-        (_, RunOutcome::NotStarted(_))
-        | (StateNote::Kept, RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 }) => {
-            return None;
-        }
-        (
-            StateNote::Fresh(FreshReason::First),
-            RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 },
-        ) => return None,
-        (StateNote::Kept | StateNote::Fresh(FreshReason::First), _) => "variables kept",
-        (StateNote::Fresh(FreshReason::Reset), _) => "fresh interpreter, as requested by reset",
-        (StateNote::Fresh(FreshReason::IdleStop), _) => {
-            "fresh interpreter: the sandbox had been stopped for being idle; earlier variables are gone"
-        }
-        (StateNote::Fresh(FreshReason::NewSession), _) => "new session: variables of earlier ones are gone",
-        (StateNote::Fresh(FreshReason::Lost), _) => {
-            "fresh interpreter: the previous one was lost; earlier variables are gone"
-        }
-        (StateNote::RolledBack, _) => "variables as before this run",
-        (StateNote::RolledBackFurther, _) => {
-            "variables as after an earlier run; what later runs changed is gone"
-        }
-        (StateNote::Restored, _) => "variables as at the checkpoint",
-        (StateNote::Lost, _) => "variables lost; the next run starts with a fresh interpreter",
-    };
-    Some(format!("state: {sentence}"))
 }
 
 /// The output within the bound, then the value or the names that were bound.

@@ -65,6 +65,23 @@ fn byte_at(text: &str, chars: usize) -> usize {
     text.char_indices().nth(chars).map_or(text.len(), |(byte, _)| byte)
 }
 
+/// As many of them as there is room for, and how many more there are.
+pub(super) fn within_room(lines: &[String], room: usize) -> Vec<String> {
+    let mut left = room;
+    let mut shown = Vec::new();
+    for line in lines {
+        let line = in_one_line(line);
+        let chars = line.chars().count();
+        if chars > left {
+            shown.push(format!("… {} more", lines.len() - shown.len()));
+            break;
+        }
+        left -= chars;
+        shown.push(line);
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,10 @@ mod fitting;
 mod output;
 mod own_lines;
 mod reply;
+mod sentences;
 mod structured;
+mod verdict;
 
 pub use calls::{calls_made, calls_with_unknown_outcome};
-pub use reply::{Block, Reply, Verdict, refusal, render};
+pub use reply::{Block, Reply, refusal, render};
+pub use verdict::Verdict;

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::compact;
 use super::structured;
+use super::verdict::{Verdict, verdict};
 use crate::limits::Limits;
 use crate::run::{Image, OutputMode, RunReport, ToolFault};
 
@@ -31,15 +32,6 @@ pub enum Block {
     File(String),
 }
 
-/// Whether the client is told of an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It ran to its end.
-    Success,
-    /// It did not, or was never begun.
-    Error,
-}
-
 impl Reply {
     /// What MCP calls `isError`.
     #[must_use]
@@ -60,7 +52,7 @@ pub fn render(report: &RunReport, mode: OutputMode, limits: &Limits) -> Reply {
     let files = report.saved.iter().cloned().map(Block::File);
     Reply {
         blocks: std::iter::once(Block::Text(text)).chain(images).chain(files).collect(),
-        verdict: structured::verdict(report),
+        verdict: verdict(report),
         structured,
     }
 }

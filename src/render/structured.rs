@@ -7,13 +7,12 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::calls::{calls_not_made, calls_with_unknown_outcome, insert_calls_made};
-use super::compact::{change, error_line, hint_of};
-use super::fitting::{fitted, hint, hint_of_sandbox};
+use super::fitting::{fitted, hint, hint_of_sandbox, within_room};
 use super::output::Written;
-use super::own_lines::in_one_line;
-use super::reply::Verdict;
+use super::sentences::{change, error_line, hint_of};
+use super::verdict::{exit_code, status};
 use crate::limits::Limits;
-use crate::run::{OutputStream, RunOutcome, RunReport, SandboxLoss, StateNote, ToolFault};
+use crate::run::{OutputStream, RunOutcome, RunReport, StateNote, ToolFault};
 use crate::text::{bounded, inert};
 
 /// Longest error in one line, in characters, where the traceback has the whole; and longest summary.
@@ -24,39 +23,6 @@ const CLASS_CHARS_MAX: usize = 80;
 const SERVERS_MAX: usize = 50;
 /// Longest name of a server, in characters.
 const SERVER_CHARS_MAX: usize = 64;
-
-/// Whether a report is an error.
-pub(super) fn verdict(report: &RunReport) -> Verdict {
-    match report.outcome {
-        RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 } => Verdict::Success,
-        _ => Verdict::Error,
-    }
-}
-
-/// The status word.
-pub(super) fn status(report: &RunReport) -> &'static str {
-    match (&report.outcome, verdict(report)) {
-        (RunOutcome::TimedOut { .. }, _) => "timeout",
-        (_, Verdict::Success) => "success",
-        (_, Verdict::Error) => "error",
-    }
-}
-
-/// The exit code that a script of this outcome would have had, where it would have had one.
-pub(super) fn exit_code(report: &RunReport) -> Option<i64> {
-    match &report.outcome {
-        RunOutcome::Finished => Some(0),
-        RunOutcome::Raised(_) => Some(1),
-        RunOutcome::Exited { exit_code } | RunOutcome::SandboxLost(SandboxLoss::Exited { exit_code }) => {
-            Some(*exit_code)
-        }
-        RunOutcome::SandboxLost(SandboxLoss::Killed { signal, .. }) => Some(128 + signal),
-        RunOutcome::TimedOut { .. }
-        | RunOutcome::Interrupted
-        | RunOutcome::NotStarted(_)
-        | RunOutcome::SandboxLost(SandboxLoss::OverLimit { .. } | SandboxLoss::Container { .. }) => None,
-    }
-}
 
 /// The report as data, and what is written of it, within the bound of a reply: what takes the room is cut until it fits.
 pub(super) fn within(
@@ -187,23 +153,6 @@ fn insert_lines(fields: &mut Map<String, Value>, key: &str, lines: Vec<String>) 
     if !lines.is_empty() {
         fields.insert(key.to_owned(), json!(lines));
     }
-}
-
-/// As many of them as there is room for, and how many more there are.
-pub(super) fn within_room(lines: &[String], room: usize) -> Vec<String> {
-    let mut left = room;
-    let mut shown = Vec::new();
-    for line in lines {
-        let line = in_one_line(line);
-        let chars = line.chars().count();
-        if chars > left {
-            shown.push(format!("… {} more", lines.len() - shown.len()));
-            break;
-        }
-        left -= chars;
-        shown.push(line);
-    }
-    shown
 }
 
 fn servers(report: &RunReport) -> Vec<String> {

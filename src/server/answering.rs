@@ -7,10 +7,10 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
 
 use super::clients;
-use super::face::FaceSettings;
 use super::files::{self, Watched};
-use super::listeners::Listeners;
-use super::rounds::Ended;
+use super::notifications::listeners::Listeners;
+use super::questions::input_required::Ended;
+use super::settings::HandlerSettings;
 use crate::render::{self, Block, Reply, Verdict};
 use crate::run::{FaultCode, RunReport, ToolFault};
 use crate::session::Session;
@@ -20,7 +20,7 @@ pub(super) struct Answering {
     pub(super) session: Arc<Session>,
     pub(super) watched: Arc<Watched>,
     pub(super) listeners: Arc<Listeners>,
-    pub(super) settings: FaceSettings,
+    pub(super) settings: HandlerSettings,
     pub(super) context: RequestContext<RoleServer>,
 }
 

@@ -10,7 +10,7 @@ use rmcp::model::{
 use rmcp::service::Peer;
 use rmcp::{RoleServer, service::RequestContext};
 
-use super::listeners::Listeners;
+use super::notifications::listeners::{Listeners, WATCHED_MAX};
 use crate::session::Files;
 use crate::text;
 use crate::workspace::{FilePath, Kept, mime_type, path_of, uri};
@@ -21,8 +21,6 @@ const PAGE_FILES: usize = 500;
 const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Longest name of a file that is shown, in characters.
 const NAME_CHARS_MAX: usize = 300;
-/// Files that a client may watch.
-pub(super) const WATCHED_MAX: usize = 1_000;
 /// The first version in which results may hold links to resources.
 const LINKS_SINCE: ProtocolVersion = ProtocolVersion::V_2025_06_18;
 

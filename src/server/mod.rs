@@ -3,23 +3,20 @@
 //! It runs nothing itself: requests become runs of the session, reports become replies by way of `render`.
 
 mod answering;
-mod approvals;
 mod arguments;
 mod clients;
 mod description;
-mod face;
 mod files;
-mod listeners;
-mod live_output;
-mod notify;
-mod progress;
+mod notifications;
 mod questions;
 mod requests;
-mod rounds;
 mod serve;
+mod server_handler;
+mod settings;
 mod tasks;
 
 pub use arguments::RunDefaults;
-pub use face::{Face, FaceSettings};
 pub use requests::Requests;
 pub use serve::serve;
+pub use server_handler::Handler;
+pub use settings::HandlerSettings;

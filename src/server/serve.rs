@@ -6,8 +6,8 @@ use rmcp::ServiceExt;
 use rmcp::transport::io::stdio_pipes;
 use tokio_util::sync::CancellationToken;
 
-use super::face::Face;
 use super::requests::Requests;
+use super::server_handler::Handler;
 use crate::jsonrpc::LineTransport;
 use crate::limits::Limits;
 
@@ -19,7 +19,7 @@ const FAREWELL: Duration = Duration::from_millis(300);
 ///
 /// # Errors
 /// When the first message is no request that opens a connection.
-pub async fn serve(face: Face, limits: &Limits, closing: CancellationToken) -> Result<(), String> {
+pub async fn serve(handler: Handler, limits: &Limits, closing: CancellationToken) -> Result<(), String> {
     let (read, write) = stdio_pipes();
     let (transport, ended) = LineTransport::new(
         Requests::default(),
@@ -30,7 +30,7 @@ pub async fn serve(face: Face, limits: &Limits, closing: CancellationToken) -> R
     );
     let serving = async {
         let service =
-            face.serve_with_ct(transport, closing.clone()).await.map_err(|error| error.to_string())?;
+            handler.serve_with_ct(transport, closing.clone()).await.map_err(|error| error.to_string())?;
         service.waiting().await.map_err(|error| error.to_string())
     };
     let farewell = async {

@@ -18,8 +18,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::progress;
-use super::rounds::{self, Asking, Ended, Turn, UnderWay};
+use super::notifications::progress;
+use super::questions::input_required::{self, Asking, Ended, Turn, UnderWay};
 use crate::guard::Mark;
 use crate::journal::now;
 use crate::run::{FaultCode, RunOutcome, RunReport};
@@ -170,7 +170,7 @@ impl RunTask {
                 Turn::Lasts(run) => *run,
                 Turn::Asks(asking) => self.ask(*asking).await,
             };
-            turn = rounds::turn(run, &self.stop, Duration::MAX).await;
+            turn = input_required::turn(run, &self.stop, Duration::MAX).await;
         }
     }
 

@@ -18,7 +18,7 @@ use super::earlier::{Earlier, Losses};
 use super::files::Files;
 use super::remade::Asker;
 use super::sandbox::{Maker, SandboxReport, SandboxSettings, Wanted};
-use super::turns::Turns;
+use super::turns::{Turns, before_it_started, closed};
 use crate::audit::{Event, RunEvent};
 use crate::broker::Broker;
 use crate::engine::About;
@@ -245,12 +245,4 @@ impl Session {
 
 fn why(fault: &ToolFault) -> String {
     text::inert_excerpt(&fault.message, WHY_CHARS_MAX)
-}
-
-pub(super) fn before_it_started() -> ToolFault {
-    ToolFault::new(FaultCode::Cancelled, "the run was cancelled before it started")
-}
-
-pub(super) fn closed() -> ToolFault {
-    ToolFault::new(FaultCode::Internal, "the session has ended")
 }

@@ -13,14 +13,13 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use self::checkpoints::Then;
-pub(super) use self::checkpoints::{GoingBack, checkpoint_error};
+pub(super) use self::checkpoints::checkpoint_error;
 use self::keeping::KeptFiles;
 use super::calls::{CallLog, Counted};
 use super::checkpoints::Checkpoints;
 use super::notes::Notes;
 use super::output::OutputBuffer;
-use super::phase::{Cause, Phase, Run};
+use super::phase::{Cause, GoingBack, Phase, Run, Then};
 use crate::limits::Limits;
 use crate::names::{CallId, RunId, ServerName};
 use crate::protocol::{CallFrame, Dropped, ToSupervisor};

@@ -3,7 +3,6 @@
 use tokio::time::Instant;
 
 use super::calls::CallLog;
-use super::machine::GoingBack;
 use super::notes::Notes;
 use super::output::OutputBuffer;
 use crate::names::{RunId, ServerName};
@@ -79,6 +78,25 @@ pub(super) struct Run {
     pub(super) calls: CallLog,
     pub(super) fresh: Option<FreshReason>,
     pub(super) notes: Notes,
+}
+
+/// Under way to a checkpoint.
+#[derive(Debug)]
+pub(super) struct GoingBack {
+    pub(super) name: String,
+    pub(super) then: Then,
+    pub(super) is_worker_gone: bool,
+    /// The worker that died by itself before it could be replaced counts: so it is asked for twice, and no more.
+    pub(super) is_second: bool,
+}
+
+/// What waits for it.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// The report of the run that goes back, and whether it has changed files.
+    Report(Box<RunReport>, bool),
+    /// A run that is to begin there.
+    Begin(Box<Run>),
 }
 
 impl Phase {

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
-use super::handle::{before_it_started, closed};
 use crate::run::{FaultCode, ToolFault};
 
 /// The turns of a session.
@@ -52,6 +51,14 @@ impl Turns {
             () = self.closing.cancelled() => Err(closed()),
         }
     }
+}
+
+pub(super) fn before_it_started() -> ToolFault {
+    ToolFault::new(FaultCode::Cancelled, "the run was cancelled before it started")
+}
+
+pub(super) fn closed() -> ToolFault {
+    ToolFault::new(FaultCode::Internal, "the session has ended")
 }
 
 #[cfg(test)]

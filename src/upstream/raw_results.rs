@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::no_response::NoResponse;
 use super::redaction::Redaction;
-use crate::jsonrpc::{self, Envelope, Instead, Messages, Unreadable};
+use crate::jsonrpc::{self, Envelope, Messages, OnUnreadable, Unreadable};
 
 /// What came back for a request.
 #[derive(Debug)]
@@ -162,18 +162,18 @@ impl Messages for RawResults {
         Ok(Some(message))
     }
 
-    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> Instead<RoleClient> {
+    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> OnUnreadable<RoleClient> {
         if let Some(message) = id.and_then(|id| self.keep(id, RawResult::Unreadable(why.clone()))) {
-            return Instead::Message(message);
+            return OnUnreadable::Message(message);
         }
         match why {
             // Whoever waits for it would wait for ever.
             Unreadable::Overlong(_) => {
                 self.overlong.store(true, Ordering::Release);
-                Instead::End
+                OnUnreadable::End
             }
             // Servers that print are common.
-            Unreadable::NotJson(_) | Unreadable::Misshapen(_) => Instead::Nothing,
+            Unreadable::NotJson(_) | Unreadable::Misshapen(_) => OnUnreadable::Nothing,
         }
     }
 

@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use belljar::jsonrpc::{ENDLESS_TIMES, Envelope, Instead, LineTransport, Messages, Unreadable};
+use belljar::jsonrpc::{ENDLESS_TIMES, Envelope, LineTransport, Messages, OnUnreadable, Unreadable};
 use belljar::server::Requests;
 use belljar::upstream::{RawResult, RawResults};
 use rmcp::model::{
@@ -236,14 +236,14 @@ impl<M: Messages> Messages for Watched<M> {
         read
     }
 
-    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> Instead<M::Role> {
+    fn unreadable(&mut self, id: Option<RequestId>, why: Unreadable) -> OnUnreadable<M::Role> {
         let instead = self.inner.unreadable(id.clone(), why.clone());
         let mut notes = self.notes.lock().unwrap();
         notes.events.push(Event::Unreadable(id, why));
         match instead {
-            Instead::Refusal(_) => notes.refused += 1,
-            Instead::End => notes.has_given_up = true,
-            Instead::Nothing | Instead::Message(_) => {}
+            OnUnreadable::Refusal(_) => notes.refused += 1,
+            OnUnreadable::End => notes.has_given_up = true,
+            OnUnreadable::Nothing | OnUnreadable::Message(_) => {}
         }
         instead
     }

@@ -6,26 +6,7 @@ use tokio::time::Instant;
 use super::{Effect, Machine};
 use crate::protocol::{CallFrame, ToSupervisor};
 use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
-use crate::session::phase::{Phase, Run};
-
-/// Under way to a checkpoint.
-#[derive(Debug)]
-pub(in crate::session) struct GoingBack {
-    name: String,
-    pub(in crate::session) then: Then,
-    is_worker_gone: bool,
-    /// The worker that died by itself before it could be replaced counts: so it is asked for twice, and no more.
-    is_second: bool,
-}
-
-/// What waits for it.
-#[derive(Debug)]
-pub(in crate::session) enum Then {
-    /// The report of the run that goes back, and whether it has changed files.
-    Report(Box<RunReport>, bool),
-    /// A run that is to begin there.
-    Begin(Box<Run>),
-}
+use crate::session::phase::{GoingBack, Phase, Run, Then};
 
 impl Machine {
     /// The answer to a question of the code about checkpoints; nothing where the call is another one.

@@ -44,7 +44,7 @@ const OWNED: [(&str, &[&str]); 29] = [
 ];
 
 /// A name in a string that looks like a path: the target whose log level is set.
-const MENTIONED: (&str, &str) = ("rmcp", "src/app/logging.rs");
+const MENTIONED: (&str, &str) = ("rmcp", "src/app/common/logging.rs");
 
 /// The layer of each module, from the table in a document.
 fn layers(file: &str) -> BTreeMap<String, u8> {

@@ -87,7 +87,7 @@ fn what_commands_print_does_not_panic_when_nobody_reads_it() {
             found.push(file);
         }
     }
-    assert_eq!(found, [""; 0], "out! and err! of app/printing.rs do not panic");
+    assert_eq!(found, [""; 0], "out! and err! of app/common/printing.rs do not panic");
 }
 
 #[test]

@@ -1,0 +1,209 @@
+//! `belljar import`: shows what the servers of the user's MCP clients become in `~/MCPs`, and writes it when told to.
+//!
+//! What a client's file means, `clients` knows; this asks and says.
+
+use std::io::{BufRead, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::app::common::printing::{err, out, to_stdout};
+use crate::cli;
+use crate::clients::{
+    self, Change, Client, Files, Remark, Surroundings, Weight, client, client_of_file, clients, merge,
+    read_client, unread_project_files,
+};
+use crate::config::{Environment, is_own};
+use crate::limits::Limits;
+use crate::text;
+
+pub(in crate::app) const USAGE: u8 = 2;
+/// Longest list of servers in a note, in characters.
+const NAMES_CHARS_MAX: usize = 600;
+
+/// Reads, shows, asks and writes; the exit code is 1 when a file could not be read or written.
+pub(in crate::app) fn import(environment: &Environment, arguments: &cli::Import) -> ExitCode {
+    let limits = Limits::default();
+    let Some(surroundings) = surroundings(environment) else {
+        return refused("no home folder is known, so there is nowhere to look");
+    };
+    // A file of a project tells by its whole path whose it is.
+    let given = arguments.file.as_ref().map(|path| environment.cwd.clone().unwrap_or_default().join(path));
+    let (chosen, files) = match chosen(arguments, given.as_deref()) {
+        Ok(chosen) => chosen,
+        Err(refusal) => return usage(&refusal),
+    };
+    let mut found = Vec::new();
+    let mut remarks = Vec::new();
+    let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
+    for client in &chosen {
+        let (of_client, said) = read_client(client, files, &surroundings, &limits, &is_own);
+        if !of_client.read.is_empty() {
+            let (title, count) = (client.title, of_client.servers.len());
+            let paths: Vec<String> = of_client.read.iter().map(|path| path.display().to_string()).collect();
+            let servers = if count == 1 { "server" } else { "servers" };
+            out!("{title}: {count} {servers} in {}", text::inert_line(&paths.join(" and ")));
+        } else if !arguments.clients.is_empty() && said.is_empty() {
+            out!("{}: nothing is there", client.title);
+        }
+        found.push(of_client);
+        remarks.extend(said);
+    }
+    // A client without a file has no say in what stands below ~/MCPs.
+    found.retain(|of_client| !of_client.read.is_empty());
+    let is_found = !found.is_empty();
+    let left_there = left_there(&found);
+    let folder = surroundings.home.join("MCPs");
+    let (changes, said) = merge(found, &folder, surroundings.uid, &limits);
+    remarks.extend(said);
+    say(&remarks);
+    if matches!(files, Files::OfUser) {
+        say_project_files(&chosen, &surroundings);
+    }
+    let is_broken = remarks.iter().any(|remark| remark.weight == Weight::Broken);
+    for change in &changes {
+        out!("\n{}", text::inert_line(&change.path.display().to_string()));
+        to_stdout(change.diff());
+    }
+    if changes.is_empty() {
+        out!("{}", if is_found { "nothing changes" } else { "no servers were found" });
+        return ExitCode::from(u8::from(is_broken));
+    }
+    out!();
+    match may_write(arguments, &changes) {
+        Ok(()) => {
+            let code = write(&changes, surroundings.uid, &limits, is_broken);
+            left_there.iter().for_each(|line| {
+                out!("{line}");
+            });
+            code
+        }
+        Err(reason) => {
+            out!("nothing was written: {reason}");
+            ExitCode::from(u8::from(is_broken))
+        }
+    }
+}
+
+/// What decides where clients' files are.
+pub(super) fn surroundings(environment: &Environment) -> Option<Surroundings> {
+    let named = clients::place_variables().into_iter();
+    let named = named.filter_map(|name| Some((name, environment.variable(name)?.to_owned())));
+    Some(Surroundings {
+        home: environment.home.clone()?,
+        config: environment.config_home()?,
+        uid: environment.uid,
+        project: environment.cwd.clone(),
+        named: named.collect(),
+    })
+}
+
+pub(super) fn is_own_command(environment: &Environment, program: &str, words: &[String]) -> bool {
+    let cwd = environment.cwd.as_deref().unwrap_or(Path::new("/"));
+    is_own(program, words, cwd, environment)
+}
+
+pub(in crate::app) fn refused(reason: &str) -> ExitCode {
+    err!("belljar: {reason}");
+    ExitCode::FAILURE
+}
+
+fn usage(reason: &str) -> ExitCode {
+    err!("belljar: {reason}");
+    ExitCode::from(USAGE)
+}
+
+fn chosen<'f>(
+    arguments: &cli::Import,
+    given: Option<&'f Path>,
+) -> Result<(Vec<&'static Client>, Files<'f>), String> {
+    let named: Vec<&'static Client> = arguments.clients.iter().filter_map(|name| client(name)).collect();
+    match (given, &named[..]) {
+        (Some(path), [one]) => Ok((vec![one], Files::One(path))),
+        (Some(path), []) if !path.exists() => Err(format!("there is no file {}", path.display())),
+        (Some(path), []) => match client_of_file(path) {
+            Some(client) => Ok((vec![client], Files::One(path))),
+            None => Err("--file: the name does not tell whose file it is; say so with --client NAME".into()),
+        },
+        (Some(_), _) => Err("--file is one client's; give --client once".into()),
+        (None, _) => {
+            let files = if arguments.project { Files::WithProject } else { Files::OfUser };
+            let chosen = if named.is_empty() { clients().iter().collect() } else { named };
+            Ok((chosen, files))
+        }
+    }
+}
+
+fn say(remarks: &[Remark]) {
+    for remark in remarks {
+        let word = match remark.weight {
+            Weight::Note => "note",
+            Weight::LeftOut => "warning",
+            Weight::Broken => "error",
+        };
+        out!("{word}: {remark}");
+    }
+}
+
+fn say_project_files(chosen: &[&'static Client], surroundings: &Surroundings) {
+    for client in chosen {
+        for path in unread_project_files(client, surroundings) {
+            let path = text::inert_line(&path.display().to_string());
+            out!("note: {path}: is of this project, and not read; --project reads it too");
+        }
+    }
+}
+
+/// Whether the files may be written, or why not.
+fn may_write(arguments: &cli::Import, changes: &[Change]) -> Result<(), &'static str> {
+    if arguments.dry_run {
+        return Err("--dry-run only shows");
+    }
+    if arguments.yes {
+        return Ok(());
+    }
+    if !changes.iter().all(Change::is_shown_whole) {
+        return Err(
+            "what changes is too long to be shown whole; --client or --file imports less at once, --yes all of it unseen",
+        );
+    }
+    let (stdin, files) = (std::io::stdin(), changes.len());
+    if !stdin.is_terminal() {
+        return Err("there is no terminal to ask on; --yes writes");
+    }
+    let mut answer = String::new();
+    let is_asked = to_stdout(&format!("write {files} {}? [y/N] ", if files == 1 { "file" } else { "files" }))
+        && stdin.lock().read_line(&mut answer).is_ok();
+    match answer.trim().to_lowercase().as_str() {
+        "y" | "yes" if is_asked => Ok(()),
+        _ => Err("the answer was not yes"),
+    }
+}
+
+/// What is still to be done: an import takes nothing out of a client's file.
+fn left_there(found: &[clients::Found]) -> Vec<String> {
+    let of = |found: &clients::Found, path: &Path| {
+        let here = found.servers.iter().filter(|server| server.path == path);
+        let names: Vec<&str> = here.map(|server| server.name.as_str()).collect();
+        let (names, path) =
+            (text::inert_excerpt(&names.join(", "), NAMES_CHARS_MAX), path.display().to_string());
+        let (title, path) = (found.client.title, text::inert_line(&path));
+        (!names.is_empty())
+            .then(|| format!("note: {title} still starts these itself: {names}; remove them from {path}"))
+    };
+    found.iter().flat_map(|found| found.read.iter().filter_map(|path| of(found, path))).collect()
+}
+
+fn write(changes: &[Change], uid: u32, limits: &Limits, is_broken: bool) -> ExitCode {
+    let mut has_failed = is_broken;
+    for change in changes {
+        let path = text::inert_line(&change.path.display().to_string());
+        match change.write(uid, limits) {
+            Ok(()) => out!("wrote {path}"),
+            Err(error) => {
+                err!("belljar: cannot write {path}: {error}");
+                has_failed = true;
+            }
+        }
+    }
+    ExitCode::from(u8::from(has_failed))
+}

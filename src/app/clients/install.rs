@@ -1,0 +1,190 @@
+//! `belljar install` and `belljar uninstall`: belljar in the configuration of an MCP client, and out of it again.
+//!
+//! How a client's file is edited, `clients` knows; this says what is done.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::import::{USAGE, is_own_command, refused, surroundings};
+use crate::app::common::printing::{err, out, to_stdout};
+use crate::cli;
+use crate::clients::{
+    self, Calls, Edit, InstallError, Plan, Registration, Replacing, Scope, Starting, Surroundings, Workshop,
+    client, missing_approval,
+};
+use crate::config::{Config, ConfigFiles, Environment};
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::text;
+
+/// Puts belljar into each named client's file; without a name it lists them.
+pub(in crate::app) fn install(environment: &Environment, arguments: &cli::Install) -> ExitCode {
+    let Some(surroundings) = surroundings(environment) else {
+        return refused("no home folder is known, so there is nowhere to look");
+    };
+    if arguments.clients.is_empty() {
+        out!("install writes belljar into the client that --client names:");
+        list(&surroundings);
+        return ExitCode::SUCCESS;
+    }
+    let mut named = arguments.clients.iter().filter_map(|name| client(name));
+    if let Some(client) = named.find(|client| arguments.approve_calls && !client.can_approve()) {
+        err!(
+            "belljar: --approve-calls: {} has no such setting that belljar knows; use its own",
+            client.title
+        );
+        return ExitCode::from(USAGE);
+    }
+    let (config, files) = ConfigFiles::load(environment.clone());
+    let Some(program) = environment.executable.as_deref().filter(|program| program.is_absolute()) else {
+        return refused("the system does not tell where this executable is");
+    };
+    let limits = Limits::default();
+    // The longest run, a human who has to be asked, and the start of the sandbox before.
+    let longest_reply = config.timeout_max + limits.approval + limits.sandbox_start;
+    let calls = if arguments.approve_calls { Calls::Approved } else { Calls::AsSet };
+    let variables = files.referred_variables();
+    let starting = Starting { program, longest_reply, start: limits.sandbox_start, variables, calls };
+    let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
+    let replacing = if arguments.force { Replacing::Allowed } else { Replacing::Refused };
+    let scope = if arguments.project { Scope::Project } else { Scope::User };
+    let named =
+        Named { clients: &arguments.clients, name: &arguments.name, scope, is_dry_run: arguments.dry_run };
+    named.each(&config, &surroundings, &limits, |registration, workshop| {
+        if registration.scope == Scope::User && !registration.client.is_there(workshop.surroundings) {
+            out!("{} was not found here; its file is made all the same", registration.client.title);
+        }
+        let hint = match calls {
+            Calls::AsSet => missing_approval(registration, workshop)?,
+            Calls::Approved => None,
+        };
+        let hint = hint.map(|(key, refuses)| approval_hint(registration, key, refuses)).unwrap_or_default();
+        match clients::install(registration, starting, (replacing, &is_own), workshop)? {
+            Plan::Nothing(path) => {
+                Ok((None, format!("{} is in {} already", registration.name, shown(&path))))
+            }
+            Plan::Edit(edit) => {
+                let word = if edit.replaces { "replaced another server called" } else { "put" };
+                let done = format!("{word} {} into {}", registration.name, shown(&edit.path));
+                let after =
+                    format!("{done}; {} sees it when it starts next{hint}", registration.client.title);
+                Ok((Some(edit), after))
+            }
+        }
+    })
+}
+
+/// A line on what the user may want to set: belljar sets it only when told to.
+fn approval_hint(registration: &Registration<'_>, key: &str, refuses: &str) -> String {
+    let Registration { client, name, .. } = registration;
+    let name = if *name == "belljar" { String::new() } else { format!(" --name {name}") };
+    format!(
+        "\nnote: {refuses} refuses each call without `{key}`; `belljar install --client {}{name} --approve-calls` sets it: {} then \
+         makes every call of run_python without asking you, and only belljar's own policy decides what code calls",
+        client.name, client.title
+    )
+}
+
+/// Takes belljar out of each named client's file.
+pub(in crate::app) fn uninstall(environment: &Environment, arguments: &cli::Uninstall) -> ExitCode {
+    let Some(surroundings) = surroundings(environment) else {
+        return refused("no home folder is known, so there is nowhere to look");
+    };
+    if arguments.clients.is_empty() {
+        out!("uninstall takes belljar out of the client that --client names:");
+        list(&surroundings);
+        return ExitCode::SUCCESS;
+    }
+    let config = Config::load(environment);
+    let limits = Limits::default();
+    let is_own = |program: &str, words: &[String]| is_own_command(environment, program, words);
+    let scope = if arguments.project { Scope::Project } else { Scope::User };
+    let named =
+        Named { clients: &arguments.clients, name: &arguments.name, scope, is_dry_run: arguments.dry_run };
+    named.each(&config, &surroundings, &limits, |registration, workshop| {
+        Ok(match clients::uninstall(registration, &is_own, workshop)? {
+            Plan::Nothing(path) => (None, format!("{} is not in {}", registration.name, shown(&path))),
+            Plan::Edit(edit) => {
+                let path = shown(&edit.path);
+                let done = match edit.removes_file() {
+                    true => format!("removed {path}, which was made for {}", registration.name),
+                    false => format!("took {} out of {path}", registration.name),
+                };
+                (Some(edit), done)
+            }
+        })
+    })
+}
+
+/// What the command line names.
+struct Named<'n> {
+    clients: &'n [String],
+    name: &'n str,
+    scope: Scope,
+    is_dry_run: bool,
+}
+
+type Planned = Result<(Option<Edit>, String), InstallError>;
+
+impl Named<'_> {
+    /// Plans and makes the edit of each client's file; one that fails does not keep the others.
+    fn each(
+        &self,
+        config: &Config,
+        surroundings: &Surroundings,
+        limits: &Limits,
+        plan: impl Fn(&Registration<'_>, &Workshop<'_>) -> Planned,
+    ) -> ExitCode {
+        if let Err(error) = ServerName::new(self.name) {
+            err!("belljar: --name: {error}");
+            return ExitCode::from(USAGE);
+        }
+        let Some(state) = config.own_state_dir.as_deref() else {
+            return refused("no home folder is known, so there is no place for the backup");
+        };
+        let workshop = Workshop { surroundings, state, limits };
+        let mut code = ExitCode::SUCCESS;
+        for client in self.clients.iter().filter_map(|name| client(name)) {
+            let registration = Registration { client, name: self.name, scope: self.scope };
+            if let Err(error) = one(&registration, &workshop, self.is_dry_run, &plan) {
+                err!("belljar: {}", text::inert(&error.to_string()));
+                code = ExitCode::FAILURE;
+            }
+        }
+        code
+    }
+}
+
+fn one(
+    registration: &Registration<'_>,
+    workshop: &Workshop<'_>,
+    is_dry_run: bool,
+    plan: &impl Fn(&Registration<'_>, &Workshop<'_>) -> Planned,
+) -> Result<(), InstallError> {
+    let (edit, done) = plan(registration, workshop)?;
+    let Some(edit) = edit else {
+        out!("{done}");
+        return Ok(());
+    };
+    out!("{}", shown(&edit.path));
+    to_stdout(edit.diff());
+    if is_dry_run {
+        out!("nothing was written: --dry-run only shows");
+        return Ok(());
+    }
+    edit.make(workshop)?;
+    out!("{done}");
+    Ok(())
+}
+
+fn list(surroundings: &Surroundings) {
+    for client in clients::clients() {
+        let state = if client.is_there(surroundings) { "found" } else { "-" };
+        let path = client.user_file(surroundings).unwrap_or_default();
+        out!("  {:16} {state:6} {}", client.name, shown(&path));
+    }
+}
+
+fn shown(path: &Path) -> String {
+    text::inert_line(&path.display().to_string())
+}

@@ -1,0 +1,21 @@
+//! Logs to stderr, never to stdout, which belongs to MCP.
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Starts logging. The libraries below are heard only when they warn: their debug logs hold whole messages.
+pub(in crate::app) fn start(level: LevelFilter) {
+    let targets = Targets::new()
+        .with_target("belljar", level)
+        .with_target("rmcp", level.min(LevelFilter::ERROR))
+        .with_default(level.min(LevelFilter::WARN));
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .without_time()
+        .with_ansi(false)
+        // It would panic where nobody reads stderr any more.
+        .log_internal_errors(false);
+    tracing_subscriber::registry().with(targets).with(layer).init();
+}

@@ -1,0 +1,10 @@
+//! What commands have in common: output, failures, signals, the log, and files that they write.
+//!
+//! It knows no command.
+
+pub(super) mod failure;
+pub(super) mod logging;
+pub(super) mod named;
+pub(super) mod new_file;
+pub(super) mod printing;
+pub(super) mod signals;

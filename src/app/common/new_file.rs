@@ -1,0 +1,87 @@
+//! A new file where the user wants one: there whole or not at all, wherever belljar is killed, and in place of nothing.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+
+use crate::text;
+
+/// Longest name that is shown, in characters.
+const SHOWN_CHARS_MAX: usize = 300;
+
+/// Makes the file of what is written to it, with the rights that a new file of the user's has. Until it is whole it is a file
+/// `.belljar-*.part` beside it, which a kill leaves there.
+///
+/// # Errors
+/// When something of that name is there, which stays as it is, or the file cannot be written: then there is none.
+pub(in crate::app) fn create(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(Errno::EEXIST.into());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::metadata(folder)?;
+    let mut beside = tempfile::Builder::new()
+        .prefix(".belljar-")
+        .suffix(".part")
+        // Less what the user's umask takes.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)?;
+    write(beside.as_file_mut())?;
+    // Also one that has come meanwhile is not overwritten.
+    beside.persist_noclobber(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// What the user is told where there is no such file now.
+pub(in crate::app) fn why_not(path: &Path, error: &io::Error) -> String {
+    let shown = text::inert_excerpt(&path.display().to_string(), SHOWN_CHARS_MAX);
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            format!("{shown} is there already, and stays as it is: give another name")
+        }
+        _ => format!("{shown}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let names = fs::read_dir(folder).unwrap();
+        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn nothing_is_overwritten_also_what_comes_meanwhile_and_what_fails_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let full = create(&path, |_| Err(Errno::ENOSPC.into())).unwrap_err();
+        assert_eq!((full.raw_os_error(), names(dir.path())), (Some(nix::libc::ENOSPC), vec![]));
+        let late = create(&path, |file| {
+            fs::write(&path, "theirs")?;
+            file.write_all(b"mine")
+        });
+        assert_eq!(late.unwrap_err().raw_os_error(), Some(nix::libc::EEXIST));
+        let again = create(&path, |_| panic!("it is there already")).unwrap_err();
+        assert_eq!(again.raw_os_error(), Some(nix::libc::EEXIST));
+        assert_eq!((fs::read(&path).unwrap(), names(dir.path())), (b"theirs".to_vec(), vec!["a".into()]));
+        let nowhere = create(&dir.path().join("no/b"), |_| Ok(())).unwrap_err();
+        assert_eq!(nowhere.raw_os_error(), Some(nix::libc::ENOENT));
+    }
+
+    #[test]
+    fn it_has_the_rights_of_any_new_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, usual) = (dir.path().join("a"), dir.path().join("usual"));
+        create(&path, |file| file.write_all(b"one")).unwrap();
+        File::create(&usual).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"one".to_vec(), mode(&usual)));
+    }
+}

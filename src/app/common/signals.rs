@@ -1,0 +1,48 @@
+//! The signals that end the bridge.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// A signal that asks the bridge to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::app) enum Ending {
+    Interrupt,
+    Terminate,
+    HangUp,
+}
+
+impl Ending {
+    /// 128 and the signal's number, as shells count.
+    pub(in crate::app) fn exit_code(self) -> u8 {
+        match self {
+            Self::HangUp => 129,
+            Self::Interrupt => 130,
+            Self::Terminate => 143,
+        }
+    }
+}
+
+/// Waits for them.
+pub(in crate::app) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    pub(in crate::app) fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next of them. Cancel-safe.
+    pub(in crate::app) async fn next(&mut self) -> Ending {
+        tokio::select! {
+            _ = self.interrupt.recv() => Ending::Interrupt,
+            _ = self.terminate.recv() => Ending::Terminate,
+            _ = self.hang_up.recv() => Ending::HangUp,
+        }
+    }
+}

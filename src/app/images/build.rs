@@ -1,0 +1,366 @@
+//! `belljar image build`: what is asked for becomes an image with a lock.
+//!
+//! It installs nothing on the host; the engine builds, from the files that are embedded in this program.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::engine_images::{Images, labels, shown};
+use crate::app::common::failure::{Failure, failed};
+use crate::app::common::printing::{err, out};
+use crate::app::wiring::{self, OWN_IMAGE, PLAIN_IMAGE};
+use crate::cli;
+use crate::engine::{Engine, EngineError, ImageAbout, ImageBuild};
+use crate::guard::Mark;
+use crate::own_file;
+use crate::recipe::{
+    BuildFiles, ImageName, KeptLock, Language, Packages, Requirement, file_of_archive, language_words,
+    languages,
+};
+use crate::text;
+
+/// Longest line of a build that is shown, in characters.
+const LINE_CHARS_MAX: usize = 1_000;
+/// Last lines of a build among which those are sought that say why it failed.
+const LINES_KEPT: usize = 200;
+/// Those that are said again at the end.
+const LINES_SAID: usize = 5;
+/// How lines begin that say why.
+const REASONS: [&str; 5] = ["ERROR: ", "install-packages: ", "install-languages: ", "lock-packages: ", "E: "];
+/// What pip, apt and engines say when they cannot reach where packages or images come from.
+const UNREACHABLE: [&str; 5] = [
+    "after connection broken by",
+    "Max retries exceeded",
+    "Temporary failure resolving",
+    "Could not connect to",
+    "dial tcp",
+];
+/// What to do then.
+const WITHOUT_REGISTRY: &str = "a registry of packages or images could not be reached: check the network, or set PIP_INDEX_URL to \
+    a mirror, HTTPS_PROXY to a proxy, or PIP_CERT to its certificates; `--from IMAGE` builds on an image that is here; or \
+    build on another machine, and move the image with `podman save` and `podman load` (or `docker`)";
+/// Largest bundle of certificates, in bytes.
+const CERTIFICATES_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// What is to be built.
+struct Plan {
+    /// Nothing: belljar's own image.
+    name: Option<ImageName>,
+    base: String,
+    asked: Vec<Requirement>,
+    languages: Vec<Language>,
+    packages: Packages,
+    default_set: bool,
+}
+
+/// Builds it, keeps its lock, and puts it to use if that is asked for.
+pub(in crate::app) async fn build(images: &Images<'_>, arguments: cli::Build) -> Result<(), Failure> {
+    let uses_it = arguments.use_it;
+    let engine;
+    let plan = match &arguments.locked {
+        Some(name) => {
+            let lock = kept_lock(images, name)?;
+            engine = images.engine().await?;
+            locked(&engine, name, lock).await?
+        }
+        None => {
+            let asked = Asked::new(arguments)?;
+            engine = images.engine().await?;
+            asked.plan(images, &engine).await?
+        }
+    };
+    let reference = plan.name.as_ref().map_or_else(|| OWN_IMAGE.to_owned(), ImageName::reference);
+    let before = engine.about_image(&reference).await.map_err(failed)?;
+    let built = run(images, &engine, &plan, &reference).await?;
+    let before = match before.filter(|before| before.id != built.id) {
+        Some(before) => engine.about_image(&before.id).await.map_err(failed)?,
+        None => None,
+    };
+    // One of ours that has no name any more: the user may have given it another. One that a sandbox has stays until somebody
+    // prunes.
+    let is_ours = |before: &ImageAbout| {
+        [labels::IMAGE, labels::CONTENT].iter().any(|label| before.labels.contains_key(*label))
+    };
+    if let Some(before) = before.filter(|before| before.names.is_empty() && is_ours(before))
+        && let Err(error) = engine.remove_image(&before.id).await
+    {
+        tracing::debug!(%error, "the image that had the name before stays");
+    }
+    out!("built {reference}, {} MB", built.bytes / 1_000_000);
+    if let Some(name) = &plan.name {
+        keep_lock(images, &engine, &plan, name).await?;
+        if uses_it {
+            return images.put_to_use(Some(&reference));
+        }
+        if images.config.image.as_deref() != Some(reference.as_str()) {
+            out!("`belljar image use {name}` has sandboxes made of it");
+        }
+    } else if uses_it {
+        return images.put_to_use(None);
+    }
+    Ok(())
+}
+
+/// What the command line asks for, checked.
+struct Asked {
+    packages: Vec<Requirement>,
+    languages: Vec<Language>,
+    from: Option<String>,
+    name: Option<ImageName>,
+}
+
+impl Asked {
+    fn new(arguments: cli::Build) -> Result<Self, Failure> {
+        let mut packages: Vec<Requirement> = Vec::new();
+        for text in &arguments.packages {
+            let one = Requirement::new(text).map_err(|error| Failure::Usage(format!("--with: {error}")))?;
+            if packages.iter().any(|other| other.name() == one.name()) {
+                return Err(Failure::Usage(format!("--with: {} is named twice", one.name())));
+            }
+            packages.push(one);
+        }
+        packages.sort();
+        let spoken = arguments.with_languages.iter().map(String::as_str);
+        let languages =
+            languages(spoken).map_err(|error| Failure::Usage(format!("--with-languages: {error}")))?;
+        let name = arguments.name.map(|name| ImageName::new(&name)).transpose();
+        let name = name.map_err(|error| Failure::Usage(format!("--name: {error}")))?;
+        Ok(Self { packages, languages, from: arguments.from, name })
+    }
+
+    /// An image that was built like this is not built upon: what it has is built again with what is added, on what it
+    /// was built on, so that an image has one lock.
+    async fn plan(mut self, images: &Images<'_>, engine: &Engine) -> Result<Plan, Failure> {
+        let mut base = match &self.from {
+            Some(from) => from.clone(),
+            None => match engine.image(&wiring::images(images.config)).await {
+                Ok(image) => image,
+                Err(EngineError::ImageMissing { .. }) if images.config.image.is_none() => {
+                    PLAIN_IMAGE.to_owned()
+                }
+                Err(error) => {
+                    return Err(Failure::Failed(text::inert_line(&format!("{error}; {}", error.hint()))));
+                }
+            },
+        };
+        let mut about = engine.about_image(&base).await.map_err(failed)?;
+        if let Some(below) =
+            about.as_ref().filter(|about| about.labels.contains_key(labels::IMAGE)).and_then(base_of)
+        {
+            self.take_over(about.as_ref())?;
+            base = below;
+            about = engine.about_image(&base).await.map_err(failed)?;
+        }
+        let default_set = !about.is_some_and(|about| about.labels.contains_key(labels::CONTENT));
+        if !default_set && self.packages.is_empty() && self.languages.is_empty() {
+            return Err(Failure::Usage(format!(
+                "{base} has the usual packages already; say what to add: --with PACKAGE, --with-languages"
+            )));
+        }
+        let name = self.name.or_else(|| ImageName::after(&self.packages, &self.languages));
+        let packages = Packages::Asked(self.packages.clone());
+        Ok(Plan { name, base, asked: self.packages, languages: self.languages, packages, default_set })
+    }
+
+    fn take_over(&mut self, about: Option<&ImageAbout>) -> Result<(), Failure> {
+        let label = |name: &str| about.and_then(|about| about.labels.get(name)).map_or("", String::as_str);
+        for text in label(labels::WITH).split_whitespace() {
+            let one = Requirement::new(text).map_err(failed)?;
+            if !self.packages.iter().any(|other| other.name() == one.name()) {
+                self.packages.push(one);
+            }
+        }
+        self.packages.sort();
+        let spoken = label(labels::LANGUAGES).split_whitespace();
+        self.languages.extend(languages(spoken).map_err(failed)?);
+        self.languages.sort();
+        self.languages.dedup();
+        Ok(())
+    }
+}
+
+fn base_of(about: &ImageAbout) -> Option<String> {
+    about.labels.get(labels::BASE).cloned()
+}
+
+fn kept_lock(images: &Images<'_>, name: &str) -> Result<KeptLock, Failure> {
+    let name = ImageName::new(name).map_err(|error| Failure::Usage(format!("--locked: {error}")))?;
+    let path = images.locks()?.join(format!("{name}.lock"));
+    let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("{}: {error}", shown(&path)));
+    let bytes = own_file::read(&path, KeptLock::BYTES_MAX as u64).map_err(|error| usage(&error))?;
+    let text = String::from_utf8(bytes).map_err(|_| usage(&"it is not UTF-8"))?;
+    KeptLock::parse(&text).map_err(|error| usage(&error))
+}
+
+async fn locked(engine: &Engine, name: &str, lock: KeptLock) -> Result<Plan, Failure> {
+    let about = engine.about_image(&lock.base).await.map_err(failed)?;
+    if about.as_ref().is_some_and(|about| about.id != lock.base_id) {
+        err!(
+            "belljar: {} is another image than when the lock was written; the packages are the same",
+            lock.base
+        );
+    }
+    let default_set = !about.is_some_and(|about| about.labels.contains_key(labels::CONTENT));
+    Ok(Plan {
+        name: ImageName::new(name).ok(),
+        base: lock.base,
+        asked: lock.asked,
+        languages: lock.languages,
+        packages: Packages::Locked(lock.packages),
+        default_set,
+    })
+}
+
+async fn run(
+    images: &Images<'_>,
+    engine: &Engine,
+    plan: &Plan,
+    reference: &str,
+) -> Result<ImageAbout, Failure> {
+    let sources = images.environment.package_sources();
+    let certificates = match &sources.certificates {
+        Some(path) if path.metadata().is_ok_and(|about| about.len() > CERTIFICATES_BYTES_MAX) => {
+            return Err(Failure::Failed(format!("{}: too large for certificates", shown(path))));
+        }
+        Some(path) => {
+            Some(std::fs::read(path).map_err(|error| failed(format!("{}: {error}", path.display())))?)
+        }
+        None => None,
+    };
+    let files = BuildFiles { default_set: plan.default_set, packages: plan.packages.clone(), certificates };
+    let mark = Mark::new();
+    let mut arguments = sources.variables;
+    arguments.insert("BASE_IMAGE".into(), plan.base.clone());
+    arguments.insert("LANGUAGES".into(), language_words(&plan.languages));
+    let build = ImageBuild {
+        name: reference.to_owned(),
+        archive: files.archive().map_err(failed)?,
+        recipe: BuildFiles::RECIPE.into(),
+        arguments,
+        labels: labels_of(plan, mark.as_str()),
+        stage_label: labels::STAGE.into(),
+    };
+    err!("belljar: building {reference} on {}", text::inert_line(&plan.base));
+    let mut last = VecDeque::new();
+    let said = engine
+        .build(build, |line| {
+            let line = text::inert_excerpt(line, LINE_CHARS_MAX);
+            err!("{line}");
+            last.push_back(line);
+            if last.len() > LINES_KEPT {
+                last.pop_front();
+            }
+        })
+        .await;
+    let why =
+        |otherwise: String| Failure::Failed(format!("the image was not built: {}", reason(&last, otherwise)));
+    said.map_err(|error| why(text::inert_line(&error.to_string())))?;
+    let built = engine.about_image(reference).await.map_err(failed)?;
+    // An engine may say that it failed in a line only.
+    built
+        .filter(|built| built.labels.get(labels::BUILD).is_some_and(|label| label == mark.as_str()))
+        .ok_or_else(|| why("see above".into()))
+}
+
+fn labels_of(plan: &Plan, mark: &str) -> HashMap<String, String> {
+    let asked: Vec<String> = plan.asked.iter().map(ToString::to_string).collect();
+    let mut labels = HashMap::from([
+        (labels::BASE.to_owned(), plan.base.clone()),
+        (labels::WITH.to_owned(), asked.join(" ")),
+        (labels::LANGUAGES.to_owned(), language_words(&plan.languages)),
+        (labels::BUILD.to_owned(), mark.to_owned()),
+    ]);
+    if let Some(name) = &plan.name {
+        labels.insert(labels::IMAGE.to_owned(), name.to_string());
+    }
+    if plan.default_set {
+        labels.insert(labels::CONTENT.to_owned(), format!("belljar-{}", env!("CARGO_PKG_VERSION")));
+    }
+    labels
+}
+
+/// The lines of a build that say why it failed, and what to do about it.
+fn reason(lines: &VecDeque<String>, otherwise: String) -> String {
+    let told = lines.iter().filter(|line| REASONS.iter().any(|begin| line.starts_with(begin)));
+    let mut told: Vec<&str> = told.map(String::as_str).collect();
+    // The engine's own words come last, and only name the step.
+    told.dedup();
+    let from = told.len().saturating_sub(LINES_SAID);
+    let is_unreachable = |said: &str| UNREACHABLE.iter().any(|words| said.contains(words));
+    let hint = if is_unreachable(&otherwise) || lines.iter().any(|line| is_unreachable(line)) {
+        format!("; {WITHOUT_REGISTRY}")
+    } else {
+        String::new()
+    };
+    let why = if told.is_empty() { otherwise } else { told[from..].join("; ") };
+    why + &hint
+}
+
+async fn keep_lock(
+    images: &Images<'_>,
+    engine: &Engine,
+    plan: &Plan,
+    name: &ImageName,
+) -> Result<(), Failure> {
+    let packages = match &plan.packages {
+        Packages::Locked(lines) => lines.clone(),
+        Packages::Asked(asked) if asked.is_empty() => Vec::new(),
+        Packages::Asked(_) => {
+            // An archive is longer than what is in it.
+            let bytes_max = 2 * KeptLock::BYTES_MAX;
+            let archive =
+                engine.file_of_image(&name.reference(), BuildFiles::LOCK, bytes_max).await.map_err(failed)?;
+            let text = file_of_archive(&archive, KeptLock::BYTES_MAX).map_err(failed)?;
+            KeptLock::packages_of(&String::from_utf8_lossy(&text)).map_err(failed)?
+        }
+    };
+    let base_id =
+        engine.about_image(&plan.base).await.map_err(failed)?.map(|about| about.id).unwrap_or_default();
+    let count = packages.len();
+    let (asked, languages) = (plan.asked.clone(), plan.languages.clone());
+    let lock = KeptLock { base: plan.base.clone(), base_id, asked, languages, packages };
+    let folder = images.locks()?;
+    let file = format!("{name}.lock");
+    own_file::write(&folder, &file, lock.to_string().as_bytes())
+        .map_err(|error| failed(format!("{}: {error}", folder.join(&file).display())))?;
+    out!("locked {count} packages in {}", shown(&folder.join(&file)));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(lines: &[&str]) -> String {
+        reason(&lines.iter().map(|line| (*line).to_owned()).collect(), "see above".into())
+    }
+
+    #[test]
+    fn the_lines_that_say_why_a_build_failed_are_said_again() {
+        let lines = [
+            "STEP 4/6: RUN sh install-packages.sh",
+            "ERROR: Could not find a version that satisfies the requirement nosuch (from versions: none)",
+            "ERROR: No matching distribution found for nosuch",
+            "error building at STEP \"RUN\": exit status 1",
+        ];
+        assert_eq!(
+            said(&lines),
+            "ERROR: Could not find a version that satisfies the requirement nosuch (from versions: none); \
+             ERROR: No matching distribution found for nosuch"
+        );
+        assert_eq!(said(&["STEP 1/6"]), "see above");
+        let many: Vec<String> = (0..9).map(|n| format!("E: {n}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(said(&many), "E: 4; E: 5; E: 6; E: 7; E: 8");
+    }
+
+    #[test]
+    fn unreachable_registry_is_said_with_what_to_do() {
+        let lines = [
+            "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(...)': /simple/x/",
+            "ERROR: No matching distribution found for x",
+        ];
+        assert_eq!(said(&lines), format!("ERROR: No matching distribution found for x; {WITHOUT_REGISTRY}"));
+        let of_engine = "pinging container registry docker.io: dial tcp: lookup docker.io: no such host";
+        assert_eq!(reason(&VecDeque::new(), of_engine.into()), format!("{of_engine}; {WITHOUT_REGISTRY}"));
+    }
+}

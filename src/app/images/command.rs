@@ -1,0 +1,25 @@
+//! `belljar image`: does what its subcommands ask for.
+
+use std::process::ExitCode;
+
+use super::build::build;
+use super::engine_images::Images;
+use crate::app::common::failure::told;
+use crate::cli;
+use crate::config::{Config, Environment};
+
+/// Does what is asked for.
+pub(in crate::app) async fn image(
+    config: &Config,
+    environment: &Environment,
+    command: cli::Image,
+) -> ExitCode {
+    let images = Images { config, environment };
+    let done = match command {
+        cli::Image::Build(arguments) => build(&images, arguments).await,
+        cli::Image::Ls => images.list().await,
+        cli::Image::Use { name } => images.choose(&name).await,
+        cli::Image::Rm { name } => images.remove(&name).await,
+    };
+    told(done)
+}

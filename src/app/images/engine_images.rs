@@ -1,0 +1,184 @@
+//! The images of an engine that sandboxes are made of: listed, chosen and removed by the user.
+//!
+//! How one is built is known to `build`.
+
+use std::path::{Path, PathBuf};
+
+use crate::app::common::failure::{Failure, failed};
+use crate::app::common::printing::out;
+use crate::app::wiring::{self, OWN_IMAGE};
+use crate::config::{Config, Environment, nearest, set_image};
+use crate::engine::{Engine, ImageAbout, find};
+use crate::guard::Mark;
+use crate::recipe::ImageName;
+use crate::text;
+
+/// Longest words of an engine or file in one line, in characters.
+pub(in crate::app) const SAID_CHARS_MAX: usize = 300;
+
+/// Labels of images, which say what is in them.
+pub(super) mod labels {
+    /// The name that the user knows it by.
+    pub(in super::super) const IMAGE: &str = "org.belljar.image";
+    /// The image below.
+    pub(in super::super) const BASE: &str = "org.belljar.base";
+    /// The packages that were asked for, with spaces between them.
+    pub(in super::super) const WITH: &str = "org.belljar.with";
+    /// The languages, with spaces between them.
+    pub(in super::super) const LANGUAGES: &str = "org.belljar.languages";
+    /// Of every image that has the data-science set.
+    pub(in super::super) const CONTENT: &str = "org.belljar.content";
+    /// Tells one build from all others.
+    pub(in super::super) const BUILD: &str = "org.belljar.build";
+    /// Of the stage that a build leaves behind.
+    pub(in super::super) const STAGE: &str = "org.belljar.stage=packages";
+}
+
+/// What the commands have in common.
+pub(super) struct Images<'c> {
+    pub(in crate::app) config: &'c Config,
+    pub(in crate::app) environment: &'c Environment,
+}
+
+impl Images<'_> {
+    /// The engine that sandboxes run on.
+    pub(in crate::app) async fn engine(&self) -> Result<Engine, Failure> {
+        let places = wiring::places(self.config, Some(Mark::new()));
+        find(&places, &self.config.lock_dir)
+            .await
+            .map_err(|error| Failure::Failed(text::inert_line(&format!("{error}; {}", error.hint()))))
+    }
+
+    /// Where the locks are.
+    pub(super) fn locks(&self) -> Result<PathBuf, Failure> {
+        let home = self.environment.config_home();
+        let home =
+            home.ok_or_else(|| Failure::Failed("no home folder is known to keep locks in; set HOME".into()))?;
+        Ok(home.join("belljar/images"))
+    }
+
+    /// What the engine says of an image of ours.
+    pub(in crate::app) async fn about(
+        &self,
+        engine: &Engine,
+        name: &ImageName,
+    ) -> Result<Option<ImageAbout>, Failure> {
+        let about = engine.about_image(&name.reference()).await.map_err(failed)?;
+        Ok(about.filter(|about| about.labels.get(labels::IMAGE).is_some_and(|label| label == name.as_str())))
+    }
+
+    /// Has sandboxes made of it from now on.
+    pub(super) fn put_to_use(&self, reference: Option<&str>) -> Result<(), Failure> {
+        let path = set_image(self.environment, reference).map_err(failed)?;
+        let shown = text::inert_excerpt(&path.display().to_string(), SAID_CHARS_MAX);
+        let counting = Config::load(self.environment);
+        if counting.image.as_deref() != reference {
+            let source = counting.settings.iter().find(|setting| setting.name == "sandbox.image");
+            let source = source.map(|setting| crate::app::config::from(&setting.source)).unwrap_or_default();
+            return Err(Failure::Failed(format!(
+                "{shown} says so now, but {source} counts more, and says otherwise"
+            )));
+        }
+        match reference {
+            Some(reference) => {
+                out!("sandbox.image is {reference} in {shown}; sandboxes that start from now on have it")
+            }
+            None => out!(
+                "sandbox.image is no longer set in {shown}; sandboxes that start from now on have belljar's own"
+            ),
+        }
+        Ok(())
+    }
+
+    pub(super) async fn choose(&self, name: &str) -> Result<(), Failure> {
+        if ImageName::is_default(name) {
+            return self.put_to_use(None);
+        }
+        let engine = self.engine().await?;
+        let name = ImageName::new(name).map_err(Failure::Usage)?;
+        match self.about(&engine, &name).await? {
+            Some(_) => self.put_to_use(Some(&name.reference())),
+            None => Err(self.unknown(&engine, &name).await?),
+        }
+    }
+
+    pub(super) async fn remove(&self, name: &str) -> Result<(), Failure> {
+        let name = ImageName::new(name).map_err(Failure::Usage)?;
+        let reference = name.reference();
+        if self.config.image.as_deref() == Some(reference.as_str()) {
+            return Err(Failure::Usage(format!(
+                "{name} is what sandboxes are made of; `belljar image use default`, or use another one, then remove it"
+            )));
+        }
+        let engine = self.engine().await?;
+        let is_there = self.about(&engine, &name).await?.is_some();
+        let lock = self.locks()?.join(format!("{name}.lock"));
+        if !is_there && !lock.exists() {
+            return Err(self.unknown(&engine, &name).await?);
+        }
+        if is_there {
+            engine.remove_image(&reference).await.map_err(failed)?;
+            out!("removed {reference}");
+        }
+        match std::fs::remove_file(&lock) {
+            Ok(()) => out!("removed {}", shown(&lock)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(format!("{}: {error}", lock.display()))),
+        }
+        Ok(())
+    }
+
+    async fn unknown(&self, engine: &Engine, name: &ImageName) -> Result<Failure, Failure> {
+        let names = self.names(engine).await?;
+        let known: Vec<&str> = names.iter().map(ImageName::as_str).collect();
+        let near = nearest(name.as_str(), known.iter().copied());
+        let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+        let known = match known.is_empty() {
+            true => "belljar has built none there".to_owned(),
+            false => format!("{near}belljar has built {} there", known.join(", ")),
+        };
+        let at = text::inert_excerpt(&engine.address, SAID_CHARS_MAX);
+        Ok(Failure::Usage(format!("the engine at {at} has no image {name}; {known}")))
+    }
+
+    async fn names(&self, engine: &Engine) -> Result<Vec<ImageName>, Failure> {
+        let references = engine.images_with(labels::IMAGE).await.map_err(failed)?;
+        Ok(references.iter().filter_map(|reference| ImageName::of_reference(reference)).collect())
+    }
+
+    pub(super) async fn list(&self) -> Result<(), Failure> {
+        let engine = self.engine().await?;
+        let about = engine.about().await.map_err(failed)?;
+        let at = text::inert_excerpt(&engine.address, SAID_CHARS_MAX);
+        out!("{} {} at {at}", about.kind, text::inert_line(&about.version));
+        if let Some(own) = engine.about_image(OWN_IMAGE).await.map_err(failed)? {
+            self.row("default", OWN_IMAGE, &own);
+        }
+        for name in self.names(&engine).await? {
+            if let Some(about) = self.about(&engine, &name).await? {
+                self.row(name.as_str(), &name.reference(), &about);
+            }
+        }
+        Ok(())
+    }
+
+    fn row(&self, name: &str, reference: &str, about: &ImageAbout) {
+        let is_used = self.config.image.as_deref().unwrap_or(OWN_IMAGE) == reference;
+        let label = |name: &str| about.labels.get(name).map_or("", String::as_str);
+        let mut holds = vec![format!("on {}", label(labels::BASE))];
+        for (what, words) in [("with", label(labels::WITH)), ("languages", label(labels::LANGUAGES))] {
+            if !words.is_empty() {
+                holds.push(format!("{what} {words}"));
+            }
+        }
+        let mark = if is_used { "*" } else { " " };
+        let created = about.created.get(..16).unwrap_or_default().replace('T', " ");
+        let megabytes = about.bytes / 1_000_000;
+        let holds = text::inert_excerpt(&holds.join(", "), SAID_CHARS_MAX);
+        out!("{mark} {name:<24} {megabytes:>6} MB  {:16}  {holds}", text::inert_line(&created));
+    }
+}
+
+pub(in crate::app) fn shown(path: &Path) -> String {
+    text::inert_excerpt(&path.display().to_string(), SAID_CHARS_MAX)
+}

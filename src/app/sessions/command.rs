@@ -1,0 +1,153 @@
+//! `belljar session`: what sessions have run, for the user: listed, shown, written as files, removed, run once more.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::replay::{Asked, replay};
+use super::session_words::{about, of_damage, of_job, of_run, of_session};
+use crate::app::common::failure::{Failure, told};
+use crate::app::common::new_file;
+use crate::app::common::printing::{err, out, to_stdout};
+use crate::cli::{self, ExportFormat, SessionCommand};
+use crate::config::{Config, ConfigFiles, Journal};
+use crate::journal::{
+    About, RecordedRun, RecordedSession, Sessions, SessionsError, days_ago, notebook, script,
+};
+
+impl From<SessionsError> for Failure {
+    fn from(error: SessionsError) -> Self {
+        match error {
+            SessionsError::Unknown { .. } | SessionsError::Ambiguous { .. } => Self::Usage(error.to_string()),
+            SessionsError::InUse { .. }
+            | SessionsError::NotEarlier { .. }
+            | SessionsError::Unreadable { .. }
+            | SessionsError::Folder(_) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Does what is asked for, or says why not.
+pub(in crate::app) async fn session(config: Config, files: ConfigFiles, arguments: cli::Session) -> ExitCode {
+    let Some(dir) = config.sessions_dir.clone() else {
+        err!("belljar: no home folder is known, so no session is kept");
+        return ExitCode::FAILURE;
+    };
+    let sessions = Sessions::new(dir, &config.limits);
+    let done = match arguments.command {
+        SessionCommand::Ls { json } => list(&sessions, &config, json),
+        SessionCommand::Show { id, run } => show(&sessions, &id, run),
+        SessionCommand::Export { id, format, output } => export(&sessions, &id, format, output.as_deref()),
+        SessionCommand::Rm { ids, older_than, all } => remove(&sessions, &ids, older_than, all),
+        SessionCommand::Replay { id, until, record, json } => match found(&sessions, &id) {
+            Ok(session) => {
+                return replay(files, session, Asked { until, record, json }).await;
+            }
+            Err(failure) => Err(failure),
+        },
+    };
+    told(done)
+}
+
+fn found(sessions: &Sessions, id: &str) -> Result<RecordedSession, Failure> {
+    Ok(sessions.read(&sessions.find(id)?)?)
+}
+
+fn list(sessions: &Sessions, config: &Config, is_json: bool) -> Result<(), Failure> {
+    let all = sessions.all().map_err(SessionsError::from)?;
+    if all.is_empty() {
+        let off = match config.journal {
+            Journal::Off => "; nothing is added, since MCP_BRIDGE_JOURNAL is off",
+            Journal::Calls | Journal::Full => "",
+        };
+        err!("belljar: no session is kept yet in {}{off}", sessions.dir().display());
+    }
+    for session in all {
+        match is_json {
+            true => {
+                let About { id, began, client, runs, calls, last, bytes, is_open, has_run: _ } = session;
+                out!(
+                    "{}",
+                    json!({"id": id, "began": began, "client": client, "runs": runs, "calls": calls,
+                           "last": last, "bytes": bytes, "in_use": is_open})
+                );
+            }
+            false => out!("{}", about(&session)),
+        }
+    }
+    Ok(())
+}
+
+fn show(sessions: &Sessions, id: &str, run: Option<u64>) -> Result<(), Failure> {
+    let session = found(sessions, id)?;
+    let wanted = session.runs.iter().filter(|recorded| run.is_none_or(|run| recorded.begun.run == run));
+    let of = |recorded: &RecordedRun| {
+        let jobs = session.jobs.iter().filter(|job| job.begun.run == recorded.begun.run);
+        of_run(recorded) + &jobs.map(of_job).collect::<String>()
+    };
+    let shown: Vec<String> = wanted.map(of).collect();
+    if let Some(run) = run
+        && shown.is_empty()
+    {
+        let count = session.runs.len();
+        return Err(Failure::Usage(format!("it has no run {run}; it has {count}")));
+    }
+    if run.is_none() {
+        to_stdout(&of_session(&session));
+    }
+    to_stdout(&shown.concat());
+    if let Some(damage) = of_damage(&session) {
+        err!("belljar: {damage}");
+    }
+    Ok(())
+}
+
+fn export(sessions: &Sessions, id: &str, format: ExportFormat, to: Option<&Path>) -> Result<(), Failure> {
+    let session = found(sessions, id)?;
+    let written = match format {
+        ExportFormat::Py => script(&session),
+        ExportFormat::Ipynb => format!("{:#}\n", notebook(&session)),
+    };
+    if let Some(damage) = of_damage(&session) {
+        err!("belljar: {damage}");
+    }
+    let Some(to) = to else {
+        to_stdout(&written);
+        return Ok(());
+    };
+    let failed = |error: std::io::Error| Failure::Failed(new_file::why_not(to, &error));
+    // Nothing of the user's is overwritten.
+    new_file::create(to, |file| file.write_all(written.as_bytes())).map_err(failed)
+}
+
+fn remove(sessions: &Sessions, ids: &[String], older_than: Option<u32>, all: bool) -> Result<(), Failure> {
+    let ids: Vec<String> = match older_than {
+        _ if all => sessions.all().map_err(SessionsError::from)?.into_iter().map(|about| about.id).collect(),
+        Some(days) => {
+            let since = days_ago(days)
+                .ok_or_else(|| Failure::Usage(format!("--older-than: {days} days is too long")))?;
+            let all = sessions.all().map_err(SessionsError::from)?;
+            all.into_iter().filter(|about| about.last < since).map(|about| about.id).collect()
+        }
+        // All are looked for before any is removed.
+        None => ids.iter().map(|id| sessions.find(id)).collect::<Result<_, _>>()?,
+    };
+    let mut in_use = 0;
+    for id in &ids {
+        match sessions.remove(id) {
+            Ok(()) => {}
+            Err(SessionsError::InUse { id }) => {
+                in_use += 1;
+                err!("belljar: the session {id} is in use, and stays");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    out!("{} removed", ids.len() - in_use);
+    if in_use > 0 && older_than.is_none() && !all {
+        return Err(Failure::Failed("not all were removed".into()));
+    }
+    Ok(())
+}

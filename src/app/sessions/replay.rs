@@ -1,0 +1,106 @@
+//! `belljar session replay`: the code of a session once more in a new sandbox, beside what is kept of it.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::session_words::of_damage;
+use crate::app::common::printing::{err, out};
+use crate::app::common::signals::Signals;
+use crate::app::wiring::Rooms;
+use crate::broker::Way;
+use crate::cli::RecordWay;
+use crate::config::{ConfigFiles, Journal, report};
+use crate::journal::{RecordedRun, RecordedSession};
+use crate::session::{Anew, Compared};
+use crate::text;
+
+/// What journals and policies call this.
+const CLIENT: &str = "belljar session replay";
+/// Something came otherwise.
+const DIFFERS: u8 = 1;
+const USAGE: u8 = 2;
+/// A call has no answer in what is kept.
+const STOPPED: u8 = 3;
+/// No sandbox could be had, as `docker run` and `podman run` say it.
+const NO_SANDBOX: u8 = 125;
+
+/// How a session is to be run once more.
+pub(in crate::app) struct Asked {
+    pub(in crate::app) until: Option<u64>,
+    pub(super) record: RecordWay,
+    pub(in crate::app) json: bool,
+}
+
+/// Runs it once more, and prints a line for each run.
+pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: Asked) -> ExitCode {
+    report(&files.config().problems);
+    let count = session.runs.len() as u64;
+    if let Some(until) = asked.until.filter(|until| !session.runs.iter().any(|run| run.begun.run == *until)) {
+        err!("belljar: --until {until}: the session has no such run; it has {count}");
+        return ExitCode::from(USAGE);
+    }
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => {
+            err!("belljar: cannot listen for signals: {error}");
+            return ExitCode::from(70);
+        }
+    };
+    // It neither writes what it reads, nor touches files that are kept, or the user's.
+    let (config, files) = files.adjusted(|config| {
+        (config.journal, config.workspace, config.resume) = (Journal::Off, None, None);
+        config.mounts.iter_mut().for_each(|mount| mount.writable = false);
+    });
+    let rooms = Rooms::build(&config, files);
+    let way = match asked.record {
+        RecordWay::Recorded => Way::Recorded,
+        RecordWay::Live => Way::Live,
+    };
+    let until = asked.until.unwrap_or(u64::MAX);
+    let runs: Vec<&RecordedRun> = session.runs.iter().filter(|run| run.begun.run <= until).collect();
+    let (mut is_first, mut worst) = (true, 0);
+    let anew = Anew { way, client: CLIENT, cancel: &CancellationToken::new() };
+    for run in runs {
+        let compared = tokio::select! {
+            compared = rooms.session.again(run, is_first, &anew) => compared,
+            ending = signals.next() => {
+                worst = ending.exit_code();
+                break;
+            }
+        };
+        say(run.begun.run, &compared, asked.json);
+        is_first &= matches!(compared, Compared::LeftOut(_));
+        let (code, goes_on) = match compared {
+            Compared::Same | Compared::LeftOut(_) => (0, true),
+            Compared::Differs(_) => (DIFFERS, true),
+            Compared::Stopped(_) => (STOPPED, false),
+            Compared::NotStarted(_) => (NO_SANDBOX, false),
+        };
+        worst = worst.max(code);
+        if !goes_on {
+            break;
+        }
+    }
+    if let Some(damage) = of_damage(&session) {
+        err!("belljar: {damage}");
+    }
+    rooms.close(&config).await;
+    ExitCode::from(worst)
+}
+
+fn say(run: u64, compared: &Compared, is_json: bool) {
+    let (word, said) = match compared {
+        Compared::Same => ("same", vec![]),
+        Compared::Differs(differences) => ("differs", differences.clone()),
+        Compared::LeftOut(why) => ("left_out", vec![why.clone()]),
+        Compared::Stopped(why) => ("stopped", vec![why.clone()]),
+        Compared::NotStarted(fault) => ("not_started", vec![format!("{}\n{}", fault.message, fault.hint)]),
+    };
+    if is_json {
+        return out!("{}", json!({"run": run, "came": word, "said": said}));
+    }
+    let said: String = said.iter().map(|said| format!("\n{said}").replace('\n', "\n  ")).collect();
+    out!("run {run}: {}{}", word.replace('_', " "), text::inert(&said));
+}

@@ -1,0 +1,96 @@
+//! The formats of clients' files: one way to read, to add an entry and to take it out, whatever the format.
+//!
+//! Every edit is read again, and none is given out that says anything else than what was meant.
+
+use super::spanned::{Defect, Value};
+use super::{json_text, toml_text, yaml_edit, yaml_text};
+use crate::limits::Limits;
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::clients) enum Format {
+    /// JSON, and what editors add to it: comments, and a comma after the last item.
+    Json,
+    Toml,
+    Yaml,
+}
+
+impl Format {
+    /// Reads a whole text.
+    pub(in crate::clients) fn read(self, text: &str, limits: &Limits) -> Result<Value, Defect> {
+        match self {
+            Self::Json => json_text::read(text, limits.json_depth_max),
+            Self::Toml => toml_text::read(text, limits.json_depth_max),
+            Self::Yaml => yaml_text::read(text, limits.json_depth_max),
+        }
+    }
+
+    /// The text with this entry below `path`, in place of one of that name; `None` where no edit keeps the rest.
+    pub(in crate::clients) fn put(
+        self,
+        text: &str,
+        (path, name): (&[&str], &str),
+        entry: &serde_json::Value,
+        limits: &Limits,
+    ) -> Option<String> {
+        let edited = match self {
+            Self::Json => json_text::put(text, path, name, entry),
+            Self::Toml => toml_text::put(text, path, name, entry),
+            Self::Yaml => yaml_edit::put(text, path, name, entry),
+        }?;
+        let mut meant = self.read(text, limits).ok()?.to_json();
+        members_at(&mut meant, path)?.insert(name.to_owned(), entry.clone());
+        (self.read(&edited, limits).ok()?.to_json() == meant).then_some(edited)
+    }
+
+    /// The text without this entry; `None` where no edit keeps the rest.
+    pub(in crate::clients) fn take_out(
+        self,
+        text: &str,
+        (path, name): (&[&str], &str),
+        limits: &Limits,
+    ) -> Option<String> {
+        let edited = match self {
+            Self::Json => json_text::take_out(text, path, name),
+            Self::Toml => toml_text::take_out(text, path, name),
+            Self::Yaml => yaml_edit::take_out(text, path, name),
+        }?;
+        let mut meant = self.read(text, limits).ok()?.to_json();
+        members_at(&mut meant, path)?.shift_remove(name)?;
+        let mut found = self.read(&edited, limits).ok()?.to_json();
+        // In TOML a table without members may have gone with the last of them.
+        members_at(&mut found, path)?;
+        (found == meant).then_some(edited)
+    }
+
+    /// What a person pastes.
+    pub(in crate::clients) fn block(self, path: &[&str], name: &str, entry: &serde_json::Value) -> String {
+        match self {
+            Self::Json => {
+                let mut nested = serde_json::json!({name: entry});
+                for key in path.iter().rev() {
+                    nested = serde_json::json!({*key: nested});
+                }
+                format!("{nested:#}\n")
+            }
+            Self::Toml => toml_text::put("", path, name, entry).unwrap_or_default(),
+            Self::Yaml => yaml_edit::put("", path, name, entry).unwrap_or_default(),
+        }
+    }
+}
+
+/// The members at a path, whose tables are made where nothing stands.
+fn members_at<'v>(
+    value: &'v mut serde_json::Value,
+    path: &[&str],
+) -> Option<&'v mut serde_json::Map<String, serde_json::Value>> {
+    let mut value = value;
+    for key in path {
+        let member = value.as_object_mut()?.entry(*key).or_insert(serde_json::Value::Null);
+        if member.is_null() {
+            *member = serde_json::json!({});
+        }
+        value = member;
+    }
+    value.as_object_mut()
+}

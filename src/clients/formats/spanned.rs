@@ -1,0 +1,114 @@
+//! What a client's file holds, whatever its format: values with the bytes that they stand in, repeated keys kept.
+//!
+//! It knows no format and no client.
+
+use std::ops::Range;
+
+use serde_json::{Map, Number};
+
+/// A value and the bytes of the file that it takes up.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::clients) struct Value {
+    pub(in crate::clients) range: Range<usize>,
+    pub(in crate::clients) node: Node,
+}
+
+/// What a value is.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::clients) enum Node {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Value>),
+    Table(Vec<Member>),
+    /// Something of this format that is not followed, in words.
+    Unread(&'static str),
+}
+
+/// One member of a table, in the file's order.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::clients) struct Member {
+    pub(in crate::clients) key: String,
+    /// The byte at which the key begins.
+    pub(in crate::clients) at: usize,
+    pub(in crate::clients) value: Value,
+}
+
+/// Why a text is none of its format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::clients) struct Defect {
+    /// The byte.
+    pub(in crate::clients) at: usize,
+    pub(in crate::clients) message: String,
+    pub(in crate::clients) hint: &'static str,
+}
+
+impl Defect {
+    pub(super) fn too_deep(at: usize, depth_max: usize) -> Self {
+        Self { at, message: format!("nesting deeper than {depth_max} levels"), hint: "" }
+    }
+}
+
+impl Value {
+    /// A table without members, which takes up nothing.
+    pub(in crate::clients) fn empty() -> Self {
+        Self { range: 0..0, node: Node::Table(Vec::new()) }
+    }
+
+    /// What it is, in words.
+    pub(in crate::clients) fn kind(&self) -> &'static str {
+        match &self.node {
+            Node::Null => "null",
+            Node::Bool(_) => "a boolean",
+            Node::Number(_) => "a number",
+            Node::Text(_) => "a string",
+            Node::List(_) => "a list",
+            Node::Table(_) => "a table of keys",
+            Node::Unread(kind) => kind,
+        }
+    }
+
+    /// Its members; none where it is no table.
+    pub(in crate::clients) fn members(&self) -> &[Member] {
+        match &self.node {
+            Node::Table(members) => members,
+            _ => &[],
+        }
+    }
+
+    /// The member of this name; of repeated ones the last, as every client takes it.
+    pub(in crate::clients) fn get(&self, key: &str) -> Option<&Value> {
+        self.members().iter().rev().find(|member| member.key == key).map(|member| &member.value)
+    }
+
+    /// What stands at a path of keys.
+    pub(in crate::clients) fn at_path(&self, path: &[&str]) -> Option<&Value> {
+        path.iter().try_fold(self, |value, key| value.get(key))
+    }
+
+    pub(in crate::clients) fn text(&self) -> Option<&str> {
+        match &self.node {
+            Node::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The same without places; of repeated keys the last.
+    pub(in crate::clients) fn to_json(&self) -> serde_json::Value {
+        match &self.node {
+            Node::Null | Node::Unread(_) => serde_json::Value::Null,
+            Node::Bool(value) => serde_json::Value::Bool(*value),
+            Node::Number(number) => serde_json::Value::Number(number.clone()),
+            Node::Text(text) => serde_json::Value::String(text.clone()),
+            Node::List(items) => serde_json::Value::Array(items.iter().map(Self::to_json).collect()),
+            Node::Table(members) => {
+                let mut map = Map::new();
+                for Member { key, value, .. } in members {
+                    map.insert(key.clone(), value.to_json());
+                }
+                serde_json::Value::Object(map)
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Adds a member to a block of YAML, or takes it out: the smallest change of the text, and none where it is not plain.
+//!
+//! It does not check what has come out: `format` reads it again and compares.
+
+use super::spanned::{Member, Node, Value};
+use super::yaml_text;
+
+/// Deeper than any file of settings.
+const DEPTH_MAX: usize = 128;
+
+/// The text with this member in the table at the root's `path` (one key), in place of one of that name.
+/// `None`: it cannot be told how.
+pub(in crate::clients) fn put(
+    text: &str,
+    path: &[&str],
+    name: &str,
+    entry: &serde_json::Value,
+) -> Option<String> {
+    let [parent] = path else { return None };
+    let root = yaml_text::read(text, DEPTH_MAX).ok()?;
+    let Some(at) = root.members().iter().find(|member| member.key == *parent) else {
+        return appended(text, &root, parent, name, entry);
+    };
+    match &at.value.node {
+        Node::Null => {
+            let line_end = line_end(text, at.at);
+            Some(inserted(text, line_end, &block(name, entry, 2)))
+        }
+        Node::Table(members) if members.is_empty() => {
+            let (before, rest) = text.split_at(at.value.range.start);
+            // Only the braces may go: what stands behind them on the line stays.
+            let rest = rest.strip_prefix("{}")?;
+            let line_end = rest.find('\n').map_or(rest.len(), |feed| feed + 1);
+            let text = format!("{}{rest}", before.trim_end_matches(' '));
+            let before_bytes = text.len() - rest.len();
+            Some(inserted(&text, before_bytes + line_end, &block(name, entry, 2)))
+        }
+        Node::Table(members) => match members.iter().find(|member| member.key == name) {
+            Some(former) => {
+                let (start, end) = lines_of(text, former)?;
+                let block = block(name, entry, column(text, former)?);
+                Some(format!("{}{block}{}", &text[..start], &text[end..]))
+            }
+            None => {
+                let first = members.first()?;
+                let indent = column(text, first)?;
+                let line_end = line_end(text, at.at);
+                // A flow mapping, or one that begins on the key's line, is left to a person.
+                (first.at >= line_end && indent > column(text, at)?)
+                    .then(|| inserted(text, line_end, &block(name, entry, indent)))
+            }
+        },
+        _ => None,
+    }
+}
+
+/// The text without this member.
+pub(in crate::clients) fn take_out(text: &str, path: &[&str], name: &str) -> Option<String> {
+    let [parent] = path else { return None };
+    let root = yaml_text::read(text, DEPTH_MAX).ok()?;
+    let at = root.members().iter().find(|member| member.key == *parent)?;
+    let members = at.value.members();
+    let (start, end) = lines_of(text, members.iter().find(|member| member.key == name)?)?;
+    if members.len() > 1 {
+        return Some(format!("{}{}", &text[..start], &text[end..]));
+    }
+    let key_end = at.at + text[at.at..].find(':')? + 1;
+    Some(format!("{} {{}}{}{}", &text[..key_end], &text[key_end..start], &text[end..]))
+}
+
+/// The member as lines, each behind so many blanks.
+pub(in crate::clients) fn block(name: &str, entry: &serde_json::Value, indent: usize) -> String {
+    let blanks = " ".repeat(indent);
+    let mut block = format!("{blanks}{}:\n", key(name));
+    for (name, value) in entry.as_object().into_iter().flatten() {
+        // JSON's strings, lists and tables are YAML's, on one line.
+        block.push_str(&format!("{blanks}  {}: {value}\n", key(name)));
+    }
+    block
+}
+
+fn appended(text: &str, root: &Value, parent: &str, name: &str, entry: &serde_json::Value) -> Option<String> {
+    let is_at_margin = |member: &Member| column(text, member) == Some(0);
+    let is_plain = match &root.node {
+        Node::Table(members) => members.iter().all(is_at_margin),
+        _ => false,
+    };
+    let has_end_mark = text.lines().any(|line| line.trim_end() == "...");
+    (is_plain && !has_end_mark)
+        .then(|| inserted(text, text.len(), &format!("{}:\n{}", key(parent), block(name, entry, 2))))
+}
+
+fn inserted(text: &str, at: usize, block: &str) -> String {
+    let (before, after) = text.split_at(at);
+    let feed = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+    format!("{before}{feed}{block}{after}")
+}
+
+/// Plain where that is no other word of YAML's.
+fn key(name: &str) -> String {
+    let is_plain = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
+            .contains(&name.to_lowercase().as_str());
+    if is_plain { name.to_owned() } else { serde_json::Value::from(name).to_string() }
+}
+
+/// The blanks before a member's key; `None` when something else stands before it on its line.
+fn column(text: &str, member: &Member) -> Option<usize> {
+    let line_start = text[..member.at].rfind('\n').map_or(0, |feed| feed + 1);
+    let before = &text[line_start..member.at];
+    before.bytes().all(|byte| byte == b' ').then_some(before.len())
+}
+
+fn line_end(text: &str, at: usize) -> usize {
+    text[at..].find('\n').map_or(text.len(), |feed| at + feed + 1)
+}
+
+/// The lines of a member: its key's, and all that stand deeper.
+fn lines_of(text: &str, member: &Member) -> Option<(usize, usize)> {
+    let indent = column(text, member)?;
+    let start = member.at - indent;
+    let mut end = line_end(text, member.at);
+    let mut next = end;
+    while next < text.len() {
+        let line_end = line_end(text, next);
+        let line = &text[next..line_end];
+        let is_blank = line.trim().is_empty();
+        if !is_blank && line.len() - line.trim_start_matches(' ').len() <= indent {
+            break;
+        }
+        next = line_end;
+        if !is_blank {
+            end = next;
+        }
+    }
+    Some((start, end))
+}

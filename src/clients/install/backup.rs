@@ -1,0 +1,89 @@
+//! Keeps what a client's file held before belljar was put into it, so that it can come back byte for byte.
+//!
+//! The copy may hold the client's secrets: it and its folder are its user's alone.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::clients::error::InstallError;
+use crate::digest;
+use crate::own_file;
+
+/// The place of the copy of one file, and of what is remembered beside it.
+#[derive(Debug)]
+pub(in crate::clients) struct Backup {
+    /// The file that was written.
+    path: PathBuf,
+    record: PathBuf,
+    copy: PathBuf,
+}
+
+impl Backup {
+    /// Of one entry in one file.
+    pub(in crate::clients) fn of(state: &Path, client: &str, name: &str, path: &Path) -> Self {
+        let hash = digest::sha256(format!("{}\n{name}", path.display()).as_bytes());
+        let file =
+            |extension: &str| state.join("installed").join(format!("{client}-{:.16}.{extension}", hash));
+        Self { path: path.to_owned(), record: file("json"), copy: file("before") }
+    }
+
+    /// Whether the file holds what was written when this was kept.
+    pub(super) fn is_of(&self, text: Option<&str>) -> bool {
+        let record = fs::read(&self.record).unwrap_or_default();
+        let record: Value = serde_json::from_slice(&record).unwrap_or_default();
+        let written = record.get("written_sha256").and_then(Value::as_str);
+        text.is_some_and(|text| written == Some(&digest::sha256(text.as_bytes())))
+            // A copy that has gone cannot come back.
+            && (record.get("was_there") == Some(&Value::Bool(false)) || self.copy.is_file())
+    }
+
+    /// What the file held before; `None` when there was none.
+    pub(in crate::clients) fn former(&self) -> Result<Option<String>, InstallError> {
+        match fs::read_to_string(&self.copy) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(InstallError::Backup { path: self.copy.clone(), source }),
+        }
+    }
+
+    /// Keeps what the file held, unless only what is written now is another, and what that is.
+    pub(in crate::clients) fn keep(
+        &self,
+        before: Option<Option<&str>>,
+        after: &str,
+    ) -> Result<(), InstallError> {
+        let unkept = |path: &Path| {
+            let path = path.to_owned();
+            move |source| InstallError::Backup { path, source }
+        };
+        match before {
+            Some(Some(text)) => own_file::replace(&self.copy, text.as_bytes()).map_err(unkept(&self.copy))?,
+            Some(None) => removed(&self.copy).map_err(unkept(&self.copy))?,
+            None => {}
+        }
+        let record = json!({
+            "path": self.path,
+            "was_there": self.copy.is_file(),
+            "written_sha256": digest::sha256(after.as_bytes()),
+        });
+        own_file::replace(&self.record, format!("{record:#}\n").as_bytes()).map_err(unkept(&self.record))
+    }
+
+    /// Removes what was kept.
+    pub(super) fn forget(&self) -> Result<(), InstallError> {
+        for path in [&self.record, &self.copy] {
+            removed(path).map_err(|source| InstallError::Backup { path: path.clone(), source })?;
+        }
+        Ok(())
+    }
+}
+
+fn removed(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

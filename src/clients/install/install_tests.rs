@@ -1,0 +1,71 @@
+//! What only happens between reading a file and writing it.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use super::edit::{Plan, Registration, Replacing, Workshop, install};
+use crate::clients::error::InstallError;
+use crate::clients::merge::merge;
+use crate::clients::own_entry::Starting;
+use crate::clients::places::{Scope, Surroundings};
+use crate::clients::reading::{Files, read_client};
+use crate::clients::table::client;
+use crate::limits::Limits;
+
+fn surroundings(home: &Path) -> Surroundings {
+    Surroundings {
+        home: home.to_owned(),
+        config: home.join(".config"),
+        uid: nix::unistd::geteuid().as_raw(),
+        project: None,
+        named: Vec::new(),
+    }
+}
+
+#[test]
+fn a_file_that_is_changed_between_reading_and_writing_is_left_as_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let (surroundings, limits) = (surroundings(home.path()), Limits::default());
+    let state = home.path().join("state");
+    let workshop = Workshop { surroundings: &surroundings, state: &state, limits: &limits };
+    let registration =
+        Registration { client: client("cursor").unwrap(), name: "belljar", scope: Scope::User };
+    let starting = Starting {
+        program: Path::new("/bin/belljar"),
+        longest_reply: Duration::from_secs(1),
+        start: Duration::from_secs(1),
+        variables: &std::collections::BTreeSet::new(),
+        calls: crate::clients::own_entry::Calls::AsSet,
+    };
+    let plan = install(&registration, starting, (Replacing::Refused, &|_, _| false), &workshop).unwrap();
+    let Plan::Edit(edit) = plan else { panic!("nothing to do") };
+    let file = home.path().join(".cursor/mcp.json");
+    fs::create_dir(home.path().join(".cursor")).unwrap();
+    fs::write(&file, "{\"mcpServers\": {\"new\": {\"command\": \"x\"}}}").unwrap();
+    let refused = edit.make(&workshop).unwrap_err();
+    assert!(matches!(refused, InstallError::Changed { .. }), "{refused}");
+    assert!(!state.exists());
+
+    let (found, remarks) =
+        read_client(registration.client, Files::OfUser, &surroundings, &limits, &|_, _| false);
+    assert_eq!(remarks, []);
+    let folder = home.path().join("MCPs");
+    let (changes, _) = merge(vec![found], &folder, surroundings.uid, &limits);
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("cursor.json"), "{}").unwrap();
+    let refused = changes[0].write(surroundings.uid, &limits).unwrap_err();
+    assert_eq!(refused.to_string(), "it has been changed meanwhile; run the command again");
+    assert_eq!(fs::read_to_string(folder.join("cursor.json")).unwrap(), "{}");
+}
+
+#[test]
+fn variables_that_move_a_client_s_folder_are_followed() {
+    let home = tempfile::tempdir().unwrap();
+    let mut surroundings = surroundings(home.path());
+    let place = |surroundings: &Surroundings| client("codex").unwrap().user_file(surroundings).unwrap();
+    assert_eq!(place(&surroundings), home.path().join(".codex/config.toml"));
+    surroundings.named.push(("CODEX_HOME", "/elsewhere".into()));
+    assert_eq!(place(&surroundings), Path::new("/elsewhere/config.toml"));
+    assert_eq!(crate::clients::places::place_variables(), ["CLAUDE_CONFIG_DIR", "CODEX_HOME"]);
+}

@@ -1,0 +1,11 @@
+//! Puts belljar into a client's file, and takes it out again.
+//!
+//! It starts no client.
+
+mod backup;
+pub(super) mod edit;
+pub(super) mod passed;
+mod passing;
+
+#[cfg(test)]
+mod install_tests;

@@ -1,0 +1,65 @@
+//! Which variables belljar gets when a client starts it.
+//!
+//! It starts no client.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use serde_json::Value as Json;
+
+use super::edit::{Registration, Workshop, own_entry_of};
+use super::passing::{ENV, comes_through};
+use crate::clients::error::InstallError;
+use crate::clients::found::IsOwn;
+use crate::clients::table::Passes;
+
+/// Variables with their values.
+pub type Variables = BTreeMap<OsString, OsString>;
+
+/// The client's file, and the variables that belljar gets of these when the client starts it; nothing where it is not known
+/// which.
+///
+/// # Errors
+/// The file cannot be read, or belljar is not in it.
+pub fn passed(
+    registration: &Registration<'_>,
+    here: &Variables,
+    is_own: IsOwn<'_>,
+    workshop: &Workshop<'_>,
+) -> Result<(PathBuf, Option<Variables>), InstallError> {
+    let (path, entry) = own_entry_of(registration, is_own, workshop)?;
+    let passes = registration.client.passes;
+    if passes == Passes::Unknown {
+        return Ok((path, None));
+    }
+    let mut variables: Variables = here.clone();
+    variables.retain(|name, _| comes_through(passes, name));
+    if let Passes::Listed { key, .. } = passes {
+        let listed = entry.get(key).and_then(Json::as_array).into_iter().flatten().filter_map(local_name);
+        let found = listed.filter_map(|name| here.get_key_value(OsStr::new(name)));
+        variables.extend(found.map(|(name, value)| (name.clone(), value.clone())));
+    }
+    for (name, value) in entry.get(ENV).and_then(Json::as_object).into_iter().flatten() {
+        let Some(value) = value.as_str() else { continue };
+        let referred = value.strip_prefix('$').filter(|_| matches!(passes, Passes::Harmless { .. }));
+        let value = match referred {
+            Some(name) => {
+                let bare = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name);
+                here.get(OsStr::new(bare)).cloned().unwrap_or_default()
+            }
+            None => value.into(),
+        };
+        variables.insert(name.into(), value);
+    }
+    Ok((path, Some(variables)))
+}
+
+/// The name of a listed variable, unless it is one of another machine.
+fn local_name(listed: &Json) -> Option<&str> {
+    match listed {
+        Json::Object(named) if named.get("source").is_some_and(|source| source != "local") => None,
+        Json::Object(named) => named.get("name")?.as_str(),
+        name => name.as_str(),
+    }
+}

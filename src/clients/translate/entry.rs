@@ -1,0 +1,231 @@
+//! Translates one entry of a client into belljar's form, and says what of it has no counterpart.
+//!
+//! It checks only what has to be known for that; whether the entry is sound, `config` says when it reads the file.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json};
+
+use super::dialect::{Dialect, Meaning, References};
+use super::entry_values::{Values, boolean, left_out, scalar, variable};
+use super::references::Context;
+use super::translator::{LeftOut, Surrounded, Translation, Translator};
+use crate::clients::formats::spanned::{Node, Value};
+
+/// Keys of one entry, or of its variables.
+const KEYS_MAX: usize = 200;
+
+/// The entry in belljar's form.
+pub(in crate::clients) fn translate(
+    value: &Value,
+    surrounded: &Surrounded<'_>,
+) -> Result<Translation, LeftOut> {
+    if !matches!(value.node, Node::Table(_)) {
+        return Err(left_out(value, "", format!("must be a table of keys, not {}", value.kind())));
+    }
+    let parts = [Some(value), value.get("env"), value.get("envs"), value.get("headers")];
+    if let Some(part) = parts.into_iter().flatten().find(|part| part.members().len() > KEYS_MAX) {
+        let count = part.members().len();
+        return Err(left_out(value, "", format!("has {count} keys, more than the {KEYS_MAX} that are read")));
+    }
+    let own = own_variables(value, surrounded.dialect);
+    let context = Context {
+        style: surrounded.dialect.references,
+        title: surrounded.title,
+        home: surrounded.home,
+        project: surrounded.project,
+        folder: surrounded.folder,
+        inputs: surrounded.inputs,
+        own: &own,
+    };
+    let mut translator = Translator { surrounded, context, done: Translation::default() };
+    let mut seen: Vec<&str> = Vec::new();
+    // Of a repeated key the last counts, as in every client.
+    for member in value.members().iter().rev() {
+        if !seen.contains(&member.key.as_str()) {
+            seen.push(&member.key);
+        }
+    }
+    for key in seen.into_iter().rev() {
+        if let Some(member) = value.get(key) {
+            translator.member(key, member, value)?;
+        }
+    }
+    translator.finished(value)
+}
+
+fn own_variables(value: &Value, dialect: &Dialect) -> BTreeMap<String, String> {
+    if dialect.references != References::OwnVariables {
+        return BTreeMap::new();
+    }
+    let env = value.get("envs").map(Value::members).unwrap_or_default();
+    env.iter().filter_map(|member| Some((member.key.clone(), scalar(&member.value)?))).collect()
+}
+
+impl Translator<'_> {
+    fn member(&mut self, key: &str, value: &Value, entry: &Value) -> Result<(), LeftOut> {
+        let meaning = self.surrounded.dialect.keys.iter().find(|(known, _)| *known == key);
+        let Some((_, meaning)) = meaning else {
+            self.done.foreign.push((key.to_owned(), ""));
+            return Ok(());
+        };
+        if let Meaning::Foreign(advice) = meaning {
+            self.done.foreign.push((key.to_owned(), advice));
+            return Ok(());
+        }
+        if value.node == Node::Null {
+            return Ok(());
+        }
+        if let Some(other) = self.preferred(key, entry) {
+            let message =
+                format!("is left out: {} takes {other} where both are there", self.surrounded.title);
+            self.done.notes.push((key.to_owned(), message));
+            return Ok(());
+        }
+        match meaning {
+            Meaning::Command => self.command(key, value)?,
+            Meaning::Args => {
+                let arguments = self.texts(key, value)?;
+                self.put("args", arguments);
+            }
+            Meaning::Env => self.named("env", key, value, Values::Texts)?,
+            Meaning::EnvNames => self.env_names(key, value)?,
+            Meaning::Cwd => {
+                let cwd = self.text(key, value)?;
+                self.put("cwd", cwd);
+            }
+            Meaning::Url => self.url(key, value)?,
+            Meaning::StreamableUrl => {
+                self.url(key, value)?;
+                self.put("type", "http");
+            }
+            Meaning::Headers => self.named("headers", key, value, Values::Texts)?,
+            Meaning::HeaderVariables => self.named("headers", key, value, Values::Variables)?,
+            Meaning::BearerVariable => {
+                let variable = variable(key, value)?;
+                self.done.needs.push((variable.clone(), "the bearer token".into()));
+                self.merge("headers", ("Authorization".into(), format!("Bearer ${{{variable}}}")));
+            }
+            Meaning::Kind => self.kind(key, value)?,
+            Meaning::Disabled | Meaning::Enabled => {
+                let is_on = boolean(key, value)? == (*meaning == Meaning::Enabled);
+                if !is_on {
+                    self.put("disabled", true);
+                }
+            }
+            Meaning::Allow => self.tools("allow", key, value)?,
+            Meaning::AllowUnlessEmpty => {
+                if !matches!(&value.node, Node::List(items) if items.is_empty()) {
+                    self.tools("allow", key, value)?;
+                }
+            }
+            Meaning::Deny => self.tools("deny", key, value)?,
+            Meaning::Seconds => self.time("timeout", (key, value), 1.0)?,
+            Meaning::Milliseconds => self.time("timeout", (key, value), 1000.0)?,
+            Meaning::StartSeconds => self.time("start_timeout", (key, value), 1.0)?,
+            Meaning::StartMilliseconds => self.time("start_timeout", (key, value), 1000.0)?,
+            Meaning::Description => {
+                if let Some(text) = value.text().filter(|text| !text.trim().is_empty()) {
+                    self.put("description", text.trim());
+                }
+            }
+            Meaning::Silent | Meaning::Foreign(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The key that counts instead of this one, where an entry has several that mean the same; the first of the dialect does.
+    fn preferred(&self, key: &str, entry: &Value) -> Option<&'static str> {
+        let keys = self.surrounded.dialect.keys;
+        let (_, meaning) = keys.iter().find(|(known, _)| *known == key)?;
+        let is_same = |other: Meaning| match meaning {
+            Meaning::Url | Meaning::StreamableUrl => matches!(other, Meaning::Url | Meaning::StreamableUrl),
+            Meaning::Kind => other == Meaning::Kind,
+            Meaning::StartSeconds | Meaning::StartMilliseconds => {
+                matches!(other, Meaning::StartSeconds | Meaning::StartMilliseconds)
+            }
+            _ => false,
+        };
+        let is_there = |name: &str| entry.get(name).is_some_and(|value| value.node != Node::Null);
+        keys.iter()
+            .take_while(|(known, _)| *known != key)
+            .find(|(known, other)| is_same(*other) && is_there(known))
+            .map(|(known, _)| *known)
+    }
+
+    /// What is for a command has no effect beside an address, but for variables that it was made of.
+    fn without_parts_of_commands(&mut self) {
+        for key in ["args", "env", "cwd"] {
+            let is_gone = self.done.entry.shift_remove(key).is_some();
+            if is_gone && self.context.style != References::OwnVariables {
+                self.done.notes.push((key.into(), "has no effect beside a url, and is left out".into()));
+            }
+        }
+    }
+
+    /// What is left to be checked when all keys are known, and the keys in one order.
+    fn finished(mut self, value: &Value) -> Result<Translation, LeftOut> {
+        let entry = &mut self.done.entry;
+        let is_local = entry.contains_key("command");
+        if is_local == entry.contains_key("url") {
+            let message =
+                if is_local { "has both a command and a url" } else { "has neither a command nor a url" };
+            return Err(left_out(value, "", message.into()));
+        }
+        if is_local {
+            entry.remove("type");
+            let at_home =
+                |path: &str| path.starts_with('/') || path.starts_with("~/") || path.starts_with("${");
+            let cwd = entry.get("cwd").and_then(Json::as_str).map(str::to_owned);
+            let command = entry.get("command").and_then(Json::as_str).unwrap_or_default();
+            match (self.surrounded.project, cwd) {
+                // A client starts the servers of a project in its folder.
+                (Some(project), None) => {
+                    drop(entry.insert("cwd".into(), project.display().to_string().into()))
+                }
+                (Some(project), Some(cwd)) if !at_home(&cwd) => {
+                    entry.insert("cwd".into(), project.join(cwd).display().to_string().into());
+                }
+                (None, Some(cwd)) if !at_home(&cwd) => {
+                    return Err(left_out(value, "cwd", relative(self.surrounded.title)));
+                }
+                (None, None) if command.contains('/') && !at_home(command) => {
+                    return Err(left_out(value, "command", relative(self.surrounded.title)));
+                }
+                _ => {}
+            }
+        }
+        if !is_local {
+            self.without_parts_of_commands();
+        }
+        let order = [
+            "type",
+            "command",
+            "args",
+            "env",
+            "cwd",
+            "url",
+            "headers",
+            "start_timeout",
+            "timeout",
+            "allow",
+            "deny",
+            "description",
+            "disabled",
+        ];
+        let mut ordered = Map::new();
+        for key in order {
+            if let Some(value) = self.done.entry.shift_remove(key) {
+                ordered.insert(key.to_owned(), value);
+            }
+        }
+        self.done.entry = ordered;
+        Ok(self.done)
+    }
+}
+
+fn relative(title: &str) -> String {
+    format!(
+        "is taken from the folder that {title} is started in, which belljar does not know; make it absolute"
+    )
+}

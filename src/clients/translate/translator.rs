@@ -1,0 +1,50 @@
+//! The state of translating one entry, and what it comes to.
+//!
+//! It does not know which key means what: `entry` does.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Map, Value as Json};
+
+use super::dialect::Dialect;
+use super::references::Context;
+
+/// What an entry is translated with.
+pub(in crate::clients) struct Surrounded<'s> {
+    pub(in crate::clients) dialect: &'static Dialect,
+    pub(in crate::clients) title: &'static str,
+    pub(in crate::clients) home: &'s Path,
+    pub(in crate::clients) project: Option<&'s Path>,
+    pub(in crate::clients) folder: &'s Path,
+    pub(in crate::clients) inputs: &'s BTreeMap<String, String>,
+}
+
+/// A translated entry.
+#[derive(Debug, Default)]
+pub(in crate::clients) struct Translation {
+    pub(in crate::clients) entry: Map<String, Json>,
+    /// Keys without a counterpart, each with what to do instead.
+    pub(in crate::clients) foreign: Vec<(String, &'static str)>,
+    /// Variables that have to be set, and what each is for.
+    pub(in crate::clients) needs: Vec<(String, String)>,
+    /// Where secrets stand that were copied as they are.
+    pub(in crate::clients) literal_secrets: Vec<String>,
+    /// What else is to be said, with its key.
+    pub(in crate::clients) notes: Vec<(String, String)>,
+}
+
+/// Why an entry has no counterpart: at which byte, under which key, a fragment.
+#[derive(Debug)]
+pub(in crate::clients) struct LeftOut {
+    pub(in crate::clients) at: usize,
+    pub(in crate::clients) key: String,
+    pub(in crate::clients) message: String,
+}
+
+/// An entry that is being translated.
+pub(super) struct Translator<'t> {
+    pub(super) surrounded: &'t Surrounded<'t>,
+    pub(super) context: Context<'t>,
+    pub(super) done: Translation,
+}

@@ -1,0 +1,14 @@
+//! Which engine the operator wants.
+
+/// Which engine the operator wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// Any, rootless before rootful.
+    Auto,
+    /// Podman.
+    Podman,
+    /// Docker.
+    Docker,
+    /// The one at this address: `unix://`, `tcp://`, `http://` or `ssh://`.
+    At(String),
+}

@@ -1,0 +1,104 @@
+//! Subscriptions of clients without a handshake (2026-07-28). Each `subscriptions/listen` is a request that stays open until
+//! the client cancels it. Its notifications carry its id.
+//!
+//! rmcp reads, acknowledges and ends the request. This module decides which subscriptions are accepted, and when they are
+//! notified.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use rmcp::model::{ErrorData, SubscriptionFilter};
+use rmcp::service::{SubscriptionContext, SubscriptionSink};
+
+use crate::workspace::{FilePath, path_of};
+
+/// Files that a client may watch.
+pub(in crate::server) const WATCHED_MAX: usize = 1_000;
+/// Open requests of one client. Each takes the place of a request that is worked on.
+const LISTENING_MAX: usize = 32;
+
+/// The requests that go on.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Listeners(Mutex<All>);
+
+#[derive(Debug, Default)]
+struct All {
+    begun: u64,
+    sinks: BTreeMap<u64, SubscriptionSink>,
+}
+
+/// Takes its request out of the others when that ends, in whatever way.
+struct Place<'l> {
+    of: &'l Listeners,
+    number: u64,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.of.all().sinks.remove(&self.number);
+    }
+}
+
+/// What of it can be told: changes of files, up to a bound; files that are not there yet are accepted too. Of `fixed` is never
+/// anything to tell, which is no reason to refuse it.
+pub(in crate::server) fn accepted(requested: &SubscriptionFilter, fixed: &[&str]) -> SubscriptionFilter {
+    let mut accepted = SubscriptionFilter::builder();
+    if requested.resources_list_changed == Some(true) {
+        accepted = accepted.resources_list_changed();
+    }
+    let uris = requested.resource_subscriptions.iter().flatten();
+    let ours = uris.filter(|uri| fixed.contains(&uri.as_str()) || path_of(uri).is_some());
+    ours.take(WATCHED_MAX).fold(accepted, |accepted, uri| accepted.resource_subscription(uri)).build()
+}
+
+impl Listeners {
+    /// Goes on until the request is cancelled.
+    pub(in crate::server) async fn listen(&self, context: &SubscriptionContext) -> Result<(), ErrorData> {
+        let _place = self.place(context.sink().clone())?;
+        context.cancelled().await;
+        Ok(())
+    }
+
+    fn place(&self, sink: SubscriptionSink) -> Result<Place<'_>, ErrorData> {
+        let mut all = self.all();
+        if all.sinks.len() >= LISTENING_MAX {
+            let said = format!("{LISTENING_MAX} subscriptions/listen are under way already; cancel one");
+            return Err(ErrorData::invalid_request(said, None));
+        }
+        all.begun += 1;
+        let number = all.begun;
+        all.sinks.insert(number, sink);
+        Ok(Place { of: self, number })
+    }
+
+    /// Tells of changed files those that want to hear of them.
+    pub(in crate::server) async fn tell(&self, changed: &BTreeSet<FilePath>) {
+        let sinks: Vec<SubscriptionSink> = self.all().sinks.values().cloned().collect();
+        for sink in sinks {
+            if let Err(error) = tell(&sink, changed).await {
+                tracing::debug!(%error, "changed files could not be reported to a listening client");
+            }
+        }
+    }
+
+    fn all(&self) -> std::sync::MutexGuard<'_, All> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn tell(
+    sink: &SubscriptionSink,
+    changed: &BTreeSet<FilePath>,
+) -> Result<(), rmcp::service::SubscriptionSendError> {
+    let accepted = sink.accepted();
+    if accepted.resources_list_changed == Some(true) {
+        sink.notify_resource_list_changed().await?;
+    }
+    for wanted in accepted.resource_subscriptions.iter().flatten() {
+        // As the client has written it, which is what it knows the file by.
+        if path_of(wanted).is_some_and(|path| changed.contains(&path)) {
+            sink.notify_resource_updated(wanted).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! What the client is notified of: progress, live output, and changes that it has subscribed to.
+//!
+//! It answers no request.
+
+pub(super) mod listeners;
+pub(super) mod live_output;
+pub(super) mod notify;
+pub(super) mod progress;

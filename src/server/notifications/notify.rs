@@ -1,0 +1,49 @@
+//! Notifications towards the client, and whether it took them.
+//!
+//! What is worth one, and how often, is decided by `progress` and `live_output`.
+
+use rmcp::RoleServer;
+#[expect(deprecated, reason = "clients of all versions up to now set a level")]
+use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::Peer;
+
+use crate::run::{OutputPiece, OutputStream};
+
+/// The step of a run that the token was given for; without one, nothing is told.
+pub(in crate::server) async fn progress(
+    peer: Peer<RoleServer>,
+    token: Option<ProgressToken>,
+    step: u32,
+    message: String,
+) -> bool {
+    let Some(token) = token else { return true };
+    let note = ProgressNotificationParam::new(token, f64::from(step)).with_message(message);
+    let sent = peer.notify_progress(note).await;
+    if let Err(error) = &sent {
+        tracing::debug!(%error, "the client takes no progress");
+    }
+    sent.is_ok()
+}
+
+/// A piece of output as a log message, unless the client wants only what is more severe.
+#[expect(deprecated, reason = "as above")]
+pub(in crate::server) async fn output(
+    peer: Peer<RoleServer>,
+    least: LoggingLevel,
+    piece: OutputPiece,
+) -> bool {
+    let (level, logger) = match piece.stream {
+        OutputStream::Stdout => (LoggingLevel::Info, "stdout"),
+        OutputStream::Stderr => (LoggingLevel::Warning, "stderr"),
+    };
+    if (level as u8) < least as u8 {
+        return true;
+    }
+    let message = LoggingMessageNotificationParam::new(level, piece.text.into()).with_logger(logger);
+    let sent = peer.notify_logging_message(message).await;
+    if let Err(error) = &sent {
+        tracing::debug!(%error, "the client takes no log messages");
+    }
+    sent.is_ok()
+}

@@ -1,0 +1,181 @@
+//! Tells a client that asked for it how a run goes on: that it began, each call, what servers say of their progress, and
+//! every ten seconds that it lives.
+//!
+//! It keeps a pace: of a flood of calls the client hears the newest state a few times a second.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, interval_at, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::run::Progress;
+
+/// How often a run that says nothing is reported as going on.
+const STILL_RUNNING: Duration = Duration::from_secs(10);
+/// Notifications that may go out at once.
+const BURST: u32 = 20;
+/// After which one more may.
+const PACE: Duration = Duration::from_millis(250);
+
+/// Sends a message for each step, until the run has ended or the client takes no more.
+pub(in crate::server) async fn report<Sent: Future<Output = bool>>(
+    heard: &mut mpsc::Receiver<Progress>,
+    ended: CancellationToken,
+    mut send: impl FnMut(u32, String) -> Sent,
+) {
+    let started = Instant::now();
+    let mut ticks = interval_at(started + STILL_RUNNING, STILL_RUNNING);
+    let mut pace = Pace::new(started);
+    let mut step = 0;
+    loop {
+        let mut message = tokio::select! {
+            // What happened before the end is told, as far as the pace allows.
+            biased;
+            event = heard.recv() => match event {
+                Some(event) => described(&event),
+                None => return,
+            },
+            () = ended.cancelled() => return,
+            _ = ticks.tick() => format!("running for {} s", started.elapsed().as_secs()),
+        };
+        if let Some(until) = pace.wait(Instant::now()) {
+            tokio::select! {
+                biased;
+                () = ended.cancelled() => return,
+                () = sleep_until(until) => {}
+            }
+            while let Ok(newer) = heard.try_recv() {
+                message = described(&newer);
+            }
+        }
+        step += 1;
+        if !send(step, message).await {
+            return;
+        }
+    }
+}
+
+fn described(event: &Progress) -> String {
+    match event {
+        Progress::Started => "running".to_owned(),
+        Progress::Call { tool, answered, made } => format!("{tool} {answered}/{made}"),
+        Progress::AwaitsTools { servers } => format!("waiting for the tools of {servers}"),
+        Progress::OfServer { tool, said } => format!("{tool}: {said}"),
+    }
+}
+
+/// So many at once, then one after each pause.
+struct Pace {
+    left: u32,
+    since: Instant,
+}
+
+impl Pace {
+    fn new(now: Instant) -> Self {
+        Self { left: BURST, since: now }
+    }
+
+    /// Takes a turn; when it comes, unless that is now.
+    fn wait(&mut self, now: Instant) -> Option<Instant> {
+        let pauses = now.saturating_duration_since(self.since).as_millis() / PACE.as_millis();
+        let regained = u32::try_from(pauses).unwrap_or(u32::MAX);
+        self.left = self.left.saturating_add(regained).min(BURST);
+        self.since = if self.left == BURST { now } else { self.since + PACE * regained };
+        if self.left > 0 {
+            self.left -= 1;
+            return None;
+        }
+        self.since += PACE;
+        Some(self.since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    type Heard = Arc<Mutex<Vec<(u32, String)>>>;
+
+    /// A reporter at work: where it is told, what it has said, and its end.
+    fn reporter() -> (mpsc::Sender<Progress>, Heard, CancellationToken, tokio::task::JoinHandle<()>) {
+        let (tell, mut heard) = mpsc::channel(64);
+        let (said, ended): (Heard, _) = (Arc::default(), CancellationToken::new());
+        let (sink, stop) = (Arc::clone(&said), ended.clone());
+        let task = tokio::spawn(async move {
+            report(&mut heard, stop, |step, message| {
+                sink.lock().unwrap().push((step, message));
+                ready(true)
+            })
+            .await;
+        });
+        (tell, said, ended, task)
+    }
+
+    fn call(answered: usize, made: usize) -> Progress {
+        Progress::Call { tool: "github.list_issues".into(), answered, made }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_tells_its_start_its_calls_and_every_ten_seconds_that_it_lives() {
+        let (tell, said, ended, task) = reporter();
+        tell.send(Progress::Started).await.unwrap();
+        tell.send(call(3, 20)).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        ended.cancel();
+        task.await.unwrap();
+        let expected = ["running", "github.list_issues 3/20", "running for 10 s", "running for 20 s"];
+        let expected: Vec<_> = (1..).zip(expected.map(str::to_owned)).collect();
+        assert_eq!(*said.lock().unwrap(), expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_flood_of_calls_the_newest_state_is_told_a_few_times_a_second() {
+        let (tell, said, ended, task) = reporter();
+        for number in 0..10_000 {
+            // As the session does: what there is no room for is left out.
+            if tell.try_send(call(number, 10_000)).is_err() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tokio::task::yield_now().await;
+        }
+        let flooded = said.lock().unwrap().len();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        tell.send(call(10_000, 10_000)).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        ended.cancel();
+        task.await.unwrap();
+        let said = said.lock().unwrap();
+        assert!((20..120).contains(&flooded), "{flooded}");
+        assert_eq!(said.last().unwrap().1, "github.list_issues 10000/10000");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_its_burst_a_pace_is_one_turn_in_each_pause_and_a_rest_gives_the_burst_back() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        assert!((0..BURST).all(|_| pace.wait(start).is_none()));
+        assert_eq!(pace.wait(start), Some(start + PACE));
+        assert_eq!(pace.wait(start + PACE), Some(start + PACE * 2));
+        let later = start + PACE * 100;
+        assert!((0..BURST).all(|_| pace.wait(later).is_none()));
+        assert_eq!(pace.wait(later), Some(later + PACE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_no_more_is_told_no_more() {
+        let (tell, mut heard) = mpsc::channel(4);
+        tell.send(Progress::Started).await.unwrap();
+        tell.send(call(0, 1)).await.unwrap();
+        let mut said = 0;
+        report(&mut heard, CancellationToken::new(), |_, _| {
+            said += 1;
+            ready(false)
+        })
+        .await;
+        assert_eq!(said, 1);
+    }
+}

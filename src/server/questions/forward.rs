@@ -1,0 +1,113 @@
+//! Puts the questions of a run to its client, one after the other: ours about calls, and those of servers.
+//!
+//! It decides nothing: what is asked, and what an answer is good for, is the broker's.
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ServerRequest};
+#[expect(deprecated, reason = "clients of all versions up to now have it")]
+use rmcp::model::{CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult};
+use rmcp::service::{Peer, RequestContext, ServiceError};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::approvals;
+use super::ask::{Unanswered, answer};
+use crate::broker::Question;
+use crate::run::ClientAbilities;
+use crate::upstream::{Asks, NotAnswered};
+
+/// What a client can do that says it with each request, and takes none itself; `None`: another client.
+pub(in crate::server) fn abilities_by_request(
+    context: &RequestContext<RoleServer>,
+) -> Option<ClientAbilities> {
+    let can = context.meta.client_capabilities()?;
+    // Without a mode it means forms, as before there were modes.
+    let forms = can.elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
+    Some(ClientAbilities {
+        elicitation: forms,
+        sampling: can.sampling.is_some(),
+        model: can.sampling.is_some(),
+    })
+}
+
+/// Until the run has ended. One question at a time comes in.
+pub(in crate::server) async fn put(
+    mut questions: mpsc::Receiver<Question>,
+    ended: CancellationToken,
+    peer: Peer<RoleServer>,
+) {
+    while let Some(Some(question)) = ended.run_until_cancelled(questions.recv()).await {
+        let is_taken = match question {
+            Question::Approval { text, mut reply } => {
+                let approval = approvals::ask(&peer, text, waited_for(&ended, reply.closed())).await;
+                reply.send(approval).is_ok()
+            }
+            Question::OfServer { asks, params, mut reply } => {
+                let answer = pass_on(&peer, (asks, params), waited_for(&ended, reply.closed())).await;
+                reply.send(answer).is_ok()
+            }
+        };
+        if !is_taken {
+            tracing::debug!("nobody waits for the answer any more");
+        }
+    }
+}
+
+/// Ends when nobody waits any more, or the run has ended.
+async fn waited_for(ended: &CancellationToken, closed: impl Future<Output = ()>) {
+    tokio::select! {
+        () = ended.cancelled() => {}
+        () = closed => {}
+    }
+}
+
+async fn pass_on(
+    peer: &Peer<RoleServer>,
+    (asks, params): (Asks, Value),
+    withdrawn: impl Future<Output = ()>,
+) -> Result<Value, NotAnswered> {
+    let none = |message: &str| NotAnswered { code: None, message: message.to_owned() };
+    let request = request(asks, params).map_err(|error| none(&format!("it cannot be passed on: {error}")))?;
+    let written = match (asks, answer(peer, request, withdrawn).await) {
+        (Asks::Elicitation, Ok(ClientResult::ElicitResult(result))) => serde_json::to_value(result),
+        (Asks::Sampling, Ok(ClientResult::CreateMessageResult(result))) => serde_json::to_value(result),
+        (_, Ok(_)) => return Err(none("the client's answer is none")),
+        (_, Err(Unanswered::Refused(ServiceError::McpError(error)))) => {
+            return Err(NotAnswered { code: Some(error.code.0), message: error.message.into_owned() });
+        }
+        (_, Err(Unanswered::Withdrawn)) => return Err(none("nobody waits for it any more")),
+        (_, Err(Unanswered::NotSent | Unanswered::Refused(_))) => {
+            return Err(none("the client could not be asked"));
+        }
+    };
+    written.map_err(|error| none(&error.to_string()))
+}
+
+/// A server's question as the client is asked it.
+///
+/// # Errors
+/// When it is none.
+#[expect(deprecated, reason = "as above")]
+pub(in crate::server) fn request(asks: Asks, params: Value) -> serde_json::Result<ServerRequest> {
+    Ok(match asks {
+        Asks::Elicitation => {
+            let params: ElicitRequestParams = serde_json::from_value(params)?;
+            ServerRequest::ElicitRequest(ElicitRequest::new(params))
+        }
+        Asks::Sampling => {
+            let params: CreateMessageRequestParams = serde_json::from_value(params)?;
+            ServerRequest::CreateMessageRequest(CreateMessageRequest::new(params))
+        }
+    })
+}
+
+/// Whether a client can have meant this as its answer.
+#[expect(deprecated, reason = "as above")]
+pub(super) fn is_answer(asks: Asks, answer: &Value) -> bool {
+    match asks {
+        Asks::Elicitation => ElicitResult::deserialize(answer).is_ok(),
+        Asks::Sampling => CreateMessageResult::deserialize(answer).is_ok(),
+    }
+}

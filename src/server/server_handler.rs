@@ -1,0 +1,411 @@
+//! Answers the client's requests.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, CustomRequest, CustomResult,
+    DiscoverResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, Implementation, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+    SubscriptionFilter, TaskPayload, UnsubscribeRequestParams, UpdateTaskParams,
+};
+#[expect(deprecated, reason = "clients of all versions up to now set a level")]
+use rmcp::model::{LoggingLevel, SetLevelRequestParams};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::answering::Answering;
+use super::arguments::{self, Configured};
+use super::description;
+use super::files::{self, Watched};
+use super::notifications::listeners::{self, Listeners};
+use super::notifications::{live_output, notify, progress};
+use super::questions::input_required::{self, Heard, Rounds, Turn, UnderWay};
+use super::questions::{ask, forward};
+use super::settings::HandlerSettings;
+use super::tasks::{self, Tasks};
+use crate::broker::Broker;
+use crate::run::{ClientAbilities, OutputPiece, Progress, RunRequest};
+use crate::session::{RunAsked, Session};
+
+/// The manual, under this bridge's address and under that of the project whose users know it by.
+const MANUALS: [&str; 2] =
+    ["resource://belljar/capabilities", "resource://mcp-server-code-execution-mode/capabilities"];
+
+/// What the manual is: its lines stand as they are, which Markdown would run together.
+const MANUAL_TYPE: &str = "text/plain";
+
+/// The server that clients see.
+pub struct Handler {
+    session: Arc<Session>,
+    broker: Arc<Broker>,
+    /// As they are now.
+    settings: Box<dyn Fn() -> HandlerSettings + Send + Sync>,
+    /// From which level on the client wants log messages; none before it has said so.
+    #[expect(deprecated, reason = "clients of all versions up to now set a level")]
+    log_level: Mutex<Option<LoggingLevel>>,
+    watched: Arc<Watched>,
+    listeners: Arc<Listeners>,
+    rounds: Rounds,
+    tasks: Tasks,
+}
+
+/// Tasks that tell the client of a run while it lasts.
+struct Reports {
+    progress: Option<JoinHandle<mpsc::Receiver<Progress>>>,
+    output: Option<JoinHandle<mpsc::Receiver<OutputPiece>>>,
+    stop: CancellationToken,
+}
+
+impl Reports {
+    /// What else there will be to tell.
+    async fn end(self) -> Heard {
+        self.stop.cancel();
+        Heard { progress: joined(self.progress).await, output: joined(self.output).await }
+    }
+}
+
+async fn joined<T>(task: Option<JoinHandle<T>>) -> Option<T> {
+    let ended = task?.await;
+    ended.inspect_err(|error| tracing::error!(%error, "a task that tells of a run broke")).ok()
+}
+
+impl Handler {
+    /// A face over the session; the broker knows the servers, and looks whether settings have been edited.
+    #[must_use]
+    pub fn new(
+        session: Arc<Session>,
+        broker: Arc<Broker>,
+        settings: impl Fn() -> HandlerSettings + Send + Sync + 'static,
+    ) -> Self {
+        let settings = Box::new(settings);
+        Self {
+            session,
+            broker,
+            settings,
+            log_level: Mutex::new(None),
+            watched: Arc::default(),
+            listeners: Arc::default(),
+            rounds: Rounds::default(),
+            tasks: Tasks::default(),
+        }
+    }
+
+    fn prewarm(&self) {
+        if (self.settings)().prewarm {
+            self.session.prewarm();
+        }
+    }
+
+    /// A run begins.
+    fn begin(
+        &self,
+        request: RunRequest,
+        arguments: &Map<String, Value>,
+        settings: &HandlerSettings,
+        context: &RequestContext<RoleServer>,
+    ) -> UnderWay {
+        let (progress, heard) = mpsc::channel(64);
+        let (output, written) = mpsc::channel(64);
+        let (questions, asked) = mpsc::channel(1);
+        let can = forward::abilities_by_request(context).unwrap_or(ask::abilities(&context.peer));
+        let abilities = ClientAbilities { sampling: can.sampling && settings.sampling, ..can };
+        let client = context.client_info().map(|info| info.name).unwrap_or_default();
+        let level = self.log_level(context);
+        let output = level.map(|_| output);
+        let session = Arc::clone(&self.session);
+        let stopped = CancellationToken::new();
+        let cancel = stopped.clone();
+        // As a task of its own: a defect in it must still be answered, or the client waits for ever.
+        let run = tokio::spawn(async move {
+            session.run(RunAsked { request, cancel, progress, output, questions, abilities, client }).await
+        });
+        let token = context.meta.get_progress_token();
+        // So that nobody tells what nobody hears.
+        let is_progress_heard = token.is_some() || tasks::are_taken(context);
+        let heard = Heard { progress: is_progress_heard.then_some(heard), output: level.map(|_| written) };
+        let (cancel, arguments) = (stopped.drop_guard(), arguments.clone());
+        UnderWay { run, asked, cancel, shows_forms: can.elicitation, heard, arguments }
+    }
+
+    /// Tells the client how a run goes on, until it is stopped.
+    fn reports(&self, heard: Heard, context: &RequestContext<RoleServer>) -> Reports {
+        let stop = CancellationToken::new();
+        let (token, level) = (context.meta.get_progress_token(), self.log_level(context));
+        let progress = heard.progress.map(|mut heard| {
+            let (peer, stop) = (context.peer.clone(), stop.clone());
+            let told = move |step, message| notify::progress(peer.clone(), token.clone(), step, message);
+            tokio::spawn(async move {
+                progress::report(&mut heard, stop, told).await;
+                heard
+            })
+        });
+        let output = heard.output.zip(level).map(|(mut written, level)| {
+            let (peer, stop) = (context.peer.clone(), stop.clone());
+            let told = move |piece| notify::output(peer.clone(), level, piece);
+            tokio::spawn(async move {
+                live_output::report(&mut written, stop, told).await;
+                written
+            })
+        });
+        Reports { progress, output, stop }
+    }
+
+    /// Until the run has ended, its client has to be asked by an answer, or it is a task for it.
+    async fn turn(&self, mut run: UnderWay, context: &RequestContext<RoleServer>) -> Turn {
+        let reports = self.reports(std::mem::take(&mut run.heard), context);
+        let mut turn = if is_asked_by_answers(context) || tasks::are_taken(context) {
+            input_required::turn(run, &context.ct, tasks::patience(context, (self.settings)().task_after))
+                .await
+        } else {
+            let UnderWay { mut run, asked, cancel, .. } = run;
+            let asking = reports.stop.clone();
+            let putting = tokio::spawn(forward::put(asked, asking, context.peer.clone()));
+            let ended = tokio::select! {
+                ended = &mut run => ended,
+                () = context.ct.cancelled() => {
+                    drop(cancel);
+                    run.await
+                }
+            };
+            reports.stop.cancel();
+            joined(Some(putting)).await;
+            Turn::Ended(Box::new(ended))
+        };
+        // Before the answer goes out, so that nothing of the run comes after it.
+        let heard = reports.end().await;
+        if let Some(run) = turn.run() {
+            run.heard = heard;
+        }
+        turn
+    }
+
+    /// A task for the client, which ends with the run.
+    fn task(&self, turn: Turn, answering: Answering) -> CreateTaskResult {
+        let task = self.tasks.begin();
+        let (created, following) = (task.task(), Arc::clone(&task));
+        // One of its own, as in `begin`.
+        let ending = tokio::spawn(async move {
+            let ended = Arc::clone(&following).follow(turn).await;
+            let is_cancelled = following.is_cancelled(&ended);
+            let result = answering.result(ended).await;
+            if is_cancelled { TaskPayload::Cancelled } else { tasks::completed(&result) }
+        });
+        tokio::spawn(async move {
+            let ended = ending.await;
+            if let Err(error) = &ended {
+                tracing::error!(%error, "what follows a run broke");
+            }
+            task.end(ended.unwrap_or_else(|_| tasks::failed()));
+        });
+        CreateTaskResult::new(created)
+    }
+
+    /// What the client wants to see of output as it comes: by the request itself, or by `logging/setLevel` before.
+    #[expect(deprecated, reason = "clients of all versions up to now set a level")]
+    fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<LoggingLevel> {
+        let set = *self.log_level.lock().unwrap_or_else(PoisonError::into_inner);
+        context.meta.log_level().or(set)
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        #[expect(deprecated, reason = "as above")]
+        let capabilities = ServerCapabilities::builder()
+            .enable_logging()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_tasks()
+            .build();
+        let about = Implementation::new("belljar", env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(capabilities).with_server_info(about)
+    }
+
+    async fn on_initialized(&self, _context: NotificationContext<RoleServer>) {
+        self.prewarm();
+    }
+
+    async fn discover(&self, _context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        self.prewarm();
+        let versions = self.supported_protocol_versions().into_owned();
+        Ok(DiscoverResult::from_server_info(versions, self.get_info()))
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.prewarm();
+        let names = self.broker.configured();
+        let tool = description::run_python(&names, (self.settings)().defaults);
+        Ok(ListToolsResult::with_all_items(vec![tool]))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if request.name != description::NAME {
+            let message = format!("unknown tool {:?}; the only tool is run_python", request.name);
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let none = Map::<String, Value>::new();
+        let arguments = request.arguments.as_ref().unwrap_or(&none);
+        let (names, refusal) = (self.broker.configured(), |name: &str| self.broker.refusal(name));
+        let settings = (self.settings)();
+        let configured = Configured { names: &names, refusal: &refusal };
+        let checked = arguments::run_request(arguments, configured, settings.defaults, &settings.limits);
+        let run = match (&request.request_state, checked) {
+            (Some(state), _) => Ok(self.rounds.resumed(state, arguments, request.input_responses)?),
+            (None, checked) => {
+                self.rounds.give_up();
+                checked.map(|asked| self.begin(asked, arguments, &settings, &context))
+            }
+        };
+        let answering = Answering {
+            session: Arc::clone(&self.session),
+            watched: Arc::clone(&self.watched),
+            listeners: Arc::clone(&self.listeners),
+            settings,
+            context,
+        };
+        let context = &answering.context;
+        match run {
+            Ok(run) => match self.turn(run, context).await {
+                Turn::Ended(ended) => Ok(answering.result(*ended).await.into()),
+                Turn::Asks(asking) if is_asked_by_answers(context) => Ok(self.rounds.wait(*asking).into()),
+                turn => Ok(self.task(turn, answering).into()),
+            },
+            Err(fault) => {
+                let code_bytes = arguments.get("code").and_then(Value::as_str).map_or(0, str::len);
+                self.session.refused(&fault, code_bytes as u64).await;
+                Ok(answering.refusal(&fault).await.into())
+            }
+        }
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.tasks.get(&request.task_id).map(GetTaskResult::new)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks.answer(&request.task_id, request.input_responses)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks.cancel(&request.task_id)
+    }
+
+    #[expect(deprecated, reason = "as above")]
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.level);
+        Ok(())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(misshapen(&request.method))
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let manual = |uri: &str| {
+            Resource::new(uri, "capabilities")
+                .with_title("What code in run_python can do")
+                .with_mime_type(MANUAL_TYPE)
+        };
+        let cursor = request.and_then(|request| request.cursor);
+        files::list(MANUALS.map(manual).to_vec(), cursor.as_deref(), self.session.files()).await
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // The manual does not change.
+        if MANUALS.contains(&request.uri.as_str()) { Ok(()) } else { self.watched.add(&request.uri) }
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.watched.remove(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(listeners::accepted(requested, &MANUALS))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.listeners.listen(&context).await
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        if !MANUALS.contains(&request.uri.as_str()) {
+            return Ok(files::read(&request.uri, self.session.files()).await?.into());
+        }
+        let contents = ResourceContents::text(self.broker.manual(), request.uri).with_mime_type(MANUAL_TYPE);
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+}
+
+/// Whether the client of this request takes no requests.
+fn is_asked_by_answers(context: &RequestContext<RoleServer>) -> bool {
+    forward::abilities_by_request(context).is_some()
+}
+
+/// A request of a known method comes here when its parameters have another shape than the method's.
+fn misshapen(method: &str) -> ErrorData {
+    match method {
+        "tools/call" => ErrorData::invalid_params("tools/call wants a name and an object of arguments", None),
+        "resources/read" => ErrorData::invalid_params("resources/read wants a uri", None),
+        "tasks/get" | "tasks/cancel" => ErrorData::invalid_params(format!("{method} wants a taskId"), None),
+        "subscriptions/listen" => {
+            ErrorData::invalid_params("subscriptions/listen wants an object of notifications", None)
+        }
+        "tasks/update" => ErrorData::invalid_params("tasks/update wants a taskId and inputResponses", None),
+        "tools/list" | "resources/list" | "initialize" | "ping" | "server/discover" | "logging/setLevel" => {
+            ErrorData::invalid_params(format!("the parameters of {method} have another shape"), None)
+        }
+        unknown => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method {unknown:?}"), None),
+    }
+}
