@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::human::Human;
-use super::sending::Sending;
+use super::send_state::Sending;
 use crate::names::RunId;
 use crate::run::{Progress, ServerScope};
 

@@ -1,0 +1,191 @@
+//! Failures of servers as faults that a model reads: harmless, bounded, without secrets, and with what helps.
+//!
+//! It decides on no call.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::broker::call::Answer;
+use crate::broker::failure_text::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT, redact};
+use crate::broker::state::Broker;
+use crate::catalog::UnknownTool;
+use crate::names::{RunId, ServerName};
+use crate::policy::Names;
+use crate::run::{FaultCode, ToolFault};
+use crate::text;
+use crate::upstream::UpstreamError;
+
+impl Broker {
+    /// A tool that the server does not offer: it has none of that name, or its entry keeps it back.
+    pub(in crate::broker) fn no_such_tool(
+        &self,
+        server: &ServerName,
+        asked: &str,
+        unknown: UnknownTool,
+    ) -> ToolFault {
+        self.kept_back(server, asked).unwrap_or_else(|| unknown.into())
+    }
+
+    /// The fault of a call of a tool that the server has and its entry keeps back.
+    pub(in crate::broker) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
+        self.knowledge.kept_back(server, asked)
+    }
+
+    /// The same of a server that could not be reached: whatever was to be sent was not.
+    pub(in crate::broker) fn not_connected(
+        &self,
+        server: &ServerName,
+        run: RunId,
+        error: &UpstreamError,
+    ) -> ToolFault {
+        let mut fault = self.fault(server, run, error);
+        if fault.code != FaultCode::ServerUnavailable {
+            fault.code = FaultCode::ServerNotStarted;
+        }
+        if matches!(error, UpstreamError::Deadline { .. }) {
+            if let Some(starting) = self.still_starting(server) {
+                fault.message = starting;
+            }
+            fault.hint = "nothing was sent; run it again, or give the run a larger timeout".into();
+        }
+        fault
+    }
+
+    /// For the reader of a run that ends: the servers that it has waited for in vain, and that are still starting.
+    #[must_use]
+    pub fn servers_still_starting(&self) -> Vec<String> {
+        let awaited = std::mem::take(&mut *self.awaited());
+        let starting = awaited.iter().filter_map(|server| self.still_starting(server));
+        starting
+            .map(|starting| format!("{starting}, and nothing was sent to it; run the code again"))
+            .collect()
+    }
+
+    fn still_starting(&self, server: &ServerName) -> Option<String> {
+        let time = self.upstream.starting(server)?;
+        let server = text::inert_line(server.as_str());
+        Some(format!("server '{server}' is still starting (it has {} s for that)", time.as_secs_f64()))
+    }
+
+    /// A server's failure as the model reads it. What the server says in it counts as an answer: it is its content as well.
+    pub(in crate::broker) fn fault(
+        &self,
+        server: &ServerName,
+        run: RunId,
+        error: &UpstreamError,
+    ) -> ToolFault {
+        let bytes = error.bytes_of_server();
+        if bytes > 0 {
+            let catalog = self.catalog();
+            let names = catalog.server(server.as_str()).map(|known| known.names());
+            let names = names.unwrap_or(Names::only(server.as_str()));
+            self.admission.answered(run, names, bytes as u64);
+        }
+        let text = self.upstream.redacted(server, error.to_string());
+        // Before the escapes too: they make text ten times as long.
+        let text = text::inert(&text::bounded(&text, FAILURE_CHARS_MAX)).into_owned();
+        ToolFault::new(code(error), text::bounded(&text, FAILURE_CHARS_MAX)).hint(hint(error))
+    }
+
+    /// Errors that a tool reports as its result are texts for the model as well; other results pass unread.
+    pub(super) fn without_secrets(
+        &self,
+        server: &ServerName,
+        result: Box<RawValue>,
+    ) -> Result<Answer, UpstreamError> {
+        if !may_be_error(result.get()) {
+            return Ok(Answer::Value(result));
+        }
+        let nonsense = |error: serde_json::Error| UpstreamError::Nonsense {
+            server: server.clone(),
+            reason: error.to_string(),
+        };
+        let mut value: Value = serde_json::from_str(result.get()).map_err(nonsense)?;
+        redact(&mut value, &|text| self.upstream.redacted(server, text));
+        let is_error = value.get("isError") == Some(&Value::Bool(true));
+        let answer = if is_error { Answer::ToolError } else { Answer::Value };
+        serde_json::value::to_raw_value(&value).map(answer).map_err(nonsense)
+    }
+}
+
+/// Whether `"isError": true` stands anywhere in it.
+fn may_be_error(json: &str) -> bool {
+    json.match_indices(r#""isError""#).any(|(at, key)| {
+        let behind = json[at + key.len()..].trim_start();
+        behind.strip_prefix(':').is_some_and(|value| value.trim_start().starts_with("true"))
+    })
+}
+
+fn code(error: &UpstreamError) -> FaultCode {
+    match error {
+        UpstreamError::Unknown { .. } | UpstreamError::Unavailable { .. } => FaultCode::ServerUnavailable,
+        UpstreamError::Spawn { .. }
+        | UpstreamError::Handshake { .. }
+        | UpstreamError::NeedsLogin { .. }
+        | UpstreamError::LoginFailed { .. } => FaultCode::ServerNotStarted,
+        UpstreamError::Died { .. }
+        | UpstreamError::NotReached { .. }
+        | UpstreamError::NotAllowed { .. }
+        | UpstreamError::Broken { .. }
+        | UpstreamError::Overlong { .. }
+        | UpstreamError::Nonsense { .. } => FaultCode::ServerFailed,
+        UpstreamError::NotOffered { .. } => FaultCode::UnknownTool,
+        UpstreamError::Refused { .. } => FaultCode::ToolError,
+        UpstreamError::Deadline { .. } | UpstreamError::CallTime { .. } => FaultCode::Deadline,
+        UpstreamError::Cancelled { .. } | UpstreamError::Closing => FaultCode::Cancelled,
+    }
+}
+
+fn hint(error: &UpstreamError) -> String {
+    if let withheld @ [_, ..] = error.withheld() {
+        let (names, quoted) = (withheld.join(", "), withheld.iter().map(|name| format!("{name:?}")));
+        let quoted = quoted.collect::<Vec<_>>().join(", ");
+        return format!(
+            "tell the user: belljar does not pass {names} on to this server; env_inherit = [{quoted}] in its entry does"
+        );
+    }
+    let hint = match error {
+        UpstreamError::NeedsLogin { command, .. } => return format!("the user runs: {command}"),
+        UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
+            "the user must fix it; `belljar doctor` checks the configured commands and addresses"
+        }
+        UpstreamError::Unavailable { .. } => UNAVAILABLE_HINT,
+        UpstreamError::NotAllowed { .. } => {
+            "the user must give it other headers in the configuration, or log in if it has a login (belljar login)"
+        }
+        UpstreamError::LoginFailed { .. } => {
+            "the user must correct the login in the server's entry; `belljar doctor --ask` tries it"
+        }
+        UpstreamError::Died { .. } => "it is started again by the next call",
+        UpstreamError::Overlong { .. } => "ask the tool for less: a page, a filter, fewer fields",
+        UpstreamError::Deadline { .. } => "whether it took effect is unknown; give the run a larger timeout",
+        UpstreamError::CallTime { .. } => {
+            "whether it took effect is unknown; the user can raise that timeout"
+        }
+        _ => "",
+    };
+    hint.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::LastWords;
+
+    #[test]
+    fn model_is_told_to_tell_the_user_of_a_variable_that_a_server_lacks() {
+        let failed = |withheld: &[&str]| UpstreamError::Handshake {
+            server: ServerName::new("s").unwrap(),
+            reason: "it ended".into(),
+            stderr: LastWords {
+                text: "KeyError".into(),
+                withheld: withheld.iter().map(|&name| name.to_owned()).collect(),
+            },
+        };
+        assert_eq!(
+            hint(&failed(&["AWS_PROFILE"])),
+            "tell the user: belljar does not pass AWS_PROFILE on to this server; env_inherit = [\"AWS_PROFILE\"] in its entry does"
+        );
+        assert!(hint(&failed(&[])).starts_with("the user must fix it"));
+    }
+}

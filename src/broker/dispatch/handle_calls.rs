@@ -1,0 +1,93 @@
+//! What the broker does with results that stay on the host: keeps them, puts them into calls, gives them to code.
+//!
+//! Reading and writing a large one takes a while, so that it is done beside the other work.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+
+use crate::broker::call::{Answer, Call};
+use crate::broker::state::Broker;
+use crate::broker::values::handles::{Filled, Handles, Reference};
+use crate::catalog::Tool;
+use crate::names::ServerName;
+use crate::run::{FaultCode, ToolFault};
+
+/// Longest piece of a text that is told at once, in characters.
+const PIECE_CHARS_MAX: usize = 100_000;
+
+impl Broker {
+    /// The arguments of a call to this server with what their handles stand for.
+    pub(in crate::broker) async fn filled(
+        &self,
+        server: &ServerName,
+        arguments: Map<String, Value>,
+    ) -> Result<Filled, ToolFault> {
+        let takes_files = !self.roster.keeps_files_from().contains(server);
+        self.with_handles(move |handles| handles.fill(arguments, takes_files)).await
+    }
+
+    /// What code is told instead of the result, which stays here.
+    pub(super) async fn keep_result(
+        &self,
+        server: &ServerName,
+        tool: &Tool,
+        result: Box<RawValue>,
+    ) -> Result<Box<RawValue>, ToolFault> {
+        let (server, wraps) = (server.clone(), tool.wrapped_result().is_some());
+        let tool = tool.name.as_str().to_owned();
+        self.with_handles(move |handles| raw(&handles.keep(&server, (&tool, wraps), &result)?)).await
+    }
+
+    /// A result that stays here, or a part of it, for code that wants to see it after all.
+    pub(in crate::broker) async fn load_handle(&self, call: &Call<'_>) -> Result<Answer, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            reference: Reference,
+            /// Of a text, from where to where, in characters; else all.
+            #[serde(default)]
+            chars: Option<(usize, usize)>,
+        }
+        let Arguments { reference, chars } = self.read(call)?;
+        let load = move |handles: &Handles| match chars {
+            Some((from, to)) => raw(&json!(piece(&handles.value(&reference)?, from, to))),
+            None if reference.is_whole() => handles.whole(reference.number),
+            None => raw(&handles.value(&reference)?),
+        };
+        self.with_handles(load).await.map(Answer::Value)
+    }
+
+    pub(in crate::broker) fn drop_handle(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            number: u64,
+        }
+        let Arguments { number } = self.read(call)?;
+        self.handles.forget(number);
+        Ok(Value::Null)
+    }
+
+    async fn with_handles<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Handles) -> Result<T, ToolFault> + Send + 'static,
+    ) -> Result<T, ToolFault> {
+        let handles = Arc::clone(&self.handles);
+        let done = tokio::task::spawn_blocking(move || work(&handles)).await;
+        done.unwrap_or_else(|error| Err(ToolFault::new(FaultCode::Internal, error.to_string())))
+    }
+}
+
+/// Of a text, or of another value as JSON.
+fn piece(value: &Value, from: usize, to: usize) -> String {
+    let chars = to.saturating_sub(from).min(PIECE_CHARS_MAX);
+    match value {
+        Value::String(text) => text.chars().skip(from).take(chars).collect(),
+        other => other.to_string().chars().skip(from).take(chars).collect(),
+    }
+}
+
+fn raw(value: &Value) -> Result<Box<RawValue>, ToolFault> {
+    to_raw_value(value).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
+}

@@ -1,0 +1,289 @@
+//! Tells the journal of runs, calls and what came of them, without the secrets of servers.
+//!
+//! A call that a server is to be told of is written down before; all else when it is answered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use crate::broker::call::{Answer, Call};
+use crate::broker::record::noted::{CHECK, Noted, sorted};
+use crate::broker::state::Broker;
+use crate::digest;
+use crate::jobs::Told;
+use crate::journal::{
+    CallAnswered, CallBegun, Came, JobBegun, JobEnded, Keep, Kept, Record, RunBegun, RunEnded, SandboxUp,
+    ServerOfRun, Written, now,
+};
+use crate::names::RunId;
+use crate::run::{OutputStream, PythonError, Reset, RunOutcome, RunReport, RunRequest, ToolFault};
+use crate::text;
+
+/// Asked by the runtime of itself: the code is the same without, and what is kept of functions is on the disk already.
+const UNTOLD: &str = "load_skills";
+/// Longest name of a client, server or tool, in characters.
+const NAME_CHARS_MAX: usize = 256;
+/// Longest traceback that is kept, in characters.
+const TRACEBACK_CHARS_MAX: usize = 4_000;
+
+impl Broker {
+    /// A sandbox has started.
+    pub fn journal_sandbox(&self, engine: &str, image: &str, python: &str) {
+        // What stands before the host may be a password.
+        let engine = engine.rsplit_once('@').map_or(engine, |(_, host)| host);
+        let [engine, image, python] =
+            [engine, image, python].map(|said| text::inert_excerpt(said, NAME_CHARS_MAX));
+        self.journal.append(&Record::Sandbox(SandboxUp { time: now(), engine, image, python }));
+    }
+
+    /// The runs of the session that this one continues have been made once more.
+    pub fn journal_resumed(&self) {
+        self.journal.append(&Record::Resumed {});
+    }
+
+    /// As long as the guard lives, runs are belljar's own, on the way back to a checkpoint that was lost.
+    pub fn journal_aside(&self) -> impl Drop + use<> {
+        struct Aside(Arc<AtomicBool>);
+        impl Drop for Aside {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Release);
+            }
+        }
+        self.is_aside.store(true, Ordering::Release);
+        Aside(Arc::clone(&self.is_aside))
+    }
+
+    /// A run begins.
+    pub fn journal_run(&self, run: RunId, request: &RunRequest, client: &str) {
+        if !self.journal.is_on() {
+            return;
+        }
+        let servers = self.run_servers(&request.servers).into_iter();
+        let servers = servers.map(|server| ServerOfRun {
+            name: server.name,
+            alias: server.alias,
+            takes_files: server.takes_files,
+        });
+        let begun = RunBegun {
+            run: run.0,
+            time: now(),
+            code: self.upstream.without_credentials(request.code.clone()),
+            servers: servers.collect(),
+            timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
+            dry_run: request.dry_run,
+            checkpoint: match &request.reset {
+                Reset::Checkpoint(name) => Some(self.upstream.without_credentials(name.clone())),
+                Reset::No | Reset::Fresh => None,
+            },
+            aside: self.is_aside.load(Ordering::Acquire),
+        };
+        self.journal.begin(&text::inert_excerpt(client, NAME_CHARS_MAX), &Record::Run(begun));
+    }
+
+    /// A run has ended, and its report is about to be given. What the reader should know of the journal is added to it.
+    pub fn journal_end(&self, run: RunId, report: &mut RunReport, took: Duration) {
+        if self.journal.is_on() {
+            let ended = self.ended(run, report, took);
+            self.journal.append(&Record::End(ended));
+        }
+        report.notes.extend(self.journal.take_said());
+    }
+
+    /// What a run has come to, as a journal has it.
+    pub fn ended(&self, run: RunId, report: &RunReport, took: Duration) -> RunEnded {
+        let clean = |said: &str| self.upstream.without_credentials(said.to_owned());
+        let mut room = self.limits.journal_output_chars_max;
+        // Which of two streams was heard first may be another the next time.
+        let (mut said, mut complained) = (String::new(), String::new());
+        let mut output = Vec::new();
+        for piece in &report.output.pieces {
+            let written = clean(&piece.text);
+            match piece.stream {
+                OutputStream::Stdout => said.push_str(&written),
+                OutputStream::Stderr => complained.push_str(&written),
+            }
+            // Where there is no room, no mark either that something was cut.
+            let kept = if room == 0 { String::new() } else { text::bounded(&written, room).into_owned() };
+            room -= kept.chars().count();
+            if !kept.is_empty() {
+                output.push(Written { stream: piece.stream, text: kept });
+            }
+        }
+        let value = report.value.as_deref().map(clean);
+        let bound: Vec<String> = report.bound.iter().map(|line| clean(line)).collect();
+        let error = match &report.outcome {
+            RunOutcome::Raised(error) => Some(PythonError {
+                class: clean(&error.class),
+                message: clean(&error.message),
+                traceback: text::bounded(&clean(&error.traceback), TRACEBACK_CHARS_MAX).into_owned(),
+                line: error.line,
+                hint: String::new(),
+            }),
+            _ => None,
+        };
+        said.push_str(&complained);
+        said.push_str(value.as_deref().unwrap_or_default());
+        bound.iter().for_each(|line| said.push_str(line));
+        if let Some(error) = &error {
+            said.push_str(&error.class);
+            said.push_str(&error.message);
+        }
+        let value_max = self.limits.journal_output_chars_max;
+        RunEnded {
+            run: run.0,
+            time: now(),
+            outcome: report.outcome.word().to_owned(),
+            error,
+            output,
+            value: value.map(|value| text::bounded(&value, value_max).into_owned()),
+            bound,
+            said_bytes: said.len() as u64,
+            said_sha256: digest::sha256(said.as_bytes()),
+            images: report.images.len() as u64,
+            notes: report
+                .notes
+                .iter()
+                .map(|note| clean(note))
+                .chain(report.sandbox_notes.iter().map(|note| clean(&format!("(by the sandbox) {note}"))))
+                .collect(),
+            state: report.state,
+            ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// A job begins.
+    pub fn journal_job(&self, told: &Told) {
+        let name = self.upstream.without_credentials(told.name.clone());
+        let (run, job, time) = (told.run, told.number, now());
+        self.journal.append(&Record::Job(JobBegun { run, job, time, name }));
+    }
+
+    /// A job has ended.
+    pub fn journal_job_end(&self, told: &Told) {
+        let why = self.upstream.without_credentials(told.why.clone());
+        let (run, job, time, outcome) = (told.run, told.number, now(), told.status.word().to_owned());
+        let ms = u64::try_from(told.took.as_millis()).unwrap_or(u64::MAX);
+        self.journal.append(&Record::JobEnd(JobEnded {
+            run,
+            job,
+            time,
+            outcome,
+            why,
+            calls: told.calls,
+            ms,
+        }));
+    }
+
+    /// A call comes; nothing where neither the journal nor a replay has to do with it.
+    pub(in crate::broker) fn noted(&self, call: &Call<'_>) -> Option<Noted> {
+        let is_untold = call.server.is_none() && call.tool == UNTOLD;
+        if is_untold || !(self.journal.is_on() || self.replay.is_on()) {
+            return None;
+        }
+        let clean = |name: &str| self.upstream.without_credentials(name.to_owned());
+        let name = |name: &str| text::bounded(&clean(name), NAME_CHARS_MAX).into_owned();
+        Some(Noted {
+            run: call.run.0,
+            job: call.job,
+            server: call.server.as_deref().map(name),
+            tool: name(&call.tool),
+            arguments: self.upstream.json_without_credentials(sorted(&call.arguments)),
+            began: Instant::now(),
+            number: None,
+        })
+    }
+
+    /// The server is about to be told of it.
+    pub(in crate::broker) fn note_begun(&self, noted: &mut Noted) {
+        if self.journal.is_on() {
+            let number = self.calls_noted.fetch_add(1, Ordering::Relaxed) + 1;
+            noted.number = Some(number);
+            self.journal.append(&Record::Call(self.begun(noted, number, None)));
+            if !self.replay.is_on() {
+                // Its answer is written down by its number: a second copy for as long as the call takes helps nobody.
+                noted.arguments = RawValue::NULL.to_owned();
+            }
+        }
+    }
+
+    /// It has been answered, and the code is about to be given that.
+    pub(super) fn note_answer(&self, noted: Noted, answer: &Result<Answer, ToolFault>) {
+        let is_nothing = noted.server.is_none() && noted.tool == CHECK && finds_nothing(answer);
+        if !self.journal.is_on() || is_nothing {
+            return;
+        }
+        let came = match answer {
+            // Our own words, without which no replay would come past them.
+            Ok(Answer::Value(value)) if noted.server.is_none() && noted.tool == CHECK => {
+                Came::Value(Kept::of(value, self.limits.journal_call_bytes_max))
+            }
+            Ok(Answer::Value(value)) => Came::Value(self.kept(value)),
+            Ok(Answer::ToolError(value)) => Came::ToolError(self.kept(value)),
+            Ok(Answer::Planned { server, tool }) => {
+                Came::Planned { server: server.clone(), tool: tool.clone() }
+            }
+            Err(fault) => {
+                let clean = |said: &str| self.upstream.without_credentials(said.to_owned());
+                let (message, hint) = (clean(&fault.message), clean(&fault.hint));
+                Came::Fault(ToolFault { message, hint, ..fault.clone() })
+            }
+        };
+        let record = match noted.number {
+            Some(call) => {
+                let ms = u64::try_from(noted.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+                Record::Answer(CallAnswered { run: noted.run, call, came, ms })
+            }
+            None => {
+                let number = self.calls_noted.fetch_add(1, Ordering::Relaxed) + 1;
+                Record::Call(self.begun(&noted, number, Some(came)))
+            }
+        };
+        self.journal.append(&record);
+    }
+
+    fn begun(&self, noted: &Noted, call: u64, came: Option<Came>) -> CallBegun {
+        CallBegun {
+            run: noted.run,
+            job: noted.job,
+            call,
+            server: noted.server.clone(),
+            tool: noted.tool.clone(),
+            arguments: self.kept(&noted.arguments),
+            came,
+        }
+    }
+
+    /// Of what belongs to a call.
+    fn kept(&self, json: &RawValue) -> Kept {
+        let bytes_max = match self.journal.keep() {
+            Keep::Full => self.limits.journal_call_bytes_max,
+            Keep::Calls | Keep::Off => 0,
+        };
+        Kept::of(json, bytes_max)
+    }
+}
+
+fn finds_nothing(answer: &Result<Answer, ToolFault>) -> bool {
+    let Ok(Answer::Value(faults)) = answer else { return false };
+    matches!(serde_json::from_str::<Vec<Value>>(faults.get()), Ok(faults) if faults.iter().all(Value::is_null))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn a_check_that_finds_nothing_is_known() {
+        let value = |json: &str| Ok(Answer::Value(raw(json)));
+        assert!(finds_nothing(&value("[null,null]")) && finds_nothing(&value("[]")));
+        assert!(!finds_nothing(&value(r#"[null,{"code":"unknown_tool"}]"#)) && !finds_nothing(&value("1")));
+    }
+}

@@ -1,0 +1,145 @@
+//! Looks at the calls that stand in code before any of it runs: which of them cannot succeed, and why.
+//!
+//! It starts the servers that the code is sure to call, all at once. Of one whose tools are not known then, nothing is said.
+
+use std::collections::BTreeSet;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::call::Call;
+use crate::broker::record::audit::{NAME_CHARS_MAX, Record};
+use crate::broker::state::Broker;
+use crate::catalog::{self, Given, ServerTools, UnknownTool};
+use crate::names::ServerName;
+use crate::run::{FaultCode, ServerScope, ToolFault};
+use crate::text;
+
+/// Calls of one code that are looked at.
+const CALLS_MAX: usize = 100;
+const SIGNATURE_CHARS_MAX: usize = 600;
+
+/// A call as it stands in code.
+#[derive(Deserialize)]
+struct LiteralCall {
+    server: String,
+    tool: String,
+    /// The names of all its arguments, where they are known.
+    names: Option<Vec<String>>,
+    /// Whether some argument is given without a name.
+    #[serde(default)]
+    by_place: bool,
+    /// Whether the code comes to it unless something before it fails.
+    #[serde(default)]
+    is_certain: bool,
+}
+
+impl Broker {
+    /// For each call that the code is certain to make, the fault that it would end in, or nothing.
+    pub(in crate::broker) async fn check_calls(
+        &self,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            calls: Vec<LiteralCall>,
+        }
+        let Arguments { calls } = self.read(call)?;
+        let calls = &calls[..calls.len().min(CALLS_MAX)];
+        self.start_called(calls, call, cancel).await;
+        let fault = |(at, literal): (usize, &LiteralCall)| {
+            let is_first = calls[..at].iter().all(|earlier| earlier.server != literal.server);
+            literal.is_certain.then(|| self.certain_fault(literal, is_first, call.scope).err()).flatten()
+        };
+        let faults: Vec<Option<ToolFault>> = calls.iter().enumerate().map(fault).collect();
+        for (literal, fault) in calls.iter().zip(&faults) {
+            if let Some(fault) = fault {
+                self.write_down_unmade(literal, fault, call).await;
+            }
+        }
+        serde_json::to_value(faults).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
+    }
+
+    /// A line of the log: what cannot succeed is not made, and would leave none.
+    async fn write_down_unmade(&self, literal: &LiteralCall, fault: &ToolFault, call: &Call<'_>) {
+        let mut record = Record::begin(call, &literal.server);
+        record.tool = text::inert_excerpt(&literal.tool, NAME_CHARS_MAX);
+        record.decision = "not made: it cannot succeed as it stands in the code".into();
+        self.record(record.end((Value::Null, 0), Err(fault))).await;
+    }
+
+    /// Starts the servers of calls that are certain. One that takes longer than others is left to the call itself.
+    async fn start_called(&self, calls: &[LiteralCall], call: &Call<'_>, cancel: &CancellationToken) {
+        let certain = calls.iter().filter(|literal| literal.is_certain);
+        let servers: BTreeSet<ServerName> =
+            certain.filter_map(|literal| self.admitted(&literal.server, call.scope).ok()).collect();
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            servers.into_iter().partition(|server| self.knows_tools_of(server));
+        let starting = |server: ServerName| async move {
+            let started = self.connected(&server, call.deadline, cancel).await;
+            started
+                .inspect_err(|error| {
+                    let reason = self.upstream.redacted(&server, error.to_string());
+                    tracing::debug!(%server, reason, "not started ahead of its call");
+                })
+                .is_ok()
+        };
+        let mut starting: FuturesUnordered<_> = unknown.into_iter().map(starting).collect();
+        let patience = if known.is_empty() { self.limits.first_index } else { self.limits.further_index };
+        let mut deadline = call.deadline.min(Instant::now() + patience);
+        while let Ok(Some(is_there)) = tokio::time::timeout_at(deadline, starting.next()).await {
+            if is_there {
+                deadline = deadline.min(Instant::now() + self.limits.further_index);
+            }
+        }
+    }
+
+    /// The fault; `is_first` of the calls of its server.
+    fn certain_fault(
+        &self,
+        literal: &LiteralCall,
+        is_first: bool,
+        scope: &ServerScope,
+    ) -> Result<(), ToolFault> {
+        let server = self.admitted(&literal.server, scope)?;
+        // An answer from before could refuse a tool that is there by now, again and again.
+        if !self.knows_tools_of(&server) {
+            return Ok(());
+        }
+        let catalog = self.catalog();
+        let Some(known) = catalog.server(server.as_str()) else { return Ok(()) };
+        if known.resolve(&literal.tool).is_err()
+            && let Some(kept_back) = self.kept_back(&server, &literal.tool)
+        {
+            return Err(kept_back);
+        }
+        let tool = match known.resolve(&literal.tool) {
+            Ok(tool) => tool,
+            // Servers that let more of themselves be switched on have more tools then.
+            Err(unknown) if unknown.near.0.is_empty() && !is_first => return Ok(()),
+            Err(unknown) => return Err(unknown_tool(known, &unknown)),
+        };
+        let given = match &literal.names {
+            _ if literal.by_place => Given::ByPlace,
+            Some(names) => Given::Names(names),
+            None => Given::Unknown,
+        };
+        catalog::check_names(&server, tool, given)
+    }
+}
+
+/// The nearest tool with its signature, so that nothing needs to be looked up, or how to look it up.
+fn unknown_tool(server: &ServerTools, unknown: &UnknownTool) -> ToolFault {
+    let nearest = unknown.near.0.first().and_then(|alias| server.resolve(alias).ok());
+    let hint = match nearest {
+        Some(tool) => format!("signature: {}", text::bounded(&tool.signature, SIGNATURE_CHARS_MAX)),
+        None => "runtime.search_tool_docs(\"what it should do\") finds tools".to_owned(),
+    };
+    let near = if unknown.near.0.is_empty() { String::new() } else { format!("; {}", unknown.near) };
+    ToolFault::new(FaultCode::UnknownTool, format!("{unknown}{near}")).hint(hint)
+}

@@ -1,0 +1,276 @@
+//! Lets calls pass as the user's policy says, asks the human where it says so, and keeps count.
+//!
+//! It decides on the host from what the host knows; what code says of a call decides nothing.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::argument_text::shown as shown_arguments;
+use crate::broker::call::Origin;
+use crate::broker::human::{Approval, Human};
+use crate::config::{PolicyFile, report};
+use crate::limits::Limits;
+use crate::names::RunId;
+use crate::policy::{Called, Decision, Ledger, Names, NotAgain, Plan, Policy, Profile, Verdict};
+use crate::run::{FaultCode, ToolFault};
+use crate::text;
+
+/// Longest arguments in a question, in characters.
+const ARGUMENTS_CHARS_MAX: usize = 4_000;
+/// Longest reason in a fault or note, in characters.
+const REASON_CHARS_MAX: usize = 300;
+/// Longest reason why somebody is asked, where the reason why they were not stands beside it.
+const BECAUSE_CHARS_MAX: usize = 150;
+/// Notes of one run.
+const NOTES_MAX: usize = 10;
+
+/// A call that may be made.
+#[derive(Debug)]
+pub(in crate::broker) struct Admitted {
+    /// What let it pass.
+    pub(in crate::broker) decision: String,
+}
+
+/// The gate that every call of a tool goes through.
+pub(in crate::broker) struct Admission {
+    policy: Mutex<PolicyFile>,
+    ledger: Mutex<Ledger>,
+    /// One question at a time: an answer may cover the calls that wait behind it.
+    asking: tokio::sync::Mutex<()>,
+    approval_max: Duration,
+    waiting_max: Duration,
+    questions_max: usize,
+    notes: Mutex<Vec<String>>,
+}
+
+impl Admission {
+    pub(in crate::broker) fn new(policy: PolicyFile, limits: &Limits) -> Self {
+        Self {
+            policy: Mutex::new(policy),
+            ledger: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+            approval_max: limits.approval,
+            waiting_max: limits.waiting_per_run,
+            questions_max: limits.approvals_per_run_max,
+            notes: Mutex::default(),
+        }
+    }
+
+    /// A run begins: it has its budgets, and the policy as it stands now.
+    pub(in crate::broker) fn begin_run(&self, run: RunId, goes_on: &dyn Fn(u64) -> bool) {
+        let changed = self.policy.lock().unwrap_or_else(PoisonError::into_inner).look();
+        let mut ledger = self.ledger();
+        ledger.begin_run(run.0, goes_on);
+        if let Some(problems) = changed {
+            report(&problems);
+            // They were given under another one.
+            ledger.forget_approvals();
+            self.note(None, "the user has changed the policy".into());
+        }
+    }
+
+    /// What the reader of the run's reply should know.
+    pub(in crate::broker) fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the call may be made; then it is counted.
+    ///
+    /// # Errors
+    /// `denied` says which rule or setting is the reason; `cancelled`.
+    pub(in crate::broker) async fn admit(
+        &self,
+        (Origin { run, job }, called): (Origin, &Called<'_>),
+        bytes: u64,
+        human: &Human,
+        cancel: &CancellationToken,
+    ) -> Result<Admitted, ToolFault> {
+        let used_up = |reason: String| denied(called, &reason).hint("the user sets budgets in policy.toml");
+        let policy = self.policy();
+        let decision = {
+            let ledger = self.ledger();
+            ledger.covers(&policy, run.0, bytes).map_err(used_up)?;
+            policy.decide(called, ledger.is_mixed())
+        };
+        match decision.verdict {
+            Verdict::Allow => {}
+            Verdict::Warn => {
+                self.note(job, format!("{} was called: {}", shown(called), bounded(&decision.because)));
+            }
+            Verdict::Deny => return Err(denied_by_policy(called, &decision)),
+            Verdict::Ask => self.ask((run, called), &decision.because, human, cancel).await?,
+        }
+        // Again: others may have been counted while the human was asked.
+        self.ledger().charge(&policy, run.0, bytes).map_err(used_up)?;
+        let word = match decision.verdict {
+            Verdict::Allow => "allow",
+            Verdict::Warn => "warn",
+            Verdict::Ask | Verdict::Deny => "asked",
+        };
+        Ok(Admitted { decision: format!("{word}: {}", decision.because) })
+    }
+
+    /// Whether a call of this tool may be asked about or denied for its arguments.
+    pub(in crate::broker) fn weighs_arguments(&self, server: Names<'_>, tool: Names<'_>) -> bool {
+        self.policy().weighs_arguments(server, tool)
+    }
+
+    /// Whether the human would be asked about a call that is only planned, and which is not counted.
+    ///
+    /// # Errors
+    /// `denied`, as [`Self::admit`].
+    pub(in crate::broker) fn would_ask(&self, called: &Called<'_>) -> Result<bool, ToolFault> {
+        let decision = self.policy().decide(called, self.ledger().is_mixed());
+        match decision.verdict {
+            Verdict::Allow | Verdict::Warn => Ok(false),
+            Verdict::Ask => Ok(true),
+            Verdict::Deny => Err(denied_by_policy(called, &decision)),
+        }
+    }
+
+    /// An answer of the server has come.
+    pub(in crate::broker) fn answered(&self, run: RunId, server: Names<'_>, bytes: u64) {
+        self.ledger().answered(&self.policy(), run.0, server, bytes);
+    }
+
+    /// Until the human has let it pass.
+    async fn ask(
+        &self,
+        (run, called): (RunId, &Called<'_>),
+        because: &str,
+        human: &Human,
+        cancel: &CancellationToken,
+    ) -> Result<(), ToolFault> {
+        let _waiting = human.wait();
+        let asking = async {
+            let _turn = self.asking.lock().await;
+            if let Some(before) = self.answered_before(run, called) {
+                return before;
+            }
+            let Some(question) = question(called, because) else {
+                return Approval::Unable { reason: "the arguments are too many to be shown to them".into() };
+            };
+            let approval = self.answer(run, question, human).await;
+            let mut ledger = self.ledger();
+            match &approval {
+                Approval::Once => {}
+                Approval::Further { calls, arguments } => ledger.approve(Plan {
+                    server: called.server.name.to_owned(),
+                    tool: called.tool.name.to_owned(),
+                    calls: *calls,
+                    arguments: arguments.clone(),
+                }),
+                Approval::Denied => ledger.refuse(run.0, called, NotAgain::Refused),
+                Approval::Unable { reason } => {
+                    ledger.refuse(run.0, called, NotAgain::Unable { reason: reason.clone() });
+                }
+            }
+            drop(ledger);
+            approval
+        };
+        let approval = tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                return Err(ToolFault::new(FaultCode::Cancelled, "the run ended before the user had answered"));
+            }
+            approval = asking => approval,
+        };
+        match approval {
+            Approval::Once | Approval::Further { .. } => Ok(()),
+            Approval::Denied => {
+                Err(denied(called, "the user was asked, and refused").hint("do not try again in this run"))
+            }
+            Approval::Unable { reason } => {
+                let because = text::inert_excerpt(because, BECAUSE_CHARS_MAX);
+                Err(denied(called, &format!("the user has to be asked ({because}), and {reason}"))
+                    .hint("the user can let it pass by a rule or another profile in policy.toml"))
+            }
+        }
+    }
+
+    /// What an answer of this run, or an approval of further calls, says of the call.
+    fn answered_before(&self, run: RunId, called: &Called<'_>) -> Option<Approval> {
+        let mut ledger = self.ledger();
+        if ledger.take_approved(called) {
+            return Some(Approval::Once);
+        }
+        ledger.not_again(run.0, called).map(|why| match why {
+            NotAgain::Refused => Approval::Denied,
+            NotAgain::Unable { reason } => Approval::Unable { reason: reason.clone() },
+        })
+    }
+
+    /// The human's answer, as far as the run may ask for one.
+    async fn answer(&self, run: RunId, question: String, human: &Human) -> Approval {
+        let time = match human.time_to_answer(self.approval_max, self.waiting_max) {
+            Ok(time) => time,
+            Err(reason) => return Approval::Unable { reason },
+        };
+        let max = self.questions_max;
+        if self.ledger().count_question(run.0) > max {
+            let reason = format!("this run has asked them {max} times, which is all that it may");
+            return Approval::Unable { reason };
+        }
+        let unable = Approval::Unable { reason: "the user has not answered".into() };
+        tokio::time::timeout(time, human.ask(question)).await.unwrap_or(unable)
+    }
+
+    /// A sentence for the reader of the next reply. What a job does may stand in the reply of another run than its own, and
+    /// says whose it is.
+    pub(in crate::broker) fn note(&self, job: Option<u64>, note: String) {
+        let note = match job {
+            Some(job) => format!("job {job}: {note}"),
+            None => note,
+        };
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() < NOTES_MAX && !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+
+    /// The profile in effect.
+    pub(in crate::broker) fn profile(&self) -> Profile {
+        self.policy().profile
+    }
+
+    fn policy(&self) -> Arc<Policy> {
+        self.policy.lock().unwrap_or_else(PoisonError::into_inner).policy()
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn denied_by_policy(called: &Called<'_>, decision: &Decision) -> ToolFault {
+    denied(called, &decision.because).hint("the user decides that in policy.toml")
+}
+
+fn denied(called: &Called<'_>, because: &str) -> ToolFault {
+    ToolFault::new(FaultCode::Denied, format!("{} was not called: {}", shown(called), bounded(because)))
+}
+
+fn shown(called: &Called<'_>) -> String {
+    let name = format!("{}.{}", called.server.name, called.tool.name);
+    text::inert_excerpt(&name, REASON_CHARS_MAX)
+}
+
+fn bounded(text: &str) -> String {
+    text::inert_excerpt(text, REASON_CHARS_MAX)
+}
+
+fn question(called: &Called<'_>, because: &str) -> Option<String> {
+    let name = format!("{}.{}", called.server.name, called.tool.name);
+    Some(format!(
+        "Code that the model wrote wants to call {} ({}).\n{}",
+        text::for_human_excerpt(&name, REASON_CHARS_MAX),
+        bounded(because),
+        shown_arguments(called.arguments, ARGUMENTS_CHARS_MAX)?
+    ))
+}
+
+#[cfg(test)]
+#[path = "admission_tests.rs"]
+mod tests;

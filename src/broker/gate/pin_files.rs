@@ -1,0 +1,263 @@
+//! What tools of a server were when they were first used, and what they have been changed to since: one file for each tool,
+//! so that bridges side by side neither lose each other's nor undo what the user trusts.
+//!
+//! It compares nothing and decides nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::broker::failure_text::redact;
+use crate::catalog::Tool;
+use crate::digest;
+use crate::names::ServerName;
+use crate::own_file;
+
+/// Largest part of a tool that is kept to be shown, in bytes of JSON; of a larger one its size is.
+const PART_BYTES_MAX: usize = 64 << 10;
+/// Largest file: six such parts, and their names.
+const FILE_BYTES_MAX: u64 = 512 << 10;
+/// Tools of one server that are kept: as many as it may have, twice.
+const FILES_MAX: usize = 20_000;
+
+/// Ends the names of files of tools as they were first used.
+const FIRST: &str = "pin";
+/// Ends the names of files of tools as their server has changed them.
+const CHANGED: &str = "seen";
+
+/// A tool at some time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Pin {
+    /// Of all that its server says of it.
+    pub(in crate::broker) hash: String,
+    /// The same by part, to be shown.
+    pub(in crate::broker) parts: Map<String, Value>,
+}
+
+/// What tells a file from what it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Look([i64; 4], u64);
+
+/// Whether a tool has been pinned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pinned {
+    /// As given.
+    Now,
+    /// Before, perhaps by another bridge.
+    Before,
+    /// Not: there are too many.
+    TooMany,
+}
+
+/// The files of one server.
+pub(super) struct PinFiles {
+    dir: PathBuf,
+}
+
+impl Pin {
+    /// The tool as it is, its parts without the secrets of its server.
+    pub(in crate::broker) fn of(tool: &Tool, redacted: &dyn Fn(String) -> String) -> Self {
+        let parts = [
+            ("name", json!(tool.name.as_str())),
+            ("title", json!(tool.title)),
+            ("description", json!(tool.description)),
+            ("inputSchema", json!(tool.input_schema)),
+            ("outputSchema", json!(tool.output_schema)),
+            ("annotations", json!(tool.annotations)),
+        ];
+        let all = parts.iter().map(|(_, part)| part.clone()).collect();
+        let hash = digest::sha256(digest::canonical(Value::Array(all)).as_bytes());
+        let kept = parts.into_iter().map(|(name, mut part)| {
+            redact(&mut part, redacted);
+            let bytes = part.to_string().len();
+            let is_kept = bytes <= PART_BYTES_MAX;
+            (
+                name.to_owned(),
+                if is_kept { part } else { json!(format!("{bytes} bytes, too many to be kept")) },
+            )
+        });
+        Self { hash, parts: kept.collect() }
+    }
+
+    /// The tool's own name.
+    pub(in crate::broker) fn name(&self) -> &str {
+        self.parts.get("name").and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+impl PinFiles {
+    /// Those of a server, below the folder of all.
+    pub(in crate::broker) fn of(dir: &Path, server: &ServerName) -> Self {
+        Self { dir: dir.join(digest::sha256(server.as_str().as_bytes())) }
+    }
+
+    /// Looks at a tool's file without reading it; nothing where there is none.
+    pub(in crate::broker) fn look(&self, tool: &str) -> Option<Look> {
+        let about = fs::symlink_metadata(self.dir.join(file(tool, FIRST))).ok()?;
+        let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
+        Some(Look(times, about.ino()))
+    }
+
+    /// A tool as it was first used; nothing where it has not been.
+    ///
+    /// # Errors
+    /// When what is there cannot be read.
+    pub(in crate::broker) fn first(&self, tool: &str) -> io::Result<Option<Pin>> {
+        self.read(&file(tool, FIRST))
+    }
+
+    /// Keeps a tool at its first use.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(in crate::broker) fn pin(&self, pin: &Pin) -> io::Result<Pinned> {
+        if self.names()?.len() >= FILES_MAX {
+            return Ok(Pinned::TooMany);
+        }
+        match own_file::create(&self.dir, &file(pin.name(), FIRST), &json(pin)) {
+            Ok(()) => Ok(Pinned::Now),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Pinned::Before),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// From now on the tool is this.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(in crate::broker) fn replace(&self, pin: &Pin) -> io::Result<()> {
+        own_file::write(&self.dir, &file(pin.name(), FIRST), &json(pin))?;
+        self.forget_change(pin.name())
+    }
+
+    /// Keeps what a tool has been changed to, for whoever is to trust it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn keep_change(&self, pin: &Pin) -> io::Result<()> {
+        let name = file(pin.name(), CHANGED);
+        if self.read(&name).is_ok_and(|kept| kept.as_ref() == Some(pin)) {
+            return Ok(());
+        }
+        own_file::write(&self.dir, &name, &json(pin))
+    }
+
+    /// The tool is again what it was.
+    ///
+    /// # Errors
+    /// When the file cannot be removed.
+    pub(super) fn forget_change(&self, tool: &str) -> io::Result<()> {
+        self.remove(&file(tool, CHANGED))
+    }
+
+    /// The tools that are kept, each by what [`key`] makes of its name.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub(in crate::broker) fn names(&self) -> io::Result<BTreeSet<String>> {
+        let entries = match fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = BTreeSet::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let name = name.to_str().and_then(|name| name.rsplit_once('.'));
+            names.extend(
+                name.filter(|(_, end)| [FIRST, CHANGED].contains(end)).map(|(key, _)| key.to_owned()),
+            );
+        }
+        Ok(names)
+    }
+
+    /// What is kept of one of [`Self::names`]: as it was first used, and what it has been changed to.
+    pub(in crate::broker) fn both(&self, key: &str) -> [io::Result<Option<Pin>>; 2] {
+        [FIRST, CHANGED].map(|end| self.read(&format!("{key}.{end}")))
+    }
+
+    /// Forgets all of one of [`Self::names`].
+    ///
+    /// # Errors
+    /// When a file cannot be removed.
+    pub(in crate::broker) fn forget(&self, key: &str) -> io::Result<()> {
+        [FIRST, CHANGED].iter().try_for_each(|end| self.remove(&format!("{key}.{end}")))
+    }
+
+    fn read(&self, name: &str) -> io::Result<Option<Pin>> {
+        match own_file::read(&self.dir.join(name), FILE_BYTES_MAX) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.dir.join(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A tool in names of files.
+pub(in crate::broker) fn key(tool: &str) -> String {
+    digest::sha256(tool.as_bytes())
+}
+
+fn file(tool: &str, end: &str) -> String {
+    format!("{}.{end}", key(tool))
+}
+
+fn json(pin: &Pin) -> Vec<u8> {
+    json!(pin).to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+
+    #[test]
+    fn every_part_of_a_tool_counts_and_nothing_else() {
+        let base = json!({"name": "t", "description": "d", "inputSchema": {"type": "object"}});
+        let of = |tool: &Tool| Pin::of(tool, &|text| text).hash;
+        let hash_of = |item: &Value| of(&Tool::from_json(item, &Limits::default()).unwrap());
+        for (key, value) in [
+            ("name", json!("u")),
+            ("title", json!("T")),
+            ("description", json!("e")),
+            ("inputSchema", json!({"type": "object", "properties": {"a": {}}})),
+            ("outputSchema", json!({})),
+            ("annotations", json!({"readOnlyHint": true})),
+        ] {
+            let mut other = base.clone();
+            other[key] = value;
+            assert_ne!(hash_of(&base), hash_of(&other), "{key}");
+        }
+        let mut same = base.clone();
+        same["icons"] = json!([]);
+        assert_eq!(hash_of(&base), hash_of(&same));
+        let mut renamed = Tool::from_json(&base, &Limits::default()).unwrap();
+        let before = of(&renamed);
+        renamed.alias = "other".into();
+        assert_eq!(of(&renamed), before);
+    }
+
+    #[test]
+    fn what_is_kept_to_be_shown_is_bounded_and_has_no_secrets() {
+        let properties: Map<String, Value> = (0..10_000).map(|n| (format!("name{n}"), json!({}))).collect();
+        let item =
+            json!({"name": "t", "description": "with hunter22", "inputSchema": {"properties": properties}});
+        let tool = Tool::from_json(&item, &Limits::default()).unwrap();
+        let pin = Pin::of(&tool, &|text| text.replace("hunter22", "[TOKEN]"));
+        assert_eq!(pin.parts["description"], "with [TOKEN]");
+        assert!(pin.parts["inputSchema"].as_str().unwrap().ends_with("bytes, too many to be kept"));
+        assert_eq!(pin.name(), "t");
+    }
+}

@@ -1,0 +1,221 @@
+//! What tools were when they were first used: one that its server has changed since is told of, and under a policy that
+//! asks, blocked until the user trusts it.
+//!
+//! A description that changes behind the user's back can make a model do what the user never saw.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::pin_files::{Look, Pin, PinFiles, Pinned, key};
+use crate::catalog::{ServerTools, Tool};
+use crate::names::ServerName;
+use crate::policy::Profile;
+use crate::run::{FaultCode, ToolFault};
+use crate::text;
+
+/// Tools named in one sentence.
+const NAMED_MAX: usize = 5;
+const NAME_CHARS_MAX: usize = 100;
+
+/// The pins of all servers.
+pub(in crate::broker) struct Pins {
+    /// Nothing is pinned without one.
+    dir: Option<PathBuf>,
+    verified: Mutex<BTreeMap<ServerName, Verified>>,
+}
+
+/// Tools that have been found to be what was pinned, in files that look like this; without a file, that cannot be pinned.
+struct Verified {
+    tools: Arc<ServerTools>,
+    looks: BTreeMap<String, Option<Look>>,
+}
+
+/// What is to be known to compare a tool.
+#[derive(Clone, Copy)]
+pub(in crate::broker) struct Comparing<'a> {
+    /// The profile in effect.
+    pub(in crate::broker) profile: Profile,
+    /// Takes out the secrets of the server.
+    pub(in crate::broker) redacted: &'a dyn Fn(String) -> String,
+}
+
+/// What a tool is beside what was pinned.
+enum Compared {
+    Same,
+    Changed,
+    Unreadable(io::Error),
+}
+
+impl Comparing<'_> {
+    fn blocks(self) -> bool {
+        self.profile != Profile::Open
+    }
+}
+
+impl Pins {
+    pub(in crate::broker) fn new(dir: Option<PathBuf>) -> Self {
+        Self { dir, verified: Mutex::default() }
+    }
+
+    /// The server lists its tools anew. Says which of them are not what they were.
+    pub(in crate::broker) fn listed(&self, server: &ServerTools, comparing: Comparing<'_>) -> Vec<String> {
+        let Some(dir) = &self.dir else { return vec![] };
+        let files = PinFiles::of(dir, &server.name);
+        let said = |what: &str| said(&server.name, what, comparing);
+        let pinned = match files.names() {
+            Ok(pinned) if pinned.is_empty() => return vec![],
+            Ok(pinned) => pinned,
+            Err(error) => return vec![said(&format!("cannot be compared with what they were: {error}"))],
+        };
+        let (mut changed, mut unreadable) = (Vec::new(), Vec::new());
+        for tool in server.listed().iter().filter(|tool| pinned.contains(&key(tool.name.as_str()))) {
+            let pin = Pin::of(tool, comparing.redacted);
+            let name = || text::inert_excerpt(tool.name.as_str(), NAME_CHARS_MAX);
+            match compared(&files, &pin) {
+                None => {}
+                Some(Compared::Same) => warn(&server.name, files.forget_change(pin.name())),
+                Some(Compared::Changed) => {
+                    changed.push(name());
+                    take_in(&server.name, &files, &pin, comparing);
+                }
+                Some(Compared::Unreadable(error)) => {
+                    unreadable.push(format!("{} ({error})", name()));
+                    take_in(&server.name, &files, &pin, comparing);
+                }
+            }
+        }
+        let sentences = [
+            ("have changed since they were first used", changed),
+            ("cannot be compared with what they were", unreadable),
+        ];
+        let sentences = sentences.into_iter().filter(|(_, tools)| !tools.is_empty());
+        sentences.map(|(what, tools)| said(&format!("{what}: {}", named(&tools)))).collect()
+    }
+
+    /// A tool is about to be called: it is pinned at its first use.
+    ///
+    /// # Errors
+    /// `denied` for a tool that is not what was pinned, where that blocks.
+    pub(in crate::broker) fn admit(
+        &self,
+        server: &Arc<ServerTools>,
+        tool: &Tool,
+        comparing: Comparing<'_>,
+    ) -> Result<(), ToolFault> {
+        let Some(dir) = &self.dir else { return Ok(()) };
+        let files = PinFiles::of(dir, &server.name);
+        // Before it is read: what is written meanwhile is seen as changed.
+        let look = files.look(tool.name.as_str());
+        if self.is_verified(server, tool, look, comparing) {
+            return Ok(());
+        }
+        let pin = Pin::of(tool, comparing.redacted);
+        let denied = |why: &str| {
+            let what = text::inert_excerpt(&format!("{}.{}", server.name, tool.name), NAME_CHARS_MAX);
+            let hint = format!("the user looks at it and runs: belljar trust {}", quoted(&server.name));
+            Err(ToolFault::new(FaultCode::Denied, format!("{what} was not called: {why}")).hint(hint))
+        };
+        let compared = match compared(&files, &pin) {
+            Some(compared) => compared,
+            None => match files.pin(&pin) {
+                // Another bridge may have been first.
+                Ok(Pinned::Before) => compared(&files, &pin).unwrap_or(Compared::Same),
+                Ok(Pinned::TooMany) if comparing.blocks() => {
+                    return denied("too many tools of its server are remembered");
+                }
+                // Its file is looked at by the next call.
+                Ok(Pinned::Now) => return Ok(()),
+                Ok(Pinned::TooMany) => Compared::Same,
+                Err(error) => {
+                    warn(&server.name, Err(error));
+                    Compared::Same
+                }
+            },
+        };
+        let why = match compared {
+            Compared::Same => {
+                self.verify(server, tool, look);
+                return Ok(());
+            }
+            Compared::Changed => "it is not the tool that was first used",
+            Compared::Unreadable(_) => "what it was when it was first used cannot be read",
+        };
+        take_in(&server.name, &files, &pin, comparing);
+        if comparing.blocks() { denied(why) } else { Ok(()) }
+    }
+
+    /// Where nothing is blocked it is enough that some pin is still there.
+    fn is_verified(
+        &self,
+        server: &Arc<ServerTools>,
+        tool: &Tool,
+        look: Option<Look>,
+        comparing: Comparing<'_>,
+    ) -> bool {
+        let verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = verified.get(&server.name).filter(|known| Arc::ptr_eq(&known.tools, server)) else {
+            return false;
+        };
+        let seen = known.looks.get(tool.name.as_str());
+        seen.is_some_and(|seen| *seen == look || (look.is_some() && !comparing.blocks()))
+    }
+
+    fn verify(&self, server: &Arc<ServerTools>, tool: &Tool, look: Option<Look>) {
+        let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = || Verified { tools: Arc::clone(server), looks: BTreeMap::new() };
+        let known = verified.entry(server.name.clone()).or_insert_with(fresh);
+        if !Arc::ptr_eq(&known.tools, server) {
+            *known = fresh();
+        }
+        known.looks.insert(tool.name.as_str().to_owned(), look);
+    }
+}
+
+/// Nothing where it is not pinned.
+fn compared(files: &PinFiles, pin: &Pin) -> Option<Compared> {
+    match files.first(pin.name()) {
+        Ok(None) => None,
+        Ok(Some(first)) if first.hash == pin.hash => Some(Compared::Same),
+        Ok(Some(_)) => Some(Compared::Changed),
+        Err(error) => Some(Compared::Unreadable(error)),
+    }
+}
+
+/// A tool that is not what it was waits for the user's trust, or counts as it is now.
+fn take_in(server: &ServerName, files: &PinFiles, pin: &Pin, comparing: Comparing<'_>) {
+    warn(server, if comparing.blocks() { files.keep_change(pin) } else { files.replace(pin) });
+}
+
+fn warn(server: &ServerName, kept: io::Result<()>) {
+    if let Err(error) = kept {
+        tracing::warn!(%server, %error, "what its tools are now could not be kept");
+    }
+}
+
+fn said(server: &ServerName, what: &str, comparing: Comparing<'_>) -> String {
+    let then = if comparing.blocks() {
+        format!("they are not called before the user runs: belljar trust {}", quoted(server))
+    } else {
+        "what it says of them now counts".into()
+    };
+    format!("tools of server {} {what}; {then}", text::inert_excerpt(server.as_str(), NAME_CHARS_MAX))
+}
+
+fn named(tools: &[String]) -> String {
+    let named = tools[..tools.len().min(NAMED_MAX)].join(", ");
+    match tools.len().saturating_sub(NAMED_MAX) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+/// As a shell reads it.
+fn quoted(server: &ServerName) -> String {
+    text::shell_word(server.as_str(), NAME_CHARS_MAX)
+}
+
+#[cfg(test)]
+#[path = "pins_tests.rs"]
+mod tests;

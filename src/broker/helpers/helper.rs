@@ -1,0 +1,161 @@
+//! The helpers that code reaches through `mcp.runtime`, answered from the catalog.
+//!
+//! They tell of the run's own servers only, except `discovered_servers`, which gives the names of all. What is read of
+//! servers themselves is in `resources`, what is kept of functions in `skills`, what a model is asked in `model`.
+
+use serde::Deserialize;
+use serde_json::value::to_raw_value;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::model_request::RUNTIME;
+use crate::broker::arguments;
+use crate::broker::call::{Answer, Call, Making};
+use crate::broker::state::Broker;
+use crate::catalog::{self, Catalog, Detail, Shapes};
+use crate::policy::{Called, Implied, Names};
+use crate::run::{FaultCode, NotMade, ToolFault};
+use crate::text;
+use crate::upstream::Listed;
+
+impl Broker {
+    pub(in crate::broker) async fn help(
+        &self,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, ToolFault> {
+        let value = match call.tool.as_str() {
+            "list_resources" => return self.list_of(Listed::Resources, call, cancel).await,
+            "list_resource_templates" => {
+                return self.list_of(Listed::ResourceTemplates, call, cancel).await;
+            }
+            "read_resource" => return self.read_resource(call, cancel).await,
+            "list_prompts" => return self.list_of(Listed::Prompts, call, cancel).await,
+            "get_prompt" => return self.get_prompt(call, cancel).await,
+            "discovered_servers" => self.discovered_servers(call)?,
+            "list_servers" => catalog::list_servers(&self.catalog().scoped(call.scope)),
+            "list_tools" => self.list_tools(call, cancel).await?,
+            "query_tool_docs" => self.query_tool_docs(call, cancel).await?,
+            "search_tool_docs" => self.search_tool_docs(call, cancel).await?,
+            "describe_server" => self.describe_server(call, cancel).await?,
+            "list_loaded_server_metadata" => {
+                catalog::loaded_server_metadata(&self.all_listed(call, cancel).await)
+            }
+            "capability_summary" => json!(catalog::capability_summary(&self.catalog().scoped(call.scope))),
+            "check_calls" => self.check_calls(call, cancel).await?,
+            "save_tool" | "remove_skill" if call.making != Making::Always => return self.plan_help(call),
+            "save_tool" => self.save_tool(call)?,
+            "remove_skill" => self.remove_skill(call)?,
+            "resume_session" => self.resume_session(call).await?,
+            "load_handle" => return self.load_handle(call).await,
+            "handles" => self.handles.list(),
+            "drop_handle" => self.drop_handle(call)?,
+            "load_skills" => self.load_skills(call)?,
+            "list_skills" => self.list_skills()?,
+            "show_skill" => self.show_skill(call)?,
+            "jobs" => self.list_jobs(),
+            "spawn_job" | "job" | "job_result" | "job_tail" | "wait_job" | "cancel_job" => {
+                self.of_jobs(call, cancel).await?
+            }
+            "skill_history" => self.skill_history(call)?,
+            unknown => {
+                let shown = text::inert_excerpt(unknown, 100);
+                return Err(ToolFault::new(FaultCode::UnknownTool, format!("there is no helper '{shown}'")));
+            }
+        };
+        let written = to_raw_value(&value);
+        written.map(Answer::Value).map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
+    }
+
+    /// Lists a helper's call instead of making it.
+    pub(super) fn plan_help(&self, call: &Call<'_>) -> Result<Answer, ToolFault> {
+        let arguments = self.read(call)?;
+        let called = Called {
+            server: Names::only(RUNTIME),
+            tool: Names::only(&call.tool),
+            annotations: &Map::new(),
+            arguments: &arguments,
+            implied: &Implied::default(),
+        };
+        Ok(self.planned(call, &called, (false, NotMade::Helper), &|text| text))
+    }
+
+    fn discovered_servers(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            #[serde(default)]
+            detailed: bool,
+        }
+        let Arguments { detailed } = self.read(call)?;
+        let catalog = self.catalog();
+        Ok(if detailed { catalog::discovered_servers(&catalog) } else { catalog::list_servers(&catalog) })
+    }
+
+    async fn list_tools(&self, call: &Call<'_>, cancel: &CancellationToken) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            server: String,
+        }
+        let Arguments { server } = self.read(call)?;
+        let (catalog, server) = self.listed(&server, call, cancel).await?;
+        Ok(catalog.server(&server).map_or(Value::Null, |server| catalog::list_tools(server)))
+    }
+
+    async fn describe_server(&self, call: &Call<'_>, cancel: &CancellationToken) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            name: String,
+        }
+        let Arguments { name } = self.read(call)?;
+        let (catalog, server) = self.listed(&name, call, cancel).await?;
+        Ok(catalog.server(&server).map_or(Value::Null, |server| catalog::describe_server(server)))
+    }
+
+    async fn query_tool_docs(&self, call: &Call<'_>, cancel: &CancellationToken) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            server: String,
+            #[serde(default)]
+            tool: Option<String>,
+            #[serde(default)]
+            detail: Option<String>,
+        }
+        let Arguments { server, tool, detail } = self.read(call)?;
+        let detail = match detail {
+            Some(word) => arguments::word(&call.tool, "detail", &word, &Detail::WORDS)?,
+            None => Detail::Summary,
+        };
+        let (catalog, server) = self.listed(&server, call, cancel).await?;
+        let Some(server) = catalog.server(&server) else { return Ok(Value::Null) };
+        let docs = |shapes: &Shapes| catalog::query_tool_docs(server, tool.as_deref(), detail, shapes);
+        let name = &server.name;
+        let no_such = |unknown| self.no_such_tool(name, tool.as_deref().unwrap_or_default(), unknown);
+        self.learned.with(docs).map_err(no_such)
+    }
+
+    /// The catalog in which this server of the run has its tools, and its name.
+    async fn listed(
+        &self,
+        server: &str,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(Catalog, String), ToolFault> {
+        let server = self.admitted(server, call.scope)?;
+        let connected = self.connected(&server, call.deadline, cancel).await;
+        connected.map_err(|error| self.not_connected(&server, call.run, &error))?;
+        Ok((self.catalog(), server.as_str().to_owned()))
+    }
+
+    /// The catalog in which the servers of the run have their tools or the reason why not, as far as they tell in time.
+    async fn all_listed(&self, call: &Call<'_>, cancel: &CancellationToken) -> Catalog {
+        self.ask_for_tools(&self.server_names(call.scope), "", call, cancel).await;
+        self.catalog().scoped(call.scope)
+    }
+
+    pub(in crate::broker) fn read<T: serde::de::DeserializeOwned>(
+        &self,
+        call: &Call<'_>,
+    ) -> Result<T, ToolFault> {
+        arguments::of_helper(&call.tool, &call.arguments, &self.limits)
+    }
+}

@@ -1,0 +1,151 @@
+//! What code asks about jobs, and for them. What they are is known by the registry; the session has them run and end.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::call::{Answer, Call};
+use crate::broker::state::Broker;
+use crate::jobs::{Asked, Told};
+use crate::run::{FaultCode, ToolFault};
+use crate::text;
+
+/// Starts one.
+const SPAWN: &str = "spawn_job";
+
+#[derive(Deserialize)]
+struct Arguments {
+    job: u64,
+    #[serde(default)]
+    timeout: Option<f64>,
+    #[serde(default)]
+    lines: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct Spawned {
+    name: String,
+    #[serde(default)]
+    timeout: Option<f64>,
+}
+
+impl Broker {
+    pub(super) async fn of_jobs(
+        &self,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Value, ToolFault> {
+        match call.tool.as_str() {
+            SPAWN if call.job.is_some() => {
+                return Err(ToolFault::new(
+                    FaultCode::Denied,
+                    "a job cannot start jobs: start them in a run",
+                ));
+            }
+            SPAWN => {
+                let Spawned { name, timeout } = self.read(call)?;
+                let time = timeout.map(|seconds| seconds_of("timeout", seconds)).transpose()?;
+                let job = self.jobs.reserve(Asked { run: call.run.0, name, time })?;
+                return Ok(json!({"job": job}));
+            }
+            _ => {}
+        }
+        let Arguments { job, timeout, lines } = self.read(call)?;
+        match call.tool.as_str() {
+            "job" => self.jobs.told(job).map(|told| row(&told)),
+            "job_result" => self.job_result(job),
+            "job_tail" => self.jobs.tail(job, lines.unwrap_or(usize::MAX)).map(Value::String),
+            "wait_job" => {
+                let time = timeout.map(|seconds| seconds_of("timeout", seconds)).transpose()?;
+                // A time that no clock reaches is none.
+                let until = time.and_then(|time| Instant::now().checked_add(time));
+                let until = until.map_or(call.deadline, |until| call.deadline.min(until));
+                self.job_ended(job, until, cancel).await
+            }
+            "cancel_job" => {
+                self.jobs.cancel(job)?;
+                // It is interrupted first.
+                let until = Instant::now() + self.limits.grace + self.limits.replace;
+                self.job_ended(job, call.deadline.min(until), cancel).await
+            }
+            unknown => {
+                let shown = text::inert_excerpt(unknown, 100);
+                Err(ToolFault::new(FaultCode::UnknownTool, format!("there is no helper '{shown}'")))
+            }
+        }
+    }
+
+    /// All that are known.
+    pub(super) fn list_jobs(&self) -> Value {
+        Value::Array(self.jobs.all().iter().map(row).collect())
+    }
+
+    /// What a replay gives for a call: a job is not started again.
+    pub(in crate::broker) fn of_replay(
+        &self,
+        call: &Call<'_>,
+        answer: Result<Answer, ToolFault>,
+    ) -> Result<Answer, ToolFault> {
+        if call.server.is_some() || call.tool != SPAWN {
+            return answer;
+        }
+        let Ok(Answer::Value(value)) = &answer else { return answer };
+        let Ok(Arguments { job, .. }) = serde_json::from_str(value.get()) else { return answer };
+        self.jobs.recorded(job, call.run.0);
+        to_raw_value(&json!({"job": job, "recorded": true}))
+            .map(Answer::Value)
+            .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))
+    }
+
+    fn job_result(&self, job: u64) -> Result<Value, ToolFault> {
+        let (told, result, error) = self.jobs.result(job)?;
+        let mut answer = row(&told);
+        if let Some(result) = result {
+            answer["result"] = Value::String(result);
+        }
+        if let Some(error) = error {
+            answer["error"] = json!(error);
+        }
+        Ok(answer)
+    }
+
+    async fn job_ended(
+        &self,
+        job: u64,
+        until: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<Value, ToolFault> {
+        tokio::select! {
+            biased;
+            ended = self.jobs.ended(job) => { ended?; }
+            () = tokio::time::sleep_until(until) => {}
+            () = cancel.cancelled() => {}
+        }
+        self.jobs.told(job).map(|told| row(&told))
+    }
+}
+
+fn seconds_of(name: &str, seconds: f64) -> Result<Duration, ToolFault> {
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(|| {
+        ToolFault::new(
+            FaultCode::InvalidArguments,
+            format!("{name} is {seconds}, it must be seconds above 0"),
+        )
+    })
+}
+
+fn row(told: &Told) -> Value {
+    json!({
+        "job": told.number,
+        "run": told.run,
+        "name": told.name,
+        "status": told.status.word(),
+        "seconds": told.took.as_secs_f64(),
+        "calls": told.calls,
+        "why": told.why,
+    })
+}

@@ -1,0 +1,261 @@
+//! Code asks a model: the endpoint that the user has set, else the client of the run, as far as policy and budgets let it.
+//!
+//! What is asked goes to that model alone. The key goes to the endpoint alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::to_raw_value;
+use serde_json::{Map, Value, json};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::model_request::{ASK_MODEL, RUNTIME, answer, asked, cost, sampled, sampling};
+use crate::broker::arguments;
+use crate::broker::call::{Answer, Call, Making};
+use crate::broker::human::Until;
+use crate::broker::record::audit::Record;
+use crate::broker::record::noted::Noted;
+use crate::broker::state::Broker;
+use crate::config::{ModelEndpoint, ModelSettings, ModelWay};
+use crate::models::{Asked, Endpoint, ModelError, Said};
+use crate::policy::{Called, Implied, Names};
+use crate::run::{FaultCode, NotMade, ToolFault};
+use crate::text;
+use crate::upstream::{Asks, Clock};
+
+/// Longest text of a failure that the model reads, in characters.
+const FAILURE_CHARS_MAX: usize = 600;
+const NO_MODEL_HINT: &str = "the user sets endpoint and name below [model] in config.toml (and no via = \"sampling\"), or uses a client that offers its model (sampling)";
+
+impl Broker {
+    /// A model's answer; in the log in any case.
+    pub(in crate::broker) async fn ask_model(
+        &self,
+        call: &Call<'_>,
+        noted: Option<&mut Noted>,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, ToolFault> {
+        let mut record = Record::begin(call, RUNTIME);
+        let answer = self.model_s_answer(call, (&mut record, noted), cancel).await;
+        self.write_down(record, &call.arguments, answer.as_ref().map(Answer::told)).await;
+        answer
+    }
+
+    async fn model_s_answer(
+        &self,
+        call: &Call<'_>,
+        (record, noted): (&mut Record, Option<&mut Noted>),
+        cancel: &CancellationToken,
+    ) -> Result<Answer, ToolFault> {
+        let arguments = arguments::object(&call.arguments, &self.limits)?;
+        let settings = self.models.now().settings.clone();
+        let way = way(&settings, call)?;
+        // It changes nothing; where it may not be asked, a rule says so, or the settings do.
+        let annotations = annotations();
+        let called = Called {
+            server: Names::only(RUNTIME),
+            tool: Names::only(ASK_MODEL),
+            annotations: &annotations,
+            arguments: &arguments,
+            implied: &Implied::default(),
+        };
+        if call.making != Making::Always {
+            record.decision = "not made: dry run".into();
+            let asks = self.admission.would_ask(&called)?;
+            return Ok(self.planned(call, &called, (asks, NotMade::Helper), &|text| text));
+        }
+        let asked = asked(&arguments, &self.limits)?;
+        let bytes = call.arguments.get().len() as u64;
+        let admitted = self.admission.admit((call.origin(), &called), bytes, call.human, cancel).await?;
+        record.decision = admitted.decision;
+        let until = call.human.until(call.deadline);
+        let turn = self.turn(&until, cancel).await?;
+        let mut counted = self.models.count(call.run, turn, &asked)?;
+        if let Some(noted) = noted {
+            self.note_begun(noted);
+        }
+        if !call.sending.begin() {
+            return Err(given_up());
+        }
+        // What comes of it otherwise is not known: what was sent may have cost as much.
+        counted.taken = asked.estimated_tokens();
+        let (said, whom) = match way {
+            Way::Endpoint(endpoint) => {
+                let said = self.by_endpoint(endpoint, &asked, (&until, settings.bounds.time), cancel).await?;
+                (said, endpoint.origin())
+            }
+            Way::Client => {
+                (self.by_client(&asked, settings.name.as_deref(), call, cancel).await?, "the client".into())
+            }
+        };
+        let cost = cost(&asked, &said);
+        counted.taken = cost.0.total();
+        let about = if cost.1 { "about " } else { "" };
+        let model = said.model.as_deref().or(settings.name.as_deref()).unwrap_or("a model");
+        record.decision = format!(
+            "{}; {model} by {whom}: {about}{} tokens sent, {} received",
+            record.decision, cost.0.prompt_tokens, cost.0.completion_tokens
+        );
+        let value = to_raw_value(&answer(&said, cost));
+        let value = value.map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
+        self.admission.answered(call.run, Names::only(RUNTIME), value.get().len() as u64);
+        Ok(Answer::Value(value))
+    }
+
+    /// Waits until one more may be asked.
+    async fn turn(
+        &self,
+        until: &Until<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<OwnedSemaphorePermit, ToolFault> {
+        let turns = Arc::clone(&self.models.now().turns);
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(given_up()),
+            turn = turns.acquire_owned() => turn.map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string())),
+            () = until.over() => Err(ToolFault::new(
+                FaultCode::Deadline,
+                "the run's time was over before the model could be asked; nothing was sent",
+            )),
+        }
+    }
+
+    async fn by_endpoint(
+        &self,
+        settings: &ModelEndpoint,
+        asked: &Asked,
+        (until, time): (&Until<'_>, Duration),
+        cancel: &CancellationToken,
+    ) -> Result<Said, ToolFault> {
+        let began = Instant::now();
+        let left = || {
+            let now = Instant::now();
+            until.deadline().duration_since(now).min((began + time).duration_since(now))
+        };
+        let asking = async { self.endpoint(settings).await?.ask(asked, left).await };
+        let late = |which: String| {
+            ToolFault::new(FaultCode::Deadline, format!("the model did not answer {which}"))
+                .hint("give the run a larger timeout, or ask for less: fewer max_tokens, a smaller part")
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(given_up()),
+            said = asking => said.map_err(|error| self.model_fault(&error)),
+            () = until.over() => Err(late("before the run's time was over".to_owned())),
+            () = tokio::time::sleep(time) => {
+                Err(late(format!("within the {} s that it has (model.timeout)", time.as_secs())))
+            }
+        }
+    }
+
+    /// Made when it is first asked, since a command may have to print its key.
+    async fn endpoint(&self, settings: &ModelEndpoint) -> Result<Arc<Endpoint>, ModelError> {
+        if let Some(known) = self.models.now().endpoint.clone() {
+            return Ok(known);
+        }
+        let endpoint = Arc::new(self.roster.model_endpoint(settings, &self.limits).await?);
+        let mut now = self.models.now();
+        // The settings may have changed meanwhile.
+        if now.settings.way == ModelWay::Endpoint(settings.clone()) {
+            return Ok(Arc::clone(now.endpoint.get_or_insert(endpoint)));
+        }
+        Ok(endpoint)
+    }
+
+    async fn by_client(
+        &self,
+        asked: &Asked,
+        name: Option<&str>,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Said, ToolFault> {
+        let failed = |reason: String| {
+            let reason = text::inert_excerpt(&reason, FAILURE_CHARS_MAX);
+            ToolFault::new(FaultCode::ModelFailed, format!("the client's model gave no answer: {reason}"))
+        };
+        let time =
+            call.human.time_to_answer(self.limits.approval, self.limits.waiting_per_run).map_err(failed)?;
+        let _waiting = call.human.wait();
+        let passed_on = call.human.pass_on(Asks::Sampling, sampling(asked, name));
+        let result = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(given_up()),
+            result = tokio::time::timeout(time, passed_on) => result,
+        };
+        let result = result.map_err(|_| failed("the user has not answered".to_owned()))?;
+        let result = result.map_err(|not| failed(not.message))?;
+        sampled(&result, &self.limits).map_err(failed)
+    }
+
+    /// A failure of the endpoint as code gets it.
+    fn model_fault(&self, error: &ModelError) -> ToolFault {
+        let (code, hint) = match error {
+            ModelError::Unusable { .. } => {
+                (FaultCode::ModelUnavailable, "the user must fix [model] in config.toml")
+            }
+            ModelError::NotReached { .. } => (
+                FaultCode::ModelUnavailable,
+                "nothing was sent; the user starts the service, or corrects model.endpoint in config.toml",
+            ),
+            ModelError::NotAllowed { .. } => {
+                // A command may print another one next time.
+                self.models.now().endpoint = None;
+                (FaultCode::ModelUnavailable, "the user corrects model.key in config.toml")
+            }
+            ModelError::Refused { status: 404, .. } => {
+                (FaultCode::ModelUnavailable, "the user corrects model.endpoint or model.name in config.toml")
+            }
+            ModelError::Refused { .. } => (FaultCode::ModelFailed, ""),
+            ModelError::Busy { .. } => (FaultCode::ModelFailed, "ask later, or fewer at once"),
+            ModelError::Broken { .. } | ModelError::Nonsense { .. } => (FaultCode::ModelFailed, ""),
+            ModelError::TooLarge { .. } => (FaultCode::TooLarge, "ask for fewer max_tokens"),
+        };
+        let mut message = error.to_string();
+        if let ModelError::Busy { wants: Some(wants), .. } = error {
+            message = format!("{message} (it wants to be left alone for {} s)", wants.as_secs());
+        }
+        ToolFault::new(code, text::inert_excerpt(&message, FAILURE_CHARS_MAX)).hint(hint)
+    }
+}
+
+/// Who is asked.
+enum Way<'s> {
+    Endpoint(&'s ModelEndpoint),
+    Client,
+}
+
+fn way<'s>(settings: &'s ModelSettings, call: &Call<'_>) -> Result<Way<'s>, ToolFault> {
+    let unavailable = |message: String| ToolFault::new(FaultCode::ModelUnavailable, message);
+    match &settings.way {
+        ModelWay::Endpoint(endpoint) => Ok(Way::Endpoint(endpoint)),
+        ModelWay::Sampling if call.job.is_some() && call.human.is_gone() => Err(unavailable(
+            "the run that started this job is over, and only during a run can the client's model be asked"
+                .into(),
+        )
+        .hint("jobs are answered at any time by an endpoint, which the user sets below [model] in config.toml")),
+        ModelWay::Sampling if call.human.abilities.model => Ok(Way::Client),
+        ModelWay::Sampling => Err(unavailable(
+            "no model can be asked: no endpoint is to be used, and the client of this run does not offer its model"
+                .into(),
+        )
+        .hint(NO_MODEL_HINT)),
+        ModelWay::Off => Err(ToolFault::new(FaultCode::Denied, "no model may be asked: model.via is off")
+            .hint("the user sets it in config.toml")),
+        ModelWay::Unusable(reason) => {
+            let reason = text::inert_excerpt(reason, FAILURE_CHARS_MAX);
+            Err(unavailable(format!("no model can be asked: {reason}"))
+                .hint("the user must fix [model] in config.toml"))
+        }
+    }
+}
+
+fn annotations() -> Map<String, Value> {
+    let hints = json!({"readOnlyHint": true, "openWorldHint": true});
+    hints.as_object().cloned().unwrap_or_default()
+}
+
+fn given_up() -> ToolFault {
+    ToolFault::new(FaultCode::Cancelled, "the model is not waited for any more")
+}

@@ -1,0 +1,257 @@
+//! Resources and prompts of servers, for code: they pass the same gate as calls of tools, and leave the same lines.
+//!
+//! To rules, budgets, labels and the log a reading is a call that only reads, of a tool with the name of MCP's method: what
+//! is denied starts no server. It knows no content; what a server answers goes to the code unread.
+
+use std::sync::atomic::Ordering;
+
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::uri_template;
+use crate::broker::call::{Answer, Call, Making};
+use crate::broker::human::Until;
+use crate::broker::record::audit::Record;
+use crate::broker::state::Broker;
+use crate::names::ServerName;
+use crate::policy::{Called, Implied, Names};
+use crate::run::{FaultCode, NotMade, ToolFault};
+use crate::text;
+use crate::upstream::{Listed, Request};
+
+/// Longest address in a message, in characters.
+const URI_CHARS_MAX: usize = 200;
+/// Longest list of servers in a message, in characters.
+const NAMES_CHARS_MAX: usize = 300;
+
+/// What is wanted of a server.
+enum Reading {
+    List(Listed),
+    Resource { uri: String },
+    Prompt { name: String, arguments: Map<String, Value> },
+}
+
+impl Reading {
+    /// The name that rules and the log know it by.
+    fn tool(&self) -> &'static str {
+        match self {
+            Self::List(Listed::Tools) => "tools/list",
+            Self::List(Listed::Resources) => "resources/list",
+            Self::List(Listed::ResourceTemplates) => "resources/templates/list",
+            Self::List(Listed::Prompts) => "prompts/list",
+            Self::Resource { .. } => "resources/read",
+            Self::Prompt { .. } => "prompts/get",
+        }
+    }
+
+    fn arguments(&self) -> Map<String, Value> {
+        let arguments = match self {
+            Self::List(_) => json!({}),
+            Self::Resource { uri } => json!({"uri": uri}),
+            Self::Prompt { name, arguments } => json!({"name": name, "arguments": arguments}),
+        };
+        arguments.as_object().cloned().unwrap_or_default()
+    }
+}
+
+impl Broker {
+    /// What a server lists.
+    pub(super) async fn list_of(
+        &self,
+        listed: Listed,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            server: String,
+        }
+        let Arguments { server } = self.read(call)?;
+        let server = self.admitted(&server, call.scope)?;
+        self.reading(&server, Reading::List(listed), call, cancel).await
+    }
+
+    /// A resource's content, from the server that has it.
+    pub(in crate::broker) async fn read_resource(
+        &self,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            uri: String,
+            #[serde(default)]
+            server: Option<String>,
+        }
+        let Arguments { uri, server } = self.read(call)?;
+        let server = match server {
+            Some(server) => self.admitted(&server, call.scope)?,
+            // Nobody is asked for an address that does not exist.
+            None if call.making == Making::Never && self.server_names(call.scope).len() > 1 => {
+                return self.plan_help(call);
+            }
+            None => self.server_of(&uri, call, cancel).await?,
+        };
+        self.reading(&server, Reading::Resource { uri }, call, cancel).await
+    }
+
+    /// A prompt, filled in.
+    pub(in crate::broker) async fn get_prompt(
+        &self,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            server: String,
+            name: String,
+            #[serde(default)]
+            arguments: Map<String, Value>,
+        }
+        let Arguments { server, name, arguments } = self.read(call)?;
+        if let Some((key, _)) = arguments.iter().find(|(_, value)| !value.is_string()) {
+            let shown = text::inert_excerpt(key, URI_CHARS_MAX);
+            let message = format!("the argument '{shown}' of a prompt is no string");
+            return Err(ToolFault::new(FaultCode::InvalidArguments, message).hint("write it as str(...)"));
+        }
+        let server = self.admitted(&server, call.scope)?;
+        self.reading(&server, Reading::Prompt { name, arguments }, call, cancel).await
+    }
+
+    /// Without a name it is the run's only server, else the one among those that run already which lists the resource: none
+    /// is started to look for it.
+    async fn server_of(
+        &self,
+        uri: &str,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<ServerName, ToolFault> {
+        let servers = self.server_names(call.scope);
+        if let [only] = &servers[..] {
+            return Ok(only.clone());
+        }
+        let asked: Vec<ServerName> =
+            servers.iter().filter(|server| self.runs_with_resources(server)).cloned().collect();
+        for listed in [Listed::Resources, Listed::ResourceTemplates] {
+            let looking = asked.iter().map(|server| self.lists(server, (listed, uri), call, cancel));
+            let found = futures_util::future::join_all(looking).await;
+            let with: Vec<&ServerName> =
+                asked.iter().zip(found).filter(|(_, is_found)| *is_found).map(|(server, _)| server).collect();
+            match with[..] {
+                [] => {}
+                [one] => return Ok(one.clone()),
+                _ => return Err(which(uri, "several servers have", with.into_iter())),
+            }
+        }
+        Err(which(uri, "none of the servers that run lists", servers.iter()))
+    }
+
+    async fn lists(
+        &self,
+        server: &ServerName,
+        (listed, uri): (Listed, &str),
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> bool {
+        // One that may not be asked, or fails, is not the one: who means it names it.
+        let Ok(items) = self.reading(server, Reading::List(listed), call, cancel).await else { return false };
+        let Answer::Value(items) = items else { return false };
+        let Ok(items) = serde_json::from_str::<Vec<Value>>(items.get()) else { return false };
+        items.iter().any(|item| match listed {
+            Listed::ResourceTemplates => {
+                item["uriTemplate"].as_str().is_some_and(|template| uri_template::fits(template, uri))
+            }
+            _ => item["uri"] == uri,
+        })
+    }
+
+    fn runs_with_resources(&self, server: &ServerName) -> bool {
+        self.running(server).is_some_and(|connection| connection.offers(Listed::Resources))
+    }
+
+    /// What the server answers, once the user's policy has let it pass; in the log in any case. What holds a placeholder is
+    /// listed instead.
+    async fn reading(
+        &self,
+        server: &ServerName,
+        reading: Reading,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, ToolFault> {
+        let arguments = reading.arguments();
+        let written = to_raw_value(&arguments)
+            .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
+        // As with calls of tools: a job's are in the log, and count for no run.
+        if call.job.is_none() {
+            self.readings.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut record = Record::begin(call, server.as_str());
+        record.tool = reading.tool().to_owned();
+        let catalog = self.catalog();
+        let names =
+            catalog.server(server.as_str()).map_or(Names::only(server.as_str()), |known| known.names());
+        let called = Called {
+            server: names,
+            tool: Names::only(reading.tool()),
+            annotations: &Map::from_iter([("readOnlyHint".to_owned(), Value::Bool(true))]),
+            arguments: &arguments,
+            implied: &Implied::default(),
+        };
+        let (bytes, until) = (written.get().len() as u64, call.human.until(call.deadline));
+        let answer = if call.making == Making::Never {
+            record.decision = "not made: dry run".into();
+            let redacted = |text| self.upstream.redacted(server, text);
+            let asks = self.admission.would_ask(&called);
+            asks.map(|asks| self.planned(call, &called, (asks, NotMade::NeedsPlaceholder), &redacted))
+        } else {
+            match self.admission.admit((call.origin(), &called), bytes, call.human, cancel).await {
+                Ok(admitted) => {
+                    record.decision = admitted.decision;
+                    let asked = self.asked((server, names), reading, (call, &until), cancel).await;
+                    asked.map(Answer::Value)
+                }
+                Err(fault) => Err(fault),
+            }
+        };
+        self.write_down(record, &written, answer.as_ref().map(Answer::told)).await;
+        answer
+    }
+
+    async fn asked(
+        &self,
+        (server, names): (&ServerName, Names<'_>),
+        reading: Reading,
+        (call, until): (&Call<'_>, &Until<'_>),
+        cancel: &CancellationToken,
+    ) -> Result<Box<RawValue>, ToolFault> {
+        let fault = |error| self.fault(server, call.run, &error);
+        let connection = self.connected(server, until.deadline(), cancel).await.map_err(fault)?;
+        let _calling = call.job.is_none().then(|| self.servers_ask.calling(server, call.run, call.human));
+        let answer = match reading {
+            Reading::List(listed) => {
+                let items = connection.list(listed, until, cancel).await.map_err(fault)?;
+                to_raw_value(&items)
+                    .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?
+            }
+            Reading::Resource { uri } => {
+                connection.ask(Request::Resource { uri }, until, cancel, None).await.map_err(fault)?
+            }
+            Reading::Prompt { name, arguments } => connection
+                .ask(Request::Prompt { name, arguments }, until, cancel, None)
+                .await
+                .map_err(fault)?,
+        };
+        self.admission.answered(call.run, names, answer.get().len() as u64);
+        Ok(answer)
+    }
+}
+
+fn which<'s>(uri: &str, what: &str, servers: impl Iterator<Item = &'s ServerName>) -> ToolFault {
+    let names: Vec<&str> = servers.map(ServerName::as_str).collect();
+    let names = text::inert_excerpt(&names.join(", "), NAMES_CHARS_MAX);
+    let uri = text::inert_excerpt(uri, URI_CHARS_MAX);
+    ToolFault::new(FaultCode::InvalidArguments, format!("{what} the resource '{uri}'"))
+        .hint(format!("say which server is meant: read_resource(uri, server=...), one of {names}"))
+}

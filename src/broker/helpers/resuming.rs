@@ -1,0 +1,84 @@
+//! Code asks to resume an earlier session: which one that is, until the run that asks has ended.
+//!
+//! It runs nothing. The session does that, as for one that begins with the runs of another.
+
+use std::sync::PoisonError;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::broker::call::Call;
+use crate::broker::state::Broker;
+use crate::config::ResumeFrom;
+use crate::journal::{RecordedSession, Sessions, SessionsError};
+use crate::run::{FaultCode, ToolFault};
+
+impl Broker {
+    /// The session that the run which has just ended asks for, and the last run of it that counts.
+    pub fn take_resumed(&self) -> Option<(RecordedSession, u64)> {
+        self.resumes.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) async fn resume_session(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            session: String,
+        }
+        let Arguments { session } = self.read(call)?;
+        let cannot = |why: String| {
+            ToolFault::new(FaultCode::SandboxUnavailable, format!("no session can be resumed: {why}"))
+        };
+        if call.job.is_some() {
+            return Err(cannot("a job cannot resume one, a run can".into()));
+        }
+        let from: ResumeFrom = session.parse().map_err(|why| cannot(format!("the name {why}")))?;
+        let (sessions, own) =
+            self.journal.among().ok_or_else(|| cannot("the user keeps no journals of sessions".into()))?;
+        let found = tokio::task::spawn_blocking(move || {
+            if let Some(found) = of_own(&sessions, &own, &from) {
+                return found;
+            }
+            let of_earlier = || {
+                let id = sessions.earlier_than(&own, &from.session)?;
+                Ok::<_, SessionsError>((sessions.read(&id)?, from.until.unwrap_or(u64::MAX)))
+            };
+            of_earlier().map_err(|error| error.to_string())
+        });
+        let found = found.await.map_err(|error| cannot(error.to_string()))?.map_err(cannot)?;
+        *self.resumes.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        Ok(Value::Null)
+    }
+}
+
+/// Runs of the session itself, up to this one, if that is what the code asks for: it names it, or says "last" and the
+/// interpreter before the present one was stopped or lost.
+fn of_own(
+    sessions: &Sessions,
+    own: &str,
+    from: &ResumeFrom,
+) -> Option<Result<(RecordedSession, u64), String>> {
+    let is_last = from.session == Sessions::LAST;
+    if !is_last && sessions.find(&from.session).ok().as_deref() != Some(own) {
+        return None;
+    }
+    let mut recorded = match sessions.read(own) {
+        Ok(recorded) => recorded,
+        Err(_) if is_last => return None,
+        Err(error) => return Some(Err(error.to_string())),
+    };
+    let lost = recorded.last_run_before_loss();
+    if is_last && lost.is_none() {
+        return None;
+    }
+    let id = Sessions::short(own);
+    let Some(until) = from.until.or(lost) else {
+        return Some(Err(format!(
+            "session {id} is this one, and its variables are here; \"{id}:N\" goes back to the end of run N"
+        )));
+    };
+    let Some(runs) = recorded.leading_to(until).map(<[_]>::to_vec) else {
+        return Some(Err(format!("session {id}, which is this one, has no run {until}")));
+    };
+    recorded.runs = runs;
+    Some(Ok((recorded, until)))
+}

@@ -1,0 +1,218 @@
+//! `search_tool_docs`: which tools and skills fit, and which servers could not be looked at.
+//!
+//! It ranks nothing itself.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::arguments;
+use crate::broker::call::Call;
+use crate::broker::state::Broker;
+use crate::catalog::{Catalog, Detail, Origin, Queries, Query, SearchHit, Shapes, Tools, grouped, search};
+use crate::names::ServerName;
+use crate::run::{FaultCode, ServerScope, ToolFault};
+use crate::text;
+
+/// Hits of a search that asks for no number.
+const HITS: usize = 8;
+/// Queries of one search: each costs the encoder some milliseconds.
+const QUERIES_MAX: usize = 8;
+/// Servers that are named with the reason why they have no tools, and the longest of the reasons.
+const UNAVAILABLE_MAX: usize = 50;
+const REASON_CHARS_MAX: usize = 200;
+/// Servers that are named as being asked.
+const INDEXING_MAX: usize = 50;
+/// What hits can be grouped by.
+const GROUPS: [(&str, bool); 1] = [("server", true)];
+/// How much of each hit is given: a stub has many lines.
+const DETAILS: [(&str, Detail); 3] =
+    [("signature", Detail::Signature), ("summary", Detail::Summary), ("full", Detail::Full)];
+/// Servers that one search may be narrowed to.
+const SERVERS_MAX: usize = 1_000;
+
+/// The parameters of the Python function.
+#[derive(Deserialize)]
+struct Arguments {
+    #[serde(default)]
+    query: OneOrSeveral,
+    #[serde(default)]
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: usize,
+    #[serde(default)]
+    detail: Option<String>,
+    #[serde(default)]
+    group_by: Option<String>,
+    #[serde(default)]
+    servers: Option<Vec<String>>,
+}
+
+/// What is searched for: in other words, or for several things at once.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrSeveral {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Default for OneOrSeveral {
+    fn default() -> Self {
+        Self::Several(vec![])
+    }
+}
+
+impl OneOrSeveral {
+    fn texts(self, tool: &str) -> Result<Vec<String>, ToolFault> {
+        match self {
+            Self::One(text) => Ok(vec![text]),
+            Self::Several(texts) if texts.len() <= QUERIES_MAX => Ok(texts),
+            Self::Several(_) => {
+                let message = format!("{tool} takes at most {QUERIES_MAX} queries at once");
+                Err(ToolFault::new(FaultCode::InvalidArguments, message)
+                    .hint("leave some out, or search twice"))
+            }
+        }
+    }
+}
+
+/// What one search found, with what is needed to tell of it.
+struct Page {
+    hits: Vec<SearchHit>,
+    total: usize,
+    /// Tools that were looked at, skills among them.
+    tools: usize,
+}
+
+impl Broker {
+    pub(in crate::broker) async fn search_tool_docs(
+        &self,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Value, ToolFault> {
+        let Arguments { query, limit, offset, detail, group_by, servers } = self.read(call)?;
+        let queries = query.texts(&call.tool)?;
+        let is_grouped = match group_by {
+            Some(word) => arguments::word(&call.tool, "group_by", &word, &GROUPS)?,
+            None => false,
+        };
+        let detail = match detail {
+            Some(word) => arguments::word(&call.tool, "detail", &word, &DETAILS)?,
+            None => Detail::Signature,
+        };
+        // Skills are no server's.
+        let has_skills = servers.is_none();
+        let scope = match servers {
+            None => call.scope.clone(),
+            Some(servers) => self.narrowed(&servers, call.scope)?,
+        };
+        let names = self.server_names(&scope);
+        self.ask_for_tools(&names, &queries.join(" "), call, cancel).await;
+        // Before the catalog: what ends in between is found.
+        let under_way = self.indexing.under_way(&names);
+        let catalog = self.catalog().scoped(&scope);
+        let mut vectors = Vec::with_capacity(queries.len());
+        for query in &queries {
+            vectors.push(self.semantics.vector(&catalog, query).await);
+        }
+        let skills = if has_skills { self.skills.all()? } else { vec![] };
+        let searched = self.searched_skills.beside(&catalog, skills, &self.limits);
+        let skills = searched.servers().iter().filter(|server| server.origin == Origin::Skills);
+        let skills: usize = skills.map(|skills| skills.listed().len()).sum();
+        // A first search of many tools counts their words.
+        let searching = tokio::task::spawn_blocking(move || {
+            let of = |(text, vector)| Query { text, vector };
+            let queries: Queries<'_> = queries
+                .iter()
+                .map(String::as_str)
+                .zip(vectors.iter().map(Option::as_deref))
+                .map(of)
+                .collect();
+            let (hits, total) = search(&searched, queries, limit.unwrap_or(HITS), offset);
+            let hits = if is_grouped { grouped(hits) } else { hits };
+            let tools = searched.servers().iter().map(|server| server.listed().len()).sum();
+            Page { hits, total, tools }
+        });
+        let page = searching.await.map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
+        let is_unasked = |name: &&ServerName| {
+            catalog.server(name.as_str()).is_some_and(|known| known.tools == Tools::Unasked)
+        };
+        let indexing: Vec<&ServerName> = under_way.iter().filter(is_unasked).collect();
+        let hits: Value = self
+            .learned
+            .with(|shapes| page.hits.iter().map(|hit| shown(hit, detail, is_grouped, shapes)).collect());
+        Ok(json!({
+            "hits": hits,
+            "total": page.total,
+            "offset": offset,
+            "tools": page.tools,
+            "servers": names.len(),
+            "skills": skills,
+            "unavailable": unavailable(&catalog),
+            "indexing": indexing.iter().take(INDEXING_MAX).collect::<Vec<_>>(),
+            "indexing_total": indexing.len(),
+        }))
+    }
+
+    /// The servers of the run that are named, by name or alias.
+    fn narrowed(&self, servers: &[String], scope: &ServerScope) -> Result<ServerScope, ToolFault> {
+        if servers.len() > SERVERS_MAX {
+            let message = format!("search_tool_docs takes at most {SERVERS_MAX} servers");
+            return Err(ToolFault::new(FaultCode::InvalidArguments, message));
+        }
+        let servers = servers.iter().map(|server| self.admitted(server, scope));
+        Ok(ServerScope::Only(servers.collect::<Result<_, _>>()?))
+    }
+}
+
+fn shown(hit: &SearchHit, detail: Detail, is_grouped: bool, shapes: &Shapes) -> Value {
+    let mut shown = hit.to_json(detail, shapes);
+    if is_grouped {
+        shown["serverHits"] = json!(hit.of_server());
+    }
+    shown
+}
+
+/// The servers that could not tell, and why; the first of them, and how many there are.
+fn unavailable(catalog: &Catalog) -> Value {
+    let reasons: Vec<(&ServerName, &str)> = catalog
+        .servers()
+        .iter()
+        .filter_map(|server| match &server.tools {
+            Tools::Failed { reason } => Some((&server.name, reason.as_str())),
+            Tools::Unasked | Tools::Listed(_) => None,
+        })
+        .collect();
+    let rows = reasons.iter().take(UNAVAILABLE_MAX).map(
+        |(server, reason)| json!({"server": server, "reason": text::inert_excerpt(reason, REASON_CHARS_MAX)}),
+    );
+    json!({"servers": rows.collect::<Value>(), "total": reasons.len()})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::limits::Limits;
+
+    #[test]
+    fn servers_that_cannot_tell_are_named_in_bounded_harmless_lines() {
+        let limits = Limits::default();
+        let names: Vec<ServerName> =
+            (0..60).map(|number| ServerName::new(&format!("s{number:02}")).unwrap()).collect();
+        let catalog = Catalog::new(names.iter().map(|name| (name.clone(), None, None)), &limits);
+        assert_eq!(unavailable(&catalog), json!({"servers": [], "total": 0}), "nobody was asked");
+        let failed = Tools::failed(&format!("exited 1:\n\u{1b}{}", "x".repeat(5_000)), &limits);
+        let news: BTreeMap<_, _> = names.iter().skip(1).map(|name| (name.clone(), failed.clone())).collect();
+        let told = unavailable(&catalog.with(news));
+        let rows = told["servers"].as_array().unwrap();
+        assert_eq!(
+            (rows.len(), &told["total"], &rows[0]["server"]),
+            (UNAVAILABLE_MAX, &json!(59), &json!("s01"))
+        );
+        let reason = rows[0]["reason"].as_str().unwrap();
+        assert!(reason.starts_with("exited 1: \\x1bxxx") && reason.ends_with('…'), "{reason}");
+        assert_eq!(reason.chars().count(), REASON_CHARS_MAX);
+    }
+}

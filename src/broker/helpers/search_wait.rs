@@ -1,0 +1,106 @@
+//! How long a search waits for servers that have never told their tools, and for which of them first.
+//!
+//! It asks no server itself; `indexing` does.
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::call::Call;
+use crate::broker::state::Broker;
+use crate::names::ServerName;
+use crate::run::Progress;
+use crate::text;
+
+/// Words of servers' names that say nothing of a server.
+const COMMON_WORDS: [&str; 5] = ["mcp", "server", "servers", "tool", "tools"];
+/// Shorter words of names are no sign that a query means the server.
+const WORD_CHARS_MIN: usize = 3;
+/// Servers that are named as waited for, and the longest of their names in characters.
+const NAMED_MAX: usize = 5;
+const NAME_CHARS_MAX: usize = 60;
+
+impl Broker {
+    /// Has servers asked for their tools of which none are known, those first that the query names. Waits for them within
+    /// bounds, and leaves at least half of the run's time; those that the query does not name are waited for shortly once
+    /// the others have told.
+    pub(super) async fn ask_for_tools(
+        &self,
+        servers: &[ServerName],
+        query: &str,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) {
+        let (named, others): (Vec<_>, Vec<_>) =
+            servers.iter().cloned().partition(|server| is_named(server.as_str(), query));
+        self.indexing.begin(&[named.clone(), others].concat()).await;
+        let tell = |awaited: &[&ServerName]| {
+            let progress = Progress::AwaitsTools { servers: shortened(awaited) };
+            if call.progress.try_send(progress).is_err() {
+                tracing::trace!("progress that nobody has read yet is left out");
+            }
+        };
+        let now = Instant::now();
+        let half = call.deadline.saturating_duration_since(now) / 2;
+        if named.is_empty() {
+            let deadline = now + self.limits.search_wait.min(half);
+            self.indexing.settled(servers, deadline, cancel, tell).await;
+        } else {
+            let deadline = now + self.limits.search_wait_named.min(half);
+            self.indexing.settled(&named, deadline, cancel, tell).await;
+            let soon = deadline.min(Instant::now() + self.limits.further_index);
+            self.indexing.settled_soon(servers, soon, cancel, |_| {}).await;
+        }
+    }
+}
+
+/// Whether a word of the query is a word of the server's name.
+fn is_named(server: &str, query: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        text.to_lowercase().split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect()
+    };
+    let query = words(query);
+    words(server).iter().any(|word| {
+        word.chars().count() >= WORD_CHARS_MIN
+            && !COMMON_WORDS.contains(&word.as_str())
+            && query.contains(word)
+    })
+}
+
+fn shortened(servers: &[&ServerName]) -> String {
+    let shown =
+        servers.iter().take(NAMED_MAX).map(|server| text::inert_excerpt(server.as_str(), NAME_CHARS_MAX));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match servers.len().saturating_sub(NAMED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_names_a_server_by_a_whole_word_that_says_something() {
+        for (server, query, named) in [
+            ("sqlite", "sqlite run query, list tables", true),
+            ("mcp-server-SQLite", "SQLite: run a query", true),
+            ("my_git_hub", "open an issue on hub", true),
+            ("sqlite", "sql", false),
+            ("mcp-server", "which server has tools for mcp", false),
+            ("a-b", "a b", false),
+            ("sqlite", "", false),
+        ] {
+            assert_eq!(is_named(server, query), named, "{server} {query}");
+        }
+    }
+
+    #[test]
+    fn servers_that_are_waited_for_are_told_in_a_bounded_line() {
+        let names: Vec<ServerName> =
+            (0..7).map(|number| ServerName::new(&format!("s{number}")).unwrap()).collect();
+        let all: Vec<&ServerName> = names.iter().collect();
+        assert_eq!(shortened(&all[..2]), "s0, s1");
+        assert_eq!(shortened(&all), "s0, s1, s2, s3, s4 and 2 more");
+    }
+}

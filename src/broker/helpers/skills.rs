@@ -1,0 +1,138 @@
+//! What code in the sandbox can ask of skills: keep one, load some, list, show, remove.
+//!
+//! Code can put a new version in place of its own, never in place of what the user has changed and not accepted; and what
+//! it removes or replaces stays in the history.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::broker::call::Call;
+use crate::broker::state::Broker;
+use crate::run::{FaultCode, ToolFault};
+use crate::skills::{Found, NewSkill, Saved, Skill, SkillError, SkillName};
+use crate::text;
+
+/// Skills that are loaded at once.
+const LOADED_MAX: usize = 100;
+/// Longest reason why a file cannot be used, in characters.
+const WHY_CHARS_MAX: usize = 300;
+
+/// The parameter of helpers that are about one skill.
+#[derive(Deserialize)]
+struct OfOne {
+    name: String,
+}
+
+impl Broker {
+    pub(super) fn save_tool(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            name: String,
+            source: String,
+            #[serde(default)]
+            description: Option<String>,
+            #[serde(default)]
+            tags: Vec<String>,
+            #[serde(default)]
+            servers: Vec<String>,
+            #[serde(default)]
+            test: Option<String>,
+        }
+        let Arguments { name, source: body, description, tags, servers, test } = self.read(call)?;
+        let name = SkillName::new(&name)?;
+        let test = test.map(|test| SkillName::new(&test)).transpose()?.map(|test| test.to_string());
+        let new = NewSkill { name: name.clone(), body, description, tags, servers, test };
+        let Saved { version, is_new } = self.skills.save(new)?;
+        Ok(json!(match is_new {
+            true => format!(
+                "Tool '{name}' saved as version {version}; later sessions can call it by this name, \
+                 or import it: from skills import {name}"
+            ),
+            false => format!("Tool '{name}' is kept like this already, as version {version}"),
+        }))
+    }
+
+    /// The sources of those that are asked for, and why some cannot be had; of names that are no skills nothing.
+    pub(in crate::broker) fn load_skills(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+        #[derive(Deserialize)]
+        struct Arguments {
+            names: Vec<String>,
+        }
+        let Arguments { names } = self.read(call)?;
+        let names = names.iter().take(LOADED_MAX).filter_map(|name| SkillName::new(name).ok());
+        let loaded = names.filter_map(|name| match self.skills.ready(&name) {
+            Ok(skill) => Some(json!({"name": name, "version": skill.header.version, "source": skill.body})),
+            Err(SkillError::Unknown { .. }) => None,
+            Err(refused) => Some(json!({"name": name, "problem": said(&refused)})),
+        });
+        Ok(loaded.collect())
+    }
+
+    pub(super) fn list_skills(&self) -> Result<Value, ToolFault> {
+        let row = |(name, found): &(SkillName, std::sync::Arc<Found>)| match &**found {
+            Found::Ready(skill) => {
+                let Skill { header, definition, .. } = &**skill;
+                json!({
+                    "name": name, "signature": definition.signature, "description": header.description,
+                    "tags": header.tags, "version": header.version, "saved": header.saved,
+                    "servers": header.servers, "test": header.test,
+                })
+            }
+            Found::Changed { .. } | Found::Unusable { .. } => {
+                let problem = self.skills.ready(name).err().map(|refused| said(&refused));
+                json!({"name": name, "problem": problem})
+            }
+        };
+        Ok(self.skills.all()?.iter().map(row).collect())
+    }
+
+    pub(super) fn show_skill(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+        let OfOne { name } = self.read(call)?;
+        Ok(json!(self.skills.ready(&SkillName::new(&name)?)?.text()))
+    }
+
+    pub(super) fn skill_history(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+        let OfOne { name } = self.read(call)?;
+        let name = SkillName::new(&name)?;
+        let current = self.skills.ready(&name).ok().map(|skill| skill.header.version);
+        let row = |Skill { header, .. }: &Skill| {
+            json!({
+                "version": header.version, "saved": header.saved, "description": header.description,
+                "is_current": Some(header.version) == current,
+            })
+        };
+        Ok(self.skills.history(&name)?.iter().map(row).collect())
+    }
+
+    pub(super) fn remove_skill(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
+        let OfOne { name } = self.read(call)?;
+        let name = SkillName::new(&name)?;
+        let version = self.skills.remove(&name)?;
+        Ok(json!(format!(
+            "'{name}' removed; the user can have it again: belljar skill restore {name} --version {version}"
+        )))
+    }
+}
+
+fn said(refused: &SkillError) -> String {
+    text::inert_excerpt(&refused.to_string(), WHY_CHARS_MAX)
+}
+
+impl From<SkillError> for ToolFault {
+    fn from(error: SkillError) -> Self {
+        let code = match error {
+            SkillError::Folder(_) => FaultCode::Internal,
+            SkillError::TooLarge { .. } => FaultCode::TooLarge,
+            SkillError::Unknown { .. } | SkillError::NoVersion { .. } => FaultCode::UnknownTool,
+            SkillError::Changed { .. }
+            | SkillError::ChangedAgain { .. }
+            | SkillError::Unchanged { .. }
+            | SkillError::Unusable { .. } => FaultCode::Denied,
+            SkillError::Name { .. } | SkillError::TooMany { .. } | SkillError::NoFunction { .. } => {
+                FaultCode::InvalidArguments
+            }
+        };
+        // An I/O error's own text names no path of the host.
+        Self::new(code, text::inert_line(&error.to_string()))
+    }
+}

@@ -1,0 +1,93 @@
+//! What a session knows of language models: the settings, the budgets, and the endpoint.
+//!
+//! It asks no model.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::config::{ModelBounds, ModelSettings};
+use crate::models::{Asked, Bounds, Endpoint, Ledger, Reserved};
+use crate::names::RunId;
+use crate::run::{FaultCode, ToolFault};
+
+const BUDGET_HINT: &str = "the user sets budgets below [model] in config.toml; ask less, or of larger parts";
+
+/// What is known of models in one session.
+pub(super) struct Models(Mutex<Now>);
+
+pub(super) struct Now {
+    pub(super) settings: ModelSettings,
+    ledger: Ledger,
+    /// As many as may be asked at once.
+    pub(super) turns: Arc<Semaphore>,
+    /// Once it was asked for.
+    pub(super) endpoint: Option<Arc<Endpoint>>,
+}
+
+/// A request that is counted; what it has not taken is given back with this.
+pub(super) struct Counted<'m> {
+    models: &'m Models,
+    reserved: Option<Reserved>,
+    pub(super) taken: u64,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl Models {
+    pub(super) fn new(settings: ModelSettings) -> Self {
+        let turns = Arc::new(Semaphore::new(settings.bounds.at_once));
+        Self(Mutex::new(Now { settings, ledger: Ledger::default(), turns, endpoint: None }))
+    }
+
+    /// A run begins: it has its budgets, and the settings as they stand now.
+    pub(super) fn begin_run(&self, run: RunId, goes_on: &dyn Fn(u64) -> bool, settings: ModelSettings) {
+        let mut now = self.now();
+        now.ledger.begin_run(run.0, goes_on);
+        if settings.bounds.at_once != now.settings.bounds.at_once {
+            now.turns = Arc::new(Semaphore::new(settings.bounds.at_once));
+        }
+        if settings.way != now.settings.way {
+            now.endpoint = None;
+        }
+        now.settings = settings;
+    }
+
+    /// Counts one more, or says which budget does not cover it.
+    pub(super) fn count(
+        &self,
+        run: RunId,
+        turn: OwnedSemaphorePermit,
+        asked: &Asked,
+    ) -> Result<Counted<'_>, ToolFault> {
+        let mut now = self.now();
+        let bounds = bounds(&now.settings.bounds);
+        let sent = asked.estimated_tokens();
+        let reserved = now.ledger.reserve(&bounds, run.0, sent.saturating_add(asked.max_tokens.into()));
+        let reserved = reserved.map_err(|exhausted| {
+            ToolFault::new(FaultCode::Denied, format!("the model was not asked: {exhausted}"))
+                .hint(BUDGET_HINT)
+        })?;
+        Ok(Counted { models: self, reserved: Some(reserved), taken: 0, _turn: turn })
+    }
+
+    pub(super) fn now(&self) -> MutexGuard<'_, Now> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        if let Some(reserved) = self.reserved.take() {
+            self.models.now().ledger.settle(reserved, self.taken);
+        }
+    }
+}
+
+fn bounds(settings: &ModelBounds) -> Bounds {
+    Bounds {
+        requests_per_run: settings.requests_per_run,
+        requests_per_session: settings.requests_per_session,
+        tokens_per_run: settings.tokens_per_run,
+        tokens_per_session: settings.tokens_per_session,
+    }
+}

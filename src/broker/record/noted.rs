@@ -1,0 +1,68 @@
+//! A call, as the journal and a replay know it.
+//!
+//! It writes nothing.
+
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::time::Instant;
+
+/// Of this only what it finds is kept.
+pub(in crate::broker) const CHECK: &str = "check_calls";
+
+/// A call, as the journal and a replay know it.
+pub(in crate::broker) struct Noted {
+    pub(in crate::broker) run: u64,
+    /// The job of that run that makes it.
+    pub(in crate::broker) job: Option<u64>,
+    /// As the code named it.
+    pub(in crate::broker) server: Option<String>,
+    pub(in crate::broker) tool: String,
+    /// With sorted keys and without secrets.
+    pub(in crate::broker) arguments: Box<RawValue>,
+    pub(in crate::broker) began: Instant,
+    /// Its number, once it has been written down.
+    pub(in crate::broker) number: Option<u64>,
+}
+
+#[cfg(test)]
+impl Noted {
+    /// A call of run 1, for tests.
+    pub(in crate::broker) fn of(server: Option<&str>, tool: &str, arguments: &str) -> Self {
+        Self {
+            run: 1,
+            job: None,
+            server: server.map(str::to_owned),
+            tool: tool.to_owned(),
+            arguments: sorted(
+                &RawValue::from_string(arguments.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned()),
+            ),
+            began: Instant::now(),
+            number: None,
+        }
+    }
+}
+
+/// The same value whatever the order in which its keys were written; as it is where it cannot be read.
+pub(in crate::broker) fn sorted(json: &RawValue) -> Box<RawValue> {
+    let sorted = serde_json::from_str::<Value>(json.get()).and_then(|mut value| {
+        value.sort_all_objects();
+        to_raw_value(&value)
+    });
+    sorted.unwrap_or_else(|_| json.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn the_order_of_keys_makes_no_other_call() {
+        let [one, other] = [r#"{"b": {"y": 1, "x": [2.0]}, "a": 1}"#, r#"{"a":1,"b":{"x":[2.0],"y":1}}"#];
+        assert_eq!(sorted(&raw(one)).get(), sorted(&raw(other)).get());
+        assert_ne!(sorted(&raw(one)).get(), sorted(&raw(&one.replace("2.0", "2"))).get());
+    }
+}

@@ -1,0 +1,113 @@
+//! What a server says of a call's progress, on its way to the run's client: a few words, a few times a second.
+//!
+//! Whether the client hears them, and at which step, is decided elsewhere.
+
+use std::time::Duration;
+
+use tokio::sync::watch::error::RecvError;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::run::Progress;
+use crate::text;
+use crate::upstream::Advance;
+
+/// Between two messages of one call; of what comes meanwhile the last counts.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Longest text of a server, in characters.
+const SAID_CHARS_MAX: usize = 200;
+
+/// What becomes of one call's progress.
+pub(in crate::broker) struct Told<'c> {
+    /// `server.tool`, harmless to show.
+    pub(in crate::broker) tool: String,
+    /// Takes secrets out of what the server says.
+    pub(in crate::broker) redacted: &'c (dyn Fn(String) -> String + Sync),
+    /// Hears it.
+    pub(in crate::broker) progress: &'c mpsc::Sender<Progress>,
+}
+
+impl Told<'_> {
+    /// Tells of what is heard until the answer has come, which it returns.
+    pub(in crate::broker) async fn until<Answer>(
+        &self,
+        answering: impl Future<Output = Answer>,
+        mut heard: watch::Receiver<Option<Advance>>,
+    ) -> Answer {
+        let mut answering = std::pin::pin!(answering);
+        let mut next = None;
+        loop {
+            let said = async {
+                heard.changed().await?;
+                // No timer for a call of which nothing is said, as of most.
+                if let Some(next) = next {
+                    sleep_until(next).await;
+                }
+                Ok::<_, RecvError>(())
+            };
+            tokio::select! {
+                biased;
+                answer = &mut answering => return answer,
+                said = said => match said {
+                    Ok(()) => next = Some(Instant::now() + PAUSE),
+                    // Nobody follows the call's progress.
+                    Err(_) => return answering.await,
+                },
+            }
+            let advance = heard.borrow_and_update().clone();
+            let Some(said) = advance.map(|advance| self.said(&advance)) else { continue };
+            if self.progress.try_send(Progress::OfServer { tool: self.tool.clone(), said }).is_err() {
+                tracing::trace!("progress that nobody has read yet is left out");
+            }
+        }
+    }
+
+    fn said(&self, Advance { progress, total, message }: &Advance) -> String {
+        let of = total.map(|total| format!("/{total}")).unwrap_or_default();
+        let message = (self.redacted)(message.clone().unwrap_or_default());
+        text::inert_excerpt(&format!("{progress}{of} {message}"), SAID_CHARS_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advance(progress: f64, message: Option<&str>) -> Option<Advance> {
+        Some(Advance { progress, total: Some(1000.0), message: message.map(str::to_owned) })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_progress_is_its_newest_state_a_few_times_a_second_and_never_holds_up_the_answer() {
+        let (progress, mut told) = mpsc::channel(64);
+        let (hears, heard) = watch::channel(None);
+        let redacted = |text: String| text.replace("hunter22", "[TOKEN]");
+        let of = Told { tool: "fixture.slow".into(), redacted: &redacted, progress: &progress };
+        let answering = async {
+            for step in 0..1_000 {
+                hears.send_replace(advance(f64::from(step), Some("with hunter22\u{1b}[2J\n")));
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            7
+        };
+        assert_eq!(of.until(answering, heard).await, 7);
+        let mut said = Vec::new();
+        while let Ok(Progress::OfServer { tool, said: words }) = told.try_recv() {
+            assert_eq!(tool, "fixture.slow");
+            said.push(words);
+        }
+        assert_eq!(said.len(), 4, "{said:?}");
+        assert_eq!(said[0], "0/1000 with [TOKEN]\\x1b[2J");
+        assert!(said[3].starts_with("7"), "{said:?}");
+    }
+
+    #[tokio::test]
+    async fn words_are_bounded_and_numbers_as_the_server_has_them() {
+        let (progress, _heard) = mpsc::channel(1);
+        let of = Told { tool: "t".into(), redacted: &|text| text, progress: &progress };
+        let said = |progress, total| of.said(&Advance { progress, total, message: None });
+        assert_eq!(said(0.5, None), "0.5");
+        assert_eq!(said(3.0, Some(10.0)), "3/10");
+        assert_eq!(said(1e300, Some(1e300)).chars().count(), SAID_CHARS_MAX);
+    }
+}

@@ -1,0 +1,190 @@
+//! What servers have said of their tools, kept on disk from bridge to bridge: one JSON file of mode 0600 for each
+//! configuration of a server, in a folder of mode 0700.
+//!
+//! It starts no server and holds no secret: the configuration is only in the file's name, as a hash.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::cache_dir::KeptFolder;
+use crate::broker::failure_text::redact;
+use crate::config::{Endpoint, Launch, ServerConfig, Transport};
+use crate::digest;
+use crate::limits::Limits;
+
+/// Raised when the form of the files changes; others are ignored.
+const VERSION: u32 = 1;
+/// What a tool's listing is kept of.
+const MEMBERS: [&str; 8] = [
+    "name",
+    "title",
+    "description",
+    "inputSchema",
+    "input_schema",
+    "outputSchema",
+    "output_schema",
+    "annotations",
+];
+const EXTENSION: &str = "json";
+
+/// How a server is configured, as a hash: its command, arguments, variables and folder, or its address and headers. Its
+/// name is no part of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::broker) struct CacheKey(String);
+
+/// The folder of kept listings.
+#[derive(Debug)]
+pub(in crate::broker) struct CatalogCache(KeptFolder);
+
+/// Why a listing is not kept.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::broker) enum NotKept {
+    #[error("it holds a value of the server's configured variables, headers or address")]
+    Secret,
+    #[error("it has {bytes} bytes, at most {bytes_max} are kept")]
+    TooLarge { bytes: usize, bytes_max: usize },
+    #[error("it cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("the folder cannot be used: {0}")]
+    Folder(#[from] std::io::Error),
+}
+
+/// A file's content.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    version: u32,
+    tools: Vec<Value>,
+}
+
+impl CacheKey {
+    pub(in crate::broker) fn of(server: &ServerConfig) -> Self {
+        let mut hash = Sha256::new();
+        // Each part behind its length, so that no two configurations read the same.
+        let mut part = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        let named = match &server.transport {
+            Transport::Launch(Launch { program, args, env, env_inherit, cwd }) => {
+                part(program.as_os_str().as_encoded_bytes());
+                part(&(args.len() as u64).to_le_bytes());
+                for argument in args {
+                    part(argument.as_bytes());
+                }
+                match cwd {
+                    Some(cwd) => part(cwd.as_os_str().as_encoded_bytes()),
+                    None => part(b""),
+                }
+                // What it inherits may decide which tools it has.
+                for pattern in env_inherit {
+                    part(pattern.as_str().as_bytes());
+                }
+                env
+            }
+            Transport::Endpoint(Endpoint { url, headers, login, .. }) => {
+                part(url.as_str().as_bytes());
+                // Another client may be offered other tools.
+                if let Some(service) = &login.service {
+                    part(service.identity().as_bytes());
+                }
+                headers
+            }
+        };
+        let mut named: Vec<(&str, &str)> = named.iter().collect();
+        named.sort_unstable();
+        for (name, value) in named {
+            part(name.as_bytes());
+            part(value.as_bytes());
+        }
+        // What commands print is not known, and may be another thing each time.
+        if let Some(later) = &server.later {
+            part(later.written().as_bytes());
+        }
+        Self(digest::hex(&hash.finalize()))
+    }
+
+    /// What stands for the configuration in names of files.
+    pub(in crate::broker) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn file(&self) -> String {
+        format!("{}.{EXTENSION}", self.0)
+    }
+}
+
+impl CatalogCache {
+    pub(in crate::broker) fn new(dir: PathBuf, limits: &Limits) -> Self {
+        Self(KeptFolder {
+            dir,
+            entry_bytes_max: limits.catalog_entry_bytes_max,
+            entries_max: limits.catalog_entries_max,
+            bytes_max: limits.catalog_bytes_max,
+        })
+    }
+
+    /// The tools that are kept for this configuration; nothing when there are none, or when the file cannot be trusted
+    /// or read, which is logged.
+    pub(in crate::broker) fn read(&self, key: &CacheKey) -> Option<Vec<Value>> {
+        match self.entry(key) {
+            Ok(entry) => Some(entry.tools),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => {
+                let path = self.0.path(&key.file());
+                tracing::warn!(%error, path = %path.display(), "a kept list of tools is ignored");
+                None
+            }
+        }
+    }
+
+    /// Keeps a listing in place of an earlier one, with the configured values of variables written as their names.
+    /// Either the old or the new file is there at any time. Of too many the oldest go, but none of `current`.
+    pub(in crate::broker) fn write(
+        &self,
+        key: &CacheKey,
+        listing: &[Value],
+        redacted: &dyn Fn(String) -> String,
+        current: &[CacheKey],
+    ) -> Result<(), NotKept> {
+        let entry = Entry {
+            version: VERSION,
+            tools: listing.iter().filter_map(|tool| kept(tool, redacted)).collect(),
+        };
+        let content = serde_json::to_string(&entry)?;
+        if content.len() > self.0.entry_bytes_max {
+            return Err(NotKept::TooLarge { bytes: content.len(), bytes_max: self.0.entry_bytes_max });
+        }
+        // What is no text of its own, as a key or a number.
+        if redacted(content.clone()) != content {
+            return Err(NotKept::Secret);
+        }
+        let current = current.iter().map(CacheKey::file).collect();
+        Ok(self.0.write(&key.file(), content.as_bytes(), &current)?)
+    }
+
+    fn entry(&self, key: &CacheKey) -> std::io::Result<Entry> {
+        let entry: Entry = serde_json::from_slice(&self.0.read(&key.file())?)?;
+        if entry.version != VERSION {
+            return Err(std::io::Error::other(format!("its version is {}, not {VERSION}", entry.version)));
+        }
+        Ok(entry)
+    }
+}
+
+/// What is kept of an item of `tools/list`.
+fn kept(item: &Value, redacted: &dyn Fn(String) -> String) -> Option<Value> {
+    let item = item.as_object()?;
+    let members = item.iter().filter(|(key, _)| MEMBERS.contains(&key.as_str()));
+    let mut kept =
+        Value::Object(members.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>());
+    redact(&mut kept, redacted);
+    Some(kept)
+}
+
+#[cfg(test)]
+#[path = "catalog_cache_tests.rs"]
+pub(in crate::broker) mod tests;

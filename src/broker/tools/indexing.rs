@@ -1,0 +1,367 @@
+//! Sees to it that tools can be found whose servers do not run: from what is kept on disk, or by asking each server once,
+//! in the background and few at a time.
+//!
+//! It waits for no server unless told to, and starts none before somebody looks for tools. One that takes long keeps no
+//! other from being asked.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::catalog_cache::CacheKey;
+use super::tool_index::{Knowledge, Taken};
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::upstream::{Upstream, UpstreamError};
+
+/// The servers that are being asked, or wait to be, and whether somebody has waited for them long enough.
+type UnderWay = BTreeMap<ServerName, bool>;
+
+/// Asks servers for their tools.
+pub(in crate::broker) struct Indexing {
+    knowledge: Arc<Knowledge>,
+    upstream: Arc<Upstream>,
+    under_way: watch::Sender<UnderWay>,
+    permits: Arc<Semaphore>,
+    /// For how long a server that does not answer counts as one of the few.
+    slow: Duration,
+    tasks: Mutex<JoinSet<()>>,
+    closing: CancellationToken,
+}
+
+impl Indexing {
+    pub(in crate::broker) fn new(
+        knowledge: Arc<Knowledge>,
+        upstream: Arc<Upstream>,
+        limits: &Limits,
+    ) -> Self {
+        Self {
+            knowledge,
+            upstream,
+            under_way: watch::Sender::new(UnderWay::new()),
+            permits: Arc::new(Semaphore::new(limits.servers_indexed_at_once_max)),
+            slow: limits.slow_index,
+            tasks: Mutex::default(),
+            closing: CancellationToken::new(),
+        }
+    }
+
+    /// Takes in what is kept of these servers, and begins to ask those of which no tools are known; also those again
+    /// that could not tell before. Waits for the disk only. Must be called inside a tokio runtime.
+    pub(in crate::broker) async fn begin(&self, servers: &[ServerName]) {
+        let mut unasked = self.knowledge.unasked(servers);
+        unasked.retain(|(server, _)| !self.under_way.borrow().contains_key(server));
+        if !unasked.is_empty() {
+            let knowledge = Arc::clone(&self.knowledge);
+            if let Err(error) = tokio::task::spawn_blocking(move || knowledge.load(unasked)).await {
+                tracing::error!(%error, "the kept lists of tools could not be read");
+            }
+        }
+        for (server, key) in self.knowledge.unlisted(servers) {
+            self.ask(server, key);
+        }
+    }
+
+    /// Asks servers again that were asked before. Must be called inside a tokio runtime.
+    pub(in crate::broker) fn refresh(&self, servers: &[ServerName]) {
+        for server in servers {
+            if let Some(key) = self.knowledge.key(server) {
+                self.ask(server.clone(), key);
+            }
+        }
+    }
+
+    /// Those of the servers that are being asked now.
+    pub(in crate::broker) fn under_way(&self, servers: &[ServerName]) -> Vec<ServerName> {
+        let under_way = self.under_way.borrow();
+        servers.iter().filter(|server| under_way.contains_key(*server)).cloned().collect()
+    }
+
+    /// Waits until none of the servers is being asked for the first time, until the deadline, or until cancelled; tells
+    /// whom it waits for. Those that have not told by the deadline are waited for no more, here and by all that come later.
+    pub(in crate::broker) async fn settled(
+        &self,
+        servers: &[ServerName],
+        deadline: Instant,
+        cancel: &CancellationToken,
+        tell: impl Fn(&[&ServerName]),
+    ) {
+        if !self.settled_soon(servers, deadline, cancel, tell).await && !cancel.is_cancelled() {
+            self.under_way.send_modify(|under_way| {
+                for server in servers {
+                    if let Some(is_waited_for) = under_way.get_mut(server) {
+                        *is_waited_for = true;
+                    }
+                }
+            });
+        }
+    }
+
+    /// The same, but those that have not told are waited for by others all the same. Whether there is nothing more to
+    /// wait for.
+    pub(in crate::broker) async fn settled_soon(
+        &self,
+        servers: &[ServerName],
+        deadline: Instant,
+        cancel: &CancellationToken,
+        tell: impl Fn(&[&ServerName]),
+    ) -> bool {
+        // Those that failed before are not waited for again.
+        let first = self.knowledge.unasked(servers);
+        let mut watched = self.under_way.subscribe();
+        let settled = watched.wait_for(|under_way| {
+            let is_awaited = |server| under_way.get(server) == Some(&false);
+            let awaited: Vec<&ServerName> =
+                first.iter().map(|(server, _)| server).filter(|server| is_awaited(*server)).collect();
+            if !awaited.is_empty() {
+                tell(&awaited);
+            }
+            awaited.is_empty()
+        });
+        tokio::select! {
+            biased;
+            // An error would say that the sender has gone, which is this.
+            _ = settled => true,
+            () = cancel.cancelled() => false,
+            () = tokio::time::sleep_until(deadline) => false,
+        }
+    }
+
+    /// Keeps what a server that was started has listed, in the background.
+    pub(in crate::broker) fn keep(
+        &self,
+        server: &ServerName,
+        key: CacheKey,
+        listing: Arc<[serde_json::Value]>,
+    ) {
+        let (knowledge, upstream) = (Arc::clone(&self.knowledge), Arc::clone(&self.upstream));
+        let server = server.clone();
+        self.tasks().spawn_blocking(move || {
+            knowledge.keep(&server, &key, &listing, &|text| upstream.redacted(&server, text));
+        });
+    }
+
+    /// Ends what is under way.
+    pub(in crate::broker) async fn close(&self) {
+        self.closing.cancel();
+        let mut tasks = std::mem::take(&mut *self.tasks());
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::warn!(%error, "a task that asks for tools broke");
+            }
+        }
+    }
+
+    fn ask(&self, server: ServerName, key: CacheKey) {
+        let begin = |under_way: &mut UnderWay| match under_way.entry(server.clone()) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(false);
+                true
+            }
+            Entry::Occupied(_) => false,
+        };
+        if self.closing.is_cancelled() || !self.under_way.send_if_modified(begin) {
+            return;
+        }
+        let asked = Asked {
+            done: Done { server: server.clone(), under_way: self.under_way.clone() },
+            key,
+            knowledge: Arc::clone(&self.knowledge),
+            upstream: Arc::clone(&self.upstream),
+        };
+        let (permits, closing) = (Arc::clone(&self.permits), self.closing.clone());
+        let slow = self.slow;
+        self.tasks().spawn(async move {
+            let permit = tokio::select! {
+                permit = permits.acquire() => permit,
+                () = closing.cancelled() => return,
+            };
+            let Ok(permit) = permit else { return };
+            let answered = asked.answered(&closing);
+            tokio::pin!(answered);
+            if tokio::time::timeout(slow, &mut answered).await.is_err() {
+                drop(permit);
+                answered.await;
+            }
+        });
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks
+    }
+}
+
+/// One server that is asked for its tools.
+struct Asked {
+    key: CacheKey,
+    knowledge: Arc<Knowledge>,
+    upstream: Arc<Upstream>,
+    done: Done,
+}
+
+impl Asked {
+    async fn answered(self, closing: &CancellationToken) {
+        let server = self.done.server.clone();
+        match self.upstream.tools(&server, closing).await {
+            Ok(listing) => {
+                let learning = tokio::task::spawn_blocking(move || {
+                    if self.knowledge.learn(&server, &self.key, &listing) == Taken::New {
+                        let redacted = |text| self.upstream.redacted(&server, text);
+                        self.knowledge.keep(&server, &self.key, &listing, &redacted);
+                    }
+                });
+                if let Err(error) = learning.await {
+                    tracing::error!(%error, "a list of tools could not be read");
+                }
+            }
+            // What was given up says nothing of the server.
+            Err(UpstreamError::Cancelled { .. } | UpstreamError::Closing) => {}
+            Err(error) => {
+                let reason = self.upstream.redacted(&server, error.to_string());
+                tracing::info!(%server, reason, "a server's tools are not known");
+                self.knowledge.learn_failure(&server, &self.key, &reason);
+            }
+        }
+    }
+}
+
+/// Says that a server is being asked no more, however that ends.
+struct Done {
+    server: ServerName,
+    under_way: watch::Sender<UnderWay>,
+}
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.under_way.send_modify(|under_way| {
+            under_way.remove(&self.server);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalog_cache::tests::key;
+    use super::super::tool_index::tests::of_key;
+    use super::*;
+    use crate::catalog::{Catalog, Tools};
+    use crate::upstream::{Inherited, ProcessSpec, ServerSpec, Way};
+
+    /// Each ends when it is spoken to.
+    const ENDING: &str = r#"echo begins >> "$0"; read -r line; echo ends >> "$0"; exit 1"#;
+    const SILENT: &str = r#"echo begins >> "$0"; exec sleep 3600"#;
+
+    /// Servers that say that they begin and end, and that are none.
+    fn indexing(log: &std::path::Path, names: &[ServerName], at_once: usize, script: &str) -> Indexing {
+        let slow_index = Duration::from_millis(if script == SILENT { 1 } else { 60_000 });
+        let limits = Limits { servers_indexed_at_once_max: at_once, slow_index, ..Limits::default() };
+        let limits = Arc::new(limits);
+        let way = Way::Process(ProcessSpec {
+            program: "sh".into(),
+            args: vec!["-c".into(), script.into(), log.to_str().unwrap().into()],
+            env: vec![],
+            inherited: Inherited::All,
+            cwd: None,
+            keeper: None,
+        });
+        let spec = |name: &ServerName| ServerSpec::new(name.clone(), way.clone());
+        let upstream = Arc::new(Upstream::new(names.iter().map(spec).collect(), &limits));
+        let catalog = Catalog::new(names.iter().map(|name| (name.clone(), None, None)), &limits);
+        let known =
+            names.iter().map(|name| (name.clone(), of_key(key(name.as_str())))).collect::<BTreeMap<_, _>>();
+        let knowledge = Knowledge::new(catalog, known, None, Arc::clone(&limits));
+        Indexing::new(Arc::new(knowledge), upstream, &limits)
+    }
+
+    fn names(count: usize) -> Vec<ServerName> {
+        (0..count).map(|number| ServerName::new(&format!("s{number:02}")).unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn servers_are_asked_in_the_background_once_and_few_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, names) = (dir.path().join("log"), names(12));
+        let indexing = indexing(&log, &names, 3, ENDING);
+        indexing.begin(&names).await;
+        assert_eq!(indexing.under_way(&names), names, "nobody has waited for them");
+        indexing.begin(&names).await;
+        let late = Instant::now() + Duration::from_secs(60);
+        indexing.settled(&names, late, &CancellationToken::new(), |_| {}).await;
+        assert_eq!(indexing.under_way(&names), []);
+        let catalog = indexing.knowledge.catalog();
+        assert!(catalog.servers().iter().all(|server| matches!(server.tools, Tools::Failed { .. })));
+        let events = std::fs::read_to_string(&log).unwrap();
+        let mut now = 0_usize;
+        let most = events.lines().map(|event| {
+            now = if event == "begins" { now + 1 } else { now - 1 };
+            now
+        });
+        assert!(most.max() <= Some(3), "{events}");
+        // Each begins and ends twice: what ends at `server/discover` may be of an earlier version.
+        assert_eq!(events.lines().count(), 48, "{events}");
+        indexing.close().await;
+        indexing.upstream.close().await;
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_beyond_the_deadline_for_a_cancelled_run_or_for_servers_that_failed_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = names(2);
+        let none_at_once = indexing(&dir.path().join("log"), &names, 0, ENDING);
+        none_at_once.begin(&names).await;
+        let (now, never) = (Instant::now(), Instant::now() + Duration::from_secs(3_600));
+        let cancelled = CancellationToken::new();
+        cancelled.cancel();
+        none_at_once.settled(&names, never, &cancelled, |_| {}).await;
+        let told = std::cell::RefCell::new(String::new());
+        let tell = |awaited: &[&ServerName]| *told.borrow_mut() = format!("{awaited:?}");
+        assert!(!none_at_once.settled_soon(&names, now, &CancellationToken::new(), tell).await);
+        assert_eq!(told.into_inner(), format!("{names:?}"));
+        none_at_once.knowledge.learn(&names[1], &key("s01"), &Arc::from([]));
+        none_at_once.knowledge.learn_failure(&names[0], &key("s00"), "exited 1");
+        none_at_once.settled(&names, never, &CancellationToken::new(), |_| {}).await;
+        assert_eq!(none_at_once.under_way(&names), names);
+        none_at_once.close().await;
+        assert_eq!(none_at_once.under_way(&names), []);
+        assert!(!dir.path().join("log").exists(), "none was started");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_has_not_told_in_time_is_waited_for_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = names(1);
+        let none_at_once = indexing(&dir.path().join("log"), &names, 0, ENDING);
+        none_at_once.begin(&names).await;
+        let (now, never) = (Instant::now(), Instant::now() + Duration::from_secs(3_600));
+        assert!(!none_at_once.settled_soon(&names, now, &CancellationToken::new(), |_| {}).await);
+        none_at_once.settled(&names, now, &CancellationToken::new(), |_| {}).await;
+        assert!(none_at_once.settled_soon(&names, never, &CancellationToken::new(), |_| {}).await);
+        assert_eq!(none_at_once.under_way(&names), names, "it is being asked all the same");
+        none_at_once.close().await;
+    }
+
+    #[tokio::test]
+    async fn servers_that_do_not_answer_keep_no_other_from_being_asked() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, names) = (dir.path().join("log"), names(4));
+        let indexing = indexing(&log, &names, 1, SILENT);
+        indexing.begin(&names).await;
+        let all_begin = async {
+            while std::fs::read_to_string(&log).unwrap_or_default().lines().count() < names.len() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), all_begin).await.unwrap();
+        assert_eq!(indexing.under_way(&names), names);
+        indexing.close().await;
+        indexing.upstream.close().await;
+    }
+}

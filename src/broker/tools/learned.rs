@@ -1,0 +1,174 @@
+//! What results have looked like, kept over sessions: one file of mode 0600 for each server, in a folder of mode 0700.
+//!
+//! The files hold keys and types, never a value. They are read when the first one is needed; one that is not ours, broken or
+//! too large is left out, with a word in the log.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::catalog::{Answered, Shapes, Sighting};
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::own_file;
+
+/// Files that are read: of so many servers.
+const FILES_MAX: usize = 1_000;
+const EXTENSION: &str = "shapes";
+
+/// What is known, and where it is kept.
+pub(in crate::broker) struct Learned {
+    /// Nothing is learned or shown without one.
+    dir: Option<PathBuf>,
+    limits: Limits,
+    /// Once it has been read.
+    known: Mutex<Option<Shapes>>,
+}
+
+impl Learned {
+    pub(in crate::broker) fn new(dir: Option<PathBuf>, limits: &Limits) -> Self {
+        Self { dir, limits: limits.clone(), known: Mutex::new(None) }
+    }
+
+    /// Learns from a call that was answered. What is worth it is written down at once: a bridge may be killed at any time.
+    pub(in crate::broker) fn learn(&self, answered: &Answered<'_>, is_secret: &dyn Fn(&str) -> bool) {
+        let Some(dir) = &self.dir else { return };
+        let mut known = self.known();
+        let shapes = self.read(&mut known);
+        if shapes.learn(answered, is_secret) == Sighting::New
+            && let Err(error) = own_file::write(
+                dir,
+                &file_name(answered.server),
+                shapes.to_json(answered.server).to_string().as_bytes(),
+            )
+        {
+            tracing::warn!(server = %answered.server, %error, "the shape of a result could not be kept");
+        }
+    }
+
+    /// What is known now.
+    pub(in crate::broker) fn with<R>(&self, shown: impl FnOnce(&Shapes) -> R) -> R {
+        let mut known = self.known();
+        shown(self.read(&mut known))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Shapes>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<'s>(&self, known: &'s mut Option<Shapes>) -> &'s mut Shapes {
+        known.get_or_insert_with(|| {
+            let mut shapes = Shapes::new(&self.limits);
+            if let Some(dir) = &self.dir
+                && let Err(error) = read_all(dir, &mut shapes, self.limits.learned_file_bytes_max)
+            {
+                tracing::warn!(%error, "what was learned of results cannot be read");
+            }
+            shapes
+        })
+    }
+}
+
+fn read_all(dir: &Path, shapes: &mut Shapes, bytes_max: u64) -> io::Result<()> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let entries: io::Result<Vec<_>> = entries.take(FILES_MAX).collect();
+    let paths = entries?.into_iter().map(|entry| entry.path());
+    for path in paths.filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION)) {
+        let read = own_file::read(&path, bytes_max).and_then(|file| Ok(shapes.add_json(&file)?));
+        if let Err(error) = read {
+            tracing::warn!(path = %path.display(), %error, "a file of learned shapes is left out");
+        }
+    }
+    Ok(())
+}
+
+fn file_name(server: &ServerName) -> String {
+    format!("{}.{EXTENSION}", Shapes::file_stem(server))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::catalog::Tool;
+
+    const RESULT: &str = r#"{"content":[],"structuredContent":{"id":1}}"#;
+
+    fn server() -> ServerName {
+        ServerName::new("a/b").unwrap()
+    }
+
+    fn tool() -> Tool {
+        let mut tool = Tool::from_json(&json!({"name": "t"}), &Limits::default()).unwrap();
+        tool.signature = "t()".into();
+        tool
+    }
+
+    fn learned(dir: &Path) -> Learned {
+        Learned::new(Some(dir.join("state/learned")), &Limits::default())
+    }
+
+    fn learn(learned: &Learned) {
+        learned.learn(&Answered { server: &server(), tool: &tool(), result: RESULT }, &|_| false);
+    }
+
+    fn shown(learned: &Learned) -> String {
+        learned.with(|shapes| shapes.signature(&server(), &tool()))
+    }
+
+    #[test]
+    fn what_was_learned_outlives_the_session_in_files_of_this_user_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        learn(&learned(dir.path()));
+        let later = learned(dir.path());
+        assert_eq!(shown(&later), "t() -> {id: int}  # seen once");
+        learn(&later);
+        assert_eq!(shown(&learned(dir.path())), "t() -> {id: int}  # seen 2 times");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let files: Vec<PathBuf> = fs::read_dir(dir.path().join("state/learned"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        assert_eq!(
+            (mode(&dir.path().join("state/learned")), files.len(), mode(&files[0])),
+            (0o700, 1, 0o600)
+        );
+        assert!(!fs::read_to_string(&files[0]).unwrap().contains(": 1"));
+    }
+
+    #[test]
+    fn files_that_are_not_ours_broken_or_too_large_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        learn(&learned(dir.path()));
+        let folder = dir.path().join("state/learned");
+        let file = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+        let good = fs::read(&file).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(shown(&learned(dir.path())), "t()");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&file, &good[..good.len() / 2]).unwrap();
+        assert_eq!(shown(&learned(dir.path())), "t()");
+        let small = Limits { learned_file_bytes_max: good.len() as u64 - 1, ..Limits::default() };
+        fs::write(&file, &good).unwrap();
+        assert_eq!(shown(&Learned::new(Some(folder.clone()), &small)), "t()");
+        fs::rename(&file, dir.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &file).unwrap();
+        nix::unistd::mkfifo(&folder.join("fifo.shapes"), nix::sys::stat::Mode::S_IRUSR).unwrap();
+        assert_eq!(shown(&learned(dir.path())), "t()");
+    }
+
+    #[test]
+    fn without_a_folder_nothing_is_learned() {
+        let learned = Learned::new(None, &Limits::default());
+        learn(&learned);
+        assert_eq!(shown(&learned), "t()");
+    }
+}

@@ -1,0 +1,13 @@
+//! What is known of the servers' tools: stored lists, the search index, learned shapes, vectors.
+//!
+//! It starts no server.
+
+mod cache_dir;
+pub(super) mod catalog_cache;
+pub(super) mod indexing;
+pub(super) mod learned;
+mod listing_diff;
+pub(super) mod searched_skills;
+pub(super) mod semantics;
+pub(super) mod tool_index;
+mod vector_cache;

@@ -1,0 +1,323 @@
+//! Search by meaning: has the tools' vectors made in the background, and queries encoded once all tools have theirs.
+//!
+//! It ranks nothing, and no reply waits for vectors that are not there yet. The encoder is loaded by the first search that
+//! can use it, and given up when none has for a while.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::tool_index::Knowledge;
+use super::vector_cache::{KeptVectors, TextHash, VectorCache, text_hash};
+use crate::catalog::{Catalog, ServerTools, Vectors, respelt, tool_text};
+use crate::encoder::Encoder;
+use crate::limits::Limits;
+
+/// Encodes queries, and tools in the background.
+pub(in crate::broker) struct Semantics {
+    /// Nothing: search by meaning is switched off.
+    work: Option<Arc<Work>>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// What the background works on.
+struct Work {
+    /// The model's folder; it may appear at any time.
+    model: PathBuf,
+    cache: Option<VectorCache>,
+    knowledge: Arc<Knowledge>,
+    /// Held by whoever loads the encoder, and by no task of the runtime.
+    loading: Mutex<()>,
+    /// Never held for long.
+    state: Mutex<State>,
+    closing: CancellationToken,
+    idle_max: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    slot: Slot,
+    /// Whether tools are being encoded.
+    is_encoding: bool,
+}
+
+#[derive(Default)]
+enum Slot {
+    #[default]
+    Empty,
+    Loaded {
+        encoder: Arc<Encoder>,
+        used: Instant,
+        /// Whether somebody sees to it that it is given up.
+        is_watched: bool,
+    },
+    /// It could not be loaded, which was logged; the next bridge tries again.
+    Refused,
+}
+
+/// What can be said of a query at once.
+enum Ready {
+    /// Its vector: every tool that it may find has one.
+    Vector(Vec<f32>),
+    /// Tools lack vectors.
+    Lacking,
+    /// There is no encoder.
+    NoEncoder,
+}
+
+impl Semantics {
+    /// `model`: the folder that a model is looked for in; nothing: search by meaning is off. `cache`: where vectors are kept.
+    pub(in crate::broker) fn new(
+        model: Option<PathBuf>,
+        cache: Option<PathBuf>,
+        knowledge: Arc<Knowledge>,
+        limits: &Limits,
+    ) -> Self {
+        let work = model.map(|model| {
+            Arc::new(Work {
+                model,
+                cache: cache.map(|dir| VectorCache::new(dir, limits)),
+                knowledge,
+                loading: Mutex::default(),
+                state: Mutex::default(),
+                closing: CancellationToken::new(),
+                idle_max: limits.encoder_idle,
+            })
+        });
+        Self { work, tasks: Mutex::default() }
+    }
+
+    /// The vector of a query among the tools of the catalog; nothing while the words alone have to do. Then the making of
+    /// the vectors that are lacking has begun. Waits for the disk and for one sentence only. Must be called inside a tokio
+    /// runtime.
+    pub(in crate::broker) async fn vector(&self, catalog: &Catalog, query: &str) -> Option<Vec<f32>> {
+        // What browses is not ranked.
+        let work = self.work.as_ref().filter(|_| !query.trim().is_empty())?;
+        let (asked, catalog, query) = (Arc::clone(work), catalog.clone(), query.to_owned());
+        let ready = tokio::task::spawn_blocking(move || asked.ready(&catalog, &query)).await;
+        self.watch(work);
+        match ready {
+            Ok(Ready::Vector(vector)) => Some(vector),
+            Ok(Ready::Lacking) => {
+                self.begin(work);
+                None
+            }
+            Ok(Ready::NoEncoder) => None,
+            Err(error) => {
+                tracing::error!(%error, "the encoder broke; searches go by words");
+                work.state().slot = Slot::Refused;
+                None
+            }
+        }
+    }
+
+    /// Ends what is under way; vectors that are done are kept.
+    pub(in crate::broker) async fn close(&self) {
+        if let Some(work) = &self.work {
+            work.closing.cancel();
+        }
+        let mut tasks = std::mem::take(&mut *self.tasks());
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::warn!(%error, "a task that encodes tools broke");
+            }
+        }
+    }
+
+    /// Has the tools encoded that lack vectors, unless that is under way.
+    fn begin(&self, work: &Arc<Work>) {
+        let is_encoding = std::mem::replace(&mut work.state().is_encoding, true);
+        if is_encoding || work.closing.is_cancelled() {
+            return;
+        }
+        let work = Arc::clone(work);
+        self.tasks().spawn_blocking(move || work.encode_tools());
+    }
+
+    /// Sees to it that a loaded encoder does not stay in memory for ever.
+    fn watch(&self, work: &Arc<Work>) {
+        let is_new = match &mut work.state().slot {
+            Slot::Loaded { is_watched, .. } => !std::mem::replace(is_watched, true),
+            Slot::Empty | Slot::Refused => false,
+        };
+        if is_new && !work.closing.is_cancelled() {
+            let work = Arc::clone(work);
+            self.tasks().spawn(async move { work.give_up_idle_encoder().await });
+        }
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks
+    }
+}
+
+impl Work {
+    fn ready(&self, catalog: &Catalog, query: &str) -> Ready {
+        let Some(encoder) = self.encoder() else { return Ready::NoEncoder };
+        let lacking: Vec<&Arc<ServerTools>> =
+            catalog.servers().iter().filter(|server| !server.has_vectors()).collect();
+        if !lacking.is_empty() {
+            // What is kept of the others is taken in by whoever encodes them.
+            let is_encoding = self.state().is_encoding;
+            if is_encoding || !lacking.into_iter().all(|server| self.take_kept(&encoder, server)) {
+                return Ready::Lacking;
+            }
+        }
+        match encoder.encode(&respelt(catalog, query)) {
+            Ok(vector) => Ready::Vector(vector),
+            Err(error) => {
+                tracing::warn!(%error, "a search goes by words");
+                Ready::NoEncoder
+            }
+        }
+    }
+
+    /// The encoder, loaded if need be; nothing when there is no model, or none that can be used.
+    fn encoder(&self) -> Option<Arc<Encoder>> {
+        let _one_at_a_time = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut self.state().slot {
+            Slot::Loaded { encoder, used, .. } => {
+                *used = Instant::now();
+                return Some(Arc::clone(encoder));
+            }
+            Slot::Refused => return None,
+            Slot::Empty => {}
+        }
+        if !self.model.is_dir() {
+            return None;
+        }
+        let (slot, encoder) = match Encoder::load(&self.model) {
+            Ok(encoder) => {
+                let encoder = Arc::new(encoder);
+                let loaded = Arc::clone(&encoder);
+                (Slot::Loaded { encoder, used: Instant::now(), is_watched: false }, Some(loaded))
+            }
+            Err(error) => {
+                let model = self.model.display();
+                tracing::warn!(%error, %model, "the sentence encoder cannot be used; searches go by words");
+                (Slot::Refused, None)
+            }
+        };
+        self.state().slot = slot;
+        encoder
+    }
+
+    /// Takes in the vectors of a server that are kept; whether each of its tools has one now.
+    fn take_kept(&self, encoder: &Encoder, server: &ServerTools) -> bool {
+        let kept = self.kept(encoder, server);
+        let texts = server.listed().iter().map(|tool| text_hash(&tool_text(server, tool)));
+        let numbers: Option<Vec<&Vec<f32>>> = texts.map(|hash| kept.by_text.get(&hash)).collect();
+        let numbers = numbers.map(|numbers| numbers.into_iter().flatten().copied().collect());
+        if let Some(vectors) = numbers.and_then(|numbers| Vectors::new(encoder.dimensions(), numbers)) {
+            server.set_vectors(vectors);
+        }
+        server.has_vectors()
+    }
+
+    /// Encodes the tools of all servers that lack vectors, one after the other, also of those that come in meanwhile.
+    fn encode_tools(&self) {
+        let _encoding = Encoding(self);
+        loop {
+            let catalog = self.knowledge.catalog();
+            let lacking = catalog.servers().iter().find(|server| !server.has_vectors());
+            let (Some(server), Some(encoder)) = (lacking, self.encoder()) else { return };
+            if let Err(end) = self.encode_server(&encoder, server) {
+                tracing::debug!(server = %server.name, end, "no more tools are encoded");
+                return;
+            }
+        }
+    }
+
+    /// Encodes those of a server's tools whose vectors are not kept, and keeps them, also when it has to end before.
+    fn encode_server(&self, encoder: &Encoder, server: &ServerTools) -> Result<(), String> {
+        let mut kept = self.kept(encoder, server);
+        let texts: Vec<String> = server.listed().iter().map(|tool| tool_text(server, tool)).collect();
+        let hashes: Vec<TextHash> = texts.iter().map(|text| text_hash(text)).collect();
+        // Of tools that the server has no more.
+        kept.by_text.retain(|hash, _| hashes.contains(hash));
+        let before = kept.by_text.len();
+        let mut end = Ok(());
+        for (text, hash) in texts.iter().zip(&hashes) {
+            if self.closing.is_cancelled() {
+                end = Err("belljar ends".to_owned());
+                break;
+            }
+            if !kept.by_text.contains_key(hash) {
+                match encoder.encode(text) {
+                    Ok(vector) => drop(kept.by_text.insert(*hash, vector)),
+                    Err(error) => {
+                        end = Err(error.to_string());
+                        break;
+                    }
+                }
+            }
+        }
+        if kept.by_text.len() > before {
+            self.keep(server, &kept);
+        }
+        end?;
+        let numbers = hashes.iter().filter_map(|hash| kept.by_text.get(hash)).flatten().copied().collect();
+        let vectors = Vectors::new(encoder.dimensions(), numbers).ok_or("its vectors are no numbers")?;
+        server.set_vectors(vectors);
+        if server.has_vectors() { Ok(()) } else { Err("a vector is missing".to_owned()) }
+    }
+
+    fn kept(&self, encoder: &Encoder, server: &ServerTools) -> KeptVectors {
+        let (model, dimensions) = (encoder.model(), encoder.dimensions());
+        let key = self.knowledge.key(&server.name);
+        match key.zip(self.cache.as_ref()) {
+            Some((key, cache)) => cache.read(&key, model, dimensions),
+            None => KeptVectors { model: model.to_owned(), dimensions, by_text: HashMap::new() },
+        }
+    }
+
+    fn keep(&self, server: &ServerTools, kept: &KeptVectors) {
+        let Some((key, cache)) = self.knowledge.key(&server.name).zip(self.cache.as_ref()) else { return };
+        if let Err(error) = cache.write(&key, kept, &self.knowledge.keys()) {
+            tracing::warn!(server = %server.name, %error, "vectors of tools are not kept for later");
+        }
+    }
+
+    /// Waits until nobody has used the encoder for a while, and gives it up: its memory is many times that of all else.
+    async fn give_up_idle_encoder(&self) {
+        loop {
+            let until = match &mut self.state().slot {
+                Slot::Loaded { used, .. } => *used + self.idle_max,
+                Slot::Empty | Slot::Refused => return,
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => {}
+                () = self.closing.cancelled() => return,
+            }
+            let mut state = self.state();
+            if matches!(&state.slot, Slot::Loaded { used, .. } if *used + self.idle_max <= Instant::now()) {
+                state.slot = Slot::Empty;
+                return;
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says that tools are being encoded no more, however that ends.
+struct Encoding<'w>(&'w Work);
+
+impl Drop for Encoding<'_> {
+    fn drop(&mut self) {
+        self.0.state().is_encoding = false;
+    }
+}
+
+#[cfg(all(test, feature = "semantic"))]
+#[path = "semantics_tests.rs"]
+mod tests;

@@ -1,0 +1,304 @@
+//! What is known of the servers' tools: learned from the servers, and from what was kept of earlier bridges.
+//!
+//! It asks no server; `indexing` does.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use serde_json::Value;
+
+use super::catalog_cache::{CacheKey, CatalogCache};
+use super::listing_diff;
+use crate::catalog::{Catalog, Tool, Tools, resolved};
+use crate::config::ServerConfig;
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::policy::ToolChoice;
+use crate::run::{FaultCode, ToolFault};
+use crate::text;
+
+/// Longest name of a tool in a fault, in characters.
+const NAME_CHARS_MAX: usize = 200;
+
+/// The catalog, and the place where listings are kept, if there is one.
+pub(in crate::broker) struct Knowledge {
+    known: RwLock<Known>,
+    cache: Option<CatalogCache>,
+    limits: Arc<Limits>,
+}
+
+struct Known {
+    catalog: Catalog,
+    /// From which listing of each server the catalog was made; none of those that were read from the disk.
+    listings: BTreeMap<ServerName, Arc<[Value]>>,
+    /// The tools that servers have listed and that their entries keep back.
+    kept_back: BTreeMap<ServerName, Vec<Tool>>,
+    /// The configurations of the catalog's servers.
+    servers: BTreeMap<ServerName, Arc<Configured>>,
+    /// Changes of lists that nobody has been told of.
+    news: Vec<String>,
+}
+
+/// How a server is configured, as far as what is known of its tools depends on it.
+#[derive(Debug, Clone)]
+pub(in crate::broker) struct Configured {
+    pub(in crate::broker) key: CacheKey,
+    /// The tools that are offered.
+    tools: ToolChoice,
+    /// Its entry and the file of that.
+    place: (String, PathBuf),
+}
+
+/// What a listing comes to: the tools that are offered, and those that are kept back.
+type Chosen = (Tools, Vec<Tool>);
+
+impl Configured {
+    pub(in crate::broker) fn of(server: &ServerConfig) -> Self {
+        Self {
+            key: CacheKey::of(server),
+            tools: server.rules.tools.clone(),
+            place: (server.key.clone(), server.source.clone()),
+        }
+    }
+}
+
+impl Known {
+    fn new(catalog: Catalog, servers: BTreeMap<ServerName, Configured>) -> Self {
+        let servers = servers.into_iter().map(|(name, server)| (name, Arc::new(server))).collect();
+        Self { catalog, listings: BTreeMap::new(), kept_back: BTreeMap::new(), servers, news: Vec::new() }
+    }
+
+    /// Whether the server has been configured like this ever since.
+    fn is_still(&self, server: &ServerName, configured: &Arc<Configured>) -> bool {
+        self.servers.get(server).is_some_and(|now| Arc::ptr_eq(now, configured))
+    }
+
+    fn take(&mut self, news: BTreeMap<ServerName, Chosen>) {
+        let mut offered = BTreeMap::new();
+        for (server, (tools, kept_back)) in news {
+            offered.insert(server.clone(), tools);
+            self.kept_back.insert(server, kept_back);
+        }
+        self.catalog = self.catalog.with(offered);
+    }
+}
+
+/// Changes that are told of at once.
+const NEWS_MAX: usize = 10;
+
+/// Whether a listing that was taken in was news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::broker) enum Taken {
+    /// It was, so that it should be kept.
+    New,
+    /// It was known, or the server has been configured differently meanwhile.
+    Nothing,
+}
+
+impl Knowledge {
+    pub(in crate::broker) fn new(
+        catalog: Catalog,
+        servers: BTreeMap<ServerName, Configured>,
+        cache: Option<CatalogCache>,
+        limits: Arc<Limits>,
+    ) -> Self {
+        Self { known: RwLock::new(Known::new(catalog, servers)), cache, limits }
+    }
+
+    /// From now on these are the servers. What those that stay have listed is learned again from their connections or
+    /// from the disk.
+    pub(in crate::broker) fn replace(&self, catalog: Catalog, servers: BTreeMap<ServerName, Configured>) {
+        let mut known = self.write();
+        let news = std::mem::take(&mut known.news);
+        *known = Known { news, ..Known::new(catalog, servers) };
+    }
+
+    /// The fault of a call by this name, or nothing where no tool of that name is kept back.
+    pub(in crate::broker) fn kept_back(&self, server: &ServerName, asked: &str) -> Option<ToolFault> {
+        let known = self.read();
+        let tool = resolved(known.kept_back.get(server)?, asked)?;
+        let Configured { tools, place: (key, path), .. } = &**known.servers.get(server)?;
+        let name = text::inert_excerpt(&format!("{server}.{}", tool.name), NAME_CHARS_MAX);
+        let by = tools.kept_back(tool.names())?;
+        let message = format!("{name} is not offered: {key}.{by} of {} keeps it back", path.display());
+        Some(
+            ToolFault::new(FaultCode::Denied, text::inert_line(&message)).hint("the user decides that there"),
+        )
+    }
+
+    /// What is known now; a snapshot.
+    pub(in crate::broker) fn catalog(&self) -> Catalog {
+        self.read().catalog.clone()
+    }
+
+    /// Which servers' tools have been found to be others than before, since this was last asked.
+    pub(in crate::broker) fn take_news(&self) -> Vec<String> {
+        std::mem::take(&mut self.write().news)
+    }
+
+    /// How a server is configured now.
+    pub(in crate::broker) fn key(&self, server: &ServerName) -> Option<CacheKey> {
+        self.read().servers.get(server).map(|server| server.key.clone())
+    }
+
+    /// How the servers are configured now.
+    pub(in crate::broker) fn keys(&self) -> Vec<CacheKey> {
+        self.read().servers.values().map(|server| server.key.clone()).collect()
+    }
+
+    /// Those of the servers of which nothing is known, with their configurations.
+    pub(super) fn unasked(&self, servers: &[ServerName]) -> Vec<(ServerName, CacheKey)> {
+        self.those(servers, |tools| matches!(tools, Tools::Unasked))
+    }
+
+    /// Those of the servers of which no tools are known, with their configurations.
+    pub(super) fn unlisted(&self, servers: &[ServerName]) -> Vec<(ServerName, CacheKey)> {
+        self.those(servers, |tools| matches!(tools, Tools::Unasked | Tools::Failed { .. }))
+    }
+
+    /// Of these servers it is not known any more why they could not tell their tools.
+    pub(in crate::broker) fn forget_failures(&self, servers: &[ServerName]) {
+        let failed = self.those(servers, |tools| matches!(tools, Tools::Failed { .. }));
+        if !failed.is_empty() {
+            let unasked = failed.into_iter().map(|(server, _)| (server, Tools::Unasked)).collect();
+            let mut known = self.write();
+            known.catalog = known.catalog.with(unasked);
+        }
+    }
+
+    /// Takes in what is kept of these servers, and makes ready for searches. Reads files, and takes as long as the
+    /// tools are many.
+    pub(in crate::broker) fn load(&self, servers: Vec<(ServerName, CacheKey)>) {
+        let Some(cache) = &self.cache else { return };
+        let loaded: Vec<(ServerName, Arc<Configured>, Chosen)> = servers
+            .into_iter()
+            .filter_map(|(server, key)| {
+                let configured = self.configured(&server, &key)?;
+                let listing = cache.read(&key)?;
+                let tools = self.tools(&server, &configured, &listing);
+                Some((server, configured, tools))
+            })
+            .collect();
+        let mut known = self.write();
+        let still_unasked = |(server, configured, tools): (ServerName, Arc<Configured>, Chosen)| {
+            let is_unasked = known
+                .catalog
+                .server(server.as_str())
+                .is_some_and(|known| matches!(known.tools, Tools::Unasked));
+            (is_unasked && known.is_still(&server, &configured)).then_some((server, tools))
+        };
+        let news: BTreeMap<ServerName, Chosen> = loaded.into_iter().filter_map(still_unasked).collect();
+        if news.is_empty() {
+            return;
+        }
+        known.take(news);
+        let catalog = known.catalog.clone();
+        drop(known);
+        catalog.prepare_search();
+    }
+
+    /// Takes in what a server of this configuration has listed.
+    pub(in crate::broker) fn learn(
+        &self,
+        server: &ServerName,
+        key: &CacheKey,
+        listing: &Arc<[Value]>,
+    ) -> Taken {
+        let Some(configured) = self.configured(server, key) else { return Taken::Nothing };
+        let is_news = |known: &Known| {
+            let same = known.listings.get(server).is_some_and(|old| Arc::ptr_eq(old, listing));
+            known.is_still(server, &configured) && !same
+        };
+        if !is_news(&self.read()) {
+            return Taken::Nothing;
+        }
+        // Not under the lock: many tools take long.
+        let tools = self.tools(server, &configured, listing);
+        let mut known = self.write();
+        if !is_news(&known) {
+            return Taken::Nothing;
+        }
+        let is_old = !known.listings.contains_key(server);
+        if let Some(before) = known.catalog.server(server.as_str())
+            && let (Tools::Listed(before), Tools::Listed(after)) = (&before.tools, &tools.0)
+            && let Some(said) = listing_diff::said(server, before, after, is_old)
+            && known.news.len() < NEWS_MAX
+        {
+            known.news.push(said);
+        }
+        known.take(BTreeMap::from([(server.clone(), tools)]));
+        known.listings.insert(server.clone(), Arc::clone(listing));
+        Taken::New
+    }
+
+    /// Takes in why a server of this configuration has listed nothing.
+    pub(in crate::broker) fn learn_failure(&self, server: &ServerName, key: &CacheKey, reason: &str) {
+        // Beside the server's name stands that of the server.
+        let reason = reason.strip_prefix(&format!("server '{server}' ")).unwrap_or(reason);
+        let failed = Tools::failed(reason, &self.limits);
+        let mut known = self.write();
+        // Tools that were listed before stay known: a server that died comes back.
+        let is_of_now = known.servers.get(server).is_some_and(|server| server.key == *key);
+        let counts = is_of_now && !known.listings.contains_key(server);
+        if counts && known.catalog.server(server.as_str()).is_some_and(|known| known.tools != failed) {
+            known.catalog = known.catalog.with(BTreeMap::from([(server.clone(), failed)]));
+        }
+    }
+
+    /// Keeps what a server of this configuration has listed, for later bridges. Writes a file.
+    pub(in crate::broker) fn keep(
+        &self,
+        server: &ServerName,
+        key: &CacheKey,
+        listing: &[Value],
+        redacted: &dyn Fn(String) -> String,
+    ) {
+        let Some(cache) = &self.cache else { return };
+        if let Err(error) = cache.write(key, listing, redacted, &self.keys()) {
+            tracing::warn!(%server, %error, "a list of tools is not kept for later");
+        }
+    }
+
+    /// The one place through which every listing passes, a server's own and one that was kept: what the entry keeps back is
+    /// in no catalog, and the Python names of the others do not depend on that.
+    fn tools(&self, server: &ServerName, configured: &Configured, listing: &[Value]) -> Chosen {
+        let tools = listing.iter().filter_map(|item| match Tool::from_json(item, &self.limits) {
+            Ok(tool) => Some(tool),
+            Err(refusal) => {
+                tracing::warn!(%server, %refusal, "a tool is left out");
+                None
+            }
+        });
+        let is_offered = |tool: &Tool| configured.tools.kept_back(tool.names()).is_none();
+        let all = Tools::listed(tools.collect(), &self.limits).into_listed();
+        let (offered, kept_back) = all.into_iter().partition(is_offered);
+        (Tools::Listed(offered), kept_back)
+    }
+
+    /// A server, as long as it is configured like this.
+    fn configured(&self, server: &ServerName, key: &CacheKey) -> Option<Arc<Configured>> {
+        self.read().servers.get(server).filter(|server| server.key == *key).cloned()
+    }
+
+    fn those(&self, servers: &[ServerName], is_one: fn(&Tools) -> bool) -> Vec<(ServerName, CacheKey)> {
+        let known = self.read();
+        let of = |server: &ServerName| {
+            let is_one = known.catalog.server(server.as_str()).is_some_and(|known| is_one(&known.tools));
+            is_one.then(|| Some((server.clone(), known.servers.get(server)?.key.clone()))).flatten()
+        };
+        servers.iter().filter_map(of).collect()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[path = "tool_index_tests.rs"]
+pub(in crate::broker) mod tests;

@@ -1,0 +1,155 @@
+//! Claims about what is known of tools: what counts more, what is left out, and what is kept for later.
+
+use super::*;
+use crate::broker::tools::catalog_cache::tests::{key, listing, unchanged};
+use crate::policy::Pattern;
+
+fn name(text: &str) -> ServerName {
+    ServerName::new(text).unwrap()
+}
+
+/// The servers a and b, each configured by the word of its name.
+fn knowledge(dir: &std::path::Path) -> Knowledge {
+    let limits = Arc::new(Limits::default());
+    let (catalog, servers) = configured(&[("a", "a"), ("b", "b")]);
+    let cache = CatalogCache::new(dir.join("catalog"), &limits);
+    Knowledge::new(catalog, servers, Some(cache), limits)
+}
+
+fn configured(servers: &[(&str, &str)]) -> (Catalog, BTreeMap<ServerName, Configured>) {
+    let names = servers.iter().map(|(server, _)| (name(server), None, None));
+    let known = servers.iter().map(|(server, word)| (name(server), of_key(key(word))));
+    (Catalog::new(names, &Limits::default()), known.collect())
+}
+
+/// A server that offers all its tools.
+pub(in crate::broker) fn of_key(key: CacheKey) -> Configured {
+    Configured { key, tools: ToolChoice::default(), place: ("mcpServers.x".into(), "/f.json".into()) }
+}
+
+/// The one server a, of whose tools only some are offered.
+fn choosing(dir: &std::path::Path, allow: Option<&[&str]>, deny: &[&str]) -> Knowledge {
+    let limits = Arc::new(Limits::default());
+    let patterns = |texts: &[&str]| texts.iter().map(|text| Pattern::new(text).unwrap()).collect();
+    let tools = ToolChoice::new(allow.map(patterns), patterns(deny));
+    let servers = BTreeMap::from([(name("a"), Configured { tools, ..of_key(key("a")) })]);
+    let catalog = Catalog::new([(name("a"), None, None)], &limits);
+    let cache = CatalogCache::new(dir.join("catalog"), &limits);
+    Knowledge::new(catalog, servers, Some(cache), limits)
+}
+
+fn tools_named(names: &[&str]) -> Vec<Value> {
+    names.iter().map(|name| serde_json::json!({"name": name})).collect()
+}
+
+#[test]
+fn what_an_entry_keeps_back_is_in_no_catalog_whether_it_was_listed_now_or_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let listing = tools_named(&["get-issue", "get_secret", "Delete-All"]);
+    let live = choosing(dir.path(), Some(&["get*"]), &["*secret"]);
+    live.learn(&name("a"), &key("a"), &listing.clone().into());
+    assert_eq!(known(&live), ["get_issue"]);
+    live.keep(&name("a"), &key("a"), &listing, &unchanged);
+    let kept = choosing(dir.path(), Some(&["get*"]), &["*secret"]);
+    kept.load(kept.unasked(&[name("a")]));
+    assert_eq!(known(&kept), ["get_issue"]);
+    // The whole listing was kept: another choice finds more in it.
+    let other = choosing(dir.path(), None, &["get*"]);
+    other.load(other.unasked(&[name("a")]));
+    assert_eq!(known(&other), ["Delete_All"]);
+    for (asked, said) in [
+        ("get_secret", "a.get_secret is not offered: mcpServers.x.deny of /f.json keeps it back"),
+        ("GET_SECRET", "a.get_secret is not offered: mcpServers.x.deny of /f.json keeps it back"),
+        ("Delete-All", "a.Delete-All is not offered: mcpServers.x.allow of /f.json keeps it back"),
+        ("delete_all", "a.Delete-All is not offered: mcpServers.x.allow of /f.json keeps it back"),
+    ] {
+        for knowledge in [&live, &kept] {
+            let fault = knowledge.kept_back(&name("a"), asked).unwrap();
+            assert_eq!((fault.code, fault.message.as_str()), (FaultCode::Denied, said));
+        }
+    }
+    assert_eq!(live.kept_back(&name("a"), "get-issue"), None);
+    assert_eq!(live.kept_back(&name("a"), "none"), None);
+}
+
+#[test]
+fn a_python_name_keeps_a_tool_back_too_and_its_own_name_alone_lets_it_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let listing: Arc<[Value]> = tools_named(&["get-env", "a-b", "a_b"]).into();
+    let of = |allow: Option<&[&str]>, deny: &[&str]| {
+        let knowledge = choosing(dir.path(), allow, deny);
+        knowledge.learn(&name("a"), &key("a"), &listing);
+        let aliases: Vec<String> =
+            knowledge.catalog().servers()[0].listed().iter().map(|tool| tool.alias.clone()).collect();
+        (aliases, knowledge.kept_back(&name("a"), "get_env").is_some())
+    };
+    let all = of(None, &[]).0;
+    let renamed = all.iter().find(|alias| alias.starts_with("a_b_")).unwrap();
+    assert_eq!(all, [renamed, "a_b", "get_env"]);
+    assert_eq!(of(None, &["get_env"]), (all[..2].to_vec(), true));
+    assert_eq!(of(Some(&["get_env", "a?b"]), &[]), (all[..2].to_vec(), true));
+    // The name of what is kept back does not become that of another tool.
+    assert_eq!(of(None, &["a_b"]).0, [renamed, "get_env"]);
+}
+
+fn known(knowledge: &Knowledge) -> Vec<String> {
+    let shown = |tools: &Tools| match tools {
+        Tools::Unasked => "unasked".to_owned(),
+        Tools::Listed(tools) => tools.iter().map(|tool| tool.alias.clone()).collect(),
+        Tools::Failed { reason } => format!("failed: {reason}"),
+    };
+    knowledge.catalog().servers().iter().map(|server| shown(&server.tools)).collect()
+}
+
+#[test]
+fn what_was_kept_fills_in_for_servers_of_the_same_configuration_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let before = knowledge(dir.path());
+    before.keep(&name("a"), &key("a"), &listing("kept"), &unchanged);
+    let after = knowledge(dir.path());
+    after.load(after.unasked(&[name("a"), name("b"), name("gone")]));
+    assert_eq!(known(&after), ["kept", "unasked"]);
+    assert!(after.catalog().search_bytes() > 0, "it is ready for searches");
+    assert_eq!(after.unlisted(&[name("a"), name("b")]), [(name("b"), key("b"))]);
+    let (catalog, servers) = configured(&[("a", "other"), ("b", "a")]);
+    after.replace(catalog, servers);
+    after.load(after.unasked(&[name("a"), name("b")]));
+    assert_eq!(known(&after), ["unasked", "kept"], "names do not count");
+}
+
+#[test]
+fn what_a_server_lists_counts_more_than_what_was_kept_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let knowledge = knowledge(dir.path());
+    knowledge.keep(&name("a"), &key("a"), &listing("kept"), &unchanged);
+    let unasked = knowledge.unasked(&[name("a")]);
+    let live: Arc<[Value]> = listing("live").into();
+    assert_eq!(knowledge.learn(&name("a"), &key("a"), &live), Taken::New);
+    assert_eq!(knowledge.learn(&name("a"), &key("a"), &live), Taken::Nothing);
+    knowledge.load(unasked);
+    assert_eq!(known(&knowledge), ["live", "unasked"]);
+}
+
+#[test]
+fn answers_to_an_earlier_configuration_are_not_taken_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let knowledge = knowledge(dir.path());
+    let late: Arc<[Value]> = listing("late").into();
+    assert_eq!(knowledge.learn(&name("a"), &key("earlier"), &late), Taken::Nothing);
+    assert_eq!(knowledge.learn(&name("gone"), &key("a"), &late), Taken::Nothing);
+    knowledge.learn_failure(&name("a"), &key("earlier"), "exited 1");
+    assert_eq!(known(&knowledge), ["unasked", "unasked"]);
+}
+
+#[test]
+fn a_failure_hides_no_tools_that_the_server_itself_has_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let knowledge = knowledge(dir.path());
+    knowledge.learn_failure(&name("a"), &key("a"), "server 'a' did not start: \u{1b}no");
+    assert_eq!(known(&knowledge), ["failed: did not start: \\x1bno", "unasked"]);
+    assert_eq!(knowledge.unasked(&[name("a")]), []);
+    assert_eq!(knowledge.unlisted(&[name("a")]), [(name("a"), key("a"))]);
+    knowledge.learn(&name("a"), &key("a"), &listing("live").into());
+    knowledge.learn_failure(&name("a"), &key("a"), "exited 1");
+    assert_eq!(known(&knowledge), ["live", "unasked"]);
+}

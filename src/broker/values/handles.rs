@@ -1,0 +1,336 @@
+//! Results that stay on the host: code holds a handle, which stands for the result, or for a part of it, in further calls.
+//!
+//! What is kept lies in memory while it is small, else in a file without a name, and goes with the session. Whether a call
+//! that it is put into may be made is decided as if the code had sent all of it.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Seek, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tempfile::SpooledTempFile;
+
+use super::held_value::{Part, Step, held_value, holds_files, told};
+use crate::limits::Limits;
+use crate::names::ServerName;
+use crate::run::{FaultCode, ToolFault};
+use crate::text;
+
+/// The one key of an object that stands for a handle, in arguments that are said to hold some.
+const KEY: &str = "belljar/handle";
+/// Larger results lie in a file.
+const IN_MEMORY_BYTES_MAX: usize = 1 << 20;
+/// Longest message, in characters.
+const MESSAGE_CHARS_MAX: usize = 400;
+
+/// The results that are kept.
+pub(in crate::broker) struct Handles {
+    held: Mutex<Held>,
+    results_max: usize,
+    bytes_max: u64,
+    arguments_bytes_max: u64,
+    depth_max: usize,
+}
+
+#[derive(Default)]
+struct Held {
+    made: u64,
+    bytes: u64,
+    /// Those that were used last stand last.
+    results: VecDeque<Arc<HeldResult>>,
+}
+
+/// A result that is kept.
+struct HeldResult {
+    number: u64,
+    server: ServerName,
+    tool: String,
+    /// Whether the tool wraps its results.
+    wraps: bool,
+    bytes: u64,
+    told: String,
+    file: Mutex<SpooledTempFile>,
+}
+
+/// What code refers to.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::broker) struct Reference {
+    pub(in crate::broker) number: u64,
+    #[serde(default)]
+    path: Vec<Step>,
+    #[serde(default)]
+    json: bool,
+}
+
+impl Reference {
+    /// Whether all of the result is meant, as the server sent it.
+    pub(in crate::broker) fn is_whole(&self) -> bool {
+        self.path.is_empty() && !self.json
+    }
+}
+
+/// Arguments with what their handles stand for.
+pub(in crate::broker) struct Filled {
+    pub(in crate::broker) arguments: Map<String, Value>,
+    /// Bytes that came from results.
+    pub(in crate::broker) bytes: u64,
+}
+
+impl Handles {
+    pub(in crate::broker) fn new(limits: &Limits) -> Self {
+        Self {
+            held: Mutex::default(),
+            results_max: limits.handles_max,
+            bytes_max: limits.handles_bytes_max,
+            arguments_bytes_max: limits.handle_arguments_bytes_max,
+            depth_max: limits.json_depth_max,
+        }
+    }
+
+    /// Keeps a result; what code is told of it. Those that were used least recently go, where there is no room.
+    ///
+    /// # Errors
+    /// It is no JSON, or the disk is full.
+    pub(in crate::broker) fn keep(
+        &self,
+        server: &ServerName,
+        (tool, wraps): (&str, bool),
+        result: &RawValue,
+    ) -> Result<Value, ToolFault> {
+        let told = told(&parsed(result.get().as_bytes())?, wraps);
+        let mut file = SpooledTempFile::new(IN_MEMORY_BYTES_MAX);
+        file.write_all(result.get().as_bytes()).map_err(|error| disk(&error))?;
+        let bytes = result.get().len() as u64;
+        let mut held = self.held();
+        held.made += 1;
+        let (number, server, tool, file) = (held.made, server.clone(), tool.to_owned(), Mutex::new(file));
+        let result = HeldResult { number, server, tool, wraps, bytes, told, file };
+        let description = result.description();
+        held.bytes += bytes;
+        held.results.push_back(Arc::new(result));
+        while held.results.len() > self.results_max || (held.bytes > self.bytes_max && held.results.len() > 1)
+        {
+            held.take(0);
+        }
+        Ok(description)
+    }
+
+    /// A handle of an earlier session is in the code's hands again, without its result: the number is no other's.
+    pub(in crate::broker) fn recorded(&self, description: &RawValue) {
+        #[derive(Deserialize)]
+        struct Description {
+            handle: u64,
+        }
+        if let Ok(Description { handle }) = serde_json::from_str(description.get()) {
+            let mut held = self.held();
+            held.made = held.made.max(handle);
+        }
+    }
+
+    /// Puts in what handles in the arguments stand for.
+    ///
+    /// # Errors
+    /// `invalid_arguments`: there is no such handle or part, or it is binary and the server takes no files; `too_large`.
+    pub(in crate::broker) fn fill(
+        &self,
+        arguments: Map<String, Value>,
+        takes_files: bool,
+    ) -> Result<Filled, ToolFault> {
+        let mut filling = Filling { handles: self, takes_files, bytes: 0 };
+        let mut filled = Map::new();
+        for (name, value) in arguments {
+            filled.insert(name, filling.fill(value, 1)?);
+        }
+        Ok(Filled { arguments: filled, bytes: filling.bytes })
+    }
+
+    /// The server's own result, all of it.
+    ///
+    /// # Errors
+    /// `invalid_arguments`: there is none.
+    pub(in crate::broker) fn whole(&self, number: u64) -> Result<Box<RawValue>, ToolFault> {
+        let bytes = self.result(number)?.read()?;
+        let text = String::from_utf8(bytes).map_err(|error| broken(&error.to_string()))?;
+        RawValue::from_string(text).map_err(|error| broken(&error.to_string()))
+    }
+
+    /// The value that the reference means.
+    ///
+    /// # Errors
+    /// `invalid_arguments`: there is none.
+    pub(in crate::broker) fn value(&self, reference: &Reference) -> Result<Value, ToolFault> {
+        self.result(reference.number)?.value(reference, true)
+    }
+
+    /// Lets go of a result; nothing happens where there is none.
+    pub(in crate::broker) fn forget(&self, number: u64) {
+        let mut held = self.held();
+        if let Some(at) = held.place(number) {
+            held.take(at);
+        }
+    }
+
+    /// What is kept, in the order of the calls.
+    pub(in crate::broker) fn list(&self) -> Value {
+        let mut results: Vec<Arc<HeldResult>> = self.held().results.iter().cloned().collect();
+        results.sort_by_key(|result| result.number);
+        results.iter().map(|result| result.description()).collect()
+    }
+
+    fn result(&self, number: u64) -> Result<Arc<HeldResult>, ToolFault> {
+        let mut held = self.held();
+        if let Some(at) = held.place(number)
+            && let Some(found) = held.results.remove(at)
+        {
+            held.results.push_back(Arc::clone(&found));
+            return Ok(found);
+        }
+        let was_there = (1..=held.made).contains(&number);
+        Err(if was_there {
+            let (most, mib) = (self.results_max, self.bytes_max >> 20);
+            invalid(&format!("handle {number} is not kept any more")).hint(format!(
+                "make its call again; kept are the {most} results that were used last, up to {mib} MiB of them"
+            ))
+        } else {
+            invalid(&format!("there is no handle {number}"))
+                .hint("handles go with the session that made them: make the call again")
+        })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn place(&self, number: u64) -> Option<usize> {
+        self.results.iter().position(|result| result.number == number)
+    }
+
+    fn take(&mut self, at: usize) {
+        if let Some(gone) = self.results.remove(at) {
+            self.bytes -= gone.bytes;
+        }
+    }
+}
+
+impl HeldResult {
+    fn description(&self) -> Value {
+        let Self { number, server, tool, wraps, bytes, told, .. } = self;
+        let mut description =
+            json!({"handle": number, "server": server.as_str(), "tool": tool, "bytes": bytes, "told": told});
+        if *wraps {
+            description["wraps"] = true.into();
+        }
+        description
+    }
+
+    fn read(&self) -> Result<Vec<u8>, ToolFault> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = Vec::with_capacity(usize::try_from(self.bytes).unwrap_or_default());
+        file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(|error| disk(&error))?;
+        Ok(bytes)
+    }
+
+    fn value(&self, reference: &Reference, takes_files: bool) -> Result<Value, ToolFault> {
+        let result = parsed(&self.read()?)?;
+        let name = format!("handle {} ({}.{})", self.number, self.server, self.tool);
+        if !takes_files && holds_files(&result) {
+            return Err(invalid(&format!(
+                "{name} holds binary content, which the server's entry keeps from it (sandbox_files = false)"
+            ))
+            .hint("the user decides that in the server's entry"));
+        }
+        let part = Part { path: &reference.path, json: reference.json };
+        held_value(result, self.wraps, &part)
+            .map_err(|why| invalid(&format!("{name} {why}")).hint(format!("it is {}", self.told)))
+    }
+}
+
+/// The way through arguments.
+struct Filling<'a> {
+    handles: &'a Handles,
+    takes_files: bool,
+    bytes: u64,
+}
+
+impl Filling<'_> {
+    fn fill(&mut self, value: Value, depth: usize) -> Result<Value, ToolFault> {
+        match value {
+            Value::Object(mut fields) => match fields.remove(KEY) {
+                Some(reference) if fields.is_empty() => self.held(reference, depth),
+                Some(_) => Err(invalid(&format!("an object with the key '{KEY}' has others as well"))),
+                None => {
+                    let fill = |(key, value)| Ok((key, self.fill(value, depth + 1)?));
+                    fields.into_iter().map(fill).collect::<Result<Map<_, _>, _>>().map(Value::Object)
+                }
+            },
+            Value::Array(items) => items
+                .into_iter()
+                .map(|item| self.fill(item, depth + 1))
+                .collect::<Result<_, _>>()
+                .map(Value::Array),
+            other => Ok(other),
+        }
+    }
+
+    fn held(&mut self, reference: Value, depth: usize) -> Result<Value, ToolFault> {
+        let reference: Reference = serde_json::from_value(reference)
+            .map_err(|error| invalid(&format!("a handle cannot be read: {error}")))?;
+        let result = self.handles.result(reference.number)?;
+        let value = result.value(&reference, self.takes_files)?;
+        // Of what is not whole the size is not known beforehand; it is no more than that of all.
+        let bytes = if reference.path.is_empty() { result.bytes } else { value.to_string().len() as u64 };
+        self.bytes += bytes;
+        if self.bytes > self.handles.arguments_bytes_max {
+            let (is, most) = (self.bytes, self.handles.arguments_bytes_max >> 20);
+            let message =
+                format!("the handles in the arguments stand for {is} bytes or more, limit {most} MiB");
+            return Err(ToolFault::new(FaultCode::TooLarge, message).hint("send a part: handle[...]"));
+        }
+        if depth + depth_of(&value) > self.handles.depth_max {
+            let most = self.handles.depth_max;
+            return Err(invalid(&format!(
+                "with handle {} the arguments have nesting > {most}",
+                result.number
+            )));
+        }
+        Ok(value)
+    }
+}
+
+/// Bounded by that of what a server may answer.
+fn depth_of(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth_of).max().unwrap_or_default(),
+        Value::Object(fields) => 1 + fields.values().map(depth_of).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
+fn parsed(json: &[u8]) -> Result<Value, ToolFault> {
+    serde_json::from_slice(json).map_err(|error| broken(&error.to_string()))
+}
+
+fn broken(why: &str) -> ToolFault {
+    ToolFault::new(
+        FaultCode::ServerFailed,
+        format!("the result cannot be kept: {}", text::inert_excerpt(why, MESSAGE_CHARS_MAX)),
+    )
+}
+
+fn disk(error: &io::Error) -> ToolFault {
+    ToolFault::new(FaultCode::Internal, format!("the result cannot be kept on the host: {error}"))
+        .hint("large results lie in the host's folder for temporary files: it needs room")
+}
+
+fn invalid(message: &str) -> ToolFault {
+    ToolFault::new(FaultCode::InvalidArguments, text::inert_excerpt(message, MESSAGE_CHARS_MAX))
+}
+
+#[cfg(test)]
+#[path = "handles_tests.rs"]
+mod tests;
