@@ -1,7 +1,11 @@
 //! The task that owns the session: it feeds the machine with events and carries out its effects.
 
+pub(super) mod argument_room;
+pub(super) mod busy_poll;
+mod call_result;
 mod effects;
 mod events;
+pub(super) mod in_flight;
 mod jobs;
 
 use std::collections::BTreeMap;
@@ -12,18 +16,18 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use self::argument_room::ArgumentRoom;
+use self::busy_poll::{Attention, Awaited};
 use self::events::{answered, cancelled, exceeded, joined, next_frame, sleep_until, to_cancel, waiting};
+use self::in_flight::InFlight;
 use self::jobs::OfJob;
-use super::argument_room::ArgumentRoom;
-use super::asked::{Ask, RunAsked};
-use super::attention::{Attention, Awaited};
 use super::calls::Counted;
 use super::checkpoints::Checkpoints;
 use super::files::Files;
-use super::in_flight::InFlight;
 use super::machine::{Effect, Machine};
+use super::request::{Ask, RunAsked};
+use super::sandbox::watchdog::Watchdog;
 use super::sandbox::{Maker, Sandbox, Wanted};
-use super::watchdog::Watchdog;
 use crate::broker::{Broker, Human, Waits};
 use crate::engine::EngineError;
 use crate::limits::Limits;

@@ -11,14 +11,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Actor;
-use super::again::Resumed;
-use super::asked::{Ask, RunAsked};
 use super::checkpoints::Checkpoints;
-use super::earlier::{Earlier, Losses};
 use super::files::Files;
-use super::remade::Asker;
+use super::request::{Ask, Asker, RunAsked};
+use super::resumed::{Earlier, Losses, Resumed};
+use super::run_queue::{Turns, before_it_started, closed};
 use super::sandbox::{Maker, SandboxReport, SandboxSettings, Wanted};
-use super::turns::{Turns, before_it_started, closed};
 use crate::audit::{Event, RunEvent};
 use crate::broker::Broker;
 use crate::engine::About;

@@ -1,8 +1,12 @@
 //! A started sandbox: container, handshake, and frames in both directions.
 
+pub(super) mod bundle;
 mod failure;
 mod maker;
+pub(super) mod posture;
 mod special_files;
+pub(super) mod watchdog;
+pub(super) mod writer;
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -13,10 +17,10 @@ use tokio::task::JoinHandle;
 
 pub(super) use self::maker::Maker;
 pub use self::maker::{CpuLimit, SandboxSettings, Wanted};
+use self::posture::{Asked, Weakness};
+use self::watchdog::Watchdog;
+use self::writer::ResultLine;
 use super::files::PutBack;
-use super::outgoing::ResultLine;
-use super::posture::{self, Asked, Weakness};
-use super::watchdog::Watchdog;
 use crate::engine::{Container, ContainerOutput, EngineError, Kernel};
 use crate::own_file;
 use crate::protocol::{

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::answered::{answer_within, outcome, result_line};
 use super::super::calls::{self, Counted};
 use super::super::machine::Effect;
-use super::super::outgoing::queue;
+use super::call_result::{answer_within, outcome, result_line};
 use super::{Actor, CallEnded, tell};
 use crate::broker::{Answer, Call, HandlesOf, Making};
 use crate::names::{CallId, RunId};
 use crate::protocol::{CallFrame, ToWorker};
 use crate::run::{CallOutcome, FaultCode, Progress, RunOutcome, ToolFault};
+use crate::session::sandbox::writer::queue;
 use crate::text;
 
 /// Longest name of a call in a progress message, in characters.

@@ -5,10 +5,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::super::sandbox::Sandbox;
-use super::super::watchdog::Watchdog;
 use super::{Current, Keeping};
 use crate::broker::{Broker, Waits};
 use crate::protocol::{Dropped, FromSandbox};
+use crate::session::sandbox::watchdog::Watchdog;
 
 pub(super) async fn cancelled(current: Option<&Current>) {
     match current {

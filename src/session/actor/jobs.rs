@@ -7,19 +7,19 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::answered::{answer_within, result_line};
-use super::super::argument_room::ArgumentRoom;
 use super::super::calls::Counted;
 use super::super::ending::bounded;
-use super::super::in_flight::InFlight;
 use super::super::machine::Effect;
-use super::super::outgoing::{ResultLine, queue};
 use super::Actor;
+use super::argument_room::ArgumentRoom;
+use super::call_result::{answer_within, result_line};
+use super::in_flight::InFlight;
 use crate::broker::{Call, HandlesOf, Human, Making};
 use crate::jobs::Status;
 use crate::names::{CallId, RunId};
 use crate::protocol::{CallFrame, DoneOutcome, FromJob, JobDone, ToSupervisor};
 use crate::run::{FaultCode, PythonError, ServerScope, ToolFault};
+use crate::session::sandbox::writer::{ResultLine, queue};
 
 /// A job that has a process.
 pub(super) struct OfJob {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 use super::super::files::Files;
-use super::super::outgoing::{Outgoing, write};
-use super::super::runtime::{BOOTSTRAP, bundle};
-use super::super::watchdog::{Watchdog, Watched};
+use super::bundle::{BOOTSTRAP, bundle};
 use super::failure::Failure;
 use super::special_files::{self, Bounds, Unsafe};
+use super::watchdog::{Watchdog, Watched};
+use super::writer::{Outgoing, write};
 use super::{Asked, PutBack, Sandbox, SandboxReport, posture};
 use crate::engine::{
     About, Belongings, CpuQuota, Engine, Folder, Kernel, NotStarted, Owner, Places, SandboxSpec, User, find,

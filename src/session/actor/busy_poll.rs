@@ -16,7 +16,7 @@ const AWAKE_MAX: Duration = Duration::from_micros(500);
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Awaited {
+pub(in crate::session) enum Awaited {
     /// Something of the run under way.
     Answer,
     /// The next run.
@@ -25,7 +25,7 @@ pub(super) enum Awaited {
 
 /// When to stay awake, for the one who waits.
 #[derive(Debug)]
-pub(super) struct Attention {
+pub(in crate::session) struct Attention {
     waits: Option<(Awaited, Instant)>,
     /// For what the last wait was over before it would have been given up: so may be the next.
     is_soon: [bool; 2],
@@ -43,7 +43,7 @@ struct Awake {
 
 impl Attention {
     /// Must be called inside a tokio runtime.
-    pub(super) fn start() -> Self {
+    pub(in crate::session) fn start() -> Self {
         let awake =
             Arc::new(Awake { started: Instant::now(), until: AtomicU64::new(0), asked: Notify::new() });
         let staying = tokio::spawn(stay(Arc::clone(&awake)));
@@ -51,7 +51,7 @@ impl Attention {
     }
 
     /// Something has come, and this is what is waited for now.
-    pub(super) fn waits_for(&mut self, awaited: Awaited) {
+    pub(in crate::session) fn waits_for(&mut self, awaited: Awaited) {
         let now = Instant::now();
         match self.waits {
             // What has come meanwhile was no run.

@@ -24,7 +24,7 @@ static OF_PROCESS: AtomicUsize = AtomicUsize::new(0);
 
 /// Room for the large arguments of one run's calls, or one job's.
 #[derive(Debug, Clone)]
-pub(super) struct ArgumentRoom {
+pub(in crate::session) struct ArgumentRoom {
     held: Arc<Semaphore>,
     worked_on: Arc<Semaphore>,
     bytes_max: usize,
@@ -34,7 +34,7 @@ pub(super) struct ArgumentRoom {
 
 /// The room that one call's arguments take. Dropping it gives the room back.
 #[derive(Debug)]
-pub(super) struct HeldArguments {
+pub(in crate::session) struct HeldArguments {
     bytes: u32,
     worked_on: Arc<Semaphore>,
     _held: OwnedSemaphorePermit,
@@ -46,7 +46,7 @@ struct OfProcess(usize);
 
 impl ArgumentRoom {
     /// Room of which `bytes_max` may be worked on at once.
-    pub(super) fn new(bytes_max: usize, limits: &Limits) -> Self {
+    pub(in crate::session) fn new(bytes_max: usize, limits: &Limits) -> Self {
         Self {
             held: Arc::new(Semaphore::new(HELD_TIMES * bytes_max)),
             worked_on: Arc::new(Semaphore::new(bytes_max)),
@@ -60,7 +60,7 @@ impl ArgumentRoom {
     ///
     /// # Errors
     /// `busy` when too many bytes of other calls are held.
-    pub(super) fn hold(&self, frame: &CallFrame) -> Result<Option<HeldArguments>, ToolFault> {
+    pub(in crate::session) fn hold(&self, frame: &CallFrame) -> Result<Option<HeldArguments>, ToolFault> {
         let names = frame.tool.len() + frame.server.as_ref().map_or(0, String::len);
         let bytes = frame.arguments.get().len() + names;
         if bytes <= self.small_bytes_max {
@@ -91,7 +91,7 @@ impl HeldArguments {
     ///
     /// # Errors
     /// `busy` when there was no room up to the deadline, `cancelled`.
-    pub(super) async fn begin(
+    pub(in crate::session) async fn begin(
         &self,
         deadline: Instant,
         cancel: &CancellationToken,

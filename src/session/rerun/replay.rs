@@ -2,21 +2,21 @@
 //!
 //! Who answers their calls is the broker's matter.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::{OnceCell, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::asked::RunAsked;
-use super::compared::differences;
-use super::handle::Session;
-use super::remade::Asker;
+use super::run_diff::differences;
 use crate::broker::{Way, not_kept};
 use crate::journal::{Came, Damage, Kept, RecordedCall, RecordedRun, RecordedSession, Sessions};
 use crate::names::{RunId, ServerName};
 use crate::run::{ClientAbilities, FaultCode, Reset, RunOutcome, RunRequest, ServerScope, ToolFault};
+use crate::session::handle::Session;
+use crate::session::request::{Asker, RunAsked};
+use crate::session::resumed::Resumed;
 use crate::text;
 
 /// How long a run that is stopped may take to end.
@@ -51,53 +51,16 @@ pub enum Compared {
     NotStarted(ToolFault),
 }
 
-/// The session whose runs another one begins with.
-pub struct Resumed {
-    /// It and the last run of it that is made, or why it cannot be had.
-    from: Result<(RecordedSession, u64), ToolFault>,
-    /// Whether the files that its runs wrote are there already.
-    has_files: bool,
-    /// Whether some have been made that did not come to their end.
-    is_begun: AtomicBool,
-    /// Whether the code of a run asks for it, and not the user.
-    is_of_code: bool,
-    /// Whether it is the session itself, whose interpreter was stopped or lost.
-    is_own: bool,
-    /// What the first reply says of it, or why it cannot be.
-    done: OnceCell<Result<String, ToolFault>>,
-    is_told: AtomicBool,
-}
-
 impl Resumed {
-    /// A session, up to this run, and whether the workspace has files of before; or why it cannot be had, which each run is told then.
-    #[must_use]
-    pub fn new(from: Result<(RecordedSession, u64), ToolFault>, has_files: bool) -> Self {
-        Self {
-            from,
-            has_files,
-            is_begun: AtomicBool::new(false),
-            is_of_code: false,
-            is_own: false,
-            done: OnceCell::new(),
-            is_told: AtomicBool::new(false),
-        }
-    }
-
-    /// The same, in a session that has run already: its interpreter gives way to a new one.
-    pub(super) fn within(from: (RecordedSession, u64), has_files: bool) -> Self {
-        Self { is_begun: AtomicBool::new(true), is_of_code: true, ..Self::new(Ok(from), has_files) }
-    }
-
-    /// Runs of the session itself. Its files are those of before.
-    pub(super) fn of_itself(from: (RecordedSession, u64)) -> Self {
-        Self { is_own: true, ..Self::within(from, true) }
-    }
-
     /// Makes the runs, once; what the first reply says of them.
     ///
     /// # Errors
     /// A call has no answer in what is kept, or there is no sandbox.
-    pub(super) async fn done(&self, session: &Session, asker: &Asker) -> Result<Option<String>, ToolFault> {
+    pub(in crate::session) async fn done(
+        &self,
+        session: &Session,
+        asker: &Asker,
+    ) -> Result<Option<String>, ToolFault> {
         let said = self.done.get_or_try_init(|| self.make(session, asker)).await?;
         match said {
             Ok(said) => Ok((!self.is_told.swap(true, Ordering::AcqRel)).then(|| said.clone())),
@@ -106,7 +69,7 @@ impl Resumed {
     }
 
     /// The outer fault passes: the next run tries again.
-    pub(super) async fn make(
+    pub(in crate::session) async fn make(
         &self,
         session: &Session,
         asker: &Asker,

@@ -36,7 +36,7 @@ async fn whole(answer: impl Future<Output = Result<Answer, ToolFault>>) -> Resul
     })
 }
 
-pub(super) fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
+pub(in crate::session) fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
     match answer {
         Ok(Answer::Value(_)) => CallOutcome::Answered,
         Ok(Answer::ToolError(_)) => CallOutcome::Failed,

@@ -9,7 +9,7 @@ use crate::protocol::{Mount, Posture, PostureField, ProcessPosture, WorkerPostur
 
 /// What was asked of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(in crate::session) struct Asked {
     pub(super) uid: u64,
     pub(super) gid: u64,
     pub(super) memory_bytes: u64,
@@ -21,16 +21,16 @@ pub(super) struct Asked {
     /// Paths of /proc and /sys that code must not see.
     pub(super) masked: Vec<&'static str>,
     /// Folders of the machine.
-    pub(super) folders: Vec<Folder>,
+    pub(in crate::session) folders: Vec<Folder>,
     /// Whose kernel the OCI runtime gives it.
-    pub(super) kernel: Kernel,
+    pub(in crate::session) kernel: Kernel,
     /// The machine's kernel, where the engine is on this machine and a kernel of the sandbox's own is asked for.
     pub(super) machines_kernel: Option<String>,
 }
 
 impl Asked {
     /// The folders below which code may change files.
-    pub(super) fn writable(&self) -> Vec<String> {
+    pub(in crate::session) fn writable(&self) -> Vec<String> {
         let places = self.tmpfs.iter().map(|(path, _)| (*path).to_owned());
         let folders = self.folders.iter().filter(|folder| folder.writable).map(|folder| folder.guest.clone());
         places.chain(folders).collect()
@@ -39,8 +39,8 @@ impl Asked {
 
 /// One way in which a sandbox is weaker than asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Weakness {
-    pub(super) field: PostureField,
+pub(in crate::session) struct Weakness {
+    pub(in crate::session) field: PostureField,
     seen: String,
     asked: String,
 }
@@ -141,7 +141,7 @@ pub(super) fn weaknesses(posture: &Posture, asked: &Asked) -> Vec<Weakness> {
 }
 
 /// In what a worker is weaker than its runtime makes it. One that was restored has run code, and may have files open.
-pub(super) fn worker_weaknesses(
+pub(in crate::session) fn worker_weaknesses(
     worker: &WorkerPosture,
     posture: &Posture,
     asked: &Asked,

@@ -15,16 +15,16 @@ const WRITE_BYTES: usize = 64 * 1024;
 
 /// A line for the worker or a job, for as long as somebody waits for it.
 #[derive(Debug)]
-pub(super) struct ResultLine {
-    pub(super) line: Vec<u8>,
-    pub(super) cancel: CancellationToken,
+pub(in crate::session) struct ResultLine {
+    pub(in crate::session) line: Vec<u8>,
+    pub(in crate::session) cancel: CancellationToken,
     /// Of a job's bytes: kept once the line is on its way, until the job has taken it; given back with a line that is left
     /// out, which no job takes.
-    pub(super) room: Option<OwnedSemaphorePermit>,
+    pub(in crate::session) room: Option<OwnedSemaphorePermit>,
 }
 
 /// Queues a line, as soon as there is room for it; not when nobody waits for it any more. `room`: a job's bytes.
-pub(super) async fn queue(
+pub(in crate::session) async fn queue(
     line: Vec<u8>,
     cancel: CancellationToken,
     room: Option<Arc<Semaphore>>,
@@ -44,21 +44,21 @@ pub(super) async fn queue(
 
 /// What is written, in the order of preference.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(in crate::session) struct Outgoing {
     /// Frames for the supervisor, and runs.
-    pub(super) control: mpsc::Receiver<Vec<u8>>,
+    pub(in crate::session) control: mpsc::Receiver<Vec<u8>>,
     /// Results for the worker.
-    pub(super) results: mpsc::Receiver<ResultLine>,
+    pub(in crate::session) results: mpsc::Receiver<ResultLine>,
     /// Results for jobs, which do not wait for the worker: each has room of its own.
     pub(super) results_of_jobs: mpsc::Receiver<ResultLine>,
     /// How many bytes for workers have been taken.
-    pub(super) taken: watch::Receiver<u64>,
+    pub(in crate::session) taken: watch::Receiver<u64>,
     /// How many more may be under way.
     pub(super) unread_bytes_max: usize,
 }
 
 /// Writes the first line, then others until nobody can send any more, or the sandbox is gone.
-pub(super) async fn write(
+pub(in crate::session) async fn write(
     mut input: Pin<Box<dyn AsyncWrite + Send>>,
     first: Vec<u8>,
     mut outgoing: Outgoing,

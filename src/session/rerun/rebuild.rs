@@ -4,20 +4,15 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-
-use super::again::{Anew, Compared, why_not};
-use super::asked::RunAsked;
-use super::checkpoints::Places;
-use super::handle::Session;
-use super::machine::checkpoint_error;
+use super::replay::{Anew, Compared, why_not};
 use crate::broker::Way;
 use crate::jobs::Status;
 use crate::journal::{RecordedCall, RecordedRun};
-use crate::run::{
-    ClientAbilities, FaultCode, Reset, RunOutcome, RunReport, RunRequest, ServerScope, StateNote, ToolFault,
-};
+use crate::run::{FaultCode, Reset, RunOutcome, RunReport, StateNote, ToolFault};
+use crate::session::checkpoints::Places;
+use crate::session::handle::Session;
+use crate::session::machine::checkpoint_error;
+use crate::session::request::{Asker, RunAsked};
 use crate::text;
 
 /// Longest name in a sentence, in characters.
@@ -29,16 +24,12 @@ const ASIDE: &str = "__import__('belljar_sandbox.worker.workspace_snapshot').wor
 /// Runs that came otherwise of which is told.
 const TOLD_MAX: usize = 5;
 
-/// Who asks.
-pub(super) struct Asker {
-    pub(super) client: String,
-    pub(super) cancel: CancellationToken,
-    timeout: std::time::Duration,
-}
-
 impl Session {
     /// Runs code. A checkpoint that it begins from, or goes back to, is made again if it was lost. Nothing else may run meanwhile.
-    pub(super) async fn run_from_checkpoints(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
+    pub(in crate::session) async fn run_from_checkpoints(
+        &self,
+        asked: RunAsked,
+    ) -> Result<RunReport, ToolFault> {
         let asker = Asker::of(&asked);
         let mut said = vec![];
         if let Reset::Checkpoint(name) = &asked.request.reset
@@ -196,7 +187,7 @@ impl Session {
     }
 
     /// As they were.
-    pub(super) async fn put_files_back(&self, asker: &Asker) -> Result<(), ToolFault> {
+    pub(in crate::session) async fn put_files_back(&self, asker: &Asker) -> Result<(), ToolFault> {
         let _aside = self.broker.journal_aside();
         put_back(self.run_now(asker.asked(format!("{ASIDE}.put_back()"), Reset::No)).await?)
     }
@@ -227,34 +218,6 @@ impl Session {
         match report.outcome {
             RunOutcome::NotStarted(fault) => Err(fault),
             _ => Ok(report),
-        }
-    }
-}
-
-impl Asker {
-    pub(super) fn of(asked: &RunAsked) -> Self {
-        Self { client: asked.client.clone(), cancel: asked.cancel.clone(), timeout: asked.request.timeout }
-    }
-
-    /// What the bridge asks for itself.
-    fn asked(&self, code: String, reset: Reset) -> RunAsked {
-        let servers = ServerScope::Only(vec![]);
-        RunAsked {
-            request: RunRequest {
-                code,
-                servers,
-                timeout: self.timeout,
-                timeout_max: self.timeout,
-                reset,
-                dry_run: false,
-            },
-            // A cancellation has its answer: it must not stand in the way of what there was before.
-            cancel: CancellationToken::new(),
-            progress: mpsc::channel(1).0,
-            output: None,
-            questions: mpsc::channel(1).0,
-            abilities: ClientAbilities::default(),
-            client: self.client.clone(),
         }
     }
 }

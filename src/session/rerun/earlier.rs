@@ -1,17 +1,18 @@
 //! What a session says and does of earlier sessions, and of its own earlier interpreters that were stopped or lost: that their
 //! variables are gone, what brings them back, and, when code asks, their runs once more.
 //!
-//! Which sessions there are is the journal's knowledge, and how runs are made once more that of `again`.
+//! Which sessions there are is the journal's knowledge, and how runs are made once more that of `replay`.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use super::again::{Resumed, why_not};
-use super::checkpoints::Checkpoints;
-use super::handle::Session;
-use super::remade::Asker;
+use super::replay::why_not;
 use crate::journal::{RecordedSession, Sessions};
 use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, RunReport, StateNote, ToolFault};
+use crate::session::checkpoints::Checkpoints;
+use crate::session::handle::Session;
+use crate::session::request::Asker;
+use crate::session::resumed::{Earlier, Loss, Resumed};
 use crate::text;
 
 /// Longest name in a sentence, in characters.
@@ -22,16 +23,9 @@ const NAMED_MAX: usize = 3;
 /// Tells how the earlier one is resumed.
 const RESUME: &str = "runtime.resume(\"last\") makes the last session's variables again";
 
-/// The last session of the client, before this one.
-pub(super) struct Earlier {
-    /// All words of its code.
-    words: HashSet<String>,
-    can_be_resumed: bool,
-}
-
 impl Session {
     /// Where a name is missing that the last session knew, says that this is another session.
-    pub(super) async fn tell_of_earlier(&self, report: &mut RunReport) {
+    pub(in crate::session) async fn tell_of_earlier(&self, report: &mut RunReport) {
         let RunOutcome::Raised(error) = &report.outcome else { return };
         if !matches!(report.state, StateNote::Kept | StateNote::Fresh(FreshReason::First)) {
             return;
@@ -57,7 +51,7 @@ impl Session {
     }
 
     /// Makes the runs again of the session that the code has asked for, now that its own run has ended.
-    pub(super) async fn resume_asked(&self, report: &mut RunReport, asker: &Asker) {
+    pub(in crate::session) async fn resume_asked(&self, report: &mut RunReport, asker: &Asker) {
         let Some((of, until)) = self.broker.take_resumed() else { return };
         if !matches!(report.outcome, RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 }) {
             return;
@@ -113,33 +107,9 @@ fn words(code: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// The last loss of an interpreter in a session.
-#[derive(Debug, Default)]
-pub(super) struct Losses(Mutex<Option<Loss>>);
-
-#[derive(Debug, Clone)]
-struct Loss {
-    reason: FreshReason,
-    /// All words of the code that the lost interpreter ran. `None` without a journal.
-    words: Option<Arc<HashSet<String>>>,
-    /// What brings the variables back, or why nothing does.
-    remedy: String,
-}
-
-impl Losses {
-    /// The variables are back, or were given up.
-    pub(super) fn forget(&self) {
-        *self.last() = None;
-    }
-
-    fn last(&self) -> MutexGuard<'_, Option<Loss>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Session {
     /// Says what brings the variables back after a loss, and does not let a name of the lost interpreter pass for a typo.
-    pub(super) async fn tell_of_loss(&self, report: &mut RunReport) {
+    pub(in crate::session) async fn tell_of_loss(&self, report: &mut RunReport) {
         let is_new = match report.state {
             StateNote::Fresh(reason @ (FreshReason::IdleStop | FreshReason::Lost)) => {
                 let loss = self.read_loss(reason).await;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::protocol::bundle_line;
 
 /// Passed to `python3 -c`: reads the bundle and runs it.
-pub const BOOTSTRAP: &str = include_str!("../../entrypoint/bootstrap.py");
+pub const BOOTSTRAP: &str = include_str!("../../../entrypoint/bootstrap.py");
 
 /// The module whose `main()` becomes PID 1.
 const MAIN: &str = "belljar_sandbox.boot.main";

@@ -17,13 +17,13 @@ const FAILED_LOOKS_MAX: u32 = 40;
 
 /// The limits that are watched; nothing for those that the engine enforces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Watched {
+pub(in crate::session) struct Watched {
     pub(super) memory_bytes: Option<u64>,
-    pub(super) processes: Option<u64>,
+    pub(in crate::session) processes: Option<u64>,
 }
 
 /// Watches one sandbox until it is dropped.
-pub(super) struct Watchdog {
+pub(in crate::session) struct Watchdog {
     exceeded: mpsc::Receiver<String>,
     running: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -31,7 +31,7 @@ pub(super) struct Watchdog {
 
 impl Watchdog {
     /// `read` as [`crate::engine::UsageMeter::read`].
-    pub(super) fn start(
+    pub(in crate::session) fn start(
         read: impl Fn(u64) -> io::Result<Option<Usage>> + Clone + Send + 'static,
         watched: Watched,
         limits: Arc<Limits>,
@@ -90,12 +90,12 @@ impl Watchdog {
     }
 
     /// A run has begun, or ended: while one is under way, usage is read more often.
-    pub(super) fn set_running(&self, running: bool) {
+    pub(in crate::session) fn set_running(&self, running: bool) {
         self.running.send_replace(running);
     }
 
     /// The next limit that is exceeded; for ever when there is nothing to watch any more. Cancel-safe.
-    pub(super) async fn exceeded(&mut self) -> String {
+    pub(in crate::session) async fn exceeded(&mut self) -> String {
         match self.exceeded.recv().await {
             Some(exceeded) => exceeded,
             None => std::future::pending().await,

@@ -6,13 +6,13 @@ use std::collections::HashMap;
 
 use tokio_util::sync::CancellationToken;
 
-use super::calls::Counted;
 use crate::broker::Sending;
 use crate::names::CallId;
+use crate::session::calls::Counted;
 
 /// Calls that have not ended, by number.
 #[derive(Default)]
-pub(super) struct InFlight(HashMap<CallId, Call>);
+pub(in crate::session) struct InFlight(HashMap<CallId, Call>);
 
 struct Call {
     cancel: CancellationToken,
@@ -21,28 +21,33 @@ struct Call {
 }
 
 impl InFlight {
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::session) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn contains(&self, call: CallId) -> bool {
+    pub(in crate::session) fn contains(&self, call: CallId) -> bool {
         self.0.contains_key(&call)
     }
 
     /// A call begins.
-    pub(super) fn insert(&mut self, call: CallId, cancel: CancellationToken, counted: Counted) -> Sending {
+    pub(in crate::session) fn insert(
+        &mut self,
+        call: CallId,
+        cancel: CancellationToken,
+        counted: Counted,
+    ) -> Sending {
         let sending = Sending::default();
         self.0.insert(call, Call { cancel, sending: sending.clone(), counted });
         sending
     }
 
     /// A call has ended.
-    pub(super) fn remove(&mut self, call: CallId) {
+    pub(in crate::session) fn remove(&mut self, call: CallId) {
         self.0.remove(&call);
     }
 
     /// Nobody waits for the call any more. Where it is counted, if it was never sent.
-    pub(super) fn cancel(&mut self, call: CallId) -> Option<Counted> {
+    pub(in crate::session) fn cancel(&mut self, call: CallId) -> Option<Counted> {
         let Call { cancel, sending, counted } = self.0.remove(&call)?;
         cancel.cancel();
         sending.give_up().then_some(counted)

@@ -1,0 +1,66 @@
+//! What is asked of a session.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::Question;
+use crate::names::RunId;
+use crate::run::{ClientAbilities, OutputPiece, Progress, Reset, RunReport, RunRequest, ServerScope};
+
+/// A run, and who waits for its report.
+pub(super) type Ask = (RunAsked, oneshot::Sender<(RunId, RunReport)>);
+
+/// A run that is asked for, and who waits for it.
+pub struct RunAsked {
+    /// What to run.
+    pub request: RunRequest,
+    /// The client's cancellation.
+    pub cancel: CancellationToken,
+    /// Hears of the run's progress; what does not fit is left out. Closed, nobody wants to hear of it.
+    pub progress: mpsc::Sender<Progress>,
+    /// Hears what the run writes, as it comes; what does not fit is left out.
+    pub output: Option<mpsc::Sender<OutputPiece>>,
+    /// Takes what the human is asked while the run waits; closed, nobody can be asked.
+    pub questions: mpsc::Sender<Question>,
+    /// What the client can do for servers.
+    pub abilities: ClientAbilities,
+    /// Who asks, in their own words: for the journal.
+    pub client: String,
+}
+
+/// Who asks.
+pub(super) struct Asker {
+    pub(super) client: String,
+    pub(super) cancel: CancellationToken,
+    timeout: Duration,
+}
+
+impl Asker {
+    pub(super) fn of(asked: &RunAsked) -> Self {
+        Self { client: asked.client.clone(), cancel: asked.cancel.clone(), timeout: asked.request.timeout }
+    }
+
+    /// What the bridge asks for itself.
+    pub(super) fn asked(&self, code: String, reset: Reset) -> RunAsked {
+        let servers = ServerScope::Only(vec![]);
+        RunAsked {
+            request: RunRequest {
+                code,
+                servers,
+                timeout: self.timeout,
+                timeout_max: self.timeout,
+                reset,
+                dry_run: false,
+            },
+            // A cancellation has its answer: it must not stand in the way of what there was before.
+            cancel: CancellationToken::new(),
+            progress: mpsc::channel(1).0,
+            output: None,
+            questions: mpsc::channel(1).0,
+            abilities: ClientAbilities::default(),
+            client: self.client.clone(),
+        }
+    }
+}
