@@ -37,7 +37,7 @@ fn the_bounds_of_time_that_the_operator_set_are_in_the_schema_and_hold() {
     let mut bridge = Bridge::start(&home);
     let listed = bridge.request("tools/list", json!({})).unwrap();
     let timeout = &listed["tools"][0]["inputSchema"]["properties"]["timeout"];
-    assert_eq!(timeout["description"], "seconds, default 5, at most 10");
+    assert_eq!(timeout["description"], "seconds, default 5, max 10");
     assert_eq!(
         bridge.run_with(json!({"code": "1", "timeout": 11})).text,
         "status: validation_error\nerror: timeout is 11, it must be a number of seconds above 0 and up to 10\n\
