@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(read(&[SESSION, &run(1), r#"{"full":{}}"#]).damage, Some(Damage::Full));
     }
 
-    /// Of runs: number, how its variables were at its end, and the checkpoint that it began from.
+    /// For each run: its number, how its variables were at its end, and the checkpoint that it began from.
     fn session(of: &[(u64, &str, Option<&str>)]) -> RecordedSession {
         let checkpoint = |name: &str| format!(r#","checkpoint":"{name}""#);
         let lines = of.iter().map(|(number, state, name)| {

@@ -229,7 +229,7 @@ mod tests {
                 let text = format!("{before}{hidden}{behind}");
                 assert!(of(pattern, &json!(text)), "{pattern} {text:?}");
             }
-            // They count where they stand, too.
+            // Defaults count where they stand, too.
             assert!(of("a?b", &json!(format!("a{hidden}b"))) && of("a?c", &json!(format!("A{hidden}C"))));
             assert!(!of("delete", &json!(format!("del{hidden}eted"))));
             assert!(climbs(&format!("/data/.{hidden}./x")) && climbs(&format!("/data/.%2{hidden}e/x")));

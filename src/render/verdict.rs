@@ -2,7 +2,7 @@
 
 use crate::run::{RunOutcome, RunReport, SandboxLoss};
 
-/// Whether the client is told of an error.
+/// Whether the client gets an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It ran to its end.

@@ -41,7 +41,7 @@ fn the_search_by_words_and_meaning_is_as_good_as_it_was() {
     compare(&quality::measure(&catalog, &queries, Some(&encoder), 1), FUSED);
 }
 
-/// Of the paraphrases: recall@5 by words, and with the encoder.
+/// Figures of the paraphrases: recall@5 by words, and with the encoder.
 const PARAPHRASES_AT_5: [f64; 2] = [0.168, 0.406];
 
 #[test]

@@ -94,7 +94,7 @@ fn code_resumes_the_last_session_that_is_not_in_use(engine: &Engine) {
     let in_use = listed.iter().find(|session| session["in_use"] == true).unwrap()["id"].as_str().unwrap();
     let refused = bridge.run(&format!("runtime.resume('{in_use}')")).text;
     assert!(refused.contains(" is in use") && refused.ends_with("state: variables kept"), "{refused}");
-    // Its own name is none of an earlier session, but leads back to an earlier run.
+    // The session's own name does not name an earlier session. It leads back to an earlier run.
     let open = listed.iter().filter(|session| session["in_use"] == true);
     let own = open.map(|session| session["id"].as_str().unwrap()).find(|id| *id != in_use).unwrap();
     let refused = bridge.run(&format!("runtime.resume('{own}')")).text;

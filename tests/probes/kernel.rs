@@ -447,7 +447,7 @@ in_child(lambda: c('prctl', 22, 2, program, 0, 0))
         "kernel.terminal-input",
         "type into a terminal as if its user did",
         DENIED,
-        // Landlock lets nobody have a terminal. The kernel says of a pipe that it is none, unless the filter refuses before.
+        // Landlock lets nobody have a terminal. A pipe is no terminal, which the kernel says unless the filter refuses first.
         r"
 import fcntl
 reader, writer = os.pipe()

@@ -10,7 +10,7 @@ use crate::text;
 const NAME_CHARS_MAX: usize = 200;
 
 impl Broker {
-    /// Lists a call instead of making it. One of a job whose run has ended is told of in the next reply, as that job's.
+    /// Lists a call instead of making it. The next reply reports a call of a job whose run has ended as that job's.
     pub(in crate::broker) fn planned(
         &self,
         call: &Call<'_>,

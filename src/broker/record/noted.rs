@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
-/// Of this only what it finds is kept.
+/// Only what it finds is stored.
 pub(in crate::broker) const CHECK: &str = "check_calls";
 
 /// A call, as the journal and a replay know it.
