@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use belljar::engine::{Choice, Container, Places, SandboxSpec, Streams, find};
+use belljar::engine::{Choice, Instance, Places, SandboxSpec, Started, Streams, find};
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 
@@ -19,7 +19,7 @@ const ECHO: &str = "import sys\nfor line in sys.stdin.buffer:\n    sys.stdout.bu
 /// A Python loop in a container made and attached to just like a sandbox.
 pub struct Echo {
     runtime: Runtime,
-    container: Container,
+    container: Box<dyn Instance>,
     streams: Streams,
     line: Vec<u8>,
 }
@@ -52,13 +52,13 @@ impl Echo {
             labels: HashMap::new(),
             request: Duration::from_secs(30),
         };
-        let (container, streams) = runtime.block_on(async {
+        let Started { instance, streams, .. } = runtime.block_on(async {
             let engine = find(&places, std::path::Path::new("/nowhere")).await.expect("the engine answers");
             engine.start(&spec).await.expect("the container starts")
         });
         let mut line = vec![b'x'; LINE_BYTES - 1];
         line.push(b'\n');
-        Self { runtime, container, streams, line }
+        Self { runtime, container: instance, streams, line }
     }
 
     /// One round trip of a line.

@@ -71,7 +71,7 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, clien
 
 fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     let Posture { memory_max_bytes, pids_max, cpu_max_millis, .. } = report.posture;
-    line("engine", &format!("{} {}, {}", about.kind, about.version, rootless(&report.posture)));
+    line("engine", &format!("{}, {}", about.name, rootless(&report.posture)));
     runtime(about, config);
     line("kernel", &kernel(report));
     line("socket", &report.address);
@@ -119,12 +119,12 @@ async fn engine_alone(config: &Config) {
     let Ok(engine) = find(&places, &config.lock_dir).await else { return };
     match engine.about().await {
         Ok(about) => {
-            line("engine", &format!("{} {}", about.kind, about.version));
+            line("engine", &about.name);
             runtime(&about, config);
         }
         Err(error) => line("engine", &error.to_string()),
     }
-    line("socket", &engine.address);
+    line("socket", engine.address());
 }
 
 /// What makes the containers, which is what code would have to get out of.

@@ -1,32 +1,26 @@
-//! Starts, attaches, signals and kills one hardened container through an engine's API, where it moves bytes only; builds
-//! and lists images.
+//! Starts, attaches to and kills one hardened sandbox through an engine, where it moves bytes only; builds and lists images.
 //!
 //! It knows no Python and no frames, and reads no environment: where engines may listen is told by the caller.
 
-mod belongings;
 mod choice;
-mod container;
+mod containers;
 mod error;
 mod find;
-mod images;
+mod interface;
 mod kernel;
 mod masks;
 mod owner;
-mod private_socket;
-mod runtime;
+mod spec;
 mod usage;
-mod users;
 
-pub use belongings::Belongings;
 pub use choice::Choice;
-pub use container::{
-    Container, ContainerOutput, CpuQuota, Folder, NotStarted, SandboxSpec, Streams, tmpfs_mib,
+pub use containers::{
+    Belongings, ContainerEngine, ImageAbout, ImageBuild, Places, find as find_container_engine,
 };
 pub use error::EngineError;
-pub use find::{About, Engine, EngineKind, Places, find};
-pub use images::{ImageAbout, ImageBuild};
+pub use find::find;
+pub use interface::{About, Engine, Instance, NotStarted, Output, Runtime, Started, Streams};
 pub use kernel::{Kernel, OuterLimits};
 pub use owner::{Owner, lock_path};
-pub use runtime::Runtime;
+pub use spec::{CpuQuota, Folder, SandboxSpec, User, tmpfs_mib};
 pub use usage::{Usage, UsageMeter};
-pub use users::User;

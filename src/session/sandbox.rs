@@ -21,7 +21,7 @@ use self::posture::{Asked, Weakness};
 use self::watchdog::Watchdog;
 use self::writer::ResultLine;
 use super::files::PutBack;
-use crate::engine::{Container, ContainerOutput, EngineError, Kernel};
+use crate::engine::{EngineError, Instance, Kernel, Output};
 use crate::own_file;
 use crate::protocol::{
     Decoder, Dropped, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, ToSupervisor,
@@ -57,8 +57,8 @@ pub struct SandboxReport {
 
 /// A running sandbox.
 pub(super) struct Sandbox {
-    container: Container,
-    output: ContainerOutput,
+    instance: Box<dyn Instance>,
+    output: Output,
     decoder: Decoder,
     control: mpsc::Sender<Vec<u8>>,
     data: mpsc::Sender<ResultLine>,
@@ -185,6 +185,6 @@ impl Sandbox {
         self.writer.abort();
         // The streams go before the container: an engine waits for whoever is attached and does not read.
         drop(self.output);
-        self.container.close().await
+        self.instance.close().await
     }
 }

@@ -9,7 +9,7 @@ use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::{err, out};
 use crate::app::wiring::{self, OWN_IMAGE, PLAIN_IMAGE};
 use crate::cli;
-use crate::engine::{Engine, EngineError, ImageAbout, ImageBuild};
+use crate::engine::{ContainerEngine, EngineError, ImageAbout, ImageBuild};
 use crate::guard::Mark;
 use crate::own_file;
 use crate::recipe::{
@@ -129,7 +129,7 @@ impl Asked {
 
     /// An image that was built like this is not built upon: what it has is built again with what is added, on what it
     /// was built on, so that an image has one lock.
-    async fn plan(mut self, images: &Images<'_>, engine: &Engine) -> Result<Plan, Failure> {
+    async fn plan(mut self, images: &Images<'_>, engine: &ContainerEngine) -> Result<Plan, Failure> {
         let mut base = match &self.from {
             Some(from) => from.clone(),
             None => match engine.image(&wiring::images(images.config)).await {
@@ -191,7 +191,7 @@ fn kept_lock(images: &Images<'_>, name: &str) -> Result<KeptLock, Failure> {
     KeptLock::parse(&text).map_err(|error| usage(&error))
 }
 
-async fn locked(engine: &Engine, name: &str, lock: KeptLock) -> Result<Plan, Failure> {
+async fn locked(engine: &ContainerEngine, name: &str, lock: KeptLock) -> Result<Plan, Failure> {
     let about = engine.about_image(&lock.base).await.map_err(failed)?;
     if about.as_ref().is_some_and(|about| about.id != lock.base_id) {
         err!(
@@ -212,7 +212,7 @@ async fn locked(engine: &Engine, name: &str, lock: KeptLock) -> Result<Plan, Fai
 
 async fn run(
     images: &Images<'_>,
-    engine: &Engine,
+    engine: &ContainerEngine,
     plan: &Plan,
     reference: &str,
 ) -> Result<ImageAbout, Failure> {
@@ -297,7 +297,7 @@ fn reason(lines: &VecDeque<String>, otherwise: String) -> String {
 
 async fn keep_lock(
     images: &Images<'_>,
-    engine: &Engine,
+    engine: &ContainerEngine,
     plan: &Plan,
     name: &ImageName,
 ) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use crate::app::common::failure::{Failure, failed};
 use crate::app::common::printing::out;
 use crate::app::wiring::{self, OWN_IMAGE};
 use crate::config::{Config, Environment, nearest, set_image};
-use crate::engine::{Engine, ImageAbout, find};
+use crate::engine::{ContainerEngine, Engine, ImageAbout, find_container_engine};
 use crate::guard::Mark;
 use crate::recipe::ImageName;
 use crate::text;
@@ -42,9 +42,9 @@ pub(super) struct Images<'c> {
 
 impl Images<'_> {
     /// The engine that sandboxes run on.
-    pub(in crate::app) async fn engine(&self) -> Result<Engine, Failure> {
+    pub(in crate::app) async fn engine(&self) -> Result<ContainerEngine, Failure> {
         let places = wiring::places(self.config, Some(Mark::new()));
-        find(&places, &self.config.lock_dir)
+        find_container_engine(&places, &self.config.lock_dir)
             .await
             .map_err(|error| Failure::Failed(text::inert_line(&format!("{error}; {}", error.hint()))))
     }
@@ -60,7 +60,7 @@ impl Images<'_> {
     /// What the engine says of an image of ours.
     pub(in crate::app) async fn about(
         &self,
-        engine: &Engine,
+        engine: &ContainerEngine,
         name: &ImageName,
     ) -> Result<Option<ImageAbout>, Failure> {
         let about = engine.about_image(&name.reference()).await.map_err(failed)?;
@@ -128,7 +128,7 @@ impl Images<'_> {
         Ok(())
     }
 
-    async fn unknown(&self, engine: &Engine, name: &ImageName) -> Result<Failure, Failure> {
+    async fn unknown(&self, engine: &ContainerEngine, name: &ImageName) -> Result<Failure, Failure> {
         let names = self.names(engine).await?;
         let known: Vec<&str> = names.iter().map(ImageName::as_str).collect();
         let near = nearest(name.as_str(), known.iter().copied());
@@ -141,7 +141,7 @@ impl Images<'_> {
         Ok(Failure::Usage(format!("the engine at {at} has no image {name}; {known}")))
     }
 
-    async fn names(&self, engine: &Engine) -> Result<Vec<ImageName>, Failure> {
+    async fn names(&self, engine: &ContainerEngine) -> Result<Vec<ImageName>, Failure> {
         let references = engine.images_with(labels::IMAGE).await.map_err(failed)?;
         Ok(references.iter().filter_map(|reference| ImageName::of_reference(reference)).collect())
     }
@@ -150,7 +150,7 @@ impl Images<'_> {
         let engine = self.engine().await?;
         let about = engine.about().await.map_err(failed)?;
         let at = text::inert_excerpt(&engine.address, SAID_CHARS_MAX);
-        out!("{} {} at {at}", about.kind, text::inert_line(&about.version));
+        out!("{} at {at}", text::inert_line(&about.name));
         if let Some(own) = engine.about_image(OWN_IMAGE).await.map_err(failed)? {
             self.row("default", OWN_IMAGE, &own);
         }

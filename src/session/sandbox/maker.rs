@@ -92,7 +92,7 @@ pub(in super::super) struct Maker {
     /// Of the last sandbox.
     settings: SandboxSettings,
     limits: Arc<Limits>,
-    engine: Option<Engine>,
+    engine: Option<Arc<dyn Engine>>,
     owner: Option<Owner>,
     reaped: usize,
     /// What is put into each sandbox.
@@ -159,22 +159,24 @@ impl Maker {
 
     async fn attempt(&mut self) -> Result<Sandbox, Failure> {
         let (engine, is_new) = self.engine().await?;
-        let (folders, said_of_folders) = self.folders(&engine).await;
+        let (folders, said_of_folders) = self.folders(engine.as_ref()).await;
         self.asked += 1;
-        let cpu = self.cpu_quota(&engine).await;
+        let cpu = self.cpu_quota(engine.as_ref()).await;
         let spec = SandboxSpec { cpu, ..self.spec(folders.clone())? };
         self.creating.insert(self.asked);
         self.tell().await;
         // The containers of the dead are no matter of this one's.
-        let (started, reaped) =
-            tokio::join!(engine.start(&spec), async { if is_new { self.reap(&engine).await } else { 0 } });
+        let (started, reaped) = tokio::join!(engine.start(&spec), async {
+            if is_new { self.reap(engine.as_ref()).await } else { 0 }
+        });
         self.reaped += reaped;
         if !matches!(started, Err(NotStarted { may_exist: true, .. })) {
             self.creating.remove(&self.asked);
             self.tell().await;
         }
-        let (container, streams) = started.map_err(|not_started| not_started.error)?;
-        let (user, has_own_user) = (container.user, spec.user.is_none() && container.user != User::SHARED);
+        let started = started.map_err(|not_started| not_started.error)?;
+        let user = started.user;
+        let has_own_user = spec.user.is_none() && user != User::SHARED;
         let (control, control_inbox) = mpsc::channel(CONTROL_QUEUED_MAX);
         let (data, data_inbox) = mpsc::channel(DATA_QUEUED_MAX);
         let (data_of_jobs, data_of_jobs_inbox) = mpsc::channel(DATA_QUEUED_MAX);
@@ -186,9 +188,9 @@ impl Maker {
             taken: taken_seen,
             unread_bytes_max: self.limits.unread_in_sandbox_bytes_max,
         };
-        let writer = tokio::spawn(write(streams.input, bundle(), outgoing));
+        let writer = tokio::spawn(write(started.streams.input, bundle(), outgoing));
         let mut notices: Vec<String> =
-            container.warnings.iter().map(|warning| format!("engine: {warning}")).collect();
+            started.warnings.iter().map(|warning| format!("engine: {warning}")).collect();
         notices.extend(said_of_folders);
         if spec.user.is_none() && !has_own_user {
             let notice = "the engine maps too few users for one of each sandbox: sandboxes share user 65534, and the kernel's \
@@ -197,8 +199,8 @@ impl Maker {
         }
         let mut sandbox = Sandbox {
             report: SandboxReport {
-                address: engine.address.clone(),
-                image: container.image.clone(),
+                address: engine.address().to_owned(),
+                image: started.image,
                 python: String::new(),
                 posture: Posture::default(),
                 worker: WorkerPosture::default(),
@@ -209,11 +211,11 @@ impl Maker {
                 extra_system_calls: self.settings.extra_system_calls.clone(),
                 watched: vec![],
             },
-            asked: self.asked(&engine, user, folders, container.cpu),
+            asked: self.asked(engine.as_ref(), user, folders, started.cpu),
             worker: 0,
             files: PutBack::default(),
-            container,
-            output: streams.output,
+            instance: started.instance,
+            output: started.streams.output,
             decoder: Decoder::new(&self.limits),
             control,
             data,
@@ -244,7 +246,7 @@ impl Maker {
     }
 
     /// The CPU limit that the engine is asked for; `None` where its processors cannot be counted.
-    async fn cpu_quota(&self, engine: &Engine) -> Option<CpuQuota> {
+    async fn cpu_quota(&self, engine: &dyn Engine) -> Option<CpuQuota> {
         let (configured, is_maximum) = match self.settings.cpu {
             CpuLimit::Millis(millis) => return Some(CpuQuota { millis, optional: false }),
             CpuLimit::AtMost(millis) => (millis, true),
@@ -264,10 +266,10 @@ impl Maker {
     }
 
     /// The engine used before while it answers, else the first that does, which is new then.
-    async fn engine(&mut self) -> Result<(Engine, bool), Failure> {
+    async fn engine(&mut self) -> Result<(Arc<dyn Engine>, bool), Failure> {
         if let Some(engine) = &self.engine {
             if engine.answers().await {
-                return Ok((engine.clone(), false));
+                return Ok((Arc::clone(engine), false));
             }
             self.engine = None;
         }
@@ -276,15 +278,15 @@ impl Maker {
             None => self.claim().await?,
         };
         let engine = find(&self.settings.places, &sockets).await?;
-        self.engine = Some(engine.clone());
+        self.engine = Some(Arc::clone(&engine));
         self.tell().await;
         Ok((engine, true))
     }
 
     /// Removes what dead bridges have left on the engine; how many containers.
-    async fn reap(&self, engine: &Engine) -> usize {
+    async fn reap(&self, engine: &dyn Engine) -> usize {
         let Some(owner) = &self.owner else { return 0 };
-        match tokio::time::timeout(self.limits.engine_request, owner.reap(engine)).await {
+        match tokio::time::timeout(self.limits.engine_request, engine.reap(owner)).await {
             Ok(Ok(reaped)) => return reaped,
             Ok(Err(error)) => tracing::warn!(%error, "stale containers could not be looked for"),
             Err(_) => tracing::warn!("looking for stale containers took too long"),
@@ -312,7 +314,7 @@ impl Maker {
     async fn tell_of(&self, lock: PathBuf) {
         let belongings = Belongings {
             lock,
-            engine: self.engine.as_ref().map(|engine| engine.address.clone()),
+            engine: self.engine.as_ref().map(|engine| engine.address().to_owned()),
             ssh: self.settings.places.ssh.clone(),
             creating: self.creating.clone(),
         };
@@ -424,7 +426,7 @@ impl Maker {
         put.map_err(|reason| Failure::Files { reason })
     }
 
-    fn asked(&self, engine: &Engine, user: User, folders: Vec<Folder>, cpu: Option<CpuQuota>) -> Asked {
+    fn asked(&self, engine: &dyn Engine, user: User, folders: Vec<Folder>, cpu: Option<CpuQuota>) -> Asked {
         let kernel = Kernel::of_runtime(self.settings.oci_runtime.as_deref());
         let has_own = kernel != Kernel::Shared && engine.is_here();
         Asked {
@@ -443,7 +445,7 @@ impl Maker {
     }
 
     /// The folders that can be mounted now, and notices about the others.
-    async fn folders(&self, engine: &Engine) -> (Vec<Folder>, Vec<String>) {
+    async fn folders(&self, engine: &dyn Engine) -> (Vec<Folder>, Vec<String>) {
         let wanted = &self.settings.folders;
         if !engine.is_here() {
             let said = "no [[mount]] is there: the engine is on another machine, whose folders are others";
@@ -495,7 +497,7 @@ impl Maker {
         if sandbox.asked.kernel == Kernel::Shared || is_shown {
             return;
         }
-        let outer = sandbox.container.outer_limits().await;
+        let outer = sandbox.instance.outer_limits().await;
         posture.memory_max_bytes = posture.memory_max_bytes.or(outer.memory_bytes);
         posture.pids_max = posture.pids_max.or(outer.pids);
         posture.cpu_max_millis = posture.cpu_max_millis.or(outer.cpu_millis);
@@ -520,7 +522,7 @@ impl Maker {
             memory_bytes: of(PostureField::Memory, self.settings.memory_bytes),
             processes: of(PostureField::Pids, self.settings.pids_max),
         };
-        let meter = if watched == Watched::default() { None } else { sandbox.container.meter().await };
+        let meter = if watched == Watched::default() { None } else { sandbox.instance.meter().await };
         sandbox.watchdog = meter
             .map(|meter| Watchdog::start(move |bytes| meter.read(bytes), watched, Arc::clone(&self.limits)));
         let (mut fields, mut said) = (vec![], vec![]);

@@ -1,7 +1,5 @@
 //! One locked container: how it is configured, started, attached to and removed.
 
-use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -15,120 +13,43 @@ use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptions, InspectContainerOptions,
     RemoveContainerOptionsBuilder, StartContainerOptions,
 };
-use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
-use tokio::io::AsyncWrite;
+use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, ready};
 
-use super::error::{EngineError, is_not_found};
-use super::find::{Engine, EngineKind};
-use super::kernel::OuterLimits;
-use super::usage::UsageMeter;
-use super::users::{Reservation, User};
-
-/// What a sandbox is made of. Nothing in it comes from a frame.
-#[derive(Debug, Clone)]
-pub struct SandboxSpec {
-    /// Names of images by preference: the first that the engine has is used.
-    pub images: Vec<String>,
-    /// The command, PID 1.
-    pub command: Vec<String>,
-    /// The OCI runtime; `None`: the engine's default.
-    pub oci_runtime: Option<String>,
-    /// The user inside; `None`: one that no other sandbox has, if the engine has that many.
-    pub user: Option<User>,
-    /// Memory and swap together.
-    pub memory_bytes: u64,
-    /// Processes and threads.
-    pub pids_max: u64,
-    /// The limit of CPU time; `None` for none.
-    pub cpu: Option<CpuQuota>,
-    /// Open files per process.
-    pub open_files_max: u64,
-    /// Folders of the machine that are mounted.
-    pub folders: Vec<Folder>,
-    /// Marks the owner.
-    pub labels: HashMap<String, String>,
-    /// Bound on each request to the engine.
-    pub request: Duration,
-}
-
-/// A limit of CPU time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CpuQuota {
-    /// Thousandths of a CPU.
-    pub millis: u64,
-    /// Whether a container without the limit is acceptable where the engine refuses one with it.
-    pub optional: bool,
-}
-
-/// A folder of the machine inside, in which nothing can be executed and devices are none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Folder {
-    /// Where it is: absolute, without a colon or comma.
-    pub host: String,
-    /// Where it is mounted.
-    pub guest: String,
-    /// Whether it can be written to.
-    pub writable: bool,
-}
+use super::super::error::{EngineError, is_not_found};
+use super::super::interface::{Chunk, Instance, NotStarted, Output, Started, Streams};
+use super::super::kernel::OuterLimits;
+use super::super::spec::{CpuQuota, Folder, SandboxSpec, User, tmpfs_mib};
+use super::super::usage::UsageMeter;
+use super::find::{ContainerEngine, EngineKind};
+use super::users::Reservation;
 
 /// The container, to be closed by [`Container::close`].
 #[derive(Debug)]
-pub struct Container {
+pub(super) struct Container {
     docker: Docker,
     id: String,
     request: Duration,
     command: Vec<String>,
     /// The limit of CPU time that the engine was asked for.
-    pub cpu: Option<CpuQuota>,
+    cpu: Option<CpuQuota>,
     /// The user of its processes.
-    pub user: User,
+    user: User,
     /// Keeps the user's number from other sandboxes.
     reservation: Option<Reservation>,
     /// The image that it was made of.
-    pub image: String,
+    image: String,
     /// What the engine said it would not do.
-    pub warnings: Vec<String>,
+    warnings: Vec<String>,
 }
 
-/// The container's standard streams.
-pub struct Streams {
-    /// Its stdin.
-    pub input: Pin<Box<dyn AsyncWrite + Send>>,
-    /// Its stdout, and a tail of its stderr.
-    pub output: ContainerOutput,
-}
-
-/// What the container writes.
-pub struct ContainerOutput {
-    stream: Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>,
-    stderr: Vec<u8>,
-}
-
-/// Bytes of the supervisor's own stderr that are kept; it writes there only when it breaks.
-const STDERR_BYTES_MAX: usize = 8 * 1024;
-
-/// Writable places inside: size in MiB, with this much memory or more. Podman adds `/run` and `/var/tmp` by itself,
-/// executable and unbounded, unless they are named.
-const TMPFS_MIB: [(&str, u64); 5] =
-    [("/tmp", 64), ("/workspace", 128), ("/run", 4), ("/var/tmp", 16), ("/dev/shm", 64)];
-const TMPFS_OF_MIB: u64 = 512;
-
-/// Writable places inside a sandbox with this much memory, and their size in MiB: full ones together leave the code almost
-/// half of it.
-#[must_use]
-pub fn tmpfs_mib(memory_bytes: u64) -> Vec<(&'static str, u64)> {
-    let of_mib = (memory_bytes >> 20).min(TMPFS_OF_MIB);
-    TMPFS_MIB.map(|(path, mib)| (path, (mib * of_mib / TMPFS_OF_MIB).max(1))).to_vec()
-}
-
-impl Engine {
+impl ContainerEngine {
     /// Creates, attaches to, and starts a container. An optional CPU limit that the engine refuses is left out.
     ///
     /// # Errors
     /// [`EngineError::ImageMissing`]; the engine's refusal of any of the three steps, or its silence. What was created is
     /// removed again.
-    pub async fn start(&self, spec: &SandboxSpec) -> Result<(Container, Streams), NotStarted> {
+    pub(super) async fn started(&self, spec: &SandboxSpec) -> Result<(Container, Streams), NotStarted> {
         if let Some(name) = &spec.oci_runtime {
             self.check_runtime(name).await.map_err(|error| NotStarted { may_exist: false, error })?;
         }
@@ -189,7 +110,7 @@ impl Engine {
         match container.attach_and_start().await {
             Ok(streams) => Ok((container, streams)),
             // The first failure is the one that tells; the other one is in the log.
-            Err(error) => Err(NotStarted { may_exist: container.close().await.is_err(), error }),
+            Err(error) => Err(NotStarted { may_exist: Box::new(container).close().await.is_err(), error }),
         }
     }
 
@@ -235,24 +156,16 @@ impl Engine {
     }
 }
 
-/// Why there is no started container.
-#[derive(Debug)]
-pub struct NotStarted {
-    /// What failed.
-    pub error: EngineError,
-    /// Whether there may be a container all the same, now or when the engine gets to it.
-    pub may_exist: bool,
-}
-
 impl Container {
-    /// Reads what it uses, if it runs on this machine.
-    pub async fn meter(&self) -> Option<UsageMeter> {
-        UsageMeter::new(self.pid().await?, &self.command)
-    }
-
-    /// What this machine's cgroups keep it to, as far as it runs on this machine.
-    pub async fn outer_limits(&self) -> OuterLimits {
-        self.pid().await.map(|pid| OuterLimits::of(pid, &self.id)).unwrap_or_default()
+    pub(super) fn into_started(self, streams: Streams) -> Started {
+        Started {
+            streams,
+            image: self.image.clone(),
+            user: self.user,
+            cpu: self.cpu,
+            warnings: self.warnings.clone(),
+            instance: Box::new(self),
+        }
     }
 
     /// The number of its first process, where the engine is.
@@ -287,51 +200,42 @@ impl Container {
             self.docker.start_container(&self.id, None::<StartContainerOptions>),
         )
         .await?;
-        let output = ContainerOutput { stream: attached.output, stderr: Vec::new() };
-        Ok(Streams { input: attached.input, output })
-    }
-
-    /// Kills and removes the container. The streams must have been dropped before: an engine waits for whoever is
-    /// attached and does not read.
-    ///
-    /// # Errors
-    /// When it stays; the log has said so.
-    pub async fn close(self) -> Result<(), EngineError> {
-        let removed = bounded(self.request, "remove the container", remove(&self.docker, &self.id)).await;
-        if let Err(error) = &removed {
-            tracing::warn!(%error, container = self.id, "a container stays; the guardian removes it");
-        }
-        drop(self.reservation);
-        removed
+        // A broken stream says no more.
+        let whole = attached.output.take_while(|item| {
+            if let Err(error) = item {
+                tracing::debug!(%error, "the attached stream broke");
+            }
+            ready(item.is_ok())
+        });
+        let chunks = whole.filter_map(|item| {
+            ready(match item {
+                Ok(LogOutput::StdOut { message }) => Some(Chunk::Stdout(message)),
+                Ok(LogOutput::StdErr { message }) => Some(Chunk::Stderr(message)),
+                Ok(LogOutput::Console { .. } | LogOutput::StdIn { .. }) | Err(_) => None,
+            })
+        });
+        Ok(Streams { input: attached.input, output: Output::new(chunks) })
     }
 }
 
-impl ContainerOutput {
-    /// The next bytes of stdout; nothing when the container or the connection is gone. Cancel-safe.
-    pub async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            match self.stream.next().await? {
-                Ok(LogOutput::StdOut { message }) => return Some(message),
-                Ok(LogOutput::StdErr { message }) => self.keep_stderr(&message),
-                Ok(LogOutput::Console { .. } | LogOutput::StdIn { .. }) => {}
-                Err(error) => {
-                    tracing::debug!(%error, "the attached stream broke");
-                    return None;
-                }
+impl Instance for Container {
+    fn meter(&self) -> BoxFuture<'_, Option<UsageMeter>> {
+        Box::pin(async { UsageMeter::new(self.pid().await?, &self.command) })
+    }
+
+    fn outer_limits(&self) -> BoxFuture<'_, OuterLimits> {
+        Box::pin(async { self.pid().await.map(|pid| OuterLimits::of(pid, &self.id)).unwrap_or_default() })
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), EngineError>> {
+        Box::pin(async move {
+            let removed = bounded(self.request, "remove the container", remove(&self.docker, &self.id)).await;
+            if let Err(error) = &removed {
+                tracing::warn!(%error, container = self.id, "a container stays; the guardian removes it");
             }
-        }
-    }
-
-    /// The last that the container wrote to its stderr.
-    #[must_use]
-    pub fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.stderr).trim().to_owned()
-    }
-
-    fn keep_stderr(&mut self, message: &[u8]) {
-        self.stderr.extend_from_slice(message);
-        let excess = self.stderr.len().saturating_sub(STDERR_BYTES_MAX);
-        self.stderr.drain(..excess);
+            drop(self.reservation);
+            removed
+        })
     }
 }
 
@@ -398,7 +302,7 @@ fn volume(folder: &Folder) -> bollard::models::Mount {
     }
 }
 
-fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &Engine) -> ContainerCreateBody {
+fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &ContainerEngine) -> ContainerCreateBody {
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let ulimit = |name: &str, value: u64| ResourcesUlimits {
         name: Some(name.into()),
@@ -482,16 +386,17 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &Engine) -> Co
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
     use std::path::Path;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    use super::super::choice::Choice;
+    use super::super::super::choice::Choice;
     use super::super::find::{Places, find};
     use super::*;
 
     /// An engine that finds nothing, and does not say which images it has.
-    async fn engine() -> Engine {
+    async fn engine() -> ContainerEngine {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let choice = Choice::At(format!("tcp://{}", listener.local_addr().unwrap()));
         tokio::spawn(async move {
@@ -544,7 +449,7 @@ mod tests {
             labels: HashMap::new(),
             request,
         };
-        let Err(NotStarted { error, .. }) = engine().await.start(&spec).await else {
+        let Err(NotStarted { error, .. }) = engine().await.started(&spec).await else {
             panic!("it has started")
         };
         assert!(matches!(error, EngineError::Timeout { after, .. } if after == request), "{error}");

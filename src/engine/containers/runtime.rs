@@ -4,27 +4,20 @@
 
 use bollard::models::SystemVersionComponents;
 
-/// What makes an engine's containers, as the engine names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Runtime {
-    /// For example `runc`.
-    pub name: String,
-    /// For example `1.3.3`.
-    pub version: String,
+use super::super::interface::Runtime;
+
+/// Docker names it by itself, Podman as `OCI Runtime (crun)` with all that it says of itself.
+pub(super) fn among(components: &[SystemVersionComponents]) -> Option<Runtime> {
+    components.iter().find_map(|component| {
+        let name = component.name.strip_prefix("OCI Runtime (").and_then(|name| name.strip_suffix(')'));
+        let name = name.or(Some(&*component.name).filter(|name| ["runc", "crun"].contains(name)))?;
+        let said = component.version.lines().next().unwrap_or_default();
+        let version = said.split_whitespace().last().unwrap_or("of unknown version");
+        Some(Runtime { name: name.to_owned(), version: version.to_owned() })
+    })
 }
 
 impl Runtime {
-    /// Docker names it by itself, Podman as `OCI Runtime (crun)` with all that it says of itself.
-    pub(super) fn among(components: &[SystemVersionComponents]) -> Option<Self> {
-        components.iter().find_map(|component| {
-            let name = component.name.strip_prefix("OCI Runtime (").and_then(|name| name.strip_suffix(')'));
-            let name = name.or(Some(&*component.name).filter(|name| ["runc", "crun"].contains(name)))?;
-            let said = component.version.lines().next().unwrap_or_default();
-            let version = said.split_whitespace().last().unwrap_or("of unknown version");
-            Some(Self { name: name.to_owned(), version: version.to_owned() })
-        })
-    }
-
     /// Why it should be a newer one, in one sentence.
     #[must_use]
     pub fn why_update(&self) -> Option<&'static str> {
@@ -93,7 +86,7 @@ mod tests {
             details: None,
         };
         let engine = component("Engine", "20.10.24");
-        let found = |other| Runtime::among(&[engine.clone(), other]);
+        let found = |other| among(&[engine.clone(), other]);
         let runtime =
             |name: &str, version: &str| Some(Runtime { name: name.into(), version: version.into() });
         assert_eq!(found(component("runc", "1.1.5+ds1")), runtime("runc", "1.1.5+ds1"));

@@ -16,25 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::net::UnixStream;
 
-/// The user and group of a sandbox's processes, as numbers inside the container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct User {
-    /// The user.
-    pub uid: u32,
-    /// The group.
-    pub gid: u32,
-}
-
-impl User {
-    /// The user `nobody`, for sandboxes that must share one.
-    pub const SHARED: Self = Self { uid: 65_534, gid: 65_534 };
-}
-
-impl std::fmt::Display for User {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.uid, self.gid)
-    }
-}
+use super::super::spec::User;
 
 /// Numbers that are users of the machine where a container has no user namespace. Directory services give out numbers
 /// up to 2,000,200,000, and systemd has plans for those from 0x7FFE_0000 on; Docker takes none above 0x7FFF_FFFF.

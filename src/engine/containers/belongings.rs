@@ -14,11 +14,12 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::choice::Choice;
+use super::super::choice::Choice;
+use super::super::error::EngineError;
+use super::super::owner::{OWNER, SANDBOX, remove_files, sockets_of};
 use super::container::remove;
-use super::error::EngineError;
-use super::find::{Engine, Places, find};
-use super::owner::{Listed, OWNER, SANDBOX, list, prune, remove_files, sockets_of};
+use super::find::{ContainerEngine, Places, find};
+use super::leftovers::{Listed, list, prune};
 
 /// What there is, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +94,11 @@ impl Belongings {
     }
 
     /// Removes what is there now; returns the numbers of the sandboxes that were.
-    async fn look(&self, address: &str, engine: &mut Option<Engine>) -> Result<Vec<u64>, EngineError> {
+    async fn look(
+        &self,
+        address: &str,
+        engine: &mut Option<ContainerEngine>,
+    ) -> Result<Vec<u64>, EngineError> {
         let engine = match engine {
             Some(engine) => engine,
             none => none.insert(find(&self.places(address), &sockets_of(&self.lock)).await?),
@@ -163,7 +168,7 @@ async fn taken_over(path: &Path) -> Result<Option<Flock<File>>, Held> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::owner::{Owner, lock_path};
+    use super::super::super::owner::{Owner, lock_path};
     use super::*;
 
     fn belongings(lock: PathBuf) -> Belongings {

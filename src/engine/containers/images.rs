@@ -12,9 +12,9 @@ use bollard::query_parameters::{
 };
 use futures_util::StreamExt;
 
+use super::super::error::{EngineError, is_not_found};
 use super::container::remove;
-use super::error::{EngineError, is_not_found};
-use super::find::Engine;
+use super::find::ContainerEngine;
 
 /// What an image is built from.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 /// How long an engine may take for what it does with its store.
 const STORE: Duration = Duration::from_secs(60);
 
-impl Engine {
+impl ContainerEngine {
     /// Builds an image; each line that the engine has to say goes to `on_line` as it comes.
     ///
     /// # Errors

@@ -1,0 +1,431 @@
+//! Finds an engine that answers, rootless ones first.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use bollard::{API_DEFAULT_VERSION, Docker};
+use tokio::sync::OnceCell;
+
+use super::super::choice::Choice;
+use super::super::error::{EngineError, with_causes};
+use super::super::interface::About;
+use super::private_socket::{PrivateSocket, SshAddress, Tunnel};
+use super::runtime;
+use super::users::Users;
+use crate::guard::Mark;
+
+/// Where engines may listen, from the environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// What the operator wants.
+    pub choice: Choice,
+    /// The OCI runtime for an engine that is started here; `None`: its default.
+    pub oci_runtime: Option<String>,
+    /// `CONTAINER_HOST`.
+    pub container_host: Option<String>,
+    /// `DOCKER_HOST`.
+    pub docker_host: Option<String>,
+    /// `XDG_RUNTIME_DIR`, or `/run/user/UID` where that exists.
+    pub runtime_dir: Option<PathBuf>,
+    /// Whether this process runs as root, so that an engine of its own would be rootful.
+    pub root: bool,
+    /// The `podman` program, if there is one.
+    pub podman: Option<PathBuf>,
+    /// The `ssh` program, if there is one.
+    pub ssh: Option<PathBuf>,
+    /// The user's home folder, in which desktop engines put their sockets.
+    pub home: Option<PathBuf>,
+    /// Carried by the processes that are started to reach an engine.
+    pub mark: Option<Mark>,
+}
+
+/// What kind of engine answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineKind {
+    /// Podman, by its Docker-compatible API.
+    Podman,
+    /// Docker.
+    Docker,
+}
+
+/// An engine that answered.
+#[derive(Debug, Clone)]
+pub struct ContainerEngine {
+    pub(super) docker: Docker,
+    /// Where it listens.
+    pub address: String,
+    /// Whether it is Podman or Docker.
+    pub(super) kind: EngineKind,
+    /// Processors of the machine that containers run on, once they have been counted.
+    processors: Arc<OnceCell<u64>>,
+    /// Set once the engine has refused a default CPU limit, so that later containers are created without one.
+    pub(super) refuses_cpu_limit: Arc<AtomicBool>,
+    /// What it says of itself, once somebody has asked.
+    said: Arc<OnceCell<About>>,
+    /// Which users its sandboxes may have.
+    pub(super) users: Arc<Users>,
+    /// The service that the bridge started for itself, kept for its `Drop`.
+    _service: Option<Arc<PrivateSocket>>,
+}
+
+enum Candidate {
+    At { address: String, only: Option<EngineKind> },
+    OwnPodman,
+}
+
+/// Parts of the paths of sockets that lead into a virtual machine: those of Docker Desktop, Colima, Lima, Rancher Desktop
+/// and `podman machine`.
+const VIRTUAL_MACHINES: [&str; 5] = ["/.docker/", "/.colima/", "/.lima/", "/.rd/", "machine"];
+
+/// How long one place may take to answer; one that hangs must not hide a working one behind it.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// The first engine that answers; `sockets` is the folder for sockets of the bridge's own, made when it is needed.
+///
+/// # Errors
+/// [`EngineError::NoEngine`] lists every place and why it did not serve.
+pub async fn find(places: &Places, sockets: &Path) -> Result<ContainerEngine, EngineError> {
+    let mut tried = Vec::new();
+    for candidate in candidates(places) {
+        let found = match candidate {
+            Candidate::At { address, only } => connect_to(&address, only, places, sockets).await,
+            Candidate::OwnPodman => own_podman(places, sockets).await,
+        };
+        match found {
+            Ok(engine) => return Ok(engine),
+            Err(reason) => tried.push(reason),
+        }
+    }
+    let is_named = !named(places).is_empty();
+    Err(EngineError::NoEngine { tried, choice: places.choice.clone(), is_named })
+}
+
+/// Those that variables name. DOCKER_HOST may name Podman's socket, and often does.
+fn named(places: &Places) -> Vec<Candidate> {
+    let at = |address: &Option<String>, only| address.clone().map(|address| Candidate::At { address, only });
+    let container_host = at(&places.container_host, None);
+    let docker_host = |only| at(&places.docker_host, only);
+    let list = match &places.choice {
+        Choice::At(address) => [at(&Some(address.clone()), None), None],
+        Choice::Auto => [container_host, docker_host(None)],
+        Choice::Podman => [container_host, docker_host(Some(EngineKind::Podman))],
+        Choice::Docker => [docker_host(Some(EngineKind::Docker)), None],
+    };
+    list.into_iter().flatten().collect()
+}
+
+fn candidates(places: &Places) -> Vec<Candidate> {
+    // Whoever names one means it: code that is for another machine must not run on this one because that is down.
+    let list = named(places);
+    if !list.is_empty() {
+        return list;
+    }
+    let socket = |path: PathBuf, only| {
+        path.exists().then(|| Candidate::At { address: format!("unix://{}", path.display()), only })
+    };
+    let in_runtime_dir = |name: &str| places.runtime_dir.as_ref().map(|dir| dir.join(name));
+
+    let podman = places.choice != Choice::Docker;
+    let docker = places.choice != Choice::Podman;
+    // Podman may listen at Docker's places.
+    let only_docker = (places.choice == Choice::Docker).then_some(EngineKind::Docker);
+    let mut list = Vec::new();
+    if podman {
+        list.extend(in_runtime_dir("podman/podman.sock").and_then(|path| socket(path, None)));
+    }
+    if docker {
+        list.extend(in_runtime_dir("docker.sock").and_then(|path| socket(path, only_docker)));
+    }
+    if podman && !places.root {
+        list.extend(places.podman.is_some().then_some(Candidate::OwnPodman));
+    }
+    if podman {
+        list.extend(socket("/run/podman/podman.sock".into(), None));
+    }
+    if podman && places.root {
+        list.extend(places.podman.is_some().then_some(Candidate::OwnPodman));
+    }
+    if docker {
+        list.extend(socket("/var/run/docker.sock".into(), only_docker));
+    }
+    // Desktop engines: they run in a machine of their own.
+    let at_home = |path: &str| places.home.as_ref().map(|home| home.join(path));
+    if podman {
+        let machine = at_home(".local/share/containers/podman/machine/podman.sock");
+        list.extend(machine.and_then(|path| socket(path, None)));
+    }
+    if docker {
+        list.extend(at_home(".docker/run/docker.sock").and_then(|path| socket(path, only_docker)));
+    }
+    list
+}
+
+async fn own_podman(places: &Places, sockets: &Path) -> Result<ContainerEngine, String> {
+    let program = places.podman.as_ref().ok_or("podman is not installed")?;
+    let service =
+        PrivateSocket::podman(program, places.oci_runtime.as_deref(), sockets).await.map_err(|error| {
+            let of = places.oci_runtime.as_ref().map(|name| format!(" with the OCI runtime {name}"));
+            format!("podman service{}: {error}", of.unwrap_or_default())
+        })?;
+    let address = service.address();
+    connect(&address, Some(Arc::new(service))).await
+}
+
+/// An engine behind ssh: its socket is forwarded to a private one here, unless the address names none; then the
+/// remote `docker` command is asked for it.
+async fn connect_by_ssh(address: &str, places: &Places, sockets: &Path) -> Result<ContainerEngine, String> {
+    let remote = SshAddress::parse(address)?;
+    let Some(socket) = remote.socket.clone() else { return connect(address, None).await };
+    let program = places.ssh.as_ref().ok_or_else(|| format!("{address}: ssh is not installed"))?;
+    let tunnel = Tunnel { program, remote: &remote, socket: &socket, mark: places.mark.as_ref() };
+    let tunnel = PrivateSocket::ssh(&tunnel, sockets).await.map_err(|error| format!("{address}: {error}"))?;
+    let forwarded = tunnel.address();
+    let mut engine =
+        connect(&forwarded, Some(Arc::new(tunnel))).await.map_err(|error| format!("{address}: {error}"))?;
+    engine.address = address.to_owned();
+    Ok(engine)
+}
+
+async fn connect_to(
+    address: &str,
+    wanted: Option<EngineKind>,
+    places: &Places,
+    sockets: &Path,
+) -> Result<ContainerEngine, String> {
+    let engine = if address.starts_with("ssh://") {
+        connect_by_ssh(address, places, sockets).await?
+    } else {
+        connect(address, None).await?
+    };
+    let Some(wanted) = wanted else { return Ok(engine) };
+    if engine.kind == wanted {
+        return Ok(engine);
+    }
+    Err(format!("{address}: answers as {}, which was not asked for", engine.kind))
+}
+
+async fn connect(address: &str, service: Option<Arc<PrivateSocket>>) -> Result<ContainerEngine, String> {
+    let seconds = 120;
+    // No version is negotiated: bollard 0.21 asks without one, and the engine answers as its own newest. It would
+    // also cost half a second on Podman, which starts its runtime to tell its version.
+    let docker = if address.starts_with("unix://") {
+        Docker::connect_with_unix(address, seconds, API_DEFAULT_VERSION)
+    } else if address.starts_with("tcp://") || address.starts_with("http://") {
+        Docker::connect_with_http(address, seconds, API_DEFAULT_VERSION)
+    } else if address.starts_with("ssh://") {
+        Docker::connect_with_ssh(address, seconds, API_DEFAULT_VERSION, None)
+    } else {
+        return Err(format!(
+            "{address}: no address of the form unix://PATH, tcp://HOST:PORT or ssh://USER@HOST"
+        ));
+    }
+    .map_err(|error| format!("{address}: {error}"))?;
+    let kind = tokio::time::timeout(ANSWER, kind(&docker))
+        .await
+        .map_err(|_| format!("{address}: did not answer within {} s", ANSWER.as_secs()))?
+        .map_err(|error| format!("{address}: {}", with_causes(&error)))?;
+    let users = Arc::new(Users::at(address).await);
+    Ok(ContainerEngine {
+        docker,
+        address: address.to_owned(),
+        kind,
+        processors: Arc::default(),
+        refuses_cpu_limit: Arc::default(),
+        said: Arc::default(),
+        users,
+        _service: service,
+    })
+}
+
+/// Pings the engine under a path that only Podman serves, then under the one that both serve. Asking for the version
+/// would take Podman half a second.
+async fn kind(docker: &Docker) -> Result<EngineKind, bollard::errors::Error> {
+    let podman = docker.clone().with_request_modifier(|mut request| {
+        if let Ok(uri) = request.uri().to_string().replace("/_ping", "/libpod/_ping").parse() {
+            *request.uri_mut() = uri;
+        }
+        request
+    });
+    match podman.ping().await {
+        Ok(_) => Ok(EngineKind::Podman),
+        Err(bollard::errors::Error::DockerResponseServerError { .. }) => {
+            docker.ping().await.map(|_| EngineKind::Docker)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl ContainerEngine {
+    pub(super) async fn pings(&self) -> bool {
+        matches!(tokio::time::timeout(ANSWER, self.docker.ping()).await, Ok(Ok(_)))
+    }
+
+    pub(super) fn is_of_this_machine(&self) -> bool {
+        self.address.starts_with("unix://")
+    }
+
+    /// What the engine says of itself; half a second on Podman.
+    pub(super) async fn ask_about(&self) -> Result<About, EngineError> {
+        let action = "tell its version";
+        let version = tokio::time::timeout(ANSWER, self.docker.version())
+            .await
+            .map_err(|_| EngineError::Timeout { action, after: ANSWER })?
+            .map_err(|error| EngineError::request(action, &error))?;
+        let components = version.components.unwrap_or_default();
+        let podman = components.iter().any(|component| component.name.contains("Podman"));
+        Ok(About {
+            name: format!(
+                "{} {}",
+                if podman { EngineKind::Podman } else { EngineKind::Docker },
+                version.version.as_deref().unwrap_or("of unknown version")
+            ),
+            runtime: runtime::among(&components),
+        })
+    }
+
+    /// Makes sure that the engine uses the OCI runtime of this name for a container that is created with it.
+    ///
+    /// # Errors
+    /// [`EngineError::RuntimeIgnored`]. Docker itself refuses a runtime that it does not know, later.
+    pub(super) async fn check_runtime(&self, wanted: &str) -> Result<(), EngineError> {
+        let about = self.said.get_or_try_init(async || self.ask_about().await).await?;
+        let has = about.runtime.as_ref().map(|runtime| runtime.name.clone());
+        // Podman's Docker-compatible API ignores the name in the request.
+        match self.kind {
+            EngineKind::Podman if has.as_deref() != Some(wanted) => {
+                Err(EngineError::RuntimeIgnored { wanted: wanted.to_owned(), has })
+            }
+            EngineKind::Podman | EngineKind::Docker => Ok(()),
+        }
+    }
+
+    /// Counted once. An engine of this machine is not asked, since that takes Podman up to a second.
+    pub(super) async fn count_processors(&self, after: Duration) -> Result<u64, EngineError> {
+        let count = self.processors.get_or_try_init(async || match self.shares_kernel() {
+            true => Ok(online_processors()),
+            false => self.ask_processors(after).await,
+        });
+        count.await.copied()
+    }
+
+    async fn ask_processors(&self, after: Duration) -> Result<u64, EngineError> {
+        let action = "count its processors";
+        let info = tokio::time::timeout(after, self.docker.info())
+            .await
+            .map_err(|_| EngineError::Timeout { action, after })?
+            .map_err(|error| EngineError::request(action, &error))?;
+        Ok(info.ncpu.and_then(|count| u64::try_from(count).ok()).unwrap_or(1).max(1))
+    }
+
+    /// Whether its containers run on this machine's kernel, as far as its address tells.
+    fn shares_kernel(&self) -> bool {
+        let is_virtual = VIRTUAL_MACHINES.iter().any(|part| self.address.contains(part));
+        cfg!(target_os = "linux") && self.is_of_this_machine() && !is_virtual
+    }
+
+    /// The first of the images that the engine has, by name.
+    ///
+    /// # Errors
+    /// [`EngineError::ImageMissing`] when it has none of them; a failed request otherwise. Nothing is pulled.
+    pub async fn image(&self, names: &[String]) -> Result<String, EngineError> {
+        for name in names {
+            if self.about_image(name).await?.is_some() {
+                return Ok(name.clone());
+            }
+        }
+        Err(EngineError::ImageMissing { names: names.to_vec() })
+    }
+}
+
+/// Processors of this machine that are online, whichever of them this process may use.
+fn online_processors() -> u64 {
+    let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
+    online.ok().flatten().and_then(|count| u64::try_from(count).ok()).unwrap_or(1).max(1)
+}
+
+impl std::fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Podman => "podman",
+            Self::Docker => "docker",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The places in their order; those of the system only where this machine has them.
+    fn order(places: &Places) -> Vec<String> {
+        let name = |candidate| match candidate {
+            Candidate::At { address, .. } => address,
+            Candidate::OwnPodman => "own podman".to_owned(),
+        };
+        candidates(places).into_iter().map(name).collect()
+    }
+
+    fn sockets_in(folder: &Path, sockets: [&str; 2]) -> [String; 2] {
+        sockets.map(|socket| {
+            let path = folder.join(socket);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "").unwrap();
+            format!("unix://{}", path.display())
+        })
+    }
+
+    #[test]
+    fn what_is_named_is_taken_and_nothing_else_or_rootless_engines_and_then_the_systems() {
+        let (runtime, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let [podman, docker] = sockets_in(runtime.path(), ["podman/podman.sock", "docker.sock"]);
+        let desktops = [".local/share/containers/podman/machine/podman.sock", ".docker/run/docker.sock"];
+        let [machine, desktop] = sockets_in(home.path(), desktops);
+        let places = |choice: Choice, root: bool| Places {
+            choice,
+            oci_runtime: None,
+            container_host: None,
+            docker_host: None,
+            runtime_dir: Some(runtime.path().into()),
+            root,
+            podman: Some("/usr/bin/podman".into()),
+            ssh: None,
+            home: Some(home.path().into()),
+            mark: None,
+        };
+        let (podmans, dockers) = ("/run/podman/podman.sock", "/var/run/docker.sock");
+        let here = |all: &[&str]| -> Vec<String> {
+            let is_here = |place: &&&str| ![podmans, dockers].contains(*place) || Path::new(place).exists();
+            let address = |place: &&str| {
+                if place.starts_with('/') { format!("unix://{place}") } else { (*place).to_owned() }
+            };
+            all.iter().filter(is_here).map(address).collect()
+        };
+        let own = "own podman";
+        assert_eq!(
+            order(&places(Choice::Auto, false)),
+            here(&[&podman, &docker, own, podmans, dockers, &machine, &desktop])
+        );
+        // Root's own service would be rootful like the system's, which is there already.
+        assert_eq!(
+            order(&places(Choice::Auto, true)),
+            here(&[&podman, &docker, podmans, own, dockers, &machine, &desktop])
+        );
+        assert_eq!(order(&places(Choice::Podman, false)), here(&[&podman, own, podmans, &machine]));
+        assert_eq!(order(&places(Choice::Docker, false)), here(&[&docker, dockers, &desktop]));
+        assert_eq!(order(&places(Choice::At("unix:///x".into()), false)), ["unix:///x"]);
+        let both = |choice: Choice| Places {
+            container_host: Some("ssh://me@host".into()),
+            docker_host: Some("tcp://host:1".into()),
+            ..places(choice, false)
+        };
+        for choice in [Choice::Auto, Choice::Podman] {
+            assert_eq!(order(&both(choice)), ["ssh://me@host", "tcp://host:1"]);
+        }
+        assert_eq!(order(&both(Choice::Docker)), ["tcp://host:1"]);
+        assert_eq!(order(&both(Choice::At("unix:///x".into()))), ["unix:///x"]);
+        let nothing = Places { podman: None, ..places(Choice::Auto, false) };
+        assert_eq!(order(&nothing), here(&[&podman, &docker, podmans, dockers, &machine, &desktop]));
+    }
+}

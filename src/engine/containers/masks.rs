@@ -1,0 +1,98 @@
+//! How each engine is asked to mask files of the kernel.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use bollard::models::HostConfig;
+
+use super::super::masks::{DEFAULTS, OF_PROC, OF_SYS};
+use super::find::{ContainerEngine, EngineKind};
+
+/// An empty folder in place of the kernel's.
+const EMPTY: &str = "ro,noexec,nosuid,nodev,size=4k,mode=555";
+
+/// The control groups: the sandbox's own, or all of the machine.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// What the control groups show that an engine mounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Groups {
+    /// The sandbox's own group.
+    Own,
+    /// Those of the machine, with the use of every other container and service: a rootless engine cannot make a group of
+    /// cgroup version 1. They limit nothing, so that the supervisor needs none of them.
+    Machine,
+}
+
+impl Groups {
+    /// An engine that is not of root, by the owner of its socket, on a machine without version 2.
+    fn of(engine: &ContainerEngine) -> Self {
+        let socket = engine.address.strip_prefix("unix://").map(fs::metadata);
+        let is_rootless = socket.is_some_and(|socket| socket.is_ok_and(|socket| socket.uid() != 0));
+        let has_version_1 =
+            Path::new(GROUPS).is_dir() && !Path::new(GROUPS).join("cgroup.controllers").exists();
+        if is_rootless && has_version_1 { Self::Machine } else { Self::Own }
+    }
+
+    fn masked(self) -> Option<&'static str> {
+        (self == Self::Machine).then_some(GROUPS)
+    }
+}
+
+impl ContainerEngine {
+    /// Every path that a sandbox on this engine must not show.
+    pub(super) fn masked(&self) -> Vec<&'static str> {
+        masked_paths(Groups::of(self)).collect()
+    }
+
+    /// Asks it to mask them.
+    pub(super) fn mask(&self, host: &mut HostConfig) {
+        mask(self.kind, Groups::of(self), host);
+    }
+}
+
+fn masked_paths(groups: Groups) -> impl Iterator<Item = &'static str> {
+    DEFAULTS.into_iter().chain(OF_PROC).chain(OF_SYS).chain(groups.masked())
+}
+
+fn mask(kind: EngineKind, groups: Groups, host: &mut HostConfig) {
+    match kind {
+        EngineKind::Podman => {
+            // Added to its own list. In place of sysfs an empty file system takes less time than a mask for each folder;
+            // Docker would mount that above the control groups.
+            let paths: Vec<&str> = OF_PROC.into_iter().chain(groups.masked()).collect();
+            host.security_opt.get_or_insert_default().push(format!("mask={}", paths.join(":")));
+            host.tmpfs.get_or_insert_default().insert("/sys".into(), EMPTY.into());
+        }
+        EngineKind::Docker => host.masked_paths = Some(masked_paths(groups).map(str::to_owned).collect()),
+    }
+    // Message queues would be files in one more writable place.
+    host.tmpfs.get_or_insert_default().insert("/dev/mqueue".into(), EMPTY.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_groups_of_the_machine_are_masked() {
+        for kind in [EngineKind::Podman, EngineKind::Docker] {
+            for groups in [Groups::Own, Groups::Machine] {
+                let mut host = HostConfig::default();
+                mask(kind, groups, &mut host);
+                let options = host.security_opt.unwrap_or_default();
+                let paths: Vec<String> = match kind {
+                    EngineKind::Podman => {
+                        options[0].strip_prefix("mask=").unwrap().split(':').map(str::to_owned).collect()
+                    }
+                    EngineKind::Docker => host.masked_paths.unwrap(),
+                };
+                assert!(paths.iter().any(|path| path == "/proc/sys"), "{kind:?}");
+                let has_groups = paths.iter().any(|path| path == GROUPS);
+                assert_eq!(has_groups, groups == Groups::Machine, "{kind:?} {groups:?}");
+                assert_eq!(masked_paths(groups).any(|path| path == GROUPS), has_groups);
+            }
+        }
+    }
+}

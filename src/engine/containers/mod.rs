@@ -1,0 +1,16 @@
+//! Podman and Docker, through their common API.
+
+mod belongings;
+mod container;
+mod engine;
+mod find;
+mod images;
+mod leftovers;
+mod masks;
+mod private_socket;
+mod runtime;
+mod users;
+
+pub use belongings::Belongings;
+pub use find::{ContainerEngine, Places, find};
+pub use images::{ImageAbout, ImageBuild};

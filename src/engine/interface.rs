@@ -1,0 +1,175 @@
+//! What an engine is to the rest of the program, and a sandbox that it has started.
+//!
+//! It knows no kind of engine.
+
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{Stream, StreamExt};
+use tokio::io::AsyncWrite;
+
+use super::error::EngineError;
+use super::kernel::OuterLimits;
+use super::owner::Owner;
+use super::spec::{CpuQuota, SandboxSpec, User};
+use super::usage::UsageMeter;
+
+/// Starts sandboxes of one kind.
+pub trait Engine: Debug + Send + Sync {
+    /// Where it listens.
+    fn address(&self) -> &str;
+
+    /// Whether it still answers.
+    fn answers(&self) -> BoxFuture<'_, bool>;
+
+    /// What it says of itself; half a second on Podman.
+    ///
+    /// # Errors
+    /// When it does not say.
+    fn about(&self) -> BoxFuture<'_, Result<About, EngineError>>;
+
+    /// How many processors the machine has that sandboxes run on.
+    ///
+    /// # Errors
+    /// [`EngineError::Timeout`] after `after`, or the engine's refusal.
+    fn processors(&self, after: Duration) -> BoxFuture<'_, Result<u64, EngineError>>;
+
+    /// Whether it runs on this machine, as far as its address tells.
+    fn is_here(&self) -> bool;
+
+    /// Every path that its sandboxes must not show.
+    fn masked_paths(&self) -> Vec<&'static str>;
+
+    /// Starts a sandbox. An optional CPU limit that the engine refuses is left out.
+    ///
+    /// # Errors
+    /// The refusal of a step, or its silence. What was made is removed again.
+    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Started, NotStarted>>;
+
+    /// Removes what owners that are dead have left; returns how many sandboxes.
+    ///
+    /// # Errors
+    /// When the engine cannot list them. One that cannot be removed is logged and left to the next start.
+    fn reap<'a>(&'a self, owner: &'a Owner) -> BoxFuture<'a, Result<usize, EngineError>>;
+}
+
+/// A sandbox that an engine has started, to be closed by [`Instance::close`].
+pub trait Instance: Debug + Send + Sync {
+    /// Reads what it uses, if it runs on this machine.
+    fn meter(&self) -> BoxFuture<'_, Option<UsageMeter>>;
+
+    /// What this machine's cgroups keep it to, as far as it runs on this machine.
+    fn outer_limits(&self) -> BoxFuture<'_, OuterLimits>;
+
+    /// Kills and removes it. The streams must have been dropped before: an engine waits for a peer that is attached and
+    /// does not read.
+    ///
+    /// # Errors
+    /// When it stays; the log has said so.
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), EngineError>>;
+}
+
+/// What an engine says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Its name and version, for example `podman 4.3.1`.
+    pub name: String,
+    /// What makes its containers, where it says that.
+    pub runtime: Option<Runtime>,
+}
+
+/// What makes an engine's containers, as the engine names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runtime {
+    /// For example `runc`.
+    pub name: String,
+    /// For example `1.3.3`.
+    pub version: String,
+}
+
+/// A started sandbox, and what it was made with.
+#[derive(Debug)]
+pub struct Started {
+    /// The sandbox.
+    pub instance: Box<dyn Instance>,
+    /// Its standard streams.
+    pub streams: Streams,
+    /// The image that it was made of.
+    pub image: String,
+    /// The user of its processes.
+    pub user: User,
+    /// The limit of CPU time that the engine was asked for.
+    pub cpu: Option<CpuQuota>,
+    /// What the engine said it would not do.
+    pub warnings: Vec<String>,
+}
+
+/// Why there is no started sandbox.
+#[derive(Debug)]
+pub struct NotStarted {
+    /// What failed.
+    pub error: EngineError,
+    /// Whether there may be a sandbox all the same, now or when the engine gets to it.
+    pub may_exist: bool,
+}
+
+/// A sandbox's standard streams.
+pub struct Streams {
+    /// Its stdin.
+    pub input: Pin<Box<dyn AsyncWrite + Send>>,
+    /// Its stdout, and a tail of its stderr.
+    pub output: Output,
+}
+
+/// What a sandbox writes.
+pub struct Output {
+    chunks: Pin<Box<dyn Stream<Item = Chunk> + Send>>,
+    stderr: Vec<u8>,
+}
+
+/// Bytes of one of both streams.
+pub(super) enum Chunk {
+    Stdout(Bytes),
+    Stderr(Bytes),
+}
+
+/// Bytes of the supervisor's own stderr that are kept; it writes there only when it breaks.
+const STDERR_BYTES_MAX: usize = 8 * 1024;
+
+impl Output {
+    /// From the chunks, which end with the sandbox. Dropping the stream at any point must lose none of them.
+    pub(super) fn new(chunks: impl Stream<Item = Chunk> + Send + 'static) -> Self {
+        Self { chunks: Box::pin(chunks), stderr: Vec::new() }
+    }
+
+    /// The next bytes of stdout; nothing when the sandbox or the connection is gone. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            match self.chunks.next().await? {
+                Chunk::Stdout(bytes) => return Some(bytes),
+                Chunk::Stderr(bytes) => self.keep_stderr(&bytes),
+            }
+        }
+    }
+
+    /// The last that the sandbox wrote to its stderr.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).trim().to_owned()
+    }
+
+    fn keep_stderr(&mut self, bytes: &[u8]) {
+        self.stderr.extend_from_slice(bytes);
+        let excess = self.stderr.len().saturating_sub(STDERR_BYTES_MAX);
+        self.stderr.drain(..excess);
+    }
+}
+
+impl Debug for Streams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Streams")
+    }
+}
