@@ -23,6 +23,8 @@ pub struct RunRequest {
     pub reset: Reset,
     /// Whether only calls are made that read; the others are listed.
     pub dry_run: bool,
+    /// Whether what it changes in /workspace is stored. A run that only leads back to an earlier state changes nothing there.
+    pub keep_files: bool,
 }
 
 /// What a run begins in.

@@ -16,6 +16,7 @@ use super::common::printing::{err, lost, out, to_stderr, to_stdout};
 use super::common::signals::{Ending, Signals};
 use super::files::plain_file;
 use super::wiring::Rooms;
+use crate::broker::Origin;
 use crate::cli;
 use crate::config::{Config, ConfigFiles, report};
 use crate::jobs::Status;
@@ -104,6 +105,7 @@ pub(super) async fn run(mut config: Config, config_files: ConfigFiles, mut argum
         questions: nobody,
         abilities,
         client: CLIENT.into(),
+        origin: Origin::Client,
     };
     let mut running = pin!(rooms.session.run(asked));
     let (reported, ending) = tokio::select! {
@@ -164,6 +166,7 @@ fn request(config: &Config, arguments: cli::Run) -> Result<RunRequest, String> {
         timeout_max: config.timeout_max,
         reset: Reset::No,
         dry_run: arguments.dry_run,
+        keep_files: true,
     })
 }
 

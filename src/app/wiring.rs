@@ -248,6 +248,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::broker::Origin;
     use crate::config::Environment;
     use crate::run::{ClientAbilities, Reset, RunOutcome, RunReport, RunRequest, ServerScope, ToolFault};
     use crate::session::{BREAKS, RunAsked};
@@ -298,6 +299,7 @@ mod tests {
             timeout_max: timeout,
             reset: Reset::No,
             dry_run: false,
+            keep_files: true,
         };
         let asked = RunAsked {
             request,
@@ -307,6 +309,7 @@ mod tests {
             questions: mpsc::channel(1).0,
             abilities: ClientAbilities::default(),
             client: String::new(),
+            origin: Origin::Client,
         };
         rooms.session.run(asked).await
     }

@@ -1,24 +1,22 @@
-//! A call as it comes to the broker, and what goes back.
+//! A call as it comes to the broker.
 //!
 //! Nouns only: nothing is decided here.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::human::Human;
+use super::answer::Answer;
+use super::run::context::{ExecutionMode, RunContext};
 use super::send_state::Sending;
-use crate::names::RunId;
-use crate::run::{Progress, ServerScope};
+use crate::policy::Called;
+use crate::run::NotMade;
 
 /// A call as the sandbox claims it, and the run that it is made in.
 pub struct Call<'a> {
-    /// The run.
-    pub run: RunId,
-    /// The job of that run that makes it.
-    pub job: Option<u64>,
-    /// The servers of the run.
-    pub scope: &'a ServerScope,
+    /// The run, or the job.
+    pub run: &'a Arc<RunContext>,
     /// The server's name or alias; nothing for a helper.
     pub server: Option<String>,
     /// The tool's name or alias, or the helper's name.
@@ -31,27 +29,20 @@ pub struct Call<'a> {
     pub handles: HandlesOf,
     /// When the run's time is over.
     pub deadline: Instant,
-    /// Who is asked where the policy says so, or the server asks.
-    pub human: &'a Human,
-    /// Hears what the server says of its progress; what does not fit is left out.
-    pub progress: &'a mpsc::Sender<Progress>,
     /// Whether it is sent.
     pub sending: &'a Sending,
 }
 
-/// Who makes a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Origin {
-    /// The run, whose budgets count.
-    pub(super) run: RunId,
-    /// The job of that run, which may outlive it.
-    pub(super) job: Option<u64>,
-}
-
 impl Call<'_> {
-    /// Who makes it.
-    pub(super) fn origin(&self) -> Origin {
-        Origin { run: self.run, job: self.job }
+    /// Lists the call instead of making it.
+    pub(super) fn planned(
+        &self,
+        called: &Called<'_>,
+        why: (bool, NotMade),
+        redacted: &dyn Fn(String) -> String,
+    ) -> Answer {
+        self.run.plan(called, why, redacted);
+        Answer::Planned { server: called.server.name.to_owned(), tool: called.tool.name.to_owned() }
     }
 }
 
@@ -76,40 +67,13 @@ pub enum Making {
 }
 
 impl Making {
-    /// As the call's frame has it, or the run.
+    /// As the run has it, or the call's frame.
     #[must_use]
-    pub fn of(dry_run: bool, placeholders: bool) -> Self {
-        match (dry_run, placeholders) {
+    pub fn of(mode: ExecutionMode, dry_run: bool, placeholders: bool) -> Self {
+        match (dry_run || mode == ExecutionMode::DryRun, placeholders) {
             (false, false) => Self::Always,
             (true, false) => Self::IfItReads,
             (_, true) => Self::Never,
-        }
-    }
-}
-
-/// What is sent back to the code.
-#[derive(Debug)]
-pub enum Answer {
-    /// An MCP result as the server sent it, or what a helper returns.
-    Value(Box<RawValue>),
-    /// An MCP result by which the tool reports an error.
-    ToolError(Box<RawValue>),
-    /// Nothing: the call was listed instead of being made.
-    Planned {
-        /// The server's name.
-        server: String,
-        /// The tool's own name.
-        tool: String,
-    },
-}
-
-impl Answer {
-    /// What it is in a word, and its size in bytes.
-    pub(super) fn told(&self) -> (&'static str, usize) {
-        match self {
-            Self::Value(value) => ("answered", value.get().len()),
-            Self::ToolError(value) => ("tool_error", value.get().len()),
-            Self::Planned { .. } => ("planned", 0),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! It keeps no processes and knows no sandbox; what a call claims of itself is believed in nothing.
 
+mod answer;
 mod arguments;
 mod call;
 mod dispatch;
@@ -11,17 +12,21 @@ mod helpers;
 mod human;
 mod models;
 mod record;
+mod run;
 mod send_state;
 mod servers;
 mod state;
 mod tools;
 mod values;
 
-pub use call::{Answer, Call, HandlesOf, Making};
+pub use answer::Answer;
+pub use call::{Call, HandlesOf, Making};
 pub use gate::trust::Changes;
 pub use human::{Approval, Human, Question, Waits};
 pub use record::audit::{LoggedArguments, Oversight};
 pub use record::replay::{Replay, Replayed, Way, not_kept};
+pub use run::context::{ExecutionMode, Origin, RunContext, RunSpec};
+pub use run::record::RunRecord;
 pub use send_state::Sending;
 pub use servers::active_config::{Roster, model_endpoint, remote_spec};
 pub use state::{Broker, Folders};

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::broker::run::context::RunContext;
 use crate::config::{ModelBounds, ModelSettings};
 use crate::models::{Asked, Bounds, Endpoint, Ledger, Reserved};
-use crate::names::RunId;
 use crate::run::{FaultCode, ToolFault};
 
 const BUDGET_HINT: &str = "the user sets budgets below [model] in config.toml; ask less, or of larger parts";
@@ -28,6 +28,7 @@ pub(super) struct Now {
 /// A request that is counted; what it has not taken is given back with this.
 pub(super) struct Counted<'m> {
     models: &'m Models,
+    run: &'m RunContext,
     reserved: Option<Reserved>,
     pub(super) taken: u64,
     _turn: OwnedSemaphorePermit,
@@ -39,10 +40,9 @@ impl Models {
         Self(Mutex::new(Now { settings, ledger: Ledger::default(), turns, endpoint: None }))
     }
 
-    /// A run begins: it has its budgets, and the settings as they stand now.
-    pub(super) fn begin_run(&self, run: RunId, goes_on: &dyn Fn(u64) -> bool, settings: ModelSettings) {
+    /// The settings as they stand when a run begins.
+    pub(super) fn set(&self, settings: ModelSettings) {
         let mut now = self.now();
-        now.ledger.begin_run(run.0, goes_on);
         if settings.bounds.at_once != now.settings.bounds.at_once {
             now.turns = Arc::new(Semaphore::new(settings.bounds.at_once));
         }
@@ -53,21 +53,22 @@ impl Models {
     }
 
     /// Counts one more, or says which budget does not cover it.
-    pub(super) fn count(
-        &self,
-        run: RunId,
+    pub(super) fn count<'m>(
+        &'m self,
+        run: &'m RunContext,
         turn: OwnedSemaphorePermit,
         asked: &Asked,
-    ) -> Result<Counted<'_>, ToolFault> {
+    ) -> Result<Counted<'m>, ToolFault> {
         let mut now = self.now();
         let bounds = bounds(&now.settings.bounds);
         let sent = asked.estimated_tokens();
-        let reserved = now.ledger.reserve(&bounds, run.0, sent.saturating_add(asked.max_tokens.into()));
+        let of_run = &mut run.budget().models;
+        let reserved = now.ledger.reserve(&bounds, of_run, sent.saturating_add(asked.max_tokens.into()));
         let reserved = reserved.map_err(|exhausted| {
             ToolFault::new(FaultCode::Denied, format!("the model was not asked: {exhausted}"))
                 .hint(BUDGET_HINT)
         })?;
-        Ok(Counted { models: self, reserved: Some(reserved), taken: 0, _turn: turn })
+        Ok(Counted { models: self, run, reserved: Some(reserved), taken: 0, _turn: turn })
     }
 
     pub(super) fn now(&self) -> MutexGuard<'_, Now> {
@@ -78,7 +79,7 @@ impl Models {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         if let Some(reserved) = self.reserved.take() {
-            self.models.now().ledger.settle(reserved, self.taken);
+            self.models.now().ledger.settle(&mut self.run.budget().models, reserved, self.taken);
         }
     }
 }

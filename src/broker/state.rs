@@ -2,9 +2,9 @@
 //!
 //! It answers no call; `answer` does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
@@ -16,8 +16,9 @@ use super::gate::admission::Admission;
 use super::gate::pins::{Comparing, Pins};
 use super::models::Models;
 use super::record::audit::{LoggedArguments, Oversight};
-use super::record::dry_run::DryRun;
 use super::record::replay::Replay;
+use super::run::context::{RunContext, RunSpec};
+use super::run::record::RunRecord;
 use super::servers::active_config::{Change, Roster};
 use super::servers::server_requests::{Ears, Listening, ServersAsk};
 use super::tools::catalog_cache::CatalogCache;
@@ -30,11 +31,11 @@ use super::values::handles::Handles;
 use crate::audit::{Event, Log, ServerLog};
 use crate::catalog::{self, Catalog, Tool};
 use crate::jobs::Jobs;
-use crate::journal::{Journal, RecordedSession};
+use crate::journal::Journal;
 use crate::limits::Limits;
-use crate::names::{RunId, ServerName};
+use crate::names::ServerName;
 use crate::protocol::RunServer;
-use crate::run::{Calls, ClientAbilities, FaultCode, Planned, ServerScope, ToolEffect, ToolFault};
+use crate::run::{Calls, FaultCode, ServerScope, ToolEffect, ToolFault};
 use crate::skills::Skills;
 use crate::text;
 use crate::upstream::{Connection, Upstream, UpstreamError};
@@ -70,7 +71,6 @@ pub struct Broker {
     pub(super) semantics: Semantics,
     pub(super) knowledge: Arc<Knowledge>,
     pub(super) admission: Admission,
-    pub(super) dry_run: DryRun,
     pub(super) handles: Arc<Handles>,
     pub(super) arguments: Room,
     pub(super) pins: Pins,
@@ -81,18 +81,10 @@ pub struct Broker {
     pub(super) journal: Journal,
     /// Calls that the journal has been told of.
     pub(super) calls_noted: AtomicU64,
-    pub(super) is_aside: Arc<AtomicBool>,
-    /// The session that the run under way asks to resume.
-    pub(super) resumes: Mutex<Option<(RecordedSession, u64)>>,
-    pub(super) replay: Replay,
     pub(super) jobs: Arc<Jobs>,
-    /// Resources and prompts that the run has asked for.
-    pub(super) readings: AtomicU64,
     pub(super) models: Models,
     /// Over which the servers' lists of tools came that the catalog holds.
     pub(super) connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
-    /// Servers that the run has waited for in vain.
-    pub(super) awaited: Mutex<BTreeSet<ServerName>>,
 }
 
 impl Broker {
@@ -138,7 +130,6 @@ impl Broker {
             semantics,
             knowledge,
             admission,
-            dry_run: DryRun::default(),
             handles,
             arguments,
             pins,
@@ -148,13 +139,8 @@ impl Broker {
             logged,
             journal,
             calls_noted: AtomicU64::new(0),
-            is_aside: Arc::default(),
-            resumes: Mutex::default(),
-            replay: Replay::default(),
-            readings: AtomicU64::new(0),
             models,
             connections,
-            awaited: Mutex::default(),
         }
     }
 
@@ -183,14 +169,13 @@ impl Broker {
         Some(ToolFault::new(FaultCode::ServerUnavailable, said).hint(UNAVAILABLE_HINT))
     }
 
-    /// A run begins: from now on the servers are those that were configured when it was asked for, and those that start may
-    /// ask for what its client can do. Says what has changed since the last one. Must be called inside a tokio runtime.
-    pub fn begin_run(&self, run: RunId, abilities: ClientAbilities) -> Option<String> {
-        let goes_on = |earlier| self.jobs.has_of(earlier);
-        self.admission.begin_run(run, &goes_on);
-        self.dry_run.begin_run(run);
-        self.readings.store(0, Ordering::Relaxed);
-        self.upstream.offer(abilities);
+    /// A run begins: from now on the servers are those that are configured, and those that start may ask for what its client
+    /// can do. Its context, and what has changed since the last one. Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn begin(&self, spec: RunSpec) -> (Arc<RunContext>, Option<String>) {
+        let run = Arc::new(RunContext::new(spec));
+        self.admission.begin(&run);
+        self.upstream.offer(run.human.abilities);
         // What has said that its tools are others is asked now, beside the run.
         let stale = |(server, connection): (&ServerName, &Weak<Connection>)| {
             connection.upgrade().is_some_and(|connection| connection.has_news()).then(|| server.clone())
@@ -200,20 +185,28 @@ impl Broker {
         // Whatever kept them from telling of their tools may be over.
         self.knowledge.forget_failures(&self.upstream.changed_logins());
         let change = self.roster.change();
-        self.models.begin_run(run, &goes_on, self.roster.model());
-        let Change { roots, said } = change?;
+        self.models.set(self.roster.model());
+        let Some(Change { roots, said }) = change else { return (run, None) };
         tracing::info!("the configuration has changed");
         self.upstream.offer_roots(&roots);
         self.upstream.replace(self.roster.specs());
         self.connections().clear();
         self.knowledge.replace(self.roster.catalog(&self.limits), self.roster.known());
-        Some(said)
+        (run, Some(said))
     }
 
-    /// Answers calls from what is kept of a session, while it is told to.
+    /// A run or a job has ended: what has happened in it, with all that the reader of its report should know.
     #[must_use]
-    pub fn replay(&self) -> &Replay {
-        &self.replay
+    pub fn finish(&self, run: &RunContext) -> RunRecord {
+        let mut record = run.end();
+        if run.job_number().is_none() {
+            record.notes.splice(0..0, self.knowledge.take_news());
+            let starting = record.awaited.iter().filter_map(|server| self.still_starting(server));
+            let starting = starting
+                .map(|starting| format!("{starting}, and nothing was sent to it; run the code again"));
+            record.notes.extend(starting);
+        }
+        record
     }
 
     /// The journal of this session.
@@ -230,11 +223,11 @@ impl Broker {
 
     /// The servers of a run, as the sandbox is told of them.
     #[must_use]
-    pub fn run_servers(&self, scope: &ServerScope) -> Vec<RunServer> {
-        if let Some(recorded) = self.replay.servers() {
+    pub fn run_servers(&self, run: &RunContext) -> Vec<RunServer> {
+        if let Some(recorded) = run.replay().and_then(Replay::servers) {
             return recorded;
         }
-        let catalog = self.catalog().scoped(scope);
+        let catalog = self.catalog().scoped(&run.servers);
         let kept = self.roster.keeps_files_from();
         let server = |server: &Arc<catalog::ServerTools>| RunServer {
             name: server.name.as_str().to_owned(),
@@ -255,23 +248,6 @@ impl Broker {
     #[must_use]
     pub fn manual(&self) -> String {
         catalog::capability_summary(&self.catalog())
-    }
-
-    /// What the reader of the reply of the run that ends should know.
-    pub fn run_notes(&self) -> Vec<String> {
-        let mut notes = self.knowledge.take_news();
-        notes.extend(self.admission.take_notes());
-        notes
-    }
-
-    /// The calls that the run that ends has planned and not made.
-    pub fn take_planned(&self) -> Planned {
-        self.dry_run.take()
-    }
-
-    /// The resources and prompts that the run which ends has asked for.
-    pub fn take_readings(&self) -> u64 {
-        self.readings.swap(0, Ordering::Relaxed)
     }
 
     /// Says of each tool that was called whether it only reads, as its server tells it.
@@ -306,10 +282,6 @@ impl Broker {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn awaited(&self) -> MutexGuard<'_, BTreeSet<ServerName>> {
-        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A server of the run.
     pub(super) fn admitted(&self, server: &str, scope: &ServerScope) -> Result<ServerName, ToolFault> {
         let catalog = self.catalog().scoped(scope);
@@ -332,18 +304,18 @@ impl Broker {
     pub(super) async fn connected(
         &self,
         server: &ServerName,
-        deadline: Instant,
+        (run, deadline): (&RunContext, Instant),
         cancel: &CancellationToken,
     ) -> Result<Arc<Connection>, UpstreamError> {
         // Stays where this is dropped, or given up.
-        self.awaited().insert(server.clone());
+        run.with_record(|record| record.awaited.insert(server.clone()));
         let connected = self.upstream.connect(server, deadline, cancel).await;
         let given_up = matches!(
             connected,
             Err(UpstreamError::Cancelled { .. } | UpstreamError::Deadline { .. } | UpstreamError::Closing)
         );
         if !given_up {
-            self.awaited().remove(server);
+            run.with_record(|record| record.awaited.remove(server));
         }
         match connected {
             Ok(connection) => {
@@ -356,7 +328,7 @@ impl Broker {
                         self.indexing.keep(server, key, listing);
                     }
                     if is_new || taken == Taken::New {
-                        self.compare_with_pins(server);
+                        self.compare_with_pins(server, run);
                     }
                 }
                 self.connections().insert(server.clone(), Arc::downgrade(&connection));
@@ -373,7 +345,7 @@ impl Broker {
         }
     }
 
-    fn compare_with_pins(&self, server: &ServerName) {
+    fn compare_with_pins(&self, server: &ServerName, run: &RunContext) {
         let catalog = self.catalog();
         let Some(known) = catalog.server(server.as_str()) else { return };
         let comparing = Comparing {
@@ -381,7 +353,7 @@ impl Broker {
             redacted: &|text| self.upstream.redacted(server, text),
         };
         for said in self.pins.listed(known, comparing) {
-            self.admission.note(None, said);
+            run.note(said);
         }
     }
 }

@@ -122,6 +122,8 @@ pub(super) struct Job {
     pub(super) why: String,
     /// A reply has said that it has ended, or the code has looked.
     pub(super) is_told: bool,
+    /// Sentences that no reply has told yet.
+    pub(super) notes: Vec<String>,
     began: Instant,
     took: Option<Duration>,
     tail: VecDeque<u8>,
@@ -143,6 +145,7 @@ impl Job {
             error: None,
             why: String::new(),
             is_told: false,
+            notes: vec![],
             began: Instant::now(),
             took: None,
             tail: VecDeque::new(),

@@ -145,6 +145,13 @@ impl Jobs {
         running.into_iter().for_each(|number| self.lose(number, why));
     }
 
+    /// What the reader should know of it, told with its end.
+    pub fn add_notes(&self, number: u64, notes: Vec<String>) {
+        if let Some(job) = self.kept().jobs.get_mut(&number) {
+            job.notes = notes;
+        }
+    }
+
     /// Those whose numbers were given in a run that has ended, and whose process never came.
     pub fn drop_unbegun(&self) {
         self.kept().jobs.retain(|_, job| job.has_begun || !job.is_running());
@@ -238,14 +245,8 @@ impl Jobs {
         }
     }
 
-    /// Whether jobs of this run go on.
-    #[must_use]
-    pub fn has_of(&self, run: u64) -> bool {
-        self.kept().jobs.values().any(|job| job.run == run && job.is_running())
-    }
-
     /// The sentences of the reply of this run: on those of its jobs that go on, and on all that have ended since the last
-    /// reply.
+    /// reply, with their notes.
     pub fn news(&self, run: u64) -> Vec<String> {
         let mut news = Vec::new();
         for job in self.kept().jobs.values_mut() {
@@ -255,6 +256,9 @@ impl Jobs {
             };
             if is_news {
                 news.push(job.told().sentence());
+            }
+            if !job.is_running() {
+                news.append(&mut job.notes);
             }
         }
         news

@@ -50,9 +50,22 @@ fn only_a_number_that_was_given_begins_and_once_and_in_its_run() {
     assert!(jobs.begin(number, 1).is_some() && jobs.begin(number, 1).is_none());
     let never = jobs.reserve(asked(1, "b")).unwrap();
     jobs.drop_unbegun();
-    assert!(jobs.begin(never, 1).is_none() && jobs.has_of(1));
+    assert!(jobs.begin(never, 1).is_none());
     assert_eq!(jobs.told(never).unwrap_err().message, format!("nothing is known of job {never} any more"));
     assert_eq!(jobs.told(99).unwrap_err().message, "there is no job 99");
+}
+
+#[test]
+fn notes_of_a_job_are_told_once_with_its_end() {
+    let jobs = jobs(Limits::default());
+    let number = begun(&jobs, "a");
+    assert_eq!(jobs.news(2), [""; 0]);
+    jobs.finish(number, Some("gA==".into()));
+    jobs.add_notes(number, vec!["job 1: warned".into()]);
+    // The code has looked, so that only the notes are news.
+    jobs.result(number).unwrap();
+    assert_eq!(jobs.news(2), ["job 1: warned"]);
+    assert_eq!(jobs.news(3), [""; 0]);
 }
 
 #[test]

@@ -3,8 +3,6 @@
 //! Tokens are reserved before a request and counted after it, so that requests under way at once cannot pass a budget
 //! together.
 
-use std::collections::BTreeMap;
-
 /// How much may be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
@@ -52,13 +50,12 @@ pub enum Exhausted {
 /// Of one session.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// The run under way, and earlier ones whose jobs go on.
-    runs: BTreeMap<u64, Used>,
-    session: Used,
+    session: RunBudget,
 }
 
+/// What one run has used with its jobs.
 #[derive(Debug, Default)]
-struct Used {
+pub struct RunBudget {
     requests: u64,
     tokens: u64,
 }
@@ -68,25 +65,22 @@ struct Used {
 #[must_use]
 pub struct Reserved {
     tokens: u64,
-    run: u64,
 }
 
 impl Ledger {
-    /// A run begins, with whole budgets; those of earlier ones stay as they are where `goes_on` says so.
-    pub fn begin_run(&mut self, run: u64, goes_on: &dyn Fn(u64) -> bool) {
-        self.runs.retain(|earlier, _| goes_on(*earlier));
-        self.runs.insert(run, Used::default());
-    }
-
     /// Counts a request of this run that is about to be made, which may take so many tokens.
     ///
     /// # Errors
     /// The budget that does not cover it; then nothing is counted.
-    pub fn reserve(&mut self, bounds: &Bounds, run: u64, tokens: u64) -> Result<Reserved, Exhausted> {
-        let of_run = self.runs.entry(run).or_default();
+    pub fn reserve(
+        &mut self,
+        bounds: &Bounds,
+        run: &mut RunBudget,
+        tokens: u64,
+    ) -> Result<Reserved, Exhausted> {
         let budgets = [
             (
-                &*of_run,
+                &*run,
                 "run",
                 ("requests_per_run", bounds.requests_per_run),
                 ("tokens_per_run", bounds.tokens_per_run),
@@ -107,19 +101,17 @@ impl Ledger {
                 return Err(Exhausted::Tokens { key, max, used: used.tokens, wanted: tokens, what });
             }
         }
-        for used in [of_run, &mut self.session] {
+        for used in [run, &mut self.session] {
             used.requests += 1;
             used.tokens += tokens;
         }
-        Ok(Reserved { tokens, run })
+        Ok(Reserved { tokens })
     }
 
-    /// The request is over, and has taken so many tokens.
-    pub fn settle(&mut self, reserved: Reserved, taken: u64) {
-        self.session.tokens = (self.session.tokens - reserved.tokens).saturating_add(taken);
-        // Nothing is kept of a run that is over, with all its jobs.
-        if let Some(run) = self.runs.get_mut(&reserved.run) {
-            run.tokens = (run.tokens - reserved.tokens).saturating_add(taken);
+    /// The request of this run is over, and has taken so many tokens.
+    pub fn settle(&mut self, run: &mut RunBudget, reserved: Reserved, taken: u64) {
+        for used in [run, &mut self.session] {
+            used.tokens = (used.tokens - reserved.tokens).saturating_add(taken);
         }
     }
 }
@@ -138,15 +130,15 @@ mod tests {
     #[test]
     fn requests_of_a_run_and_of_a_session_are_counted() {
         let mut ledger = Ledger::default();
-        for (run, made) in [(1, 3), (2, 2)] {
-            ledger.begin_run(run, &|_| false);
+        for made in [3, 2] {
+            let mut run = RunBudget::default();
             for _ in 0..made {
-                let reserved = ledger.reserve(&BOUNDS, run, 1).unwrap();
-                ledger.settle(reserved, 1);
+                let reserved = ledger.reserve(&BOUNDS, &mut run, 1).unwrap();
+                ledger.settle(&mut run, reserved, 1);
             }
             let (key, max, what) = if made == 3 { ("run", 3, "run") } else { ("session", 5, "session") };
             assert_eq!(
-                said(ledger.reserve(&BOUNDS, run, 1)),
+                said(ledger.reserve(&BOUNDS, &mut run, 1)),
                 format!("model.requests_per_{key}: {max} requests are all that a {what} may make")
             );
         }
@@ -154,44 +146,18 @@ mod tests {
 
     #[test]
     fn tokens_under_way_count_and_what_was_not_taken_is_given_back() {
-        let mut ledger = Ledger::default();
-        ledger.begin_run(1, &|_| false);
-        let first = ledger.reserve(&BOUNDS, 1, 60).unwrap();
+        let (mut ledger, mut run) = (Ledger::default(), RunBudget::default());
+        let first = ledger.reserve(&BOUNDS, &mut run, 60).unwrap();
         assert_eq!(
-            said(ledger.reserve(&BOUNDS, 1, 41)),
+            said(ledger.reserve(&BOUNDS, &mut run, 41)),
             "model.tokens_per_run: 60 of 100 tokens are used or under way in this run, and this request may take 41"
         );
-        ledger.settle(first, 10);
-        let second = ledger.reserve(&BOUNDS, 1, 90).unwrap();
+        ledger.settle(&mut run, first, 10);
+        let second = ledger.reserve(&BOUNDS, &mut run, 90).unwrap();
         // More than it was to take, by the endpoint's word, which may be anything.
-        ledger.settle(second, u64::MAX);
-        assert!(said(ledger.reserve(&BOUNDS, 1, 1)).starts_with("model.tokens_per_run"));
-        ledger.begin_run(2, &|_| false);
-        assert!(said(ledger.reserve(&BOUNDS, 2, 1)).starts_with("model.tokens_per_session"));
-    }
-
-    #[test]
-    fn a_request_that_outlives_its_run_is_counted_in_the_session_only() {
-        let mut ledger = Ledger::default();
-        ledger.begin_run(1, &|_| false);
-        let reserved = ledger.reserve(&BOUNDS, 1, 100).unwrap();
-        ledger.begin_run(2, &|_| false);
-        ledger.settle(reserved, 60);
-        let whole = ledger.reserve(&BOUNDS, 2, 90).unwrap();
-        ledger.settle(whole, 90);
-        assert_eq!(ledger.session.tokens, 150);
-        assert_eq!(ledger.runs[&2].tokens, 90);
-    }
-
-    #[test]
-    fn jobs_of_an_earlier_run_have_what_is_left_of_its_budgets() {
-        let mut ledger = Ledger::default();
-        ledger.begin_run(1, &|_| false);
-        let reserved = ledger.reserve(&BOUNDS, 1, 60).unwrap();
-        ledger.settle(reserved, 60);
-        ledger.begin_run(2, &|run| run == 1);
-        assert!(said(ledger.reserve(&BOUNDS, 1, 41)).starts_with("model.tokens_per_run: 60 of 100"));
-        let another = ledger.reserve(&BOUNDS, 2, 41).unwrap();
-        ledger.settle(another, 41);
+        ledger.settle(&mut run, second, u64::MAX);
+        assert!(said(ledger.reserve(&BOUNDS, &mut run, 1)).starts_with("model.tokens_per_run"));
+        let next = said(ledger.reserve(&BOUNDS, &mut RunBudget::default(), 1));
+        assert!(next.starts_with("model.tokens_per_session"), "{next}");
     }
 }

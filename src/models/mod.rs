@@ -11,4 +11,4 @@ mod retry;
 pub use chat::{Asked, Said, Usage, estimated_tokens, stop_reason};
 pub use endpoint::Endpoint;
 pub use error::ModelError;
-pub use ledger::{Bounds, Exhausted, Ledger, Reserved};
+pub use ledger::{Bounds, Exhausted, Ledger, Reserved, RunBudget};

@@ -29,17 +29,15 @@ pub struct Plan {
 /// Of one session.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// The present run, and earlier ones whose jobs go on, by number.
-    runs: BTreeMap<u64, OfRun>,
     session: Used,
     has_private: bool,
     has_untrusted: bool,
     plans: Vec<Plan>,
 }
 
-/// Of one run with its jobs.
+/// What one run has used with its jobs.
 #[derive(Debug, Default)]
-struct OfRun {
+pub struct RunBudget {
     used: Used,
     /// Tools that the human is not asked about again.
     refused: BTreeMap<(String, String), NotAgain>,
@@ -66,12 +64,6 @@ struct Used {
 }
 
 impl Ledger {
-    /// A run begins, with whole budgets; those of earlier ones stay as they are where `goes_on` says so.
-    pub fn begin_run(&mut self, run: u64, goes_on: &dyn Fn(u64) -> bool) {
-        self.runs.retain(|earlier, _| goes_on(*earlier));
-        self.runs.insert(run, OfRun::default());
-    }
-
     /// Whether private and untrusted data have met.
     #[must_use]
     pub fn is_mixed(&self) -> bool {
@@ -82,11 +74,10 @@ impl Ledger {
     ///
     /// # Errors
     /// The budget that does not.
-    pub fn covers(&self, policy: &Policy, run: u64, bytes: u64) -> Result<(), String> {
+    pub fn covers(&self, policy: &Policy, run: &RunBudget, bytes: u64) -> Result<(), String> {
         let budgets = &policy.budgets;
-        let of_run = self.runs.get(&run).map(|run| run.used).unwrap_or_default();
         for (used, calls_max, bytes_max, what) in [
-            (of_run, budgets.calls_per_run, budgets.bytes_per_run, "run"),
+            (run.used, budgets.calls_per_run, budgets.bytes_per_run, "run"),
             (self.session, budgets.calls_per_session, budgets.bytes_per_session, "session"),
         ] {
             if calls_max.is_some_and(|max| used.calls >= max) {
@@ -106,9 +97,9 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Self::covers`]; then nothing is counted.
-    pub fn charge(&mut self, policy: &Policy, run: u64, bytes: u64) -> Result<(), String> {
+    pub fn charge(&mut self, policy: &Policy, run: &mut RunBudget, bytes: u64) -> Result<(), String> {
         self.covers(policy, run, bytes)?;
-        for used in [&mut self.runs.entry(run).or_default().used, &mut self.session] {
+        for used in [&mut run.used, &mut self.session] {
             used.calls += 1;
             used.bytes = used.bytes.saturating_add(bytes);
         }
@@ -116,9 +107,8 @@ impl Ledger {
     }
 
     /// Counts an answer: its bytes, and what its server's data are. What has come is not refused any more; the next call is.
-    pub fn answered(&mut self, policy: &Policy, run: u64, server: Names<'_>, bytes: u64) {
-        let of_run = self.runs.get_mut(&run).map(|run| &mut run.used);
-        for used in of_run.into_iter().chain([&mut self.session]) {
+    pub fn answered(&mut self, policy: &Policy, run: &mut RunBudget, server: Names<'_>, bytes: u64) {
+        for used in [&mut run.used, &mut self.session] {
             used.bytes = used.bytes.saturating_add(bytes);
         }
         self.has_private |= policy.labels.has(Label::Private, server);
@@ -149,24 +139,24 @@ impl Ledger {
         }
         true
     }
+}
 
+impl RunBudget {
     /// The human is asked; which question of the run it is.
-    pub fn count_question(&mut self, run: u64) -> usize {
-        let run = self.runs.entry(run).or_default();
-        run.questions += 1;
-        run.questions
+    pub fn count_question(&mut self) -> usize {
+        self.questions += 1;
+        self.questions
     }
 
     /// The human has let no call of this tool pass: they are not asked about it again in this run.
-    pub fn refuse(&mut self, run: u64, called: &Called<'_>, why: NotAgain) {
-        let run = self.runs.entry(run).or_default();
-        run.refused.insert((called.server.name.to_owned(), called.tool.name.to_owned()), why);
+    pub fn refuse(&mut self, called: &Called<'_>, why: NotAgain) {
+        self.refused.insert((called.server.name.to_owned(), called.tool.name.to_owned()), why);
     }
 
     /// Why they are not asked about the tool again, if so.
     #[must_use]
-    pub fn not_again(&self, run: u64, called: &Called<'_>) -> Option<&NotAgain> {
-        self.runs.get(&run)?.refused.get(&(called.server.name.to_owned(), called.tool.name.to_owned()))
+    pub fn not_again(&self, called: &Called<'_>) -> Option<&NotAgain> {
+        self.refused.get(&(called.server.name.to_owned(), called.tool.name.to_owned()))
     }
 }
 
@@ -194,63 +184,41 @@ mod tests {
     #[test]
     fn budgets_hold_for_runs_and_sessions_and_what_is_refused_is_not_counted() {
         let policy = policy(json!({"budgets": {"calls_per_run": 2, "calls_per_session": 3}}));
-        let mut ledger = Ledger::default();
-        assert_eq!(ledger.charge(&policy, 1, 1), Ok(()));
-        assert_eq!(ledger.charge(&policy, 1, 1), Ok(()));
-        let refusal = ledger.charge(&policy, 1, 1).unwrap_err();
+        let (mut ledger, mut run) = (Ledger::default(), RunBudget::default());
+        assert_eq!(ledger.charge(&policy, &mut run, 1), Ok(()));
+        assert_eq!(ledger.charge(&policy, &mut run, 1), Ok(()));
+        let refusal = ledger.charge(&policy, &mut run, 1).unwrap_err();
         assert_eq!(refusal, "budgets.calls_per_run: 2 calls are all that it may make");
-        ledger.begin_run(1, &|_| false);
-        assert_eq!(ledger.charge(&policy, 1, 1), Ok(()));
-        assert!(ledger.charge(&policy, 1, 1).unwrap_err().starts_with("budgets.calls_per_session: 3 calls"));
-    }
-
-    #[test]
-    fn a_run_whose_jobs_go_on_keeps_what_is_left_of_its_budgets_and_gives_none_to_the_next() {
-        let policy = policy(json!({"budgets": {"calls_per_run": 2}}));
-        let mut ledger = Ledger::default();
-        ledger.begin_run(1, &|_| false);
-        ledger.charge(&policy, 1, 1).unwrap();
-        ledger.begin_run(2, &|run| run == 1);
-        assert_eq!((ledger.charge(&policy, 1, 1), ledger.charge(&policy, 2, 1)), (Ok(()), Ok(())));
-        assert!(ledger.charge(&policy, 1, 1).is_err(), "its jobs have used up what it had");
-        assert_eq!(ledger.charge(&policy, 2, 1), Ok(()));
-        let none = Map::new();
-        let (server, tool) = (Names::only("s"), Names::only("t"));
-        let implied = Implied::default();
-        let called = Called { server, tool, annotations: &none, arguments: &none, implied: &implied };
-        ledger.refuse(1, &called, NotAgain::Refused);
-        assert_eq!(
-            (ledger.not_again(1, &called), ledger.not_again(2, &called)),
-            (Some(&NotAgain::Refused), None)
-        );
+        let mut next = RunBudget::default();
+        assert_eq!(ledger.charge(&policy, &mut next, 1), Ok(()));
+        let refusal = ledger.charge(&policy, &mut next, 1).unwrap_err();
+        assert!(refusal.starts_with("budgets.calls_per_session: 3 calls"), "{refusal}");
     }
 
     #[test]
     fn bytes_of_arguments_and_answers_count() {
         let policy = policy(json!({"budgets": {"bytes_per_run": 100, "bytes_per_session": 1_000}}));
-        let mut ledger = Ledger::default();
-        assert_eq!(ledger.charge(&policy, 1, 100), Ok(()));
-        assert_eq!(
-            ledger.charge(&policy, 1, 1).unwrap_err(),
-            "budgets.bytes_per_run: 100 of 100 bytes are used"
-        );
-        ledger.begin_run(1, &|_| false);
-        assert_eq!(ledger.charge(&policy, 1, 0), Ok(()));
-        ledger.answered(&policy, 1, Names::only("s"), u64::MAX);
-        ledger.begin_run(1, &|_| false);
-        assert!(ledger.charge(&policy, 1, 0).is_err(), "the session's are used up");
-        assert_eq!(Ledger::default().charge(&Policy::default(), 1, u64::MAX), Ok(()));
+        let (mut ledger, mut run) = (Ledger::default(), RunBudget::default());
+        assert_eq!(ledger.charge(&policy, &mut run, 100), Ok(()));
+        let refusal = ledger.charge(&policy, &mut run, 1).unwrap_err();
+        assert_eq!(refusal, "budgets.bytes_per_run: 100 of 100 bytes are used");
+        let mut next = RunBudget::default();
+        assert_eq!(ledger.charge(&policy, &mut next, 0), Ok(()));
+        ledger.answered(&policy, &mut next, Names::only("s"), u64::MAX);
+        let refusal = ledger.charge(&policy, &mut RunBudget::default(), 0);
+        assert!(refusal.is_err(), "the session's are used up");
+        let unlimited = Ledger::default().charge(&Policy::default(), &mut RunBudget::default(), u64::MAX);
+        assert_eq!(unlimited, Ok(()));
     }
 
     #[test]
     fn only_answers_touch_data_and_both_kinds_make_a_mixture() {
         let policy = policy(json!({"labels": {"private": ["mail*"], "untrusted": ["web"]}}));
-        let mut ledger = Ledger::default();
-        ledger.charge(&policy, 1, 1).unwrap();
-        ledger.answered(&policy, 1, Names::only("mailbox"), 1);
+        let (mut ledger, mut run) = (Ledger::default(), RunBudget::default());
+        ledger.charge(&policy, &mut run, 1).unwrap();
+        ledger.answered(&policy, &mut run, Names::only("mailbox"), 1);
         assert!(!ledger.is_mixed());
-        ledger.begin_run(1, &|_| false);
-        ledger.answered(&policy, 1, Names::only("web"), 1);
+        ledger.answered(&policy, &mut RunBudget::default(), Names::only("web"), 1);
         assert!(ledger.is_mixed());
     }
 

@@ -20,7 +20,7 @@ mod verdict;
 pub use called::{Called, Implied};
 pub use choice::ToolChoice;
 pub use decide::Decision;
-pub use ledger::{Ledger, NotAgain, Plan};
+pub use ledger::{Ledger, NotAgain, Plan, RunBudget};
 pub use names::Names;
 pub use pattern::Pattern;
 pub use readings::{Nesting, inner, may_be_nothing};

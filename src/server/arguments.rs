@@ -54,6 +54,7 @@ pub(super) fn run_request(
         timeout_max: defaults.timeout_max,
         reset: reset(arguments.get("reset"), arguments.get("checkpoint"))?,
         dry_run: false,
+        keep_files: true,
     })
 }
 
@@ -206,6 +207,7 @@ mod tests {
                 timeout_max: Duration::from_secs(120),
                 reset: Reset::No,
                 dry_run: false,
+                keep_files: true,
             }
         );
     }
@@ -222,6 +224,7 @@ mod tests {
                 timeout_max: Duration::from_secs(120),
                 reset: Reset::Fresh,
                 dry_run: false,
+                keep_files: true,
             }
         );
     }

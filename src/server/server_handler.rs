@@ -28,7 +28,7 @@ use super::questions::input_required::{self, Heard, Rounds, Turn, UnderWay};
 use super::questions::{ask, forward};
 use super::settings::HandlerSettings;
 use super::tasks::{self, Tasks};
-use crate::broker::Broker;
+use crate::broker::{Broker, Origin};
 use crate::run::{ClientAbilities, OutputPiece, Progress, RunRequest};
 use crate::session::{RunAsked, Session};
 
@@ -122,7 +122,18 @@ impl Handler {
         let cancel = stopped.clone();
         // As a task of its own: a defect in it must still be answered, or the client waits for ever.
         let run = tokio::spawn(async move {
-            session.run(RunAsked { request, cancel, progress, output, questions, abilities, client }).await
+            session
+                .run(RunAsked {
+                    request,
+                    cancel,
+                    progress,
+                    output,
+                    questions,
+                    abilities,
+                    client,
+                    origin: Origin::Client,
+                })
+                .await
         });
         let token = context.meta.get_progress_token();
         // So that nobody tells what nobody hears.

@@ -25,15 +25,15 @@ use super::calls::Counted;
 use super::checkpoints::Checkpoints;
 use super::files::Files;
 use super::machine::{Effect, Machine};
-use super::request::{Ask, RunAsked};
+use super::request::{Ask, Ended, RunAsked};
 use super::sandbox::watchdog::Watchdog;
 use super::sandbox::{Maker, Sandbox, Wanted};
-use crate::broker::{Broker, Human, Waits};
+use crate::broker::{Broker, ExecutionMode, Human, RunContext, RunSpec, Waits};
 use crate::engine::EngineError;
 use crate::limits::Limits;
 use crate::names::{CallId, RunId};
 use crate::protocol::{FromSandbox, FromSupervisor, ToSupervisor};
-use crate::run::{CallOutcome, FaultCode, OutputPiece, Progress, RunReport, ServerScope, ToolFault};
+use crate::run::{CallOutcome, FaultCode, OutputPiece, Progress, ToolFault};
 use crate::text;
 
 /// Code that is a defect, in tests of what becomes of one.
@@ -42,19 +42,13 @@ pub(crate) const BREAKS: &str = "a defect of belljar's";
 
 /// The run that the machine has taken.
 struct Current {
-    id: RunId,
-    scope: ServerScope,
-    dry_run: bool,
+    context: Arc<RunContext>,
+    /// The client's cancellation.
     cancel: CancellationToken,
-    progress: mpsc::Sender<Progress>,
     output: Option<mpsc::Sender<OutputPiece>>,
-    human: Human,
-    reply: oneshot::Sender<(RunId, RunReport)>,
-    /// Ends all calls of this run.
-    calls: CancellationToken,
+    reply: oneshot::Sender<Ended>,
     calls_made: usize,
     calls_answered: usize,
-    began: Instant,
 }
 
 /// Longest piece of output that is passed on as it comes, in characters.
@@ -116,7 +110,7 @@ struct Keeping {
 impl Current {
     fn tell_call(&self, tool: String) {
         let (answered, made) = (self.calls_answered, self.calls_made);
-        tell(&self.progress, Progress::Call { tool, answered, made });
+        tell(&self.context.progress, Progress::Call { tool, answered, made });
     }
 }
 
@@ -200,41 +194,32 @@ impl Actor {
         }
     }
 
-    fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<(RunId, RunReport)>) -> Vec<Effect> {
-        let RunAsked { request, cancel, progress, output, questions, abilities, client } = asked;
+    fn asked(&mut self, asked: RunAsked, reply: oneshot::Sender<Ended>) -> Vec<Effect> {
+        let RunAsked { request, cancel, progress, output, questions, abilities, client, origin } = asked;
         // Nobody wants it any more: who waits is told by that.
         if cancel.is_cancelled() {
             return vec![];
         }
         #[cfg(test)]
         assert_ne!(request.code, BREAKS, "the defect that a test asks for");
-        if let Some(said) = self.broker.begin_run(self.machine.next_run(), abilities) {
+        let (context, said) = self.broker.begin(RunSpec {
+            id: self.machine.next_run(),
+            origin,
+            servers: request.servers.clone(),
+            mode: if request.dry_run { ExecutionMode::DryRun } else { ExecutionMode::Execute },
+            human: Human::new(questions, abilities),
+            progress,
+        });
+        if let Some(said) = said {
             self.machine.note(said);
         }
-        let scope = request.servers.clone();
-        let servers = self.broker.server_names(&scope);
-        let began = Instant::now();
-        let (id, effects) = self.machine.ask(request.clone(), servers, began);
+        let servers = self.broker.server_names(&context.servers);
         // Before anything of it is sent.
-        self.broker.journal_run(id, &request, &client);
-        let calls = CancellationToken::new();
+        self.broker.journal_run(&context, &request, &client);
+        let effects = self.machine.ask(request, servers, context.began);
+        self.waiting = Some(context.human.waits());
         let (calls_made, calls_answered) = (0, 0);
-        let human = Human::new(questions, abilities);
-        self.waiting = Some(human.waits());
-        self.current = Some(Current {
-            id,
-            scope,
-            dry_run: request.dry_run,
-            cancel,
-            progress,
-            output,
-            human,
-            reply,
-            calls,
-            calls_made,
-            calls_answered,
-            began,
-        });
+        self.current = Some(Current { context, cancel, output, reply, calls_made, calls_answered });
         effects
     }
 
@@ -242,7 +227,7 @@ impl Actor {
         let Some(current) = &mut self.current else { return vec![] };
         // Heard once: from here on the machine ends the run.
         current.cancel = CancellationToken::new();
-        let id = current.id;
+        let id = current.context.id;
         self.machine.cancel(id, Instant::now())
     }
 
@@ -368,7 +353,7 @@ impl Actor {
     fn call_ended(&mut self, ended: Result<CallEnded, tokio::task::JoinError>) -> Vec<Effect> {
         match ended {
             Ok(CallEnded { run, tool, call, counted, outcome }) => {
-                if let Some(current) = self.current.as_mut().filter(|current| current.id == run) {
+                if let Some(current) = self.current.as_mut().filter(|current| current.context.id == run) {
                     self.in_flight.remove(call);
                     if let Some(tool) = tool {
                         current.calls_answered += 1;
@@ -407,7 +392,7 @@ impl Actor {
         self.carry_out(effects);
         self.lose_jobs("belljar is ending");
         if let Some(current) = self.current.take() {
-            current.calls.cancel();
+            current.context.cancel.cancel();
         }
         if let Some(sandbox) = self.sandbox.take() {
             self.closings.spawn(sandbox.close());

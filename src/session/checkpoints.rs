@@ -4,8 +4,7 @@
 //! It makes none and wakes none, and what it is told of them are the sandbox's claims.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -24,10 +23,7 @@ const LIKENESS_MIN: f64 = 0.5;
 
 /// The checkpoints of a session.
 #[derive(Debug, Default)]
-pub(super) struct Checkpoints {
-    known: Mutex<BTreeMap<String, Checkpoint>>,
-    keeps_no_files: AtomicBool,
-}
+pub(super) struct Checkpoints(Mutex<BTreeMap<String, Checkpoint>>);
 
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,23 +109,6 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// As long as the guard lives, what runs write in /workspace is not kept.
-    pub(super) fn keep_no_files(self: &Arc<Self>) -> impl Drop + use<> {
-        struct Guard(Arc<Checkpoints>);
-        impl Drop for Guard {
-            fn drop(&mut self) {
-                self.0.keeps_no_files.store(false, Ordering::Release);
-            }
-        }
-        self.keeps_no_files.store(true, Ordering::Release);
-        Guard(Arc::clone(self))
-    }
-
-    /// Whether what runs write now is kept.
-    pub(super) fn keeps_files(&self) -> bool {
-        !self.keeps_no_files.load(Ordering::Acquire)
-    }
-
     /// As they are now.
     pub(super) fn places(&self) -> Places {
         Places(self.all().clone())
@@ -174,7 +153,7 @@ impl Checkpoints {
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Checkpoint>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

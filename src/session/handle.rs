@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::actor::Actor;
 use super::checkpoints::Checkpoints;
 use super::files::Files;
-use super::request::{Ask, Asker, RunAsked};
+use super::request::{Ask, Asker, Ended, RunAsked};
 use super::resumed::{Earlier, Losses, Resumed};
 use super::run_queue::{Turns, before_it_started, closed};
 use super::sandbox::{Maker, SandboxReport, SandboxSettings, Wanted};
@@ -21,7 +21,6 @@ use crate::audit::{Event, RunEvent};
 use crate::broker::Broker;
 use crate::engine::About;
 use crate::limits::Limits;
-use crate::names::RunId;
 use crate::run::{FaultCode, RunOutcome, RunReport, ToolFault};
 use crate::text;
 
@@ -147,12 +146,14 @@ impl Session {
                 Err(fault) => return Ok(RunReport::not_started(fault)),
             },
         };
-        let mut report = self.run_from_checkpoints(asked).await?;
+        let (mut report, resumes) = self.run_from_checkpoints(asked).await?;
         report.notes.extend(said);
         let where_kept = self.files.hand_over(&report.saved).await;
         report.notes.extend(where_kept);
         self.tell_of_loss(&mut report).await;
-        self.resume_asked(&mut report, &asker).await;
+        if let Some(from) = resumes {
+            self.resume_asked(&mut report, from, &asker).await;
+        }
         if self.resumed.is_none() {
             self.tell_of_earlier(&mut report).await;
         }
@@ -160,15 +161,16 @@ impl Session {
     }
 
     /// Whatever the session begins with.
-    pub(super) async fn run_now(&self, asked: RunAsked) -> Result<RunReport, ToolFault> {
+    pub(super) async fn run_now(&self, asked: RunAsked) -> Result<Ended, ToolFault> {
         let (began, code_bytes) = (Instant::now(), asked.request.code.len() as u64);
-        let (run, report) = match self.reported(asked).await {
+        let ended = match self.reported(asked).await {
             Ok(reported) => reported,
             Err(fault) => {
                 self.refused(&fault, code_bytes).await;
                 return Err(fault);
             }
         };
+        let Ended { run, report, .. } = &ended;
         let why = match &report.outcome {
             RunOutcome::NotStarted(fault) => why(fault),
             _ => String::new(),
@@ -184,7 +186,7 @@ impl Session {
             ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         };
         self.broker.record(Event::Run(event)).await;
-        Ok(report)
+        Ok(ended)
     }
 
     /// Writes down a request that does not become a run.
@@ -194,7 +196,7 @@ impl Session {
         self.broker.record(Event::Run(event)).await;
     }
 
-    async fn reported(&self, asked: RunAsked) -> Result<(RunId, RunReport), ToolFault> {
+    async fn reported(&self, asked: RunAsked) -> Result<Ended, ToolFault> {
         let (reply, report) = oneshot::channel();
         let cancel = asked.cancel.clone();
         self.asks.send((asked, reply)).await.map_err(|_| closed())?;

@@ -157,13 +157,8 @@ impl Machine {
         vec![Effect::StartSandbox]
     }
 
-    /// A run is asked for; only while [`Self::takes_runs`]. Returns its id.
-    pub(super) fn ask(
-        &mut self,
-        request: RunRequest,
-        servers: Vec<ServerName>,
-        now: Instant,
-    ) -> (RunId, Vec<Effect>) {
+    /// The run [`Self::next_run`] is asked for; only while [`Self::takes_runs`].
+    pub(super) fn ask(&mut self, request: RunRequest, servers: Vec<ServerName>, now: Instant) -> Vec<Effect> {
         let id = RunId(self.next_run);
         self.next_run += 1;
         let output = OutputBuffer::new(&self.limits);
@@ -182,8 +177,8 @@ impl Machine {
         if let Reset::Checkpoint(name) = run.request.reset.clone() {
             let is_there = matches!(self.phase, Phase::Idle) && self.checkpoints.sleeps(&name);
             return match is_there {
-                true => (id, self.go_back(name, Then::Begin(run), now)),
-                false => (id, vec![self.without_checkpoint(*run, &name)]),
+                true => self.go_back(name, Then::Begin(run), now),
+                false => vec![self.without_checkpoint(*run, &name)],
             };
         }
         let effects = match std::mem::replace(&mut self.phase, Phase::Absent) {
@@ -202,7 +197,7 @@ impl Machine {
                 vec![Effect::StartSandbox]
             }
         };
-        (id, ends_jobs.into_iter().chain(effects).collect())
+        ends_jobs.into_iter().chain(effects).collect()
     }
 
     /// The sandbox has shaken hands and its worker is ready.

@@ -94,8 +94,10 @@ impl Bench {
             timeout_max: TIMEOUT,
             reset,
             dry_run: false,
+            keep_files: true,
         };
-        let (id, effects) = self.machine.ask(request, vec![], self.now);
+        let id = self.machine.next_run();
+        let effects = self.machine.ask(request, vec![], self.now);
         self.asked = Some(id);
         self.take(effects);
     }

@@ -93,7 +93,7 @@ pub(super) struct GoingBack {
 /// What waits for it.
 #[derive(Debug)]
 pub(super) enum Then {
-    /// The report of the run that goes back, and whether it has changed files.
+    /// The report of the run that goes back, and whether files are to be stored before it is given.
     Report(Box<RunReport>, bool),
     /// A run that is to begin there.
     Begin(Box<Run>),

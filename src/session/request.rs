@@ -5,12 +5,21 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::broker::Question;
+use crate::broker::{Origin, Question};
+use crate::journal::RecordedSession;
 use crate::names::RunId;
 use crate::run::{ClientAbilities, OutputPiece, Progress, Reset, RunReport, RunRequest, ServerScope};
 
 /// A run, and who waits for its report.
-pub(super) type Ask = (RunAsked, oneshot::Sender<(RunId, RunReport)>);
+pub(super) type Ask = (RunAsked, oneshot::Sender<Ended>);
+
+/// What comes of a run.
+pub(super) struct Ended {
+    pub(super) run: RunId,
+    pub(super) report: RunReport,
+    /// The session that its code asks to resume, and the last run of it that counts.
+    pub(super) resumes: Option<(RecordedSession, u64)>,
+}
 
 /// A run that is asked for, and who waits for it.
 pub struct RunAsked {
@@ -28,6 +37,8 @@ pub struct RunAsked {
     pub abilities: ClientAbilities,
     /// Who asks, in their own words: for the journal.
     pub client: String,
+    /// Where the run comes from.
+    pub origin: Origin,
 }
 
 /// Who asks.
@@ -43,7 +54,7 @@ impl Asker {
     }
 
     /// What the bridge asks for itself.
-    pub(super) fn asked(&self, code: String, reset: Reset) -> RunAsked {
+    pub(super) fn asked(&self, code: String, reset: Reset, keep_files: bool) -> RunAsked {
         let servers = ServerScope::Only(vec![]);
         RunAsked {
             request: RunRequest {
@@ -53,6 +64,7 @@ impl Asker {
                 timeout_max: self.timeout,
                 reset,
                 dry_run: false,
+                keep_files,
             },
             // A cancellation has its answer: it must not stand in the way of what there was before.
             cancel: CancellationToken::new(),
@@ -61,6 +73,7 @@ impl Asker {
             questions: mpsc::channel(1).0,
             abilities: ClientAbilities::default(),
             client: self.client.clone(),
+            origin: Origin::Own,
         }
     }
 }

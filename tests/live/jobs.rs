@@ -321,14 +321,35 @@ fn what_a_job_plans_reads_and_is_warned_of_is_its_own(engine: &Engine) {
     let home =
         Home::on(engine).server("fixture", fixture.entry()).file(".config/belljar/policy.toml", policy);
     let mut bridge = Bridge::start(&home).warm();
-    let work = "import os, time\ndef f():\n  while not os.path.exists('go'): time.sleep(0.01)\n  \
-                mcp_fixture.echo.sync(text='job')\n";
+    let work = "import os, time\ndef until(name):\n  while not os.path.exists(name): time.sleep(0.01)\n\
+                def f():\n  until('go')\n  mcp_fixture.echo.sync(text='job')\n  \
+                runtime.read_resource_sync('fixture://text', 'fixture')\n  open('called', 'w').close()\n  until('end')\n\
+                def tidy():\n  for name in 'go', 'called', 'end': os.path.exists(name) and os.remove(name)\n";
+    let its_own = |note: &str, bridge: &mut Bridge| {
+        let note = format!("note: {note}");
+        // It calls in a run that has nothing to do with it.
+        let unrelated = bridge.ok("open('go', 'w').close()\nuntil('called')");
+        assert!(!unrelated.contains("job") && !unrelated.contains("calls that were not made"), "{unrelated}");
+        let related = bridge.ok("open('end', 'w').close()\njob.wait()\ntidy()");
+        assert!(related.contains(&note) && !related.contains("calls that were not made"), "{related}");
+        assert!(!bridge.ok("None").contains(&note), "once");
+    };
     bridge.ok(&format!("{work}job = runtime.spawn(f)"));
-    let reply = bridge.ok("open('go', 'w').close()\njob.wait()\nos.remove('go')");
-    assert!(reply.contains("note: job 1: fixture.echo was called: "), "{reply}");
+    its_own("job 1: fixture.echo was called: ", &mut bridge);
     // Of a plan that has ended by the time that the job goes on.
     bridge.ok("with runtime.plan():\n  job = runtime.spawn(f)");
-    let reply = bridge.ok("open('go', 'w').close()\njob.wait()");
-    assert!(reply.contains("note: job 2: fixture.echo was planned and not called"), "{reply}");
-    assert!(!reply.contains("calls that were not made"), "{reply}");
+    its_own("job 2: fixture.echo was planned and not called", &mut bridge);
+    // Of a job whose run has not ended yet.
+    let reply = bridge.ok("open('go', 'w').close()\njob = runtime.spawn(f)\nuntil('called')");
+    assert!(reply.contains("note: job 3: fixture.echo was called: "), "{reply}");
+    assert!(!bridge.ok("open('end', 'w').close()\njob.wait()").contains("note: job 3: "), "once");
+    let logged = home.run(&["log", "--json"]).stdout;
+    let readings = logged.lines().filter(|line| line.contains("resources/read"));
+    let of_job = readings.filter(|line| line.contains("\"job\":"));
+    assert_eq!(of_job.count(), 3, "{logged}");
+    let of_runs = logged.lines().filter(|line| line.contains("\"code_bytes\":"));
+    assert!(
+        of_runs.clone().count() > 5 && of_runs.clone().all(|line| line.contains("\"readings\":0")),
+        "{logged}"
+    );
 }

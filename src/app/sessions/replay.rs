@@ -61,7 +61,8 @@ pub(super) async fn replay(files: ConfigFiles, session: RecordedSession, asked: 
     let until = asked.until.unwrap_or(u64::MAX);
     let runs: Vec<&RecordedRun> = session.runs.iter().filter(|run| run.begun.run <= until).collect();
     let (mut is_first, mut worst) = (true, 0);
-    let anew = Anew { way, client: CLIENT, cancel: &CancellationToken::new() };
+    let anew =
+        Anew { way, client: CLIENT, cancel: &CancellationToken::new(), is_aside: false, keep_files: true };
     for run in runs {
         let compared = tokio::select! {
             compared = rooms.session.again(run, is_first, &anew) => compared,

@@ -6,8 +6,9 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::broker::answer::Answer;
 use crate::broker::arguments::{self, aside};
-use crate::broker::call::{Answer, Call, Making};
+use crate::broker::call::{Call, Making};
 use crate::broker::gate::pins::Comparing;
 use crate::broker::helpers::model_request::{ASK_MODEL, RUNTIME};
 use crate::broker::record::audit::Record;
@@ -39,9 +40,8 @@ impl Broker {
     /// A fault for the model. Nothing is ever sent to a server twice.
     pub async fn answer(&self, call: Call<'_>, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
         let mut noted = self.noted(&call);
-        // A job goes on beside other runs: none that is made once more is its.
-        let of_run = noted.as_ref().filter(|_| call.job.is_none());
-        let answer = match of_run.and_then(|noted| self.replay.came_of(noted)) {
+        let replay = call.run.replay();
+        let answer = match replay.and_then(|replay| replay.came_of(noted.as_ref()?)) {
             Some(came) => {
                 let answer = replayed(came, cancel).await;
                 self.count_recorded(&call, &answer);
@@ -54,7 +54,7 @@ impl Broker {
                 None if call.tool == ASK_MODEL => self.ask_model(&call, noted.as_mut(), cancel).await,
                 None => self.help(&call, cancel).await,
                 Some(server) => {
-                    let mut record = Record::begin(&call, server);
+                    let mut record = Record::begin(call.run.numbers(), server, &call.tool);
                     let answer = self.forward(server, &call, (&mut record, noted.as_mut()), cancel).await;
                     self.write_down(record, &call.arguments, answer.as_ref().map(Answer::told)).await;
                     answer
@@ -62,10 +62,10 @@ impl Broker {
             },
         };
         if let Some(noted) = noted {
-            if call.job.is_none() {
-                self.replay.compare(&noted, &answer);
+            if let Some(replay) = replay {
+                replay.compare(&noted, &answer);
             }
-            self.note_answer(noted, &answer);
+            self.note_answer(&call, noted, &answer);
         }
         answer
     }
@@ -147,7 +147,7 @@ impl Broker {
         let names = text::bounded(&names.join(", "), UNDECLARED_CHARS_MAX).into_owned();
         let tool = text::inert_excerpt(&format!("{server}.{}", tool.name), UNDECLARED_CHARS_MAX);
         let said = format!("{tool} does not declare what it was given and may ignore it: {names}");
-        self.admission.note(call.job, said);
+        call.run.note(said);
     }
 
     async fn forward(
@@ -157,9 +157,9 @@ impl Broker {
         (record, noted): (&mut Record, Option<&mut Noted>),
         cancel: &CancellationToken,
     ) -> Result<Answer, ToolFault> {
-        let server = self.admitted(server, call.scope)?;
+        let server = self.admitted(server, &call.run.servers)?;
         record.server = server.as_str().to_owned();
-        let until = call.human.until(call.deadline);
+        let until = call.run.human.until(call.deadline);
         let given_up = |error| self.not_connected(&server, call.run, &error);
         let _room = tokio::select! {
             room = self.arguments.taken_by(&call.arguments, &self.limits) => room,
@@ -171,7 +171,7 @@ impl Broker {
             }
         };
         let arguments = aside(&call.arguments, || arguments::object(&call.arguments, &self.limits))?;
-        let connection = self.connected(&server, call.deadline, cancel).await;
+        let connection = self.connected(&server, (call.run, call.deadline), cancel).await;
         let connection = connection.map_err(|error| self.not_connected(&server, call.run, &error))?;
         let catalog = self.catalog();
         let known = catalog.server(server.as_str()).ok_or_else(|| {
@@ -220,30 +220,29 @@ impl Broker {
                 Making::Never => NotMade::NeedsPlaceholder,
                 Making::Always | Making::IfItReads => NotMade::NotMarkedReadOnly,
             };
-            return Ok(self.planned(call, &called, (asks, why), &redacted));
+            return Ok(call.planned(&called, (asks, why), &redacted));
         }
         let bytes = call.arguments.get().len() as u64 + from_results;
-        let admitted = self.admission.admit((call.origin(), &called), bytes, call.human, cancel).await?;
+        let admitted = self.admission.admit(call.run, &called, bytes, cancel).await?;
         record.decision = admitted.decision;
         self.note_undeclared(call, (&server, tool), &arguments);
         if let Some(noted) = noted {
-            self.note_begun(noted);
+            self.note_begun(call, noted);
         }
         if !call.sending.begin() {
             let given_up = UpstreamError::Cancelled { server: server.clone() };
             return Err(self.not_connected(&server, call.run, &given_up));
         }
-        // Its run has no human any more, mostly; and another run may be calling the same server.
-        let _calling = call.job.is_none().then(|| self.servers_ask.calling(&server, call.run, call.human));
+        let _calling = self.servers_ask.calling(&server, call.run);
         let request = Request::Tool { name: tool.name.as_str().to_owned(), arguments };
         let (hears, heard) = watch::channel(None);
         // Nobody follows it where nobody would hear of it.
-        let hears = (!call.progress.is_closed()).then_some(hears);
+        let hears = (!call.run.progress.is_closed()).then_some(hears);
         let told = Told {
             // As the code calls it, which is how the session tells of the call.
             tool: text::inert_excerpt(&format!("{server}.{}", call.tool), PROGRESS_CHARS_MAX),
             redacted: &redacted,
-            progress: call.progress,
+            progress: &call.run.progress,
         };
         let result = told.until(connection.ask(request, &until, cancel, hears), heard).await;
         let answer = result

@@ -5,11 +5,12 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::broker::call::Answer;
+use crate::broker::answer::Answer;
 use crate::broker::failure_text::{FAILURE_CHARS_MAX, UNAVAILABLE_HINT, redact};
+use crate::broker::run::context::RunContext;
 use crate::broker::state::Broker;
 use crate::catalog::UnknownTool;
-use crate::names::{RunId, ServerName};
+use crate::names::ServerName;
 use crate::policy::Names;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -35,7 +36,7 @@ impl Broker {
     pub(in crate::broker) fn not_connected(
         &self,
         server: &ServerName,
-        run: RunId,
+        run: &RunContext,
         error: &UpstreamError,
     ) -> ToolFault {
         let mut fault = self.fault(server, run, error);
@@ -51,17 +52,8 @@ impl Broker {
         fault
     }
 
-    /// For the reader of a run that ends: the servers that it has waited for in vain, and that are still starting.
-    #[must_use]
-    pub fn servers_still_starting(&self) -> Vec<String> {
-        let awaited = std::mem::take(&mut *self.awaited());
-        let starting = awaited.iter().filter_map(|server| self.still_starting(server));
-        starting
-            .map(|starting| format!("{starting}, and nothing was sent to it; run the code again"))
-            .collect()
-    }
-
-    fn still_starting(&self, server: &ServerName) -> Option<String> {
+    /// In a sentence: the server has not started yet.
+    pub(in crate::broker) fn still_starting(&self, server: &ServerName) -> Option<String> {
         let time = self.upstream.starting(server)?;
         let server = text::inert_line(server.as_str());
         Some(format!("server '{server}' is still starting (it has {} s for that)", time.as_secs_f64()))
@@ -71,7 +63,7 @@ impl Broker {
     pub(in crate::broker) fn fault(
         &self,
         server: &ServerName,
-        run: RunId,
+        run: &RunContext,
         error: &UpstreamError,
     ) -> ToolFault {
         let bytes = error.bytes_of_server();

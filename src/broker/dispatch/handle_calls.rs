@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-use crate::broker::call::{Answer, Call};
+use crate::broker::answer::Answer;
+use crate::broker::call::Call;
 use crate::broker::state::Broker;
 use crate::broker::values::handles::{Filled, Handles, Reference};
 use crate::catalog::Tool;

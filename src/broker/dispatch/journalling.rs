@@ -2,16 +2,17 @@
 //!
 //! A call that a server is to be told of is written down before; all else when it is answered.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use crate::broker::call::{Answer, Call};
+use crate::broker::answer::Answer;
+use crate::broker::call::Call;
 use crate::broker::record::noted::{CHECK, Noted, sorted};
+use crate::broker::run::context::RunContext;
 use crate::broker::state::Broker;
 use crate::digest;
 use crate::jobs::Told;
@@ -45,31 +46,19 @@ impl Broker {
         self.journal.append(&Record::Resumed {});
     }
 
-    /// As long as the guard lives, runs are belljar's own, on the way back to a checkpoint that was lost.
-    pub fn journal_aside(&self) -> impl Drop + use<> {
-        struct Aside(Arc<AtomicBool>);
-        impl Drop for Aside {
-            fn drop(&mut self) {
-                self.0.store(false, Ordering::Release);
-            }
-        }
-        self.is_aside.store(true, Ordering::Release);
-        Aside(Arc::clone(&self.is_aside))
-    }
-
     /// A run begins.
-    pub fn journal_run(&self, run: RunId, request: &RunRequest, client: &str) {
+    pub fn journal_run(&self, run: &RunContext, request: &RunRequest, client: &str) {
         if !self.journal.is_on() {
             return;
         }
-        let servers = self.run_servers(&request.servers).into_iter();
+        let servers = self.run_servers(run).into_iter();
         let servers = servers.map(|server| ServerOfRun {
             name: server.name,
             alias: server.alias,
             takes_files: server.takes_files,
         });
         let begun = RunBegun {
-            run: run.0,
+            run: run.id.0,
             time: now(),
             code: self.upstream.without_credentials(request.code.clone()),
             servers: servers.collect(),
@@ -79,15 +68,15 @@ impl Broker {
                 Reset::Checkpoint(name) => Some(self.upstream.without_credentials(name.clone())),
                 Reset::No | Reset::Fresh => None,
             },
-            aside: self.is_aside.load(Ordering::Acquire),
+            aside: run.is_aside(),
         };
         self.journal.begin(&text::inert_excerpt(client, NAME_CHARS_MAX), &Record::Run(begun));
     }
 
     /// A run has ended, and its report is about to be given. What the reader should know of the journal is added to it.
-    pub fn journal_end(&self, run: RunId, report: &mut RunReport, took: Duration) {
+    pub fn journal_end(&self, run: &RunContext, report: &mut RunReport) {
         if self.journal.is_on() {
-            let ended = self.ended(run, report, took);
+            let ended = self.ended(run.id, report, run.began.elapsed());
             self.journal.append(&Record::End(ended));
         }
         report.notes.extend(self.journal.take_said());
@@ -181,14 +170,12 @@ impl Broker {
     /// A call comes; nothing where neither the journal nor a replay has to do with it.
     pub(in crate::broker) fn noted(&self, call: &Call<'_>) -> Option<Noted> {
         let is_untold = call.server.is_none() && call.tool == UNTOLD;
-        if is_untold || !(self.journal.is_on() || self.replay.is_on()) {
+        if is_untold || !(self.journal.is_on() || call.run.replay().is_some()) {
             return None;
         }
         let clean = |name: &str| self.upstream.without_credentials(name.to_owned());
         let name = |name: &str| text::bounded(&clean(name), NAME_CHARS_MAX).into_owned();
         Some(Noted {
-            run: call.run.0,
-            job: call.job,
             server: call.server.as_deref().map(name),
             tool: name(&call.tool),
             arguments: self.upstream.json_without_credentials(sorted(&call.arguments)),
@@ -198,12 +185,12 @@ impl Broker {
     }
 
     /// The server is about to be told of it.
-    pub(in crate::broker) fn note_begun(&self, noted: &mut Noted) {
+    pub(in crate::broker) fn note_begun(&self, call: &Call<'_>, noted: &mut Noted) {
         if self.journal.is_on() {
             let number = self.calls_noted.fetch_add(1, Ordering::Relaxed) + 1;
             noted.number = Some(number);
-            self.journal.append(&Record::Call(self.begun(noted, number, None)));
-            if !self.replay.is_on() {
+            self.journal.append(&Record::Call(self.begun(call, noted, (number, None))));
+            if call.run.replay().is_none() {
                 // Its answer is written down by its number: a second copy for as long as the call takes helps nobody.
                 noted.arguments = RawValue::NULL.to_owned();
             }
@@ -211,7 +198,7 @@ impl Broker {
     }
 
     /// It has been answered, and the code is about to be given that.
-    pub(super) fn note_answer(&self, noted: Noted, answer: &Result<Answer, ToolFault>) {
+    pub(super) fn note_answer(&self, call: &Call<'_>, noted: Noted, answer: &Result<Answer, ToolFault>) {
         let is_nothing = noted.server.is_none() && noted.tool == CHECK && finds_nothing(answer);
         if !self.journal.is_on() || is_nothing {
             return;
@@ -233,23 +220,23 @@ impl Broker {
             }
         };
         let record = match noted.number {
-            Some(call) => {
+            Some(number) => {
                 let ms = u64::try_from(noted.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-                Record::Answer(CallAnswered { run: noted.run, call, came, ms })
+                Record::Answer(CallAnswered { run: call.run.id.0, call: number, came, ms })
             }
             None => {
                 let number = self.calls_noted.fetch_add(1, Ordering::Relaxed) + 1;
-                Record::Call(self.begun(&noted, number, Some(came)))
+                Record::Call(self.begun(call, &noted, (number, Some(came))))
             }
         };
         self.journal.append(&record);
     }
 
-    fn begun(&self, noted: &Noted, call: u64, came: Option<Came>) -> CallBegun {
+    fn begun(&self, call: &Call<'_>, noted: &Noted, (number, came): (u64, Option<Came>)) -> CallBegun {
         CallBegun {
-            run: noted.run,
-            job: noted.job,
-            call,
+            run: call.run.id.0,
+            job: call.run.job_number(),
+            call: number,
             server: noted.server.clone(),
             tool: noted.tool.clone(),
             arguments: self.kept(&noted.arguments),

@@ -7,4 +7,3 @@ mod failures;
 mod handle_calls;
 mod journalling;
 mod literal_calls;
-mod planned;

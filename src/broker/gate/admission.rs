@@ -8,11 +8,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::argument_text::shown as shown_arguments;
-use crate::broker::call::Origin;
-use crate::broker::human::{Approval, Human};
+use crate::broker::human::Approval;
+use crate::broker::run::context::RunContext;
 use crate::config::{PolicyFile, report};
 use crate::limits::Limits;
-use crate::names::RunId;
 use crate::policy::{Called, Decision, Ledger, Names, NotAgain, Plan, Policy, Profile, Verdict};
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
@@ -23,8 +22,6 @@ const ARGUMENTS_CHARS_MAX: usize = 4_000;
 const REASON_CHARS_MAX: usize = 300;
 /// Longest reason why somebody is asked, where the reason why they were not stands beside it.
 const BECAUSE_CHARS_MAX: usize = 150;
-/// Notes of one run.
-const NOTES_MAX: usize = 10;
 
 /// A call that may be made.
 #[derive(Debug)]
@@ -42,7 +39,6 @@ pub(in crate::broker) struct Admission {
     approval_max: Duration,
     waiting_max: Duration,
     questions_max: usize,
-    notes: Mutex<Vec<String>>,
 }
 
 impl Admission {
@@ -54,26 +50,18 @@ impl Admission {
             approval_max: limits.approval,
             waiting_max: limits.waiting_per_run,
             questions_max: limits.approvals_per_run_max,
-            notes: Mutex::default(),
         }
     }
 
-    /// A run begins: it has its budgets, and the policy as it stands now.
-    pub(in crate::broker) fn begin_run(&self, run: RunId, goes_on: &dyn Fn(u64) -> bool) {
+    /// A run begins, under the policy as it stands now.
+    pub(in crate::broker) fn begin(&self, run: &RunContext) {
         let changed = self.policy.lock().unwrap_or_else(PoisonError::into_inner).look();
-        let mut ledger = self.ledger();
-        ledger.begin_run(run.0, goes_on);
         if let Some(problems) = changed {
             report(&problems);
             // They were given under another one.
-            ledger.forget_approvals();
-            self.note(None, "the user has changed the policy".into());
+            self.ledger().forget_approvals();
+            run.note("the user has changed the policy".into());
         }
-    }
-
-    /// What the reader of the run's reply should know.
-    pub(in crate::broker) fn take_notes(&self) -> Vec<String> {
-        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether the call may be made; then it is counted.
@@ -82,28 +70,28 @@ impl Admission {
     /// `denied` says which rule or setting is the reason; `cancelled`.
     pub(in crate::broker) async fn admit(
         &self,
-        (Origin { run, job }, called): (Origin, &Called<'_>),
+        run: &RunContext,
+        called: &Called<'_>,
         bytes: u64,
-        human: &Human,
         cancel: &CancellationToken,
     ) -> Result<Admitted, ToolFault> {
         let used_up = |reason: String| denied(called, &reason).hint("the user sets budgets in policy.toml");
         let policy = self.policy();
         let decision = {
             let ledger = self.ledger();
-            ledger.covers(&policy, run.0, bytes).map_err(used_up)?;
+            ledger.covers(&policy, &run.budget().policy, bytes).map_err(used_up)?;
             policy.decide(called, ledger.is_mixed())
         };
         match decision.verdict {
             Verdict::Allow => {}
             Verdict::Warn => {
-                self.note(job, format!("{} was called: {}", shown(called), bounded(&decision.because)));
+                run.note(format!("{} was called: {}", shown(called), bounded(&decision.because)));
             }
             Verdict::Deny => return Err(denied_by_policy(called, &decision)),
-            Verdict::Ask => self.ask((run, called), &decision.because, human, cancel).await?,
+            Verdict::Ask => self.ask(run, called, &decision.because, cancel).await?,
         }
         // Again: others may have been counted while the human was asked.
-        self.ledger().charge(&policy, run.0, bytes).map_err(used_up)?;
+        self.ledger().charge(&policy, &mut run.budget().policy, bytes).map_err(used_up)?;
         let word = match decision.verdict {
             Verdict::Allow => "allow",
             Verdict::Warn => "warn",
@@ -131,19 +119,19 @@ impl Admission {
     }
 
     /// An answer of the server has come.
-    pub(in crate::broker) fn answered(&self, run: RunId, server: Names<'_>, bytes: u64) {
-        self.ledger().answered(&self.policy(), run.0, server, bytes);
+    pub(in crate::broker) fn answered(&self, run: &RunContext, server: Names<'_>, bytes: u64) {
+        self.ledger().answered(&self.policy(), &mut run.budget().policy, server, bytes);
     }
 
     /// Until the human has let it pass.
     async fn ask(
         &self,
-        (run, called): (RunId, &Called<'_>),
+        run: &RunContext,
+        called: &Called<'_>,
         because: &str,
-        human: &Human,
         cancel: &CancellationToken,
     ) -> Result<(), ToolFault> {
-        let _waiting = human.wait();
+        let _waiting = run.human.wait();
         let asking = async {
             let _turn = self.asking.lock().await;
             if let Some(before) = self.answered_before(run, called) {
@@ -152,22 +140,21 @@ impl Admission {
             let Some(question) = question(called, because) else {
                 return Approval::Unable { reason: "the arguments are too many to be shown to them".into() };
             };
-            let approval = self.answer(run, question, human).await;
-            let mut ledger = self.ledger();
+            let approval = self.answer(run, question).await;
             match &approval {
                 Approval::Once => {}
-                Approval::Further { calls, arguments } => ledger.approve(Plan {
+                Approval::Further { calls, arguments } => self.ledger().approve(Plan {
                     server: called.server.name.to_owned(),
                     tool: called.tool.name.to_owned(),
                     calls: *calls,
                     arguments: arguments.clone(),
                 }),
-                Approval::Denied => ledger.refuse(run.0, called, NotAgain::Refused),
+                Approval::Denied => run.budget().policy.refuse(called, NotAgain::Refused),
                 Approval::Unable { reason } => {
-                    ledger.refuse(run.0, called, NotAgain::Unable { reason: reason.clone() });
+                    let why = NotAgain::Unable { reason: reason.clone() };
+                    run.budget().policy.refuse(called, why);
                 }
             }
-            drop(ledger);
             approval
         };
         let approval = tokio::select! {
@@ -191,43 +178,29 @@ impl Admission {
     }
 
     /// What an answer of this run, or an approval of further calls, says of the call.
-    fn answered_before(&self, run: RunId, called: &Called<'_>) -> Option<Approval> {
-        let mut ledger = self.ledger();
-        if ledger.take_approved(called) {
+    fn answered_before(&self, run: &RunContext, called: &Called<'_>) -> Option<Approval> {
+        if self.ledger().take_approved(called) {
             return Some(Approval::Once);
         }
-        ledger.not_again(run.0, called).map(|why| match why {
+        run.budget().policy.not_again(called).map(|why| match why {
             NotAgain::Refused => Approval::Denied,
             NotAgain::Unable { reason } => Approval::Unable { reason: reason.clone() },
         })
     }
 
     /// The human's answer, as far as the run may ask for one.
-    async fn answer(&self, run: RunId, question: String, human: &Human) -> Approval {
-        let time = match human.time_to_answer(self.approval_max, self.waiting_max) {
+    async fn answer(&self, run: &RunContext, question: String) -> Approval {
+        let time = match run.human.time_to_answer(self.approval_max, self.waiting_max) {
             Ok(time) => time,
             Err(reason) => return Approval::Unable { reason },
         };
         let max = self.questions_max;
-        if self.ledger().count_question(run.0) > max {
+        if run.budget().policy.count_question() > max {
             let reason = format!("this run has asked them {max} times, which is all that it may");
             return Approval::Unable { reason };
         }
         let unable = Approval::Unable { reason: "the user has not answered".into() };
-        tokio::time::timeout(time, human.ask(question)).await.unwrap_or(unable)
-    }
-
-    /// A sentence for the reader of the next reply. What a job does may stand in the reply of another run than its own, and
-    /// says whose it is.
-    pub(in crate::broker) fn note(&self, job: Option<u64>, note: String) {
-        let note = match job {
-            Some(job) => format!("job {job}: {note}"),
-            None => note,
-        };
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        if notes.len() < NOTES_MAX && !notes.contains(&note) {
-            notes.push(note);
-        }
+        tokio::time::timeout(time, run.human.ask(question)).await.unwrap_or(unable)
     }
 
     /// The profile in effect.

@@ -7,11 +7,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::*;
-use crate::broker::human::Question;
+use crate::broker::human::{Human, Question};
 use crate::policy::{Implied, Names, Profile};
 use crate::run::ClientAbilities;
-
-const OF_RUN: Origin = Origin { run: RunId(1), job: None };
 
 fn admission(mut policy: Value) -> Admission {
     let is_careful = policy.as_object_mut().unwrap().remove("profile").is_some();
@@ -21,7 +19,7 @@ fn admission(mut policy: Value) -> Admission {
 }
 
 /// A human who answers what is given, one after the other, and then no more; and what they were asked.
-fn human(answers: Vec<Approval>) -> (Human, tokio::task::JoinHandle<Vec<String>>) {
+fn human(answers: Vec<Approval>) -> (Arc<RunContext>, tokio::task::JoinHandle<Vec<String>>) {
     let (questions, mut asked) = mpsc::channel::<Question>(1);
     let answering = tokio::spawn(async move {
         let (mut texts, mut answers) = (Vec::new(), answers.into_iter());
@@ -35,7 +33,12 @@ fn human(answers: Vec<Approval>) -> (Human, tokio::task::JoinHandle<Vec<String>>
         }
         texts
     });
-    (Human::new(questions, ClientAbilities::default()), answering)
+    (RunContext::of(1, &Human::new(questions, ClientAbilities::default())), answering)
+}
+
+/// The next run of the same human.
+fn next(run: Arc<RunContext>) -> Arc<RunContext> {
+    RunContext::of(2, &run.human)
 }
 
 fn called<'c>(
@@ -47,11 +50,16 @@ fn called<'c>(
     Called { server: Names::only("files"), tool: Names::only(tool), annotations, arguments, implied }
 }
 
-async fn admit(admission: &Admission, human: &Human, tool: &str, arguments: Value) -> Result<(), ToolFault> {
+async fn admit(
+    admission: &Admission,
+    human: &RunContext,
+    tool: &str,
+    arguments: Value,
+) -> Result<(), ToolFault> {
     let (none, Value::Object(arguments)) = (Map::new(), arguments) else { panic!() };
     let implied = Implied::default();
     let called = called(tool, &none, &arguments, &implied);
-    admission.admit((OF_RUN, &called), 1, human, &CancellationToken::new()).await.map(drop)
+    admission.admit(human, &called, 1, &CancellationToken::new()).await.map(drop)
 }
 
 #[tokio::test]
@@ -67,8 +75,7 @@ async fn what_is_denied_says_by_what_and_what_is_warned_of_is_noted_once() {
     for _ in 0..3 {
         admit(&admission, &human, "move", json!({})).await.unwrap();
     }
-    assert_eq!(admission.take_notes(), ["files.move was called: rule 2"]);
-    assert_eq!(admission.take_notes(), [""; 0]);
+    assert_eq!(human.end().notes, ["files.move was called: rule 2"]);
     drop(human);
     assert_eq!(asked.await.unwrap(), [""; 0]);
 }
@@ -83,7 +90,7 @@ async fn the_human_is_asked_with_the_arguments_and_a_refusal_holds_for_the_run()
         let fault = admit(&admission, &human, "write", json!({"path": "/b"})).await.unwrap_err();
         assert_eq!(fault.message, refusal);
     }
-    admission.begin_run(RunId(1), &|_| false);
+    let human = next(human);
     admit(&admission, &human, "write", json!({"path": "/c"})).await.unwrap();
     drop(human);
     let asked = asked.await.unwrap();
@@ -150,7 +157,7 @@ async fn a_run_asks_so_many_times_and_of_a_tool_that_nobody_could_be_asked_about
     let fault = admit(&admission, &human, "move", json!({})).await.unwrap_err();
     let said = format!("and this run has asked them {questions_max} times, which is all that it may");
     assert!(fault.message.ends_with(&said), "{}", fault.message);
-    admission.begin_run(RunId(1), &|_| false);
+    let human = next(human);
     admit(&admission, &human, "write", json!({})).await.unwrap();
     drop(human);
     assert_eq!(asked.await.unwrap().len(), questions_max + 1);
@@ -160,7 +167,7 @@ async fn a_run_asks_so_many_times_and_of_a_tool_that_nobody_could_be_asked_about
 async fn a_run_waits_so_long_for_its_human_and_no_longer() {
     let admission = admission(json!({"profile": "careful"}));
     let (questions, mut asked) = mpsc::channel::<Question>(1);
-    let human = Human::new(questions, ClientAbilities::default());
+    let human = RunContext::of(1, &Human::new(questions, ClientAbilities::default()));
     let keeping = tokio::spawn(async move {
         let mut kept = Vec::new();
         while let Some(question) = asked.recv().await {
@@ -187,14 +194,14 @@ async fn a_run_waits_so_long_for_its_human_and_no_longer() {
 async fn waiting_is_bounded_and_told() {
     let admission = admission(json!({"profile": "careful"}));
     let (questions, mut asked) = mpsc::channel::<Question>(1);
-    let human = Human::new(questions, ClientAbilities::default());
-    let waits = human.waits();
+    let human = RunContext::of(1, &Human::new(questions, ClientAbilities::default()));
+    let waits = human.human.waits();
     let deadline = Instant::now() + Duration::from_secs(1);
-    let until = human.until(deadline);
+    let until = human.human.until(deadline);
     let (none, cancel) = (Map::new(), CancellationToken::new());
     let implied = Implied::default();
     let called = called("write", &none, &none, &implied);
-    let admitting = admission.admit((OF_RUN, &called), 1, &human, &cancel);
+    let admitting = admission.admit(&human, &called, 1, &cancel);
     let answering = async {
         let Some(Question::Approval { reply, .. }) = asked.recv().await else { panic!("a question") };
         assert!(waits.borrow().is_waiting());
@@ -211,18 +218,18 @@ async fn waiting_is_bounded_and_told() {
 
     // Nobody answers.
     let (_keeps_it_open, fault) =
-        tokio::join!(async { asked.recv().await }, admission.admit((OF_RUN, &called), 1, &human, &cancel));
+        tokio::join!(async { asked.recv().await }, admission.admit(&human, &called, 1, &cancel));
     let message = fault.unwrap_err().message;
     assert!(message.ends_with("and the user has not answered"), "{message}");
     cancel.cancel();
-    let fault = admission.admit((OF_RUN, &called), 1, &human, &cancel).await.unwrap_err();
+    let fault = admission.admit(&human, &called, 1, &cancel).await.unwrap_err();
     assert_eq!(fault.code, FaultCode::Cancelled);
 }
 
 #[tokio::test]
 async fn without_anybody_to_ask_nothing_passes_that_must_be_asked_for() {
     let admission = admission(json!({"profile": "careful"}));
-    let human = Human::new(mpsc::channel(1).0, ClientAbilities::default());
+    let human = RunContext::of(1, &Human::new(mpsc::channel(1).0, ClientAbilities::default()));
     let fault = admit(&admission, &human, "write", json!({})).await.unwrap_err();
     assert!(fault.message.ends_with("and nobody can be asked here"), "{}", fault.message);
     assert!(fault.hint.contains("policy.toml"), "{}", fault.hint);
@@ -237,21 +244,4 @@ async fn a_budget_that_is_used_up_is_named_before_anybody_is_asked() {
     assert!(fault.message.contains("budgets.calls_per_run: 1 calls"), "{}", fault.message);
     drop(human);
     assert_eq!(asked.await.unwrap().len(), 1);
-}
-
-#[tokio::test]
-async fn a_note_of_a_job_says_which_job_it_is_of() {
-    let admission = admission(json!({"rule": [{"tool": "move", "decision": "warn"}]}));
-    let (human, _) = human(vec![]);
-    let none = Map::new();
-    let implied = Implied::default();
-    let called = called("move", &none, &none, &implied);
-    for job in [None, Some(3), Some(3)] {
-        let origin = Origin { job, ..OF_RUN };
-        admission.admit((origin, &called), 1, &human, &CancellationToken::new()).await.unwrap();
-    }
-    let notes = admission.take_notes();
-    assert_eq!(notes.len(), 2, "{notes:?}");
-    assert!(notes[0].starts_with("files.move was called: "), "{notes:?}");
-    assert_eq!(notes[1], format!("job 3: {}", notes[0]));
 }

@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::model_request::RUNTIME;
+use crate::broker::answer::Answer;
 use crate::broker::arguments;
-use crate::broker::call::{Answer, Call, Making};
+use crate::broker::call::{Call, Making};
 use crate::broker::state::Broker;
 use crate::catalog::{self, Catalog, Detail, Shapes};
 use crate::policy::{Called, Implied, Names};
@@ -33,7 +34,7 @@ impl Broker {
             "list_prompts" => return self.list_of(Listed::Prompts, call, cancel).await,
             "get_prompt" => return self.get_prompt(call, cancel).await,
             "discovered_servers" => self.discovered_servers(call)?,
-            "list_servers" => catalog::list_servers(&self.catalog().scoped(call.scope)),
+            "list_servers" => catalog::list_servers(&self.catalog().scoped(&call.run.servers)),
             "list_tools" => self.list_tools(call, cancel).await?,
             "query_tool_docs" => self.query_tool_docs(call, cancel).await?,
             "search_tool_docs" => self.search_tool_docs(call, cancel).await?,
@@ -41,7 +42,9 @@ impl Broker {
             "list_loaded_server_metadata" => {
                 catalog::loaded_server_metadata(&self.all_listed(call, cancel).await)
             }
-            "capability_summary" => json!(catalog::capability_summary(&self.catalog().scoped(call.scope))),
+            "capability_summary" => {
+                json!(catalog::capability_summary(&self.catalog().scoped(&call.run.servers)))
+            }
             "check_calls" => self.check_calls(call, cancel).await?,
             "save_tool" | "remove_skill" if call.making != Making::Always => return self.plan_help(call),
             "save_tool" => self.save_tool(call)?,
@@ -77,7 +80,7 @@ impl Broker {
             arguments: &arguments,
             implied: &Implied::default(),
         };
-        Ok(self.planned(call, &called, (false, NotMade::Helper), &|text| text))
+        Ok(call.planned(&called, (false, NotMade::Helper), &|text| text))
     }
 
     fn discovered_servers(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
@@ -140,16 +143,16 @@ impl Broker {
         call: &Call<'_>,
         cancel: &CancellationToken,
     ) -> Result<(Catalog, String), ToolFault> {
-        let server = self.admitted(server, call.scope)?;
-        let connected = self.connected(&server, call.deadline, cancel).await;
+        let server = self.admitted(server, &call.run.servers)?;
+        let connected = self.connected(&server, (call.run, call.deadline), cancel).await;
         connected.map_err(|error| self.not_connected(&server, call.run, &error))?;
         Ok((self.catalog(), server.as_str().to_owned()))
     }
 
     /// The catalog in which the servers of the run have their tools or the reason why not, as far as they tell in time.
     async fn all_listed(&self, call: &Call<'_>, cancel: &CancellationToken) -> Catalog {
-        self.ask_for_tools(&self.server_names(call.scope), "", call, cancel).await;
-        self.catalog().scoped(call.scope)
+        self.ask_for_tools(&self.server_names(&call.run.servers), "", call, cancel).await;
+        self.catalog().scoped(&call.run.servers)
     }
 
     pub(in crate::broker) fn read<T: serde::de::DeserializeOwned>(

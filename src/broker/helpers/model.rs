@@ -12,8 +12,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::model_request::{ASK_MODEL, RUNTIME, answer, asked, cost, sampled, sampling};
+use crate::broker::answer::Answer;
 use crate::broker::arguments;
-use crate::broker::call::{Answer, Call, Making};
+use crate::broker::call::{Call, Making};
 use crate::broker::human::Until;
 use crate::broker::record::audit::Record;
 use crate::broker::record::noted::Noted;
@@ -37,7 +38,7 @@ impl Broker {
         noted: Option<&mut Noted>,
         cancel: &CancellationToken,
     ) -> Result<Answer, ToolFault> {
-        let mut record = Record::begin(call, RUNTIME);
+        let mut record = Record::begin(call.run.numbers(), RUNTIME, &call.tool);
         let answer = self.model_s_answer(call, (&mut record, noted), cancel).await;
         self.write_down(record, &call.arguments, answer.as_ref().map(Answer::told)).await;
         answer
@@ -64,17 +65,17 @@ impl Broker {
         if call.making != Making::Always {
             record.decision = "not made: dry run".into();
             let asks = self.admission.would_ask(&called)?;
-            return Ok(self.planned(call, &called, (asks, NotMade::Helper), &|text| text));
+            return Ok(call.planned(&called, (asks, NotMade::Helper), &|text| text));
         }
         let asked = asked(&arguments, &self.limits)?;
         let bytes = call.arguments.get().len() as u64;
-        let admitted = self.admission.admit((call.origin(), &called), bytes, call.human, cancel).await?;
+        let admitted = self.admission.admit(call.run, &called, bytes, cancel).await?;
         record.decision = admitted.decision;
-        let until = call.human.until(call.deadline);
+        let until = call.run.human.until(call.deadline);
         let turn = self.turn(&until, cancel).await?;
         let mut counted = self.models.count(call.run, turn, &asked)?;
         if let Some(noted) = noted {
-            self.note_begun(noted);
+            self.note_begun(call, noted);
         }
         if !call.sending.begin() {
             return Err(given_up());
@@ -175,10 +176,13 @@ impl Broker {
             let reason = text::inert_excerpt(&reason, FAILURE_CHARS_MAX);
             ToolFault::new(FaultCode::ModelFailed, format!("the client's model gave no answer: {reason}"))
         };
-        let time =
-            call.human.time_to_answer(self.limits.approval, self.limits.waiting_per_run).map_err(failed)?;
-        let _waiting = call.human.wait();
-        let passed_on = call.human.pass_on(Asks::Sampling, sampling(asked, name));
+        let time = call
+            .run
+            .human
+            .time_to_answer(self.limits.approval, self.limits.waiting_per_run)
+            .map_err(failed)?;
+        let _waiting = call.run.human.wait();
+        let passed_on = call.run.human.pass_on(Asks::Sampling, sampling(asked, name));
         let result = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(given_up()),
@@ -230,12 +234,12 @@ fn way<'s>(settings: &'s ModelSettings, call: &Call<'_>) -> Result<Way<'s>, Tool
     let unavailable = |message: String| ToolFault::new(FaultCode::ModelUnavailable, message);
     match &settings.way {
         ModelWay::Endpoint(endpoint) => Ok(Way::Endpoint(endpoint)),
-        ModelWay::Sampling if call.job.is_some() && call.human.is_gone() => Err(unavailable(
+        ModelWay::Sampling if call.run.job_number().is_some() && call.run.human.is_gone() => Err(unavailable(
             "the run that started this job is over, and only during a run can the client's model be asked"
                 .into(),
         )
         .hint("jobs are answered at any time by an endpoint, which the user sets below [model] in config.toml")),
-        ModelWay::Sampling if call.human.abilities.model => Ok(Way::Client),
+        ModelWay::Sampling if call.run.human.abilities.model => Ok(Way::Client),
         ModelWay::Sampling => Err(unavailable(
             "no model can be asked: no endpoint is to be used, and the client of this run does not offer its model"
                 .into(),

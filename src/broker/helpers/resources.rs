@@ -3,15 +3,14 @@
 //! To rules, budgets, labels and the log a reading is a call that only reads, of a tool with the name of MCP's method: what
 //! is denied starts no server. It knows no content; what a server answers goes to the code unread.
 
-use std::sync::atomic::Ordering;
-
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::uri_template;
-use crate::broker::call::{Answer, Call, Making};
+use crate::broker::answer::Answer;
+use crate::broker::call::{Call, Making};
 use crate::broker::human::Until;
 use crate::broker::record::audit::Record;
 use crate::broker::state::Broker;
@@ -69,7 +68,7 @@ impl Broker {
             server: String,
         }
         let Arguments { server } = self.read(call)?;
-        let server = self.admitted(&server, call.scope)?;
+        let server = self.admitted(&server, &call.run.servers)?;
         self.reading(&server, Reading::List(listed), call, cancel).await
     }
 
@@ -87,9 +86,9 @@ impl Broker {
         }
         let Arguments { uri, server } = self.read(call)?;
         let server = match server {
-            Some(server) => self.admitted(&server, call.scope)?,
+            Some(server) => self.admitted(&server, &call.run.servers)?,
             // Nobody is asked for an address that does not exist.
-            None if call.making == Making::Never && self.server_names(call.scope).len() > 1 => {
+            None if call.making == Making::Never && self.server_names(&call.run.servers).len() > 1 => {
                 return self.plan_help(call);
             }
             None => self.server_of(&uri, call, cancel).await?,
@@ -116,7 +115,7 @@ impl Broker {
             let message = format!("the argument '{shown}' of a prompt is no string");
             return Err(ToolFault::new(FaultCode::InvalidArguments, message).hint("write it as str(...)"));
         }
-        let server = self.admitted(&server, call.scope)?;
+        let server = self.admitted(&server, &call.run.servers)?;
         self.reading(&server, Reading::Prompt { name, arguments }, call, cancel).await
     }
 
@@ -128,7 +127,7 @@ impl Broker {
         call: &Call<'_>,
         cancel: &CancellationToken,
     ) -> Result<ServerName, ToolFault> {
-        let servers = self.server_names(call.scope);
+        let servers = self.server_names(&call.run.servers);
         if let [only] = &servers[..] {
             return Ok(only.clone());
         }
@@ -183,12 +182,8 @@ impl Broker {
         let arguments = reading.arguments();
         let written = to_raw_value(&arguments)
             .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
-        // As with calls of tools: a job's are in the log, and count for no run.
-        if call.job.is_none() {
-            self.readings.fetch_add(1, Ordering::Relaxed);
-        }
-        let mut record = Record::begin(call, server.as_str());
-        record.tool = reading.tool().to_owned();
+        call.run.with_record(|record| record.readings += 1);
+        let mut record = Record::begin(call.run.numbers(), server.as_str(), reading.tool());
         let catalog = self.catalog();
         let names =
             catalog.server(server.as_str()).map_or(Names::only(server.as_str()), |known| known.names());
@@ -199,14 +194,14 @@ impl Broker {
             arguments: &arguments,
             implied: &Implied::default(),
         };
-        let (bytes, until) = (written.get().len() as u64, call.human.until(call.deadline));
+        let (bytes, until) = (written.get().len() as u64, call.run.human.until(call.deadline));
         let answer = if call.making == Making::Never {
             record.decision = "not made: dry run".into();
             let redacted = |text| self.upstream.redacted(server, text);
             let asks = self.admission.would_ask(&called);
-            asks.map(|asks| self.planned(call, &called, (asks, NotMade::NeedsPlaceholder), &redacted))
+            asks.map(|asks| call.planned(&called, (asks, NotMade::NeedsPlaceholder), &redacted))
         } else {
-            match self.admission.admit((call.origin(), &called), bytes, call.human, cancel).await {
+            match self.admission.admit(call.run, &called, bytes, cancel).await {
                 Ok(admitted) => {
                     record.decision = admitted.decision;
                     let asked = self.asked((server, names), reading, (call, &until), cancel).await;
@@ -227,8 +222,8 @@ impl Broker {
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, ToolFault> {
         let fault = |error| self.fault(server, call.run, &error);
-        let connection = self.connected(server, until.deadline(), cancel).await.map_err(fault)?;
-        let _calling = call.job.is_none().then(|| self.servers_ask.calling(server, call.run, call.human));
+        let connection = self.connected(server, (call.run, until.deadline()), cancel).await.map_err(fault)?;
+        let _calling = self.servers_ask.calling(server, call.run);
         let answer = match reading {
             Reading::List(listed) => {
                 let items = connection.list(listed, until, cancel).await.map_err(fault)?;

@@ -2,8 +2,6 @@
 //!
 //! It runs nothing. The session does that, as for one that begins with the runs of another.
 
-use std::sync::PoisonError;
-
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -14,11 +12,6 @@ use crate::journal::{RecordedSession, Sessions, SessionsError};
 use crate::run::{FaultCode, ToolFault};
 
 impl Broker {
-    /// The session that the run which has just ended asks for, and the last run of it that counts.
-    pub fn take_resumed(&self) -> Option<(RecordedSession, u64)> {
-        self.resumes.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
     pub(super) async fn resume_session(&self, call: &Call<'_>) -> Result<Value, ToolFault> {
         #[derive(Deserialize)]
         struct Arguments {
@@ -28,7 +21,7 @@ impl Broker {
         let cannot = |why: String| {
             ToolFault::new(FaultCode::SandboxUnavailable, format!("no session can be resumed: {why}"))
         };
-        if call.job.is_some() {
+        if call.run.job_number().is_some() {
             return Err(cannot("a job cannot resume one, a run can".into()));
         }
         let from: ResumeFrom = session.parse().map_err(|why| cannot(format!("the name {why}")))?;
@@ -45,7 +38,7 @@ impl Broker {
             of_earlier().map_err(|error| error.to_string())
         });
         let found = found.await.map_err(|error| cannot(error.to_string()))?.map_err(cannot)?;
-        *self.resumes.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        call.run.with_record(|record| record.resumes = Some(found));
         Ok(Value::Null)
     }
 }

@@ -5,18 +5,18 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::audit::{CallEvent, Event, Log};
-use crate::broker::call::Call;
 use crate::broker::failure_text::redact;
 use crate::config::PolicyFile;
 use crate::digest;
 use crate::journal::Journal;
+use crate::names::RunId;
 use crate::run::{FaultCode, ToolFault};
 use crate::text;
 
 /// Arguments that are written whole, in bytes of JSON; of larger ones the hash is.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
 /// Longest name that code may put into a line, in characters.
-pub(in crate::broker) const NAME_CHARS_MAX: usize = 200;
+const NAME_CHARS_MAX: usize = 200;
 
 /// The user's hold on calls.
 pub struct Oversight {
@@ -50,10 +50,9 @@ pub(in crate::broker) struct Record {
 }
 
 impl Record {
-    pub(in crate::broker) fn begin(call: &Call<'_>, server: &str) -> Self {
+    pub(in crate::broker) fn begin((run, job): (RunId, Option<u64>), server: &str, tool: &str) -> Self {
         let shown = |name: &str| text::inert_excerpt(name, NAME_CHARS_MAX);
-        let (server, tool) = (shown(server), shown(&call.tool));
-        let (run, job) = (call.run.0, call.job);
+        let (server, tool, run) = (shown(server), shown(tool), run.0);
         Self { began: Instant::now(), run, job, server, tool, decision: String::new() }
     }
 

@@ -1,9 +1,8 @@
-//! What is recorded of calls: the audit log, the plan of a dry run, and the comparison of a replay with its journal.
+//! What is recorded of calls: the audit log, and the comparison of a replay with its journal.
 //!
 //! It makes no call.
 
 pub(super) mod audit;
-pub(super) mod dry_run;
 pub(super) mod noted;
 pub(super) mod replay;
 mod replay_text;

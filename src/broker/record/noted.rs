@@ -11,9 +11,6 @@ pub(in crate::broker) const CHECK: &str = "check_calls";
 
 /// A call, as the journal and a replay know it.
 pub(in crate::broker) struct Noted {
-    pub(in crate::broker) run: u64,
-    /// The job of that run that makes it.
-    pub(in crate::broker) job: Option<u64>,
     /// As the code named it.
     pub(in crate::broker) server: Option<String>,
     pub(in crate::broker) tool: String,
@@ -26,11 +23,9 @@ pub(in crate::broker) struct Noted {
 
 #[cfg(test)]
 impl Noted {
-    /// A call of run 1, for tests.
+    /// A call, for tests.
     pub(in crate::broker) fn of(server: Option<&str>, tool: &str, arguments: &str) -> Self {
         Self {
-            run: 1,
-            job: None,
             server: server.map(str::to_owned),
             tool: tool.to_owned(),
             arguments: sorted(

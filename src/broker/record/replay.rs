@@ -2,14 +2,14 @@
 //!
 //! It runs nothing itself. What it answers reaches no server; where it cannot answer, the run is to be stopped.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::noted::{CHECK, Noted};
 use super::replay_text::{difference, unseen};
-use crate::broker::call::Answer;
+use crate::broker::answer::Answer;
 use crate::digest;
 use crate::journal::{Came, Kept, RecordedCall, RecordedRun};
 use crate::protocol::RunServer;
@@ -30,16 +30,17 @@ pub enum Way {
     Live,
 }
 
-/// The run that is made once more, if one is.
-#[derive(Default)]
-pub struct Replay(Mutex<Option<OfRun>>);
-
-struct OfRun {
+/// A run that is made once more.
+pub struct Replay {
     way: Way,
     servers: Vec<RunServer>,
-    calls: Vec<Place>,
     has_timed_out: bool,
     stopped: CancellationToken,
+    calls: Mutex<Places>,
+}
+
+struct Places {
+    places: Vec<Place>,
     replayed: Replayed,
 }
 
@@ -65,31 +66,37 @@ pub(in crate::broker) enum Given {
 }
 
 impl Replay {
-    /// The next run is this one once more. What is returned is cancelled when it has to be stopped.
-    pub fn begin(&self, run: &RecordedRun, way: Way) -> CancellationToken {
+    /// Of this run, once more.
+    #[must_use]
+    pub fn of(run: &RecordedRun, way: Way) -> Arc<Self> {
         let servers = run.begun.servers.iter().map(|server| RunServer {
             name: server.name.clone(),
             alias: server.alias.clone(),
             description: String::new(),
             takes_files: server.takes_files,
         });
-        let stopped = CancellationToken::new();
-        *self.run() = Some(OfRun {
+        let place = |call: &RecordedCall| Place { call: call.clone(), is_used: false };
+        let places = run.calls.iter().map(place).collect();
+        Arc::new(Self {
             way,
             servers: servers.collect(),
-            calls: run.calls.iter().map(|call| Place { call: call.clone(), is_used: false }).collect(),
             has_timed_out: run.ended.as_ref().is_some_and(|ended| ended.outcome == "timed_out"),
-            stopped: stopped.clone(),
-            replayed: Replayed::default(),
-        });
-        stopped
+            stopped: CancellationToken::new(),
+            calls: Mutex::new(Places { places, replayed: Replayed::default() }),
+        })
     }
 
-    /// That run is over: calls are made again.
+    /// Until it has to be stopped.
+    pub async fn stopped(&self) {
+        self.stopped.cancelled().await;
+    }
+
+    /// How its calls compare, once it has ended.
+    #[must_use]
     pub fn end(&self) -> Replayed {
-        let Some(run) = self.run().take() else { return Replayed::default() };
-        let mut replayed = run.replayed;
-        let unused = run.calls.iter().filter(|place| !place.is_used && !is_check(&place.call));
+        let mut calls = self.calls();
+        let mut replayed = std::mem::take(&mut calls.replayed);
+        let unused = calls.places.iter().filter(|place| !place.is_used && !is_check(&place.call));
         for place in unused {
             let name = text::inert_excerpt(&place.call.begun.name(), NAME_CHARS_MAX);
             add(&mut replayed.differences, format!("{name} was called, and now is not"));
@@ -97,33 +104,32 @@ impl Replay {
         replayed
     }
 
-    pub(in crate::broker) fn is_on(&self) -> bool {
-        self.run().is_some()
-    }
-
     /// The servers that the code saw.
     pub(in crate::broker) fn servers(&self) -> Option<Vec<RunServer>> {
-        self.run().as_ref().filter(|run| run.way == Way::Recorded).map(|run| run.servers.clone())
+        (self.way == Way::Recorded).then(|| self.servers.clone())
     }
 
     /// What is kept of this call; nothing where servers answer it.
     pub(in crate::broker) fn came_of(&self, noted: &Noted) -> Option<Given> {
-        let mut run = self.run();
-        let run = run.as_mut().filter(|run| run.way == Way::Recorded)?;
-        if run.replayed.stop.is_some() {
+        if self.way != Way::Recorded {
+            return None;
+        }
+        if self.stopped.is_cancelled() {
             return Some(Given::Now(Err(over())));
         }
-        let Some(at) = run.place(noted) else {
+        let mut calls = self.calls();
+        let calls = &mut *calls;
+        let Some(at) = calls.place(noted) else {
             // What it did not find is not kept.
             if noted.server.is_none() && noted.tool == CHECK {
                 return RawValue::from_string("[]".into())
                     .ok()
                     .map(|none| Given::Now(Ok(Answer::Value(none))));
             }
-            let recorded = run.calls.iter().map(|place| (&place.call, place.is_used));
-            return Some(run_stop(&mut run.replayed, &run.stopped, unseen(noted, recorded)));
+            let why = unseen(noted, calls.places.iter().map(|place| (&place.call, place.is_used)));
+            return Some(self.stop(&mut calls.replayed, why));
         };
-        let place = &mut run.calls[at];
+        let place = &mut calls.places[at];
         place.is_used = true;
         let name = text::inert_excerpt(&place.call.begun.name(), NAME_CHARS_MAX);
         let came = match &place.call.came {
@@ -132,7 +138,7 @@ impl Replay {
             Some((Came::Planned { server, tool }, _)) => {
                 Ok(Answer::Planned { server: server.clone(), tool: tool.clone() })
             }
-            Some((Came::Fault(fault), _)) if given_up(fault, run.has_timed_out) => {
+            Some((Came::Fault(fault), _)) if given_up(fault, self.has_timed_out) => {
                 return Some(Given::WhenGivenUp(fault.clone()));
             }
             Some((Came::Fault(fault), _)) => Err(fault.clone()),
@@ -141,14 +147,14 @@ impl Replay {
                 _,
             )) => {
                 let why = not_kept(&name, *bytes);
-                return Some(run_stop(&mut run.replayed, &run.stopped, why));
+                return Some(self.stop(&mut calls.replayed, why));
             }
             None => {
                 let why = format!(
                     "{name} was under way when the session ended, and is not made again: whether it took effect is \
                      unknown"
                 );
-                return Some(run_stop(&mut run.replayed, &run.stopped, why));
+                return Some(self.stop(&mut calls.replayed, why));
             }
         };
         Some(Given::Now(came))
@@ -156,25 +162,24 @@ impl Replay {
 
     /// What a server has answered now, beside what is kept.
     pub(in crate::broker) fn compare(&self, noted: &Noted, answer: &Result<Answer, ToolFault>) {
-        let mut run = self.run();
-        let Some(run) = run.as_mut().filter(|run| run.way == Way::Live) else { return };
-        if noted.server.is_none() && noted.tool == CHECK {
+        if self.way != Way::Live || (noted.server.is_none() && noted.tool == CHECK) {
             return;
         }
-        let Some(at) = run.place(noted) else {
-            let recorded = run.calls.iter().map(|place| (&place.call, place.is_used));
-            let said = unseen(noted, recorded);
-            return add(&mut run.replayed.differences, said);
+        let mut calls = self.calls();
+        let calls = &mut *calls;
+        let Some(at) = calls.place(noted) else {
+            let said = unseen(noted, calls.places.iter().map(|place| (&place.call, place.is_used)));
+            return add(&mut calls.replayed.differences, said);
         };
-        run.calls[at].is_used = true;
-        let name = text::inert_excerpt(&run.calls[at].call.begun.name(), NAME_CHARS_MAX);
+        calls.places[at].is_used = true;
+        let name = text::inert_excerpt(&calls.places[at].call.begun.name(), NAME_CHARS_MAX);
         let (word, hash) = match answer {
             Ok(Answer::Value(value)) => ("answered".to_owned(), Some(value)),
             Ok(Answer::ToolError(value)) => ("tool_error".to_owned(), Some(value)),
             Ok(Answer::Planned { .. }) => ("planned".to_owned(), None),
             Err(fault) => (fault.code.word(), None),
         };
-        let Some((came, _)) = &run.calls[at].call.came else { return };
+        let Some((came, _)) = &calls.places[at].call.came else { return };
         let is_same = match (came, hash) {
             (Came::Value(kept) | Came::ToolError(kept), Some(now)) => {
                 kept.sha256() == Kept::of(now, 0).sha256()
@@ -183,19 +188,26 @@ impl Replay {
         };
         if came.word() != word {
             let said = format!("{name} came to {}, and now to {word}", came.word());
-            add(&mut run.replayed.differences, said);
+            add(&mut calls.replayed.differences, said);
         } else if !is_same {
             let said = difference(&name, came, hash.map(|value| value.get()));
-            add(&mut run.replayed.differences, said);
+            add(&mut calls.replayed.differences, said);
         }
     }
 
-    fn run(&self) -> MutexGuard<'_, Option<OfRun>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The run has come to a call that cannot be answered.
+    fn stop(&self, replayed: &mut Replayed, why: String) -> Given {
+        replayed.stop = Some(why);
+        self.stopped.cancel();
+        Given::Now(Err(over()))
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Places> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl OfRun {
+impl Places {
     /// The first call that is kept and like this one, and has answered none yet.
     fn place(&self, noted: &Noted) -> Option<usize> {
         let hash = digest::sha256(noted.arguments.get().as_bytes());
@@ -203,7 +215,7 @@ impl OfRun {
             let begun = &call.begun;
             (&begun.server, &begun.tool) == (&noted.server, &noted.tool) && begun.arguments.sha256() == hash
         };
-        self.calls.iter().position(|place| !place.is_used && is_like(&place.call))
+        self.places.iter().position(|place| !place.is_used && is_like(&place.call))
     }
 }
 
@@ -233,12 +245,6 @@ pub(in crate::broker) async fn replayed(
 /// Whether the code has not waited for it to the end.
 fn given_up(fault: &ToolFault, has_timed_out: bool) -> bool {
     fault.code == FaultCode::Cancelled || (has_timed_out && fault.code == FaultCode::Deadline)
-}
-
-fn run_stop(replayed: &mut Replayed, stopped: &CancellationToken, why: String) -> Given {
-    replayed.stop = Some(why);
-    stopped.cancel();
-    Given::Now(Err(over()))
 }
 
 fn over() -> ToolFault {

@@ -19,6 +19,7 @@ use super::request_text::shown;
 use crate::audit::{CallEvent, Event, Log, ServerLog};
 use crate::broker::human::Human;
 use crate::broker::record::audit::LoggedArguments;
+use crate::broker::run::context::RunContext;
 use crate::limits::Limits;
 use crate::names::{RunId, ServerName};
 use crate::text;
@@ -79,8 +80,13 @@ impl ServersAsk {
         })
     }
 
-    /// A call of the run begins: what the server asks meanwhile goes to this human.
-    pub(in crate::broker) fn calling(&self, server: &ServerName, run: RunId, human: &Human) -> Calling<'_> {
+    /// A call of the run begins: what the server asks meanwhile goes to its human. A job has none: mostly its run has ended,
+    /// and another run may be calling the same server.
+    pub(in crate::broker) fn calling(&self, server: &ServerName, run: &RunContext) -> Option<Calling<'_>> {
+        if run.job_number().is_some() {
+            return None;
+        }
+        let (run, human) = (run.id, &run.human);
         let mut under_way = self.under_way();
         if let Some(same) = under_way.get_mut(server).filter(|earlier| earlier.run == run) {
             same.calls += 1;
@@ -92,7 +98,7 @@ impl ServersAsk {
             }
         }
         drop(under_way);
-        Calling { ask: self, server: server.clone(), run }
+        Some(Calling { ask: self, server: server.clone(), run })
     }
 
     /// The client's answer to a server.

@@ -34,7 +34,7 @@ async fn a_server_is_heard_only_while_it_is_called_and_for_what_the_client_offer
     let (human, mut asked) = human();
     let nobody = "no call of a run is under way at this server";
     assert_eq!(refusal(&ask, "a", Asks::Elicitation).await, nobody);
-    let calling = ask.calling(&name("a"), RunId(1), &human);
+    let calling = ask.calling(&name("a"), &RunContext::of(1, &human));
     assert_eq!(refusal(&ask, "b", Asks::Elicitation).await, nobody);
     assert_eq!(refusal(&ask, "a", Asks::Sampling).await, "the client of this run does not offer it");
     let server = name("a");
@@ -57,8 +57,8 @@ async fn a_server_is_heard_only_while_it_is_called_and_for_what_the_client_offer
 async fn a_question_lasts_as_long_as_any_call_of_its_run_and_no_longer() {
     let ask = ask(&Limits::default());
     let (human, mut asked) = human();
-    let first = ask.calling(&name("a"), RunId(1), &human);
-    let second = ask.calling(&name("a"), RunId(1), &human);
+    let first = ask.calling(&name("a"), &RunContext::of(1, &human));
+    let second = ask.calling(&name("a"), &RunContext::of(1, &human));
     let (server, form) = (name("a"), params());
     let mut answer = std::pin::pin!(ask.answer(&server, Asks::Elicitation, &form));
     assert!(futures_util::poll!(&mut answer).is_pending());
@@ -77,8 +77,8 @@ async fn a_question_lasts_as_long_as_any_call_of_its_run_and_no_longer() {
 async fn the_call_of_a_later_run_takes_over_and_the_end_of_an_earlier_one_takes_nothing_away() {
     let ask = ask(&Limits::default());
     let ((earlier, _), (later, mut asked)) = (human(), human());
-    let first = ask.calling(&name("a"), RunId(1), &earlier);
-    let _second = ask.calling(&name("a"), RunId(2), &later);
+    let first = ask.calling(&name("a"), &RunContext::of(1, &earlier));
+    let _second = ask.calling(&name("a"), &RunContext::of(2, &later));
     drop(first);
     let (server, form) = (name("a"), params());
     let mut answer = std::pin::pin!(ask.answer(&server, Asks::Elicitation, &form));
@@ -91,7 +91,7 @@ async fn a_run_hears_so_many_questions_and_waits_so_long_for_each() {
     let limits = Limits { server_requests_per_run_max: 2, ..Limits::default() };
     let ask = ask(&limits);
     let (human, mut asked) = human();
-    let _calling = ask.calling(&name("a"), RunId(1), &human);
+    let _calling = ask.calling(&name("a"), &RunContext::of(1, &human));
     let began = Instant::now();
     let silent = tokio::spawn(async move {
         let mut kept = Vec::new();
@@ -114,7 +114,7 @@ async fn servers_are_not_heard_once_the_run_has_waited_for_its_human_as_long_as_
     let limits = Limits::default();
     let ask = ask(&limits);
     let (human, mut asked) = human();
-    let _calling = ask.calling(&name("a"), RunId(1), &human);
+    let _calling = ask.calling(&name("a"), &RunContext::of(1, &human));
     let waiting = human.wait();
     tokio::time::sleep(limits.waiting_per_run).await;
     drop(waiting);

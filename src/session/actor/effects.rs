@@ -9,9 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::calls::{self, Counted};
 use super::super::machine::Effect;
+use super::super::request::Ended;
 use super::call_result::{answer_within, outcome, result_line};
-use super::{Actor, CallEnded, tell};
-use crate::broker::{Answer, Call, HandlesOf, Making};
+use super::{Actor, CallEnded, Current, tell};
+use crate::broker::{Answer, Call, HandlesOf, Making, RunRecord};
 use crate::names::{CallId, RunId};
 use crate::protocol::{CallFrame, ToWorker};
 use crate::run::{CallOutcome, FaultCode, Progress, RunOutcome, ToolFault};
@@ -43,7 +44,7 @@ impl Actor {
                     let never_sent = self.in_flight.cancel_all();
                     self.count_never_sent(never_sent);
                     if let Some(current) = &self.current {
-                        current.calls.cancel();
+                        current.context.cancel.cancel();
                     }
                 }
                 Effect::EndJobs { why } => self.end_jobs(&why),
@@ -63,19 +64,18 @@ impl Actor {
                     for place in self.never_sent.drain(..) {
                         calls::end(&mut report.calls, place, CallOutcome::Refused);
                     }
-                    report.calls.planned = self.broker.take_planned();
-                    report.calls.readings = self.broker.take_readings();
-                    report.notes.extend(self.broker.run_notes());
-                    report.notes.extend(self.broker.servers_still_starting());
-                    let Some(current) = self.current.take() else { continue };
+                    let Some(Current { context, reply, .. }) = self.current.take() else { continue };
+                    let RunRecord { planned, readings, notes, resumes, .. } = self.broker.finish(&context);
+                    (report.calls.planned, report.calls.readings) = (planned, readings);
+                    report.notes.extend(notes);
                     self.broker.jobs().drop_unbegun();
                     // Nobody reads the reply of a run that was cancelled: it is said in the next one.
                     if report.outcome != RunOutcome::Interrupted {
-                        report.notes.extend(self.broker.jobs().news(current.id.0));
+                        report.notes.extend(self.broker.jobs().news(context.id.0));
                         report.notes.extend(self.first_rootful());
                     }
-                    self.broker.journal_end(current.id, &mut report, current.began.elapsed());
-                    if current.reply.send((current.id, *report)).is_err() {
+                    self.broker.journal_end(&context, &mut report);
+                    if reply.send(Ended { run: context.id, report: *report, resumes }).is_err() {
                         tracing::debug!("nobody waits for the run's report any more");
                     }
                 }
@@ -100,12 +100,12 @@ impl Actor {
 
     fn send_run(&mut self, run: RunId, worker: u64, code: String) {
         let (Some(sandbox), Some(current)) = (&self.sandbox, &self.current) else { return };
-        let servers = self.broker.run_servers(&current.scope);
+        let servers = self.broker.run_servers(&current.context);
         sandbox.send_run(&ToWorker::Run { run, worker, code, servers });
         if let Some(watchdog) = &self.watchdog {
             watchdog.set_running(true);
         }
-        tell(&current.progress, Progress::Started);
+        tell(&current.context.progress, Progress::Started);
     }
 
     fn start_call(&mut self, frame: CallFrame, counted: Counted, deadline: Instant) {
@@ -114,13 +114,13 @@ impl Actor {
         if self.in_flight.len() >= self.limits.calls_in_flight_max || self.in_flight.contains(call) {
             let fault =
                 ToolFault::new(FaultCode::Busy, "too many calls are under way, or two with one number");
-            self.machine.call_ended(current.id, counted, CallOutcome::Refused);
+            self.machine.call_ended(current.context.id, counted, CallOutcome::Refused);
             return self.answer(call, Err(fault));
         }
         let held = match self.arguments.hold(&frame) {
             Ok(held) => held,
             Err(fault) => {
-                self.machine.call_ended(current.id, counted, CallOutcome::Refused);
+                self.machine.call_ended(current.context.id, counted, CallOutcome::Refused);
                 return self.answer(call, Err(fault));
             }
         };
@@ -132,36 +132,20 @@ impl Actor {
             current.calls_made += 1;
             current.tell_call(tool.clone());
         }
-        let cancel = current.calls.child_token();
+        let cancel = current.context.cancel.child_token();
         let sending = self.in_flight.insert(call, cancel.clone(), counted);
         let data = sandbox.data();
         let broker = Arc::clone(&self.broker);
         let line_bytes_max = self.limits.frame_to_sandbox_bytes_max;
-        let scope = current.scope.clone();
-        let human = current.human.clone();
-        let progress = current.progress.clone();
-        let run = current.id;
+        let run = Arc::clone(&current.context);
         self.calls.spawn(async move {
             let counted_tool = tool;
             let CallFrame { server, tool, arguments, dry_run, placeholders, handle, handles, .. } = frame;
-            let making = Making::of(dry_run, placeholders);
+            let making = Making::of(run.mode, dry_run, placeholders);
             let called = server.clone().filter(|_| !handle).map(|server| (server, tool.clone()));
             let handles = HandlesOf { arguments: handles, result: handle };
-            let (scope, human, progress, sending) = (&scope, &human, &progress, &sending);
-            let call_of_broker = Call {
-                run,
-                job: None,
-                scope,
-                server,
-                tool,
-                arguments,
-                making,
-                handles,
-                deadline,
-                human,
-                progress,
-                sending,
-            };
+            let call_of_broker =
+                Call { run: &run, server, tool, arguments, making, handles, deadline, sending: &sending };
             let answer = answer_within(held, &broker, call_of_broker, &cancel).await;
             let outcome = outcome(&answer);
             let wraps = called.is_some_and(|(server, tool)| broker.wraps_result(&server, &tool));
@@ -169,13 +153,13 @@ impl Actor {
             // Nobody waits for the result of a call that was cancelled, or whose run has ended.
             queue(line, cancel, None, data).await;
             let counted = if sending.end() { counted } else { Counted::Nowhere };
-            CallEnded { run, tool: counted_tool, call, counted, outcome }
+            CallEnded { run: run.id, tool: counted_tool, call, counted, outcome }
         });
     }
 
     /// Calls that were given up before their servers had been told of them.
     fn count_never_sent(&mut self, places: impl IntoIterator<Item = Counted>) {
-        let Some(run) = self.current.as_ref().map(|current| current.id) else { return };
+        let Some(run) = self.current.as_ref().map(|current| current.context.id) else { return };
         for place in places {
             // After the end of the run its report is what counts them.
             if !self.machine.call_ended(run, place, CallOutcome::Refused) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,21 +14,16 @@ use super::Actor;
 use super::argument_room::ArgumentRoom;
 use super::call_result::{answer_within, result_line};
 use super::in_flight::InFlight;
-use crate::broker::{Call, HandlesOf, Human, Making};
+use crate::broker::{Call, HandlesOf, Making, RunContext};
 use crate::jobs::Status;
-use crate::names::{CallId, RunId};
+use crate::names::CallId;
 use crate::protocol::{CallFrame, DoneOutcome, FromJob, JobDone, ToSupervisor};
 use crate::run::{FaultCode, PythonError, ServerScope, ToolFault};
 use crate::session::sandbox::writer::{ResultLine, queue};
 
 /// A job that has a process.
 pub(super) struct OfJob {
-    run: RunId,
-    scope: ServerScope,
-    human: Human,
-    dry_run: bool,
-    /// Ends all its calls.
-    calls: CancellationToken,
+    context: Arc<RunContext>,
     in_flight: InFlight,
     arguments: ArgumentRoom,
     /// Bytes that may be sent before it has taken earlier ones.
@@ -43,21 +38,18 @@ impl Actor {
     /// A worker has handed one over, whose number was given in the run under way.
     pub(super) fn job_started(&mut self, job: u64) -> Vec<Effect> {
         let current = self.current.as_ref();
-        let begun = current.and_then(|current| self.broker.jobs().begin(job, current.id.0));
+        let begun = current.and_then(|current| self.broker.jobs().begin(job, current.context.id.0));
         let (Some(current), Some((told, time))) = (current, begun) else {
             tracing::warn!(job, "a job that nobody has asked for is ended");
             self.send_end(job, true);
             return vec![];
         };
         self.broker.journal_job(&told);
+        // By name: a server that is configured later is none of this run's.
+        let servers = ServerScope::Only(self.broker.server_names(&current.context.servers));
         let arguments_max = self.limits.arguments_in_flight_per_job_bytes_max;
         let of_job = OfJob {
-            run: current.id,
-            // By name: a server that is configured later is none of this run's.
-            scope: ServerScope::Only(self.broker.server_names(&current.scope)),
-            human: current.human.of_job(),
-            dry_run: current.dry_run,
-            calls: CancellationToken::new(),
+            context: Arc::new(current.context.job(job, servers)),
             in_flight: InFlight::default(),
             arguments: ArgumentRoom::new(arguments_max, &self.limits),
             room: Arc::new(Semaphore::new(self.limits.unread_in_job_bytes_max)),
@@ -177,7 +169,7 @@ impl Actor {
         let Some(of_job) = self.jobs.get_mut(&job) else { return };
         let kills = std::mem::replace(&mut of_job.is_ending, true);
         of_job.until = Instant::now() + if kills { replace } else { grace };
-        of_job.calls.cancel();
+        of_job.context.cancel.cancel();
         self.send_end(job, kills);
     }
 
@@ -189,8 +181,9 @@ impl Actor {
 
     fn job_is_over(&mut self, job: u64) {
         let Some(mut of_job) = self.jobs.remove(&job) else { return };
-        of_job.calls.cancel();
+        of_job.context.cancel.cancel();
         of_job.in_flight.cancel_all();
+        self.broker.jobs().add_notes(job, self.broker.finish(&of_job.context).notes);
         if let Ok(told) = self.broker.jobs().told(job) {
             self.broker.journal_job_end(&told);
         }
@@ -235,31 +228,16 @@ impl Actor {
         if server.is_some() {
             self.broker.jobs().count_call(job);
         }
-        let cancel = of_job.calls.child_token();
+        let cancel = of_job.context.cancel.child_token();
         let sending = of_job.in_flight.insert(call, cancel.clone(), Counted::Nowhere);
-        let (run, scope, human) = (of_job.run, of_job.scope.clone(), of_job.human.clone());
-        let making = Making::of(dry_run || of_job.dry_run, placeholders);
+        let run = Arc::clone(&of_job.context);
+        let making = Making::of(run.mode, dry_run, placeholders);
         let called = server.clone().filter(|_| !handle).map(|server| (server, tool.clone()));
         let handles = HandlesOf { arguments: handles, result: handle };
         let (deadline, room) = (of_job.until, Arc::clone(&of_job.room));
         self.calls_of_jobs.spawn(async move {
-            // Nobody follows it.
-            let (progress, _) = mpsc::channel(1);
-            let (scope, human, progress, sending) = (&scope, &human, &progress, &sending);
-            let call_of_broker = Call {
-                run,
-                job: Some(job),
-                scope,
-                server,
-                tool,
-                arguments,
-                making,
-                handles,
-                deadline,
-                human,
-                progress,
-                sending,
-            };
+            let call_of_broker =
+                Call { run: &run, server, tool, arguments, making, handles, deadline, sending: &sending };
             let answer = answer_within(held, &broker, call_of_broker, &cancel).await;
             let wraps = called.is_some_and(|(server, tool)| broker.wraps_result(&server, &tool));
             let line = result_line((Some(job), call, wraps), answer, bytes_max);

@@ -120,10 +120,10 @@ impl Machine {
         self.fresh = None;
         let said = self.checkpoints.find(&going.name).map(|one| one.said(&going.name)).unwrap_or_default();
         match going.then {
-            Then::Report(mut report, has_changed_files) => {
+            Then::Report(mut report, is_kept) => {
                 report.state = StateNote::Restored;
                 report.notes.push(said);
-                self.report_at_last(report, has_changed_files, now)
+                self.report_at_last(report, is_kept, now)
             }
             Then::Begin(mut run) => {
                 run.notes.push(&said);
@@ -163,10 +163,10 @@ impl Machine {
     fn not_gone_back(&mut self, going: GoingBack, state: StateNote, now: Instant) -> Vec<Effect> {
         let fault = gone(&going.name);
         match going.then {
-            Then::Report(mut report, has_changed_files) => {
+            Then::Report(mut report, is_kept) => {
                 report.state = state;
                 report.outcome = RunOutcome::Raised(checkpoint_error(&fault));
-                self.report_at_last(report, has_changed_files, now)
+                self.report_at_last(report, is_kept, now)
             }
             Then::Begin(run) => {
                 self.idle(now);
@@ -175,14 +175,9 @@ impl Machine {
         }
     }
 
-    fn report_at_last(
-        &mut self,
-        report: Box<RunReport>,
-        has_changed_files: bool,
-        now: Instant,
-    ) -> Vec<Effect> {
+    fn report_at_last(&mut self, report: Box<RunReport>, is_kept: bool, now: Instant) -> Vec<Effect> {
         self.idle(now);
-        if self.is_kept_now(has_changed_files) {
+        if is_kept {
             return self.keep(Some(report), now);
         }
         vec![Effect::Finish(report)]

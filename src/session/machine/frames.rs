@@ -100,7 +100,7 @@ impl Machine {
         }
     }
 
-    fn call(&mut self, mut call: CallFrame) -> Vec<Effect> {
+    fn call(&mut self, call: CallFrame) -> Vec<Effect> {
         let Phase::Running { run, until } = &mut self.phase else {
             let fault =
                 ToolFault::new(FaultCode::NotRunning, "no run is under way, so no tool can be called");
@@ -112,7 +112,6 @@ impl Machine {
                 .hint("await or join what calls tools before the code ends");
             return vec![Effect::Refuse { call: call.call, fault }];
         }
-        call.dry_run |= run.request.dry_run;
         let server = call.server.as_deref().and_then(|name| ServerName::new(name).ok());
         let counted = server.map_or(Counted::Nowhere, |server| {
             run.calls.begin(server, text::bounded(&call.tool, TOOL_CHARS_MAX).into_owned())
@@ -138,7 +137,7 @@ impl Machine {
         };
         self.idle(now);
         self.last_done = run.id.0;
-        let has_changed_files = done.files_changed;
+        let is_kept = self.is_kept_now(&run, done.files_changed);
         // One that was interrupted meanwhile goes nowhere.
         let goes_back_to = done.restore.clone().filter(|_| cause.is_none());
         let Ending { outcome, value, bound, images, saved, mut notes, sandbox_notes } =
@@ -162,11 +161,11 @@ impl Machine {
         let mut report = Box::new(report);
         if let Some(name) = goes_back_to {
             if self.checkpoints.sleeps(&name) {
-                return self.go_back(name, Then::Report(report, has_changed_files), now);
+                return self.go_back(name, Then::Report(report, is_kept), now);
             }
             report.goes_back_to = Some(name);
         }
-        if !self.is_kept_now(has_changed_files) {
+        if !is_kept {
             return vec![Effect::EndCalls, Effect::Finish(report)];
         }
         let mut effects = self.keep(Some(report), now);
@@ -247,8 +246,9 @@ impl Machine {
             Phase::Recovering { run, outcome, .. } => {
                 self.idle(now);
                 self.fresh = (state == StateNote::Lost).then_some(FreshReason::Lost);
+                let is_kept = self.is_kept_now(&run, true);
                 let report = self.report(*run, outcome, state);
-                if !self.is_kept_now(true) {
+                if !is_kept {
                     return vec![Effect::Finish(Box::new(report))];
                 }
                 self.keep(Some(Box::new(report)), now)

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::{Effect, Machine};
 use crate::protocol::ToSupervisor;
 use crate::run::{FreshReason, RunReport, StateNote};
-use crate::session::phase::Phase;
+use crate::session::phase::{Phase, Run};
 use crate::text;
 
 /// Longest sentence on what cannot be kept, in characters.
@@ -31,8 +31,8 @@ impl Machine {
     }
 
     /// Whether there are changes to be kept before a report is given.
-    pub(super) fn is_kept_now(&self, has_changed_files: bool) -> bool {
-        (has_changed_files || self.files.everything) && self.checkpoints.keeps_files()
+    pub(super) fn is_kept_now(&self, run: &Run, has_changed_files: bool) -> bool {
+        (has_changed_files || self.files.everything) && run.request.keep_files
     }
 
     /// What the sandbox has told is on the disk, but for what failed, and what it has left out.

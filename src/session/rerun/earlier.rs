@@ -51,8 +51,12 @@ impl Session {
     }
 
     /// Makes the runs again of the session that the code has asked for, now that its own run has ended.
-    pub(in crate::session) async fn resume_asked(&self, report: &mut RunReport, asker: &Asker) {
-        let Some((of, until)) = self.broker.take_resumed() else { return };
+    pub(in crate::session) async fn resume_asked(
+        &self,
+        report: &mut RunReport,
+        (of, until): (RecordedSession, u64),
+        asker: &Asker,
+    ) {
         if !matches!(report.outcome, RunOutcome::Finished | RunOutcome::Exited { exit_code: 0 }) {
             return;
         }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::replay::{Anew, Compared, why_not};
 use crate::broker::Way;
 use crate::jobs::Status;
-use crate::journal::{RecordedCall, RecordedRun};
+use crate::journal::{RecordedCall, RecordedRun, RecordedSession};
 use crate::run::{FaultCode, Reset, RunOutcome, RunReport, StateNote, ToolFault};
 use crate::session::checkpoints::Places;
 use crate::session::handle::Session;
 use crate::session::machine::checkpoint_error;
-use crate::session::request::{Asker, RunAsked};
+use crate::session::request::{Asker, Ended, RunAsked};
 use crate::text;
 
 /// Longest name in a sentence, in characters.
@@ -29,7 +29,7 @@ impl Session {
     pub(in crate::session) async fn run_from_checkpoints(
         &self,
         asked: RunAsked,
-    ) -> Result<RunReport, ToolFault> {
+    ) -> Result<(RunReport, Option<(RecordedSession, u64)>), ToolFault> {
         let asker = Asker::of(&asked);
         let mut said = vec![];
         if let Reset::Checkpoint(name) = &asked.request.reset
@@ -37,10 +37,10 @@ impl Session {
         {
             match self.make_again(name, &asker).await {
                 Ok(made) => said = made,
-                Err(fault) => return Ok(RunReport::not_started(fault)),
+                Err(fault) => return Ok((RunReport::not_started(fault), None)),
             }
         }
-        let mut report = self.run_now(asked).await?;
+        let Ended { mut report, resumes, .. } = self.run_now(asked).await?;
         report.notes.extend(said);
         if let Some(name) = report.goes_back_to.take() {
             match self.go_back(&name, &asker).await {
@@ -51,13 +51,12 @@ impl Session {
                 Err(fault) => report.outcome = RunOutcome::Raised(checkpoint_error(&fault)),
             }
         }
-        Ok(report)
+        Ok((report, resumes))
     }
 
     /// To one that was lost; what is to be said of it.
     async fn go_back(&self, name: &str, asker: &Asker) -> Result<Vec<String>, ToolFault> {
         let mut said = self.make_again(name, asker).await?;
-        let _aside = self.broker.journal_aside();
         let gone_back = self.begin_at(name, asker).await?;
         said.extend(gone_back.notes);
         Ok(said)
@@ -104,7 +103,6 @@ impl Session {
         if asker.cancel.is_cancelled() {
             return Err(cancelled());
         }
-        let _aside = self.broker.journal_aside();
         let mut said = self.keep_what_there_is(asker).await?.map_err(|why| {
             cannot(&format!("the variables that there are now cannot be kept meanwhile: {why}")).hint(
                 "run with reset: true to let all of them go, or runtime.forget_checkpoint(name) to make room",
@@ -112,8 +110,6 @@ impl Session {
         })?;
         let places = self.checkpoints.places();
         let mut told = vec![];
-        // Until they are as they were: what is kept of them is right all the time.
-        let _files = self.checkpoints.keep_no_files();
         let made = self.run_again(runs, name, asker, &mut told).await;
         let told: String = told.iter().map(|said| format!("; {said}")).collect();
         let calls = runs.iter().flat_map(|run| &run.calls).filter(|call| is_of_server(call)).count();
@@ -148,7 +144,14 @@ impl Session {
         told: &mut Vec<String>,
     ) -> Result<usize, String> {
         let mut made = 0;
-        let anew = Anew { way: Way::Recorded, client: &asker.client, cancel: &asker.cancel };
+        let anew = Anew {
+            way: Way::Recorded,
+            client: &asker.client,
+            cancel: &asker.cancel,
+            is_aside: true,
+            // Until they are as they were: what is stored of them is right all the time.
+            keep_files: false,
+        };
         for run in runs {
             let number = run.begun.run;
             let compared = self.again(run, false, &anew).await;
@@ -176,20 +179,19 @@ impl Session {
             return Ok(Err(format!("a checkpoint of the code's own has the name '{BEFORE}'")));
         }
         let code = format!("{ASIDE}.put_aside()\n__import__('mcp.runtime').runtime.checkpoint({BEFORE:?});");
-        done(self.run_now(asker.asked(code, Reset::No)).await?)
+        done(self.run_now(asker.asked(code, Reset::No, true)).await?.report)
     }
 
     /// The files of the workspace, before earlier runs are made once more; the inner error: why not.
     pub(super) async fn put_files_aside(&self, asker: &Asker) -> Result<Result<(), String>, ToolFault> {
-        let _aside = self.broker.journal_aside();
-        let report = self.run_now(asker.asked(format!("{ASIDE}.put_aside()"), Reset::No)).await?;
-        Ok(done(report)?.map(drop))
+        let asked = asker.asked(format!("{ASIDE}.put_aside()"), Reset::No, true);
+        Ok(done(self.run_now(asked).await?.report)?.map(drop))
     }
 
     /// As they were.
     pub(in crate::session) async fn put_files_back(&self, asker: &Asker) -> Result<(), ToolFault> {
-        let _aside = self.broker.journal_aside();
-        put_back(self.run_now(asker.asked(format!("{ASIDE}.put_back()"), Reset::No)).await?)
+        let asked = asker.asked(format!("{ASIDE}.put_back()"), Reset::No, false);
+        put_back(self.run_now(asked).await?.report)
     }
 
     /// Other checkpoints are where they were, and of what was kept meanwhile nothing stays.
@@ -206,7 +208,7 @@ impl Session {
         let code = format!(
             "[__import__('mcp.runtime').runtime.forget_checkpoint(name) for name in {names}]\n{ASIDE}.put_back()"
         );
-        let report = self.run_now(asker.asked(code, Reset::No)).await?;
+        let report = self.run_now(asker.asked(code, Reset::No, false)).await?.report;
         self.checkpoints.put_back(places, made_again);
         put_back(report)
     }
@@ -214,7 +216,8 @@ impl Session {
     /// A run that does nothing but begin there.
     async fn begin_at(&self, name: &str, asker: &Asker) -> Result<RunReport, ToolFault> {
         let code = format!("# back to checkpoint {:?}", text::inert_excerpt(name, NAME_CHARS_MAX));
-        let report = self.run_now(asker.asked(code, Reset::Checkpoint(name.to_owned()))).await?;
+        let asked = asker.asked(code, Reset::Checkpoint(name.to_owned()), false);
+        let report = self.run_now(asked).await?.report;
         match report.outcome {
             RunOutcome::NotStarted(fault) => Err(fault),
             _ => Ok(report),

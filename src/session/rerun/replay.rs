@@ -2,6 +2,7 @@
 //!
 //! Who answers their calls is the broker's matter.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::run_diff::differences;
-use crate::broker::{Way, not_kept};
+use crate::broker::{Origin, Replay, Way, not_kept};
 use crate::journal::{Came, Damage, Kept, RecordedCall, RecordedRun, RecordedSession, Sessions};
 use crate::names::{RunId, ServerName};
 use crate::run::{ClientAbilities, FaultCode, Reset, RunOutcome, RunRequest, ServerScope, ToolFault};
@@ -34,6 +35,10 @@ pub struct Anew<'a> {
     pub client: &'a str,
     /// Ends the one that is being made.
     pub cancel: &'a CancellationToken,
+    /// Whether the journal records them aside.
+    pub is_aside: bool,
+    /// Whether what they change in /workspace is stored.
+    pub keep_files: bool,
 }
 
 /// How a run that was made once more compares with what is kept of it.
@@ -89,8 +94,6 @@ impl Resumed {
             let why = format!("the files of the workspace cannot be put aside meanwhile: {why}");
             return Ok(Err(self.cannot_go_on(&id, &why, 0)));
         }
-        // Until they are as they were: what is kept of them is right all the time.
-        let _files = session.checkpoints.keep_no_files();
         let made = self.make_runs(session, asker, (of, until)).await;
         session.put_files_back(asker).await?;
         made
@@ -105,7 +108,14 @@ impl Resumed {
         let id = Sessions::short(&of.begun.id);
         let (mut made, mut told) = (0, Vec::new());
         let cancel = &asker.cancel;
-        let anew = Anew { way: Way::Recorded, client: &asker.client, cancel };
+        let anew = Anew {
+            way: Way::Recorded,
+            client: &asker.client,
+            cancel,
+            is_aside: false,
+            // Files that are there already are put back afterwards: what is stored of them is right all the time.
+            keep_files: !self.has_files,
+        };
         for run in of.runs.iter().filter(|run| run.begun.run <= until) {
             let number = run.begun.run;
             let mut tell = |said: String| {
@@ -194,13 +204,13 @@ impl Session {
             "not_started" => return Compared::LeftOut("it had no sandbox".into()),
             _ => {}
         }
-        let stopped = self.broker.replay().begin(run, anew.way);
+        let replay = Replay::of(run, anew.way);
         let (cancel, began) = (anew.cancel.child_token(), Instant::now());
-        let running = self.run_now(asked(run, is_first, anew.client, cancel.clone()));
+        let running = self.run_now(asked(run, is_first, anew, (Arc::clone(&replay), cancel.clone())));
         tokio::pin!(running);
         let reported = tokio::select! {
             reported = &mut running => Some(reported),
-            () = stopped.cancelled() => {
+            () = replay.stopped() => {
                 cancel.cancel();
                 tokio::time::timeout(PATIENCE, running).await.ok()
             }
@@ -209,12 +219,12 @@ impl Session {
         let Some(reported) = reported else {
             return Compared::Stopped("it did not end when it was stopped".into());
         };
-        let replayed = self.broker.replay().end();
+        let replayed = replay.end();
         if let Some(why) = replayed.stop {
             return Compared::Stopped(why);
         }
         let report = match reported {
-            Ok(report) => report,
+            Ok(ended) => ended.report,
             Err(fault) => return Compared::Stopped(fault.to_string()),
         };
         if let RunOutcome::NotStarted(fault) = report.outcome {
@@ -227,7 +237,12 @@ impl Session {
     }
 }
 
-fn asked(run: &RecordedRun, is_first: bool, client: &str, cancel: CancellationToken) -> RunAsked {
+fn asked(
+    run: &RecordedRun,
+    is_first: bool,
+    anew: &Anew<'_>,
+    (replay, cancel): (Arc<Replay>, CancellationToken),
+) -> RunAsked {
     let names = run.begun.servers.iter().filter_map(|server| ServerName::new(&server.name).ok());
     let timeout = Duration::from_millis(run.begun.timeout_ms);
     let request = RunRequest {
@@ -241,6 +256,7 @@ fn asked(run: &RecordedRun, is_first: bool, client: &str, cancel: CancellationTo
             None => Reset::No,
         },
         dry_run: run.begun.dry_run,
+        keep_files: anew.keep_files,
     };
     RunAsked {
         request,
@@ -249,7 +265,8 @@ fn asked(run: &RecordedRun, is_first: bool, client: &str, cancel: CancellationTo
         output: None,
         questions: mpsc::channel(1).0,
         abilities: ClientAbilities::default(),
-        client: client.to_owned(),
+        client: anew.client.to_owned(),
+        origin: Origin::Replay { replay, is_aside: anew.is_aside },
     }
 }
 

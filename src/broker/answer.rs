@@ -1,0 +1,32 @@
+//! What goes back to the code for a call.
+//!
+//! It is not parsed here.
+
+use serde_json::value::RawValue;
+
+/// What is sent back to the code.
+#[derive(Debug)]
+pub enum Answer {
+    /// An MCP result as the server sent it, or what a helper returns.
+    Value(Box<RawValue>),
+    /// An MCP result by which the tool reports an error.
+    ToolError(Box<RawValue>),
+    /// Nothing: the call was listed instead of being made.
+    Planned {
+        /// The server's name.
+        server: String,
+        /// The tool's own name.
+        tool: String,
+    },
+}
+
+impl Answer {
+    /// What it is in a word, and its size in bytes.
+    pub(super) fn told(&self) -> (&'static str, usize) {
+        match self {
+            Self::Value(value) => ("answered", value.get().len()),
+            Self::ToolError(value) => ("tool_error", value.get().len()),
+            Self::Planned { .. } => ("planned", 0),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The context of a run, or of a job that a run has started: it is given to everything that is done for it.
+//!
+//! It belongs to nobody else, so that what two runs do at once cannot be mistaken for each other.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::record::RunRecord;
+use crate::broker::human::Human;
+use crate::broker::record::replay::Replay;
+use crate::names::RunId;
+use crate::policy::Called;
+use crate::run::{NotMade, Progress, ServerScope};
+use crate::{models, policy, text};
+
+/// Longest name of a call in a note, in characters.
+const NAME_CHARS_MAX: usize = 200;
+
+/// A run that is to begin.
+pub struct RunSpec {
+    /// Its number.
+    pub id: RunId,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The servers that it may reach.
+    pub servers: ServerScope,
+    /// Whether its calls are made.
+    pub mode: ExecutionMode,
+    /// Who is asked.
+    pub human: Human,
+    /// Hears of its progress; what does not fit is left out.
+    pub progress: mpsc::Sender<Progress>,
+}
+
+/// A run, or a job of one.
+pub struct RunContext {
+    /// The run's number.
+    pub id: RunId,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The servers that it may reach, fixed when it begins.
+    pub servers: ServerScope,
+    /// Whether its calls are made.
+    pub mode: ExecutionMode,
+    /// Who is asked where the policy says so, or a server asks.
+    pub human: Human,
+    /// Hears of its progress; what does not fit is left out.
+    pub progress: mpsc::Sender<Progress>,
+    /// Ends all its calls.
+    pub cancel: CancellationToken,
+    /// When it began.
+    pub began: Instant,
+    /// A run's jobs share its budgets.
+    budget: Arc<Mutex<Budget>>,
+    /// Nothing once the run has ended.
+    record: Mutex<Option<RunRecord>>,
+}
+
+/// Where a run comes from.
+#[derive(Clone, Default)]
+pub enum Origin {
+    /// A client asks for it.
+    #[default]
+    Client,
+    /// belljar's own, which the journal records aside.
+    Own,
+    /// A recorded run once more.
+    Replay {
+        /// Who answers its calls.
+        replay: Arc<Replay>,
+        /// It only leads back to a lost checkpoint, so that the journal records it aside.
+        is_aside: bool,
+    },
+    /// A job that goes on beside later runs.
+    Job {
+        /// Its number.
+        job: u64,
+        /// The run that started it.
+        parent: Arc<RunContext>,
+    },
+}
+
+/// Whether calls are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecutionMode {
+    /// They are.
+    Execute,
+    /// Only those that read; the others are listed.
+    DryRun,
+}
+
+/// What a run has used of its budgets, its jobs included.
+#[derive(Default)]
+pub(in crate::broker) struct Budget {
+    pub(in crate::broker) policy: policy::RunBudget,
+    pub(in crate::broker) models: models::RunBudget,
+}
+
+impl RunContext {
+    pub(in crate::broker) fn new(spec: RunSpec) -> Self {
+        let RunSpec { id, origin, servers, mode, human, progress } = spec;
+        let (cancel, began) = (CancellationToken::new(), Instant::now());
+        let (budget, record) = (Arc::default(), Mutex::new(Some(RunRecord::default())));
+        Self { id, origin, servers, mode, human, progress, cancel, began, budget, record }
+    }
+
+    /// A job of this run. It shares its budgets, and reaches these servers.
+    #[must_use]
+    pub fn job(self: &Arc<Self>, job: u64, servers: ServerScope) -> Self {
+        let spec = RunSpec {
+            id: self.id,
+            origin: Origin::Job { job, parent: Arc::clone(self) },
+            servers,
+            mode: self.mode,
+            human: self.human.of_job(),
+            // Nobody follows it.
+            progress: mpsc::channel(1).0,
+        };
+        Self { budget: Arc::clone(&self.budget), ..Self::new(spec) }
+    }
+
+    /// The job's number, if it is one.
+    #[must_use]
+    pub fn job_number(&self) -> Option<u64> {
+        match &self.origin {
+            Origin::Job { job, .. } => Some(*job),
+            Origin::Client | Origin::Own | Origin::Replay { .. } => None,
+        }
+    }
+
+    /// The numbers of the run and the job.
+    pub(in crate::broker) fn numbers(&self) -> (RunId, Option<u64>) {
+        (self.id, self.job_number())
+    }
+
+    pub(in crate::broker) fn replay(&self) -> Option<&Replay> {
+        match &self.origin {
+            Origin::Replay { replay, .. } => Some(replay),
+            Origin::Client | Origin::Own | Origin::Job { .. } => None,
+        }
+    }
+
+    /// Whether the journal records it aside.
+    pub(in crate::broker) fn is_aside(&self) -> bool {
+        matches!(&self.origin, Origin::Own | Origin::Replay { is_aside: true, .. })
+    }
+
+    pub(in crate::broker) fn budget(&self) -> MutexGuard<'_, Budget> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A sentence for the reader of the report. A job's stands in the report of its run, or is told with the end of the job.
+    pub(in crate::broker) fn note(&self, note: String) {
+        let note = match &self.origin {
+            Origin::Job { job, .. } => format!("job {job}: {note}"),
+            _ => note,
+        };
+        self.reported(|record| record.note(note));
+    }
+
+    /// Lists a call instead of making it; one of a job whose run has ended is a note.
+    pub(in crate::broker) fn plan(
+        &self,
+        called: &Called<'_>,
+        why: (bool, NotMade),
+        redacted: &dyn Fn(String) -> String,
+    ) {
+        let run = self.run();
+        if run.with_record(|record| record.plan(called, why, redacted)).is_none() {
+            let name = format!("{}.{}", called.server.name, called.tool.name);
+            let name = text::inert_excerpt(&name, NAME_CHARS_MAX);
+            self.note(format!("{name} was planned and not called: its run was a dry run"));
+        }
+    }
+
+    /// Changes the record; what comes after the end is left out.
+    pub(in crate::broker) fn with_record<T>(&self, change: impl FnOnce(&mut RunRecord) -> T) -> Option<T> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(change)
+    }
+
+    /// What has happened in it. It ends with that.
+    pub(in crate::broker) fn end(&self) -> RunRecord {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+    }
+
+    /// Changes the record of the report that comes next: the run's, or after that the job's.
+    fn reported(&self, change: impl FnOnce(&mut RunRecord)) {
+        let mut change = Some(change);
+        for context in [self.run(), self] {
+            context.with_record(|record| change.take().map(|change| change(record)));
+        }
+    }
+
+    fn run(&self) -> &Self {
+        match &self.origin {
+            Origin::Job { parent, .. } => parent,
+            Origin::Client | Origin::Own | Origin::Replay { .. } => self,
+        }
+    }
+}
+
+#[cfg(test)]
+impl RunContext {
+    /// A run of this human, for tests.
+    pub(in crate::broker) fn of(id: u64, human: &Human) -> Arc<Self> {
+        Arc::new(Self::new(RunSpec {
+            id: RunId(id),
+            origin: Origin::Client,
+            servers: ServerScope::All,
+            mode: ExecutionMode::Execute,
+            human: human.clone(),
+            progress: mpsc::channel(1).0,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+    use crate::policy::{Implied, Names};
+    use crate::run::ClientAbilities;
+
+    fn run() -> Arc<RunContext> {
+        RunContext::of(1, &Human::new(mpsc::channel(1).0, ClientAbilities::default()))
+    }
+
+    fn plan(context: &RunContext) {
+        let none = Map::new();
+        let called = Called {
+            server: Names::only("s"),
+            tool: Names::only("t"),
+            annotations: &none,
+            arguments: &none,
+            implied: &Implied::default(),
+        };
+        context.plan(&called, (false, NotMade::NotMarkedReadOnly), &|text| text);
+    }
+
+    #[test]
+    fn a_job_reports_with_its_run_and_then_by_itself() {
+        let (first, next) = (run(), run());
+        let job = first.job(3, ServerScope::All);
+        for said in ["a", "a", "b"] {
+            job.note(said.into());
+        }
+        plan(&job);
+        let record = first.end();
+        assert_eq!(
+            (record.notes, record.planned.calls.len()),
+            (vec!["job 3: a".into(), "job 3: b".into()], 1)
+        );
+        plan(&job);
+        let said = "job 3: s.t was planned and not called: its run was a dry run";
+        assert_eq!((next.end().notes, job.end().notes), (vec![], vec![said.to_owned()]));
+    }
+
+    #[test]
+    fn a_job_shares_the_budgets_of_its_run_only() {
+        let (first, next) = (run(), run());
+        let job = first.job(3, ServerScope::All);
+        job.budget().policy.count_question();
+        let counted = [&first, &next].map(|run| run.budget().policy.count_question());
+        assert_eq!(counted, [2, 1]);
+    }
+}
