@@ -57,6 +57,8 @@ pub struct ClientAbilities {
     pub sampling: bool,
     /// The same for code, whatever servers may ask for.
     pub model: bool,
+    /// Show a reply of so many characters whole; `None`: of any length.
+    pub reply_chars_max: Option<usize>,
 }
 
 /// What happens in a run while it goes on.

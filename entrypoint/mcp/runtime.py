@@ -257,8 +257,9 @@ def chunk(
 def plan(dry_run: bool = True) -> Plan:
     """`with runtime.plan() as plan:` lists the calls of the block: print(plan).
 
-    With dry_run, the default, only calls of read-only tools are made; the others return placeholders. This applies to
-    all calls of the interpreter while the block is open.
+    With dry_run, the default, only calls of tools marked [read-only] are made; the others return placeholders. Make
+    calls that list or read before the block: their tools may not be marked. This applies to all calls of the
+    interpreter while the block is open.
     """
     from belljar_sandbox.calls.plan import Plan
 

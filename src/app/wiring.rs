@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use crate::audit::Log;
 use crate::broker::{Broker, Folders, LoggedArguments, Oversight, Roster};
+use crate::catalog::StatedLimits;
 use crate::config::{
     self, Audit, Config, ConfigFiles, ContainerUser, EngineChoice, LearnShapes, MountedFolder, ResumeFrom,
     Rollback, Semantic,
 };
-use crate::engine::{Choice, Folder, Places, User};
+use crate::engine::{Choice, Folder, Places, User, tmpfs_mib};
 use crate::guard::{Guardian, Mark};
 use crate::journal::{Journal, Keep, RecordedSession, Sessions, SessionsError};
 use crate::limits::Limits;
@@ -77,8 +78,10 @@ impl Rooms {
                 Audit::Off | Audit::Hash => LoggedArguments::Hash,
             },
         };
-        let broker =
-            Arc::new(Broker::new(roster, Arc::clone(&upstream), folders, oversight, Arc::clone(&limits)));
+        let of_sandbox = told.clone();
+        let stated_limits = Box::new(move || stated_limits(&of_sandbox.borrow()));
+        let (upstreams, bounds) = (Arc::clone(&upstream), Arc::clone(&limits));
+        let broker = Arc::new(Broker::new(roster, upstreams, folders, oversight, bounds, stated_limits));
         let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone());
         let of_session = guardian.clone();
         // Of this command: a configuration that is read again does not have it.
@@ -200,6 +203,22 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         lock_dir: config.lock_dir.clone(),
         notices_dir: config.own_state_dir.clone(),
         guardian,
+    }
+}
+
+/// The limits of this configuration that the manual states.
+fn stated_limits(config: &Config) -> StatedLimits {
+    let sizes = tmpfs_mib(config.memory_bytes);
+    let mib = |path: &str| sizes.iter().find(|(known, _)| *known == path).map_or(0, |(_, mib)| *mib);
+    StatedLimits {
+        memory_bytes: config.memory_bytes,
+        workspace_mib: mib("/workspace"),
+        tmp_mib: mib("/tmp"),
+        result_bytes: config.limits.server_line_bytes_max as u64,
+        reply_chars: config.limits.reply_chars_max,
+        timeout: config.timeout,
+        timeout_max: config.timeout_max,
+        idle_stop: config.idle_stop,
     }
 }
 

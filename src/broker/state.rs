@@ -29,7 +29,7 @@ use super::tools::semantics::Semantics;
 use super::tools::tool_index::{Knowledge, Taken};
 use super::values::handles::Handles;
 use crate::audit::{Event, Log, ServerLog};
-use crate::catalog::{self, Catalog, Tool};
+use crate::catalog::{self, Catalog, StatedLimits, Tool};
 use crate::jobs::Jobs;
 use crate::journal::Journal;
 use crate::limits::Limits;
@@ -85,6 +85,8 @@ pub struct Broker {
     pub(super) models: Models,
     /// Over which the servers' lists of tools came that the catalog holds.
     pub(super) connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
+    /// The limits that the manual states, as they are configured now.
+    stated_limits: Box<dyn Fn() -> StatedLimits + Send + Sync>,
 }
 
 impl Broker {
@@ -96,6 +98,7 @@ impl Broker {
         folders: Folders,
         oversight: Oversight,
         limits: Arc<Limits>,
+        stated_limits: Box<dyn Fn() -> StatedLimits + Send + Sync>,
     ) -> Self {
         let Oversight { policy, log, arguments: logged, journal } = oversight;
         let pins = Pins::new(folders.pins);
@@ -141,6 +144,7 @@ impl Broker {
             calls_noted: AtomicU64::new(0),
             models,
             connections,
+            stated_limits,
         }
     }
 
@@ -244,10 +248,17 @@ impl Broker {
         self.catalog().scoped(scope).servers().iter().map(|server| server.name.clone()).collect()
     }
 
-    /// The manual of what code can do.
+    /// The manual for all servers, and for a client that shows replies of so many characters.
     #[must_use]
-    pub fn manual(&self) -> String {
-        catalog::capability_summary(&self.catalog())
+    pub fn manual_of_all(&self, reply_chars_max: Option<usize>) -> String {
+        self.manual(&self.catalog(), reply_chars_max)
+    }
+
+    /// The manual for these servers.
+    pub(super) fn manual(&self, catalog: &Catalog, reply_chars_max: Option<usize>) -> String {
+        let limits = (self.stated_limits)();
+        let reply_chars = reply_chars_max.map_or(limits.reply_chars, |chars| chars.min(limits.reply_chars));
+        catalog::capability_summary(catalog, &StatedLimits { reply_chars, ..limits })
     }
 
     /// Says of each tool that was called whether it only reads, as its server tells it.

@@ -134,13 +134,16 @@ pub fn query_tool_docs(
     })
 }
 
-/// One tool's document: server, serverAlias, tool, toolAlias, description unless empty, inputSchema when full; stub instead of
+/// One tool's document: server, serverAlias, tool, toolAlias, readOnly if its server says so, description unless empty, inputSchema when full; stub instead of
 /// the description where that is asked for.
 #[must_use]
 pub fn tool_doc(server: &ServerTools, tool: &Tool, detail: Detail, shapes: &Shapes) -> Value {
     let mut doc = json!({
         "server": server.name, "serverAlias": server.alias, "tool": tool.name, "toolAlias": tool.alias,
     });
+    if tool.only_reads() {
+        doc["readOnly"] = json!(true);
+    }
     let description = match detail {
         Detail::Signature => text::bounded(tool.description.lines().next().unwrap_or(""), LINE_CHARS_MAX),
         Detail::Summary | Detail::Full => tool.description.as_str().into(),
@@ -200,7 +203,7 @@ mod tests {
         let docs = |tool, detail| {
             query_tool_docs(server, tool, detail, &Shapes::default()).map(|docs| docs.to_string())
         };
-        let path = r#""server":"my-fs","serverAlias":"my_fs","tool":"read-file","toolAlias":"read_file""#;
+        let path = r#""server":"my-fs","serverAlias":"my_fs","tool":"read-file","toolAlias":"read_file","readOnly":true"#;
         assert_eq!(docs(None, Detail::Signature), Ok(format!(r#"[{{{path},"description":"Reads."}}]"#)));
         assert_eq!(
             docs(Some("READ-FILE"), Detail::Summary),
@@ -215,7 +218,7 @@ mod tests {
         assert_eq!(
             docs(Some("read_file"), Detail::Stub),
             Ok(format!(
-                r#"[{{{path},"stub":"async def read_file(*, p: Any = ...) -> Any:\n    \"\"\"Reads.\n    \\\\x1bMore.\n\n    p: \\\\u202ex\"\"\"\n"}}]"#
+                r#"[{{{path},"stub":"async def read_file(*, p: Any = ...) -> Any:\n    \"\"\"Reads.\n    \\\\x1bMore.\n\n    [read-only]\n\n    p: \\\\u202ex\"\"\"\n"}}]"#
             ))
         );
         assert_eq!(

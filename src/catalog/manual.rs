@@ -2,6 +2,8 @@
 //!
 //! It describes what there is; it does not promise what a run may reach.
 
+use std::time::Duration;
+
 use super::contents::Catalog;
 use super::server_tools::Tools;
 use crate::text;
@@ -9,7 +11,7 @@ use crate::text;
 const MANUAL: &str = "\
 run_python: one persistent Python interpreter in a locked container (no network, read-only root; writable: /workspace, \
 /tmp). Variables, imports and functions stay from run to run; `reset: true` starts afresh. Top-level await works. A sandbox \
-without runs for 5 minutes is stopped: its variables are gone then, while files in /workspace and runtime.state stay. \
+without runs {IDLE}: its variables are gone then, while files in /workspace and runtime.state stay. \
 runtime.resume(\"last\") and runtime.restore(name) make variables again if the journal has the results of their calls \
 (MCP_BRIDGE_JOURNAL=full). Keep what took long in files.
 
@@ -21,7 +23,7 @@ Servers are functions, called on the host:
   h = await mcp_<alias>.<tool>.handle(...)         a large result stays on the host; h, h[\"key\"] are arguments; h.load()
   help(mcp_<alias>.<tool>)   its parameters, types and docs; help(mcp_<alias>) of all, dir(mcp_<alias>) their names
 Arguments go by name, and are checked before they are sent: InvalidCallError (a TypeError) says what is wrong.
-A result is unwrapped (structured content, else JSON, else str; ast.literal_eval reads a str that is Python's repr); .raw is \
+A result is unwrapped (structured content, else a list or dict from text that is JSON or Python's repr, else str); .raw is \
 the whole. Errors raise runtime.MCPError. A time limit for one call: asyncio.wait_for(call, seconds).
 A thread or task that an earlier run left behind cannot call: start it in this run, or use runtime.spawn. All runs of a \
 session share one interpreter, so `servers` of a run keeps mistakes apart and is no boundary within a session.
@@ -36,8 +38,8 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
   list_resources(server)  list_resource_templates(server)  read_resource(uri, server=None)
                                          text as str, else bytes as above
   list_prompts(server)  get_prompt(server, name, {...})   messages: role and content
-  plan(dry_run=True)                     for `with ... as p`: calls only tools that their servers mark read-only; the others
-                                         return placeholders; print(p) lists all calls
+  plan(dry_run=True)                     for `with ... as p`: calls only tools marked [read-only]; the others return placeholders.
+                                         List and read before the `with` block; print(p) in it lists all calls
   save(path)                             keeps a copy for the user after the session; the reply says where. Other files of
                                          /workspace outlive the sandbox; the session only if the user named the workspace
   state['key'] = value                   JSON values that outlive variables, as files in /workspace do
@@ -51,8 +53,8 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
                                          sandbox was stopped or lost, else those of the client's last session
   packages()  run(\"c\", code, stdin=None, files=None, args=None, timeout=10)   what the image has; other languages
 
-Limits, unless the user has changed them: 512 MB of memory, 128 MB in /workspace, 64 MB in /tmp, 64 MB for one result, 16,000 \
-characters for a reply, 120 s for a run; longer work is for spawn. Host files are not in here: a server's tool reads them, or the \
+Limits: {MEMORY} MB of memory, {WORKSPACE} MB in /workspace, {TMP} MB in /tmp, {RESULT} MB for one result, {REPLY} characters \
+for a reply, {TIMEOUT} for a run (`timeout` up to {TIMEOUT_MAX}); longer work is for spawn. Host files are not in here: a server's tool reads them, or the \
 user mounts a folder (belljar's `[[mount]]`), which is then below /mnt.
 
 Replies: output in order, then the value of a last expression (whole in `_`), or what a last assignment bound. Figures and
@@ -65,10 +67,31 @@ line says so when variables were lost. input() is not available. Text from serve
 const SERVERS_MAX: usize = 50;
 const DESCRIPTION_CHARS_MAX: usize = 100;
 
-/// The manual, ending in the servers of the catalog.
+/// The limits of a session that the manual states.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatedLimits {
+    /// Memory of the sandbox.
+    pub memory_bytes: u64,
+    /// The size of `/workspace`.
+    pub workspace_mib: u64,
+    /// The size of `/tmp`.
+    pub tmp_mib: u64,
+    /// The longest result of a tool.
+    pub result_bytes: u64,
+    /// The longest reply that the client gets, in characters.
+    pub reply_chars: usize,
+    /// The timeout of a run that sets none.
+    pub timeout: Duration,
+    /// The longest that it may set.
+    pub timeout_max: Duration,
+    /// How long the sandbox is kept without runs; `None`: to the end of the session.
+    pub idle_stop: Option<Duration>,
+}
+
+/// The manual with the limits of this session, ending in the servers of the catalog.
 #[must_use]
-pub fn capability_summary(catalog: &Catalog) -> String {
-    let mut manual = MANUAL.to_owned();
+pub fn capability_summary(catalog: &Catalog, limits: &StatedLimits) -> String {
+    let mut manual = with_limits(limits);
     let servers = catalog.servers();
     if servers.is_empty() {
         manual.push_str("\nServers: none is configured.\n");
@@ -101,6 +124,39 @@ pub fn capability_summary(catalog: &Catalog) -> String {
     manual
 }
 
+fn with_limits(limits: &StatedLimits) -> String {
+    let idle = match limits.idle_stop {
+        Some(idle) => format!("for {} is stopped", duration(idle)),
+        None => "is kept, but may be lost".to_owned(),
+    };
+    [
+        ("{IDLE}", idle),
+        ("{MEMORY}", (limits.memory_bytes >> 20).to_string()),
+        ("{WORKSPACE}", limits.workspace_mib.to_string()),
+        ("{TMP}", limits.tmp_mib.to_string()),
+        ("{RESULT}", (limits.result_bytes >> 20).to_string()),
+        ("{REPLY}", thousands(limits.reply_chars)),
+        ("{TIMEOUT}", duration(limits.timeout)),
+        ("{TIMEOUT_MAX}", duration(limits.timeout_max)),
+    ]
+    .iter()
+    .fold(MANUAL.to_owned(), |manual, (name, value)| manual.replace(name, value))
+}
+
+fn thousands(number: usize) -> String {
+    match (number / 1000, number % 1000) {
+        (0, rest) => rest.to_string(),
+        (thousands, rest) => format!("{thousands},{rest:03}"),
+    }
+}
+
+fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds > 120 && seconds.is_multiple_of(60) => format!("{} minutes", seconds / 60),
+        _ => format!("{} s", time.as_secs_f64()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -109,15 +165,43 @@ mod tests {
     use super::*;
     use crate::limits::Limits;
 
+    const LIMITS: StatedLimits = StatedLimits {
+        memory_bytes: 1 << 30,
+        workspace_mib: 100,
+        tmp_mib: 50,
+        result_bytes: 64 << 20,
+        reply_chars: 10_000,
+        timeout: Duration::from_secs(20),
+        timeout_max: Duration::from_secs(600),
+        idle_stop: Some(Duration::from_secs(90)),
+    };
+
     #[test]
     fn the_manual_ends_in_the_servers_and_their_failures() {
         let known = catalog(&[("git hub", json!([{"name": "t"}])), ("fs", json!([]))]);
         let known = known.with_tools(&name("fs"), Err("exited 1:\nno".into()), &Limits::default());
-        let manual = capability_summary(&known);
+        let manual = capability_summary(&known, &LIMITS);
         assert_eq!(
-            manual.strip_prefix(MANUAL),
+            manual.strip_prefix(&with_limits(&LIMITS)),
             Some("\nServers:\n  mcp_fs, unavailable: exited 1: no\n  mcp_git_hub (git hub), 1 tools\n")
         );
-        assert!(capability_summary(&Catalog::default()).ends_with("\nServers: none is configured.\n"));
+        assert!(
+            capability_summary(&Catalog::default(), &LIMITS).ends_with("\nServers: none is configured.\n")
+        );
+    }
+
+    #[test]
+    fn the_manual_states_the_limits_of_the_session() {
+        let manual = with_limits(&LIMITS);
+        assert!(
+            manual.contains(
+                "Limits: 1024 MB of memory, 100 MB in /workspace, 50 MB in /tmp, 64 MB for one result, 10,000 \
+                 characters for a reply, 20 s for a run (`timeout` up to 10 minutes)"
+            ),
+            "{manual}"
+        );
+        assert!(manual.contains(" A sandbox without runs for 90 s is stopped: its variables"), "{manual}");
+        assert!(with_limits(&StatedLimits { idle_stop: None, ..LIMITS }).contains("without runs is kept"));
+        assert_eq!(MANUAL.matches(|c: char| c == '{').count(), manual.matches('{').count() + 8);
     }
 }

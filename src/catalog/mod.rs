@@ -24,9 +24,9 @@ pub use docs::{
     query_tool_docs, tool_doc,
 };
 pub use encoder_text::{respelt, tool_text};
-pub use manual::capability_summary;
+pub use manual::{StatedLimits, capability_summary};
 pub use matching::vectors::Vectors;
-pub use python::{Answered, Shapes, Sighting, signature};
+pub use python::{Answered, Shapes, Sighting, json_of_repr, signature};
 pub use search::{Queries, Query, SearchHit, grouped, search};
 pub use server_tools::{NearMisses, Origin, ServerTools, Tools, UnknownTool, resolved};
 pub use tool::{Tool, ToolRefusal};

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::answering::Answering;
 use super::arguments::{self, Configured};
+use super::clients;
 use super::description;
 use super::files::{self, Watched};
 use super::notifications::listeners::{self, Listeners};
@@ -113,8 +114,12 @@ impl Handler {
         let (output, written) = mpsc::channel(64);
         let (questions, asked) = mpsc::channel(1);
         let can = forward::abilities_by_request(context).unwrap_or(ask::abilities(&context.peer));
-        let abilities = ClientAbilities { sampling: can.sampling && settings.sampling, ..can };
         let client = context.client_info().map(|info| info.name).unwrap_or_default();
+        let abilities = ClientAbilities {
+            sampling: can.sampling && settings.sampling,
+            reply_chars_max: Some(clients::limits(&settings.limits, &client).reply_chars_max),
+            ..can
+        };
         let level = self.log_level(context);
         let output = level.map(|_| output);
         let session = Arc::clone(&self.session);
@@ -389,12 +394,15 @@ impl ServerHandler for Handler {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         if !MANUALS.contains(&request.uri.as_str()) {
             return Ok(files::read(&request.uri, self.session.files()).await?.into());
         }
-        let contents = ResourceContents::text(self.broker.manual(), request.uri).with_mime_type(MANUAL_TYPE);
+        let client = context.client_info().map(|info| info.name).unwrap_or_default();
+        let reply_chars = clients::limits(&(self.settings)().limits, &client).reply_chars_max;
+        let manual = self.broker.manual_of_all(Some(reply_chars));
+        let contents = ResourceContents::text(manual, request.uri).with_mime_type(MANUAL_TYPE);
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 }

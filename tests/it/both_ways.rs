@@ -35,7 +35,12 @@ fn servers() -> Vec<(Everything, Upstream, Heard)> {
             });
             let spec = ServerSpec::new(name(), way);
             let upstream = Upstream::new(vec![spec], &Arc::new(Limits::default()));
-            upstream.offer(ClientAbilities { elicitation: true, sampling: true, model: true });
+            upstream.offer(ClientAbilities {
+                elicitation: true,
+                sampling: true,
+                model: true,
+                ..ClientAbilities::default()
+            });
             let heard = upstream.listen().unwrap();
             (server, upstream, heard)
         })

@@ -71,7 +71,12 @@ async fn what_a_server_wants_to_know_is_answered_and_its_tool_called_again() {
         }
     });
     let upstream = upstream(&fixture.url, None, Limits::default());
-    upstream.offer(ClientAbilities { elicitation: true, sampling: false, model: false });
+    upstream.offer(ClientAbilities {
+        elicitation: true,
+        sampling: false,
+        model: false,
+        ..ClientAbilities::default()
+    });
     upstream.offer_roots(&[PathBuf::from("/srv/data")]);
     let mut heard = upstream.listen().unwrap();
     let answering = async {

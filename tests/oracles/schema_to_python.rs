@@ -14,8 +14,8 @@
 use std::collections::BTreeSet;
 
 use belljar::catalog::{
-    Catalog, Detail, Given, Shapes, Tool, capability_summary, check_names, checked, list_tools, search,
-    tool_doc,
+    Catalog, Detail, Given, Shapes, StatedLimits, Tool, capability_summary, check_names, checked, list_tools,
+    search, tool_doc,
 };
 use belljar::limits::Limits;
 use belljar::names::ServerName;
@@ -54,7 +54,7 @@ pub fn check(bytes: &[u8]) {
         check_schema(tool, &tool_doc(server, tool, Detail::Full, &shapes)["inputSchema"]);
     }
     assert!(list_tools(server).as_array().is_some_and(|tools| tools.len() == server.listed().len()));
-    assert!(is_inert(&capability_summary(&catalog)));
+    assert!(is_inert(&capability_summary(&catalog, &StatedLimits::default())));
     check_search(&catalog, &limits);
 }
 

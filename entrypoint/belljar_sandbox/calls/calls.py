@@ -14,7 +14,7 @@ from threading import get_ident as _get_ident
 from ..wire.frames import Frame, encode
 from ..worker.run_origin import RUN
 from .arguments import Reference, blob_place, encode_arguments
-from .placeholder import Placeholder
+from .placeholder import Placeholder, note_uses
 from .results import InvalidCallError, MCPError, answer
 
 TYPE_CHECKING = False
@@ -166,6 +166,7 @@ class Calls:
             self._channel.read_here()
         if unsent:
             notes.append(_never_awaited(unsent))
+        note_uses(notes)
 
     def later(self, server: str, tool: str, arguments: object, handle: bool = False) -> Coroutine[Any, Any, Any]:
         """Returns a coroutine that makes the call when it is awaited."""

@@ -1,7 +1,7 @@
 """A placeholder for the result of a call that was only planned.
 
 Its parts, and everything that is computed from it, are placeholders again, so that code runs on until it needs a value.
-It is true as a condition, and equal only to itself.
+It is true as a condition, and equal only to itself. Each use of it as if it were a result is noted for the reply.
 """
 
 from __future__ import annotations
@@ -15,8 +15,25 @@ if TYPE_CHECKING:
 
 _TEXT_CHARACTERS_MAX = 240
 _OPERAND_CHARACTERS_MAX = 60
+_CALLS_SHOWN_MAX = 5
 # The beginnings of placeholders, to find them in texts that were made from one.
 _begun: set[str] = set()
+# How code used placeholders since the last run, by the calls that were not made.
+_uses: dict[str, dict[str, None]] = {}
+
+
+def note_uses(notes: list[str]) -> None:
+    """Adds a note about the calls whose placeholders code used as results, and forgets them."""
+    if not _uses:
+        return
+    shown = [f"{call} ({', '.join(uses)})" for call, uses in [*_uses.items()][:_CALLS_SHOWN_MAX]]
+    if len(_uses) > _CALLS_SHOWN_MAX:
+        shown.append(f"{len(_uses) - _CALLS_SHOWN_MAX} more")
+    notes.append(
+        f"results that do not exist were used: {', '.join(shown)}. These calls were not made, so what follows from "
+        "them is not real. If they only read, make them before the `with` block of the dry run"
+    )
+    _uses.clear()
 
 
 class Placeholder(Awaitable):
@@ -25,10 +42,10 @@ class Placeholder(Awaitable):
     # How many were created. While there are none, arguments need not be searched for them.
     made = 0
 
-    def __init__(self, source: str, text: str | None = None) -> None:
+    def __init__(self, call: str, text: str | None = None) -> None:
         Placeholder.made += 1
-        self._source = source
-        begun = f"<{source}>"
+        self._call = call
+        begun = f"<result of {call}>"
         _begun.add(begun)
         if text is None or len(text) > _TEXT_CHARACTERS_MAX:
             text = begun if text is None else f"{begun}…"
@@ -46,15 +63,20 @@ class Placeholder(Awaitable):
         return isinstance(value, Placeholder)
 
     def _further(self, text: str) -> Placeholder:
-        return Placeholder(self._source, text)
+        return Placeholder(self._call, text)
+
+    def _note(self, use: str) -> None:
+        _uses.setdefault(self._call, {})[use] = None
 
     def __getattr__(self, name: str) -> Placeholder:
         # Python and notebooks look for such names on every object.
         if name.startswith("_"):
             raise AttributeError(name)
+        self._note("attribute")
         return self._further(f"{self._text}.{name}")
 
     def __getitem__(self, key: object) -> Placeholder:
+        self._note("item")
         return self._further(f"{self._text}[{_shown(key)}]")
 
     def __setitem__(self, _key: object, _value: object) -> None:
@@ -68,12 +90,26 @@ class Placeholder(Awaitable):
 
     def __iter__(self) -> Iterator[Placeholder]:
         # One item stands for any number of items.
+        self._note("iteration as one item")
         yield self._further(f"{self._text}[each]")
 
     def __round__(self, _digits: object = None) -> Placeholder:
         return self._further(f"round({self._text})")
 
+    def __len__(self) -> int:
+        self._note("length")
+        raise TypeError(f"{self._text} has no length: the call was not made")
+
+    def __bool__(self) -> bool:
+        self._note("condition taken as true")
+        return True
+
     def __format__(self, _spec: str) -> str:
+        self._note("text")
+        return self._text
+
+    def __str__(self) -> str:
+        self._note("text")
         return self._text
 
     def __repr__(self) -> str:

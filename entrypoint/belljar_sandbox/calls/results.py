@@ -143,7 +143,7 @@ def answer(frame: Frame, server: str | None, tool: str) -> Any:
         raise MCPError(str(message), code=str(code), hint=hint)
     planned = frame.get("planned")
     if isinstance(planned, dict):
-        return Placeholder(f"result of {planned.get('server')}.{planned.get('tool')}")
+        return Placeholder(f"{planned.get('server') or 'runtime'}.{planned.get('tool')}")
     if server is None:
         return frame.get("value")
     wrapped = frame.get("wrapped")
@@ -223,6 +223,14 @@ def _parsed(text: str) -> Any:
             return loads(text)
         except (ValueError, RecursionError):
             pass
+        # Some tools return the repr of a list. Printed it looks like one, but its items are characters.
+        if text.rstrip(" \t\r\n")[-1:] in ("}", "]"):
+            from ..wire.python_literal import literal
+
+            try:
+                return literal(text)
+            except (ValueError, RecursionError, MemoryError):
+                pass
     return text
 
 

@@ -20,7 +20,8 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
     """One page of hits, best first. Each has server, serverAlias, tool, toolAlias, signature and usually description.
 
     total: how many were found; offset: how many come before this page; tools, servers, skills: how many were searched,
-    where skills also count as tools; a hit that is a skill has skill: True; unavailable: servers that could not be
+    where skills also count as tools; a hit that is a skill has skill: True, and one of a tool that its server marks as
+    read-only has readOnly: True; unavailable: servers that could not be
     searched, with the reason; indexing: servers that have not answered yet.
     """
 
@@ -94,7 +95,7 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
 
 
 def _line(hit: dict[str, Any], indent: str) -> list[str]:
-    call = indent + _call(hit)
+    call = indent + _call(hit) + (" [read-only]" if hit.get("readOnly") else "")
     description = str(hit.get("description", ""))
     schema = hit.get("inputSchema")
     if schema is None and "\n" not in description:

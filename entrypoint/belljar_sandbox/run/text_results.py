@@ -1,6 +1,6 @@
-"""Finds results of tools that are text although they look like a list, a dict or a number, for the hint of an error.
+"""Finds results of tools that are text although they look like a tuple, a set or a number, for the hint of an error.
 
-Some tools return the repr of a list as text. Printed it looks like a list, but its items are characters.
+Lists and dicts are read when the result arrives, unless they are very long.
 """
 
 from __future__ import annotations
@@ -77,6 +77,6 @@ def _looks_like(value: Any) -> tuple[str, str]:
             read_value = read(str(value).strip())
         except Exception:  # it is not of this form
             continue
-        if isinstance(read_value, list | dict | tuple):
+        if isinstance(read_value, list | dict | tuple | set):
             return type(read_value).__name__, name
     return "", ""

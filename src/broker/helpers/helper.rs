@@ -43,7 +43,10 @@ impl Broker {
                 catalog::loaded_server_metadata(&self.all_listed(call, cancel).await)
             }
             "capability_summary" => {
-                json!(catalog::capability_summary(&self.catalog().scoped(&call.run.servers)))
+                json!(self.manual(
+                    &self.catalog().scoped(&call.run.servers),
+                    call.run.human.abilities.reply_chars_max
+                ))
             }
             "check_calls" => self.check_calls(call, cancel).await?,
             "save_tool" | "remove_skill" if call.making != Making::Always => return self.plan_help(call),

@@ -13,7 +13,18 @@ fn name(name: &str) -> ServerName {
 
 fn human() -> (Human, mpsc::Receiver<Question>) {
     let (questions, asked) = mpsc::channel(1);
-    (Human::new(questions, ClientAbilities { elicitation: true, sampling: false, model: false }), asked)
+    (
+        Human::new(
+            questions,
+            ClientAbilities {
+                elicitation: true,
+                sampling: false,
+                model: false,
+                ..ClientAbilities::default()
+            },
+        ),
+        asked,
+    )
 }
 
 fn ask(limits: &Limits) -> Arc<ServersAsk> {

@@ -1,11 +1,12 @@
 //! What a tool's result is as a value, whole or in part, when it stands in the arguments of another call.
 //!
-//! It is what code has of the same result, but for texts: whole they stay as they are, and are read as JSON only where a part
-//! is asked for.
+//! It is what code has of the same result, but for texts: whole they stay as they are, and are read as JSON or as the repr of a
+//! Python value only where a part is asked for.
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::catalog::json_of_repr;
 use crate::text;
 
 /// Longest word on a value, in characters.
@@ -40,7 +41,8 @@ pub(super) fn held_value(result: Value, wraps: bool, part: &Part<'_>) -> Result<
     if (part.json || !part.path.is_empty())
         && let Value::String(text) = &value
     {
-        value = serde_json::from_str(text).map_err(|error| format!("is no JSON: {error}"))?;
+        value = serde_json::from_str(text)
+            .or_else(|error| json_of_repr(text).ok_or_else(|| format!("is no JSON: {error}")))?;
     }
     for step in part.path {
         value = match (value, step) {
@@ -166,6 +168,8 @@ mod tests {
             json!([1, {"a": "b"}])
         );
         assert_eq!(part(text, &json!([-1, "a"])).unwrap(), json!("b"));
+        let repr = json!({"content": [{"type": "text", "text": "[1, {'a': None}]"}]});
+        assert_eq!(part(repr, &json!([-1, "a"])).unwrap(), Value::Null);
         let image = json!({"type": "image", "mimeType": "image/png", "data": "aGk="});
         let blob = json!({"type": "resource", "resource": {"uri": "x:", "blob": "aG8="}});
         let resource = json!({"type": "resource", "resource": {"uri": "x:", "text": "read"}});

@@ -5,6 +5,7 @@
 mod facts;
 mod notes;
 mod reader;
+mod repr;
 mod shape;
 mod shapes;
 mod sighting;
@@ -12,5 +13,6 @@ mod signature;
 mod stub;
 mod types;
 
+pub use repr::json_of_repr;
 pub use shapes::{Answered, Shapes, Sighting};
 pub use signature::{signature, type_of};

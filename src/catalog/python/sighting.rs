@@ -1,5 +1,5 @@
-//! Reads the shape of a tool's result as the sandbox unwraps it: structured content, else texts that are JSON or not, else
-//! binary content.
+//! Reads the shape of a tool's result as the sandbox unwraps it: structured content, else texts (JSON, the repr of a list
+//! or dict, or neither), else binary content.
 //!
 //! It keeps no value, and reads no result of a tool that reports an error.
 
@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::repr::{self, Literal};
 use super::shape::{Scalar, Shape};
 
 /// Objects and lists within each other that are looked at: as many as shapes keep, and one more to see that there is more.
@@ -94,10 +95,36 @@ fn is_object(json: &str) -> bool {
     json.trim_start().starts_with('{')
 }
 
-/// A text is what it says, if that is an object or a list.
+/// A text is what it says, if that is an object or a list, as JSON or as Python writes it.
 fn shape_of_text(text: &str) -> Shape {
-    let is_json = text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with(['{', '[']);
-    is_json.then(|| shape_of(text)).flatten().unwrap_or_else(|| Shape::scalar(Scalar::Str))
+    let may_be_value = text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with(['{', '[']);
+    let read = || shape_of(text).or_else(|| Some(shape_of_literal(&repr::read(text)?, 0)));
+    may_be_value.then(read).flatten().unwrap_or_else(|| Shape::scalar(Scalar::Str))
+}
+
+fn shape_of_literal(literal: &Literal, depth: usize) -> Shape {
+    let parts_max = if depth < DEPTH_MAX { ITEMS_MAX } else { 0 };
+    match literal {
+        Literal::Null => Shape::scalar(Scalar::Null),
+        Literal::Bool(_) => Shape::scalar(Scalar::Bool),
+        Literal::Int(_) => Shape::scalar(Scalar::Int),
+        Literal::Float(_) => Shape::scalar(Scalar::Float),
+        Literal::Str(_) => Shape::scalar(Scalar::Str),
+        // No shape has bytes.
+        Literal::Bytes(_) => Shape::default(),
+        Literal::List(items) | Literal::Tuple(items) => Shape::list(union(
+            items.iter().take(parts_max).map(|item| shape_of_literal(item, depth + 1)).collect(),
+        )),
+        Literal::Dict(members) => {
+            let member = |(key, value): &(Literal, Literal)| match key {
+                Literal::Str(key) => Some((key.clone(), shape_of_literal(value, depth + 1))),
+                _ => None,
+            };
+            // No shape has keys that are not texts.
+            let members: Option<Vec<_>> = members.iter().take(parts_max).map(member).collect();
+            members.map_or_else(Shape::default, Shape::object)
+        }
+    }
 }
 
 fn union(shapes: Vec<Shape>) -> Shape {
@@ -198,6 +225,12 @@ mod tests {
             (json!({"content": [text("plain")]}), "str"),
             (json!({"content": [text(" {\"a\": [1]}")]}), "{a: list[int]}"),
             (json!({"content": [text("{broken")]}), "str"),
+            (
+                json!({"content": [text("[{'a': 1, 'b': None}, {'a': 2, 'b': b''}]")]}),
+                "list[{a: int, b: None}]",
+            ),
+            (json!({"content": [text("{1: 2}")]}), "Any"),
+            (json!({"content": [text("(1, 2)")]}), "str"),
             (json!({"content": [text("5")]}), "str"),
             (json!({"content": [text("x")], "structuredContent": {"n": 1.5}}), "{n: float}"),
             (json!({"content": [text("x")], "structuredContent": null}), "str"),

@@ -223,6 +223,9 @@ fn docstring(tool: &Tool, whole: &Object<'_>, seen: &str) -> String {
     if !tool.description.is_empty() {
         parts.push(tool.description.clone());
     }
+    if tool.only_reads() {
+        parts.push("[read-only]".to_owned());
+    }
     let noted = whole.fields.iter().filter(|field| is_identifier(field.name) && !field.notes.is_empty());
     let noted: Vec<String> = noted.map(|field| format!("{}: {}", field.name, field.notes)).collect();
     if !noted.is_empty() {

@@ -27,6 +27,7 @@ pub(in crate::server) fn abilities(peer: &Peer<RoleServer>) -> ClientAbilities {
         elicitation: peer.supported_elicitation_modes().contains(&ElicitationMode::Form),
         sampling,
         model: sampling,
+        reply_chars_max: None,
     }
 }
 

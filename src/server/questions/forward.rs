@@ -29,6 +29,7 @@ pub(in crate::server) fn abilities_by_request(
         elicitation: forms,
         sampling: can.sampling.is_some(),
         model: can.sampling.is_some(),
+        reply_chars_max: None,
     })
 }
 

@@ -137,7 +137,7 @@ print(text, plan.calls[2].outcome, plan.calls[3].outcome)
     seen: list[Frame] = []
     done = sandbox.run(code, ("a",), planning(sandbox, seen))
     assert done["value"] == "['save_tool', 'create', 'read_resource', 'read_resource']"
-    assert done["stdout"] == "<result of None.read_resource> not made made\n"
+    assert done["stdout"] == "<result of runtime.read_resource> not made made\n"
     flags = [(call["tool"], call.get("placeholders", False)) for call in seen if call["server"] is None]
     assert flags == [("save_tool", False), ("read_resource", True), ("read_resource", False)]
 
@@ -146,7 +146,7 @@ def test_placeholders_are_values_of_nothing_but_code_can_go_on(sandbox: Sandbox)
     code = """
 with runtime.plan():
     made = await mcp_a.create()
-print(made, made.a.b['c'](1)[0], hasattr(made, '__len__'), sep='|')
+print(made, made.a.b['c'](1)[0], hasattr(made, '_repr_html_'), sep='|')
 import json
 try:
     json.dumps(made)
@@ -160,3 +160,28 @@ await mcp_a.create(body=made)
     # Without a dry run too: what does not exist must not be sent as a text.
     assert seen[1]["placeholders"]
     assert "dry_run" not in seen[1]
+
+
+def test_placeholders_that_are_used_as_results_are_named_in_the_reply(sandbox: Sandbox) -> None:
+    seen: list[Frame] = []
+    for code, uses in (
+        ("for each in r: pass", "iteration as one item"),
+        ("r['tickets']", "item"),
+        ("r.tickets", "attribute"),
+        ("len(r)", "length"),
+        ("bool(r)", "condition taken as true"),
+        ("f'{r}'", "text"),
+        ("print(r)", "text"),
+        ("'; '.join(map(str, r['a']))", "item, iteration as one item, text"),
+        ("plan", ""),
+        ("await mcp_a.close(issue=r)", ""),
+    ):
+        run = f"with runtime.plan() as plan:\n    r = await mcp_a.create()\n    {code}\nplan"
+        notes = sandbox.run(run, ("a",), planning(sandbox, seen))["notes"]
+        assert bool(notes) == bool(uses), code
+        if uses:
+            assert notes[0].startswith(f"results that do not exist were used: a.create ({uses}). "), code
+            assert notes[0].endswith("make them before the `with` block of the dry run")
+    code = "with runtime.plan():\n    for n in range(7): (await runtime.call_tool('a', f'create{n}'))['x']"
+    assert "a.create4 (item), 2 more." in sandbox.run(code, ("a",), planning(sandbox, seen))["notes"][0]
+    assert sandbox.run("1", ("a",), planning(sandbox, seen))["notes"] == []

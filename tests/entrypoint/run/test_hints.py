@@ -46,37 +46,25 @@ def test_forgotten_await_is_named(sandbox: Sandbox, code: str) -> None:
     ("text", "code", "said"),
     [
         (
-            "[{'a': 1}]",
-            "[each['a'] for each in r]",
-            "r is text that looks like a list: ast.literal_eval(r) makes it one",
-        ),
-        ("{'a': 1}", "r['a']", "r is text that looks like a dict: ast.literal_eval(r) makes it one"),
-        ("{'a': 1}", "r.items()", "r is text that looks like a dict: ast.literal_eval(r) makes it one"),
-        (
-            "[('a', 1)]",
-            "for name, count in r: pass",
-            "r is text that looks like a list: ast.literal_eval(r) makes it one",
-        ),
-        ("[1, None]", "sum(r)", "r is text that looks like a list: ast.literal_eval(r) makes it one"),
-        (
-            "[1, None]",
-            "import json\njson.loads(r)",
-            "r is text that looks like a list: ast.literal_eval(r) makes it one",
+            "('a', 1)",
+            "name, count = r",
+            "r is text that looks like a tuple: ast.literal_eval(r) makes it one",
         ),
         (
             "(1, 2)",
             "def f():\n    return r['x']\nf()",
             "r is text that looks like a tuple: ast.literal_eval(r) makes it one",
         ),
+        ("{1, 2}", "sum(r)", "r is text that looks like a set: ast.literal_eval(r) makes it one"),
         (
-            "{'a': 1}",
+            "({'a': 1},)",
             "all = [r]\ndel r\nall[0]['a']",
-            "all[0] is text that looks like a dict: ast.literal_eval(all[0]) makes",
+            "all[0] is text that looks like a tuple: ast.literal_eval(all[0]) makes",
         ),
         (
-            "[1, None]",
+            "(1, None)",
             "import json\njson.loads(mcp_a.t.sync())",
-            "the text is that of a Python list, not JSON: ast.literal",
+            "the text is that of a Python tuple, not JSON: ast.literal",
         ),
         ("4.5", "r + 1", "r is text that looks like a number: float(r) makes it one"),
         ("4.5", "all = [r]\ndel r\nsum(all)", "all[0] is text that looks like a number: float(all[0]) makes it one"),
@@ -84,7 +72,7 @@ def test_forgotten_await_is_named(sandbox: Sandbox, code: str) -> None:
         ("plain", "r['a']", ""),
     ],
 )
-def test_text_that_looks_like_a_list_is_named(sandbox: Sandbox, text: str, code: str, said: str) -> None:
+def test_text_that_looks_like_a_value_is_named(sandbox: Sandbox, text: str, code: str, said: str) -> None:
     def on_call(_call: Frame) -> object:
         return {"content": [{"type": "text", "text": text}]}
 
