@@ -81,7 +81,7 @@ impl Rooms {
         let of_sandbox = told.clone();
         let stated_limits = Box::new(move || stated_limits(&of_sandbox.borrow()));
         let (upstreams, bounds) = (Arc::clone(&upstream), Arc::clone(&limits));
-        let broker = Arc::new(Broker::new(roster, upstreams, folders, oversight, bounds, stated_limits));
+        let broker = Arc::new(Broker::new(roster, upstreams, folders, oversight, (bounds, stated_limits)));
         let guardian = Guardian::new(OWN_PROGRAM.into(), mark.clone());
         let of_session = guardian.clone();
         // Of this command: a configuration that is read again does not have it.

@@ -59,6 +59,9 @@ pub struct Folders {
     pub server_log: Option<PathBuf>,
 }
 
+/// Returns the limits that the manual states, as they are configured now.
+pub type LimitsForManual = Box<dyn Fn() -> StatedLimits + Send + Sync>;
+
 /// Decides on calls.
 pub struct Broker {
     pub(super) roster: Roster,
@@ -85,8 +88,7 @@ pub struct Broker {
     pub(super) models: Models,
     /// Over which the servers' lists of tools came that the catalog holds.
     pub(super) connections: Mutex<BTreeMap<ServerName, Weak<Connection>>>,
-    /// The limits that the manual states, as they are configured now.
-    stated_limits: Box<dyn Fn() -> StatedLimits + Send + Sync>,
+    stated_limits: LimitsForManual,
 }
 
 impl Broker {
@@ -97,8 +99,7 @@ impl Broker {
         upstream: Arc<Upstream>,
         folders: Folders,
         oversight: Oversight,
-        limits: Arc<Limits>,
-        stated_limits: Box<dyn Fn() -> StatedLimits + Send + Sync>,
+        (limits, stated_limits): (Arc<Limits>, LimitsForManual),
     ) -> Self {
         let Oversight { policy, log, arguments: logged, journal } = oversight;
         let pins = Pins::new(folders.pins);

@@ -202,6 +202,6 @@ mod tests {
         );
         assert!(manual.contains(" A sandbox without runs for 90 s is stopped: its variables"), "{manual}");
         assert!(with_limits(&StatedLimits { idle_stop: None, ..LIMITS }).contains("without runs is kept"));
-        assert_eq!(MANUAL.matches(|c: char| c == '{').count(), manual.matches('{').count() + 8);
+        assert_eq!(MANUAL.matches('{').count(), manual.matches('{').count() + 8);
     }
 }

@@ -95,8 +95,10 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
 
 
 def _line(hit: dict[str, Any], indent: str) -> list[str]:
-    call = indent + _call(hit) + (" [read-only]" if hit.get("readOnly") else "")
+    call = indent + _call(hit)
     description = str(hit.get("description", ""))
+    if hit.get("readOnly"):
+        description = f"[read-only] {description}".rstrip()
     schema = hit.get("inputSchema")
     if schema is None and "\n" not in description:
         return [f"{call}  # {description}" if description else call]
