@@ -18,6 +18,8 @@ use quality::{Measured, Quality};
 const BASELINES: &str = include_str!("../tests/search/baselines.tsv");
 /// How often each query is timed.
 const TRIES: usize = 3;
+/// Wordings of each paraphrase.
+const WORDINGS_MAX: usize = 3;
 const BASELINE_TOOLS: usize = 6_910;
 const BASELINE_QUERIES: usize = 1_057;
 
@@ -33,10 +35,12 @@ fn main() {
     let paraphrases = quality::answered(&catalog, quality::queries(Path::new(quality::PARAPHRASES)));
     let model = file("MODEL", &quality::model::place().display().to_string());
     let encoder = model.is_dir().then(|| encoder(&catalog, &model));
-    let measure = |queries: &[quality::Query]| {
-        let lexical = quality::measure(&catalog, queries, None, TRIES);
+    let measure = |queries: &[quality::Query], wordings| {
+        let lexical = quality::measure(&catalog, queries, wordings, None, TRIES);
         println!("By words:\n\n{lexical}\n");
-        let fused = encoder.as_ref().map(|encoder| quality::measure(&catalog, queries, Some(encoder), TRIES));
+        let fused = encoder
+            .as_ref()
+            .map(|encoder| quality::measure(&catalog, queries, wordings, Some(encoder), TRIES));
         match &fused {
             Some(fused) => println!("By words and meaning:\n\n{fused}\n"),
             None => {
@@ -48,9 +52,12 @@ fn main() {
         }
         (lexical, fused)
     };
-    let (lexical, fused) = measure(&queries);
+    let (lexical, fused) = measure(&queries, 1);
     if !paraphrases.is_empty() {
-        measure(&paraphrases);
+        for wordings in 1..=WORDINGS_MAX {
+            println!("Paraphrases, with {wordings} of their wordings in one search:\n");
+            measure(&paraphrases, wordings);
+        }
     }
     print_baselines(&lexical, fused.as_ref());
 }

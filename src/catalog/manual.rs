@@ -31,7 +31,8 @@ Binary content has .save(path), .show() and .data; as an argument of another cal
 
 `from mcp import runtime`; every helper works with and without `await`; awaited ones go on side by side:
   search_tool_docs(query, limit=8, offset=0, group_by=\"server\", servers=[...])
-                                         ranked, over all servers; \"\": all, 8 a page; query may be a list of wordings; print it
+                                         ranked, over all servers; \"\": all, 8 a page; print it. Name the capability in plain
+                                         words (\"create a branch\"); two or three wordings may be given as a list
   query_tool_docs(server, tool=None, detail=\"summary\"|\"full\"|\"stub\")   \"full\" adds the schema
   list_tools(server)  list_servers()  discovered_servers(detailed=False)  describe_server(name)
   list_loaded_server_metadata()  capability_summary()

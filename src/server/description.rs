@@ -45,7 +45,7 @@ fn description(servers: &[ServerName]) -> String {
     } else {
         text.push_str(&format!("MCP servers as Python functions: {}.\n", server_names(servers)));
         text.push_str(
-            "Find tools: print(runtime.search_tool_docs(\"what you need\")). Call: await mcp_NAME.tool(arg=...), or \
+            "Find tools: print(runtime.search_tool_docs(\"plain words\")). Call: await mcp_NAME.tool(arg=...), or \
              mcp_NAME.tool.sync(arg=...); - becomes _; asyncio.gather works.\n",
         );
     }

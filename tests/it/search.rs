@@ -27,7 +27,7 @@ const FUSED: [f64; 4] = [0.689, 0.826, 0.904, 0.758];
 #[test]
 fn the_search_by_words_is_as_good_as_it_was() {
     let catalog = quality::catalog(Path::new(quality::TOOLS));
-    let measured = quality::measure(&catalog, &quality::queries(Path::new(quality::QUERIES)), None, 1);
+    let measured = quality::measure(&catalog, &quality::queries(Path::new(quality::QUERIES)), 1, None, 1);
     compare(&measured, [RECALL_AT_1, RECALL_AT_5, RECALL_AT_10, MRR_AT_10]);
 }
 
@@ -38,7 +38,7 @@ fn the_search_by_words_and_meaning_is_as_good_as_it_was() {
     let catalog = quality::catalog(Path::new(quality::TOOLS));
     quality::encode_tools(&catalog, &encoder, &vectors());
     let queries = quality::queries(Path::new(quality::QUERIES));
-    compare(&quality::measure(&catalog, &queries, Some(&encoder), 1), FUSED);
+    compare(&quality::measure(&catalog, &queries, 1, Some(&encoder), 1), FUSED);
 }
 
 /// Figures of the paraphrases: recall@5 by words, and with the encoder.
@@ -48,13 +48,29 @@ const PARAPHRASES_AT_5: [f64; 2] = [0.168, 0.406];
 fn paraphrases_are_found_as_often_as_before() {
     let catalog = quality::catalog(Path::new(quality::TOOLS));
     let queries = quality::answered(&catalog, quality::queries(Path::new(quality::PARAPHRASES)));
-    let by_words = quality::measure(&catalog, &queries, None, 1);
+    let by_words = quality::measure(&catalog, &queries, 1, None, 1);
     compare_at_5(&by_words, PARAPHRASES_AT_5[0]);
     #[cfg(feature = "semantic")]
     {
         let encoder = belljar::encoder::Encoder::load(&quality::model::installed()).unwrap();
         quality::encode_tools(&catalog, &encoder, &vectors());
-        compare_at_5(&quality::measure(&catalog, &queries, Some(&encoder), 1), PARAPHRASES_AT_5[1]);
+        compare_at_5(&quality::measure(&catalog, &queries, 1, Some(&encoder), 1), PARAPHRASES_AT_5[1]);
+    }
+}
+
+/// The same with three wordings of each in one search.
+const THREE_WORDINGS_AT_5: [f64; 2] = [0.846, 0.867];
+
+#[test]
+fn three_wordings_are_fused_as_well_as_before() {
+    let catalog = quality::catalog(Path::new(quality::TOOLS));
+    let queries = quality::answered(&catalog, quality::queries(Path::new(quality::PARAPHRASES)));
+    compare_at_5(&quality::measure(&catalog, &queries, 3, None, 1), THREE_WORDINGS_AT_5[0]);
+    #[cfg(feature = "semantic")]
+    {
+        let encoder = belljar::encoder::Encoder::load(&quality::model::installed()).unwrap();
+        quality::encode_tools(&catalog, &encoder, &vectors());
+        compare_at_5(&quality::measure(&catalog, &queries, 3, Some(&encoder), 1), THREE_WORDINGS_AT_5[1]);
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use belljar::catalog::{Catalog, Query as Asked, Tool, Tools, Vectors, respelt, search, tool_text};
+use belljar::catalog::{Catalog, Queries, Query as Asked, Tool, Tools, Vectors, respelt, search, tool_text};
 use belljar::encoder::Encoder;
 use belljar::limits::Limits;
 use belljar::names::ServerName;
@@ -26,6 +26,8 @@ const HITS: usize = 10;
 /// Something that may be asked for, and the tools that answer it.
 pub struct Query {
     text: String,
+    /// Other wordings of the same.
+    also: Vec<String>,
     kind: String,
     /// Server and name.
     relevant: Vec<(String, String)>,
@@ -70,12 +72,14 @@ pub fn catalog(file: &Path) -> Catalog {
     unasked.with(by_server.into_iter().map(|(name, tools)| (name, Tools::listed(tools, &limits))).collect())
 }
 
-/// The queries of a file, each line an object with `query`, `kind` and `relevant`: pairs of server and tool.
+/// The queries of a file, each line an object with `query`, `kind` and `relevant`: pairs of server and tool. `also`: other
+/// wordings of the query.
 pub fn queries(file: &Path) -> Vec<Query> {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let pair = |pair: &Value| (text(&pair[0]), text(&pair[1]));
     let query = |line: Value| Query {
         text: text(&line["query"]),
+        also: line["also"].as_array().map(|also| also.iter().map(text).collect()).unwrap_or_default(),
         kind: text(&line["kind"]),
         relevant: line["relevant"].as_array().expect("a list").iter().map(pair).collect(),
     };
@@ -92,14 +96,26 @@ pub fn answered(catalog: &Catalog, queries: Vec<Query>) -> Vec<Query> {
     queries.into_iter().filter(|query| query.relevant.iter().any(is_there)).collect()
 }
 
-/// Asks all queries, by words alone or also by meaning. For that, all tools must have vectors of the encoder. Each is timed
+/// Asks all queries, each in this many wordings at once, by words alone or also by meaning. For that, all tools must have vectors of the encoder. Each is timed
 /// so many times, of which the shortest counts: the others show what else the machine does.
-pub fn measure(catalog: &Catalog, queries: &[Query], encoder: Option<&Encoder>, tries: usize) -> Measured {
+pub fn measure(
+    catalog: &Catalog,
+    queries: &[Query],
+    wordings: usize,
+    encoder: Option<&Encoder>,
+    tries: usize,
+) -> Measured {
     let index_build = (0..tries).map(|_| anew(catalog)).map(|fresh| timed(|| fresh.prepare_search()).1).min();
     catalog.prepare_search();
     let ask = |query: &Query| {
-        let vector = encoder.map(|encoder| encoder.encode(&respelt(catalog, &query.text)).expect("a vector"));
-        search(catalog, Asked { text: &query.text, vector: vector.as_deref() }, HITS, 0).0
+        let texts: Vec<&String> = [&query.text].into_iter().chain(&query.also).take(wordings).collect();
+        let vector = |text: &&String| {
+            encoder.map(|encoder| encoder.encode(&respelt(catalog, text)).expect("a vector"))
+        };
+        let vectors: Vec<Option<Vec<f32>>> = texts.iter().map(vector).collect();
+        let asked =
+            texts.iter().zip(&vectors).map(|(text, vector)| Asked { text, vector: vector.as_deref() });
+        search(catalog, asked.collect::<Queries>(), HITS, 0).0
     };
     let mut took = Vec::new();
     let mut places: BTreeMap<&str, Vec<Option<usize>>> = BTreeMap::new();
