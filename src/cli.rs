@@ -69,6 +69,9 @@ pub enum Command {
     /// Remove what a bridge leaves when it is killed: the bridge starts this itself.
     #[command(hide = true)]
     Guardian(Guardian),
+    /// Confine this process and start a sandbox in it: the bridge does this itself.
+    #[command(hide = true)]
+    Confine(Confine),
 }
 
 /// Arguments of `doctor`.
@@ -194,6 +197,19 @@ pub struct Guardian {
     /// What the bridge's processes carry in their environment.
     #[arg(long)]
     pub mark: String,
+}
+
+/// Arguments of `confine`.
+#[derive(Debug, clap::Args)]
+pub struct Confine {
+    /// The process that has started this one.
+    #[arg(long, required_unless_present = "inside")]
+    pub parent: Option<u32>,
+    /// Whether the namespaces are there already.
+    #[arg(long)]
+    pub inside: bool,
+    /// What the sandbox consists of, as JSON.
+    pub plan: String,
 }
 
 /// Arguments of `run`.

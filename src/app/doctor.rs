@@ -72,9 +72,13 @@ pub(super) async fn doctor(config: Config, files: ConfigFiles, asks: bool, clien
 fn sandbox(about: &About, report: &SandboxReport, config: &Config) {
     let Posture { memory_max_bytes, pids_max, cpu_max_millis, .. } = report.posture;
     line("engine", &format!("{}, {}", about.name, rootless(&report.posture)));
-    runtime(about, config);
+    if about.is_containers {
+        runtime(about, config);
+    }
     line("kernel", &kernel(report));
-    line("socket", &report.address);
+    if about.is_containers {
+        line("socket", &report.address);
+    }
     line("image", &format!("{} (Python {})", report.image, report.python));
     let watched = |field| report.watched.contains(&field);
     let memory = limit(memory_max_bytes.map(mebibytes), &mebibytes(config.memory_bytes));

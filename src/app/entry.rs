@@ -16,10 +16,15 @@ use crate::text;
 /// Does what the command line asks for.
 #[must_use]
 pub fn main(arguments: Arguments) -> ExitCode {
-    // These two are the bridge's own, and small: they read no configuration and say nothing.
+    // These are the bridge's own, and small: they read no configuration and say nothing.
     match arguments.command {
         #[cfg(target_os = "linux")]
         Some(Command::Keep(keep)) => crate::guard::keep(&keep.command),
+        #[cfg(target_os = "linux")]
+        Some(Command::Confine(confine)) => match confine.parent {
+            Some(parent) if !confine.inside => crate::engine::begin(parent, &confine.plan),
+            _ => crate::engine::enter(&confine.plan),
+        },
         Some(Command::Guardian(guardian)) => guardian::guard(guardian.mark.into()),
         command => told(bridge(command)),
     }
@@ -96,7 +101,8 @@ fn bridge(command: Option<Command>) -> ExitCode {
                 | Command::Install(_)
                 | Command::Uninstall(_)
                 | Command::Keep(_)
-                | Command::Guardian(_),
+                | Command::Guardian(_)
+                | Command::Confine(_),
             ) => ExitCode::from(70),
         }
     });

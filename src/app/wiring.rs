@@ -245,6 +245,7 @@ pub(super) fn places(config: &Config, mark: Option<Mark>) -> Places {
             EngineChoice::Auto => Choice::Auto,
             EngineChoice::Podman => Choice::Podman,
             EngineChoice::Docker => Choice::Docker,
+            EngineChoice::Process => Choice::Process,
             EngineChoice::Url(address) => Choice::At(address.clone()),
         },
         container_host: addresses.container_host.clone(),

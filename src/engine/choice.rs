@@ -9,6 +9,8 @@ pub enum Choice {
     Podman,
     /// Docker.
     Docker,
+    /// Processes of this machine, without a container engine.
+    Process,
     /// The one at this address: `unix://`, `tcp://`, `http://` or `ssh://`.
     At(String),
 }

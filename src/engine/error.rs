@@ -17,6 +17,22 @@ pub enum EngineError {
         /// Whether variables name one, so that no other was looked for.
         is_named: bool,
     },
+    /// This machine does not let a process be confined as sandboxes are.
+    #[error("this machine does not allow sandboxes without a container engine: {what}")]
+    Unconfined {
+        /// What failed.
+        what: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// The machine has no Python that sandboxes without a container engine can have.
+    #[error("{what}")]
+    NoPython {
+        /// What was looked for, and what was found.
+        what: String,
+        /// What to do about it.
+        remedy: String,
+    },
     /// None of the images is there.
     #[error("the sandbox image is missing: {}", names.join(", "))]
     ImageMissing {
@@ -71,6 +87,7 @@ impl EngineError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
+            Self::Unconfined { remedy, .. } | Self::NoPython { remedy, .. } => remedy.clone(),
             Self::NoEngine { choice: Choice::At(_), .. } => {
                 "start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct \
                  MCP_BRIDGE_RUNTIME, or unset it to have an engine looked for"

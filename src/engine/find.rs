@@ -3,14 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::choice::Choice;
 use super::containers::{self, Places};
 use super::error::EngineError;
 use super::interface::Engine;
+use super::processes::ProcessEngine;
 
 /// The first engine that answers; `sockets` is the folder for sockets of the bridge's own, made when it is needed.
 ///
 /// # Errors
 /// [`EngineError::NoEngine`] lists every place and why it did not serve.
 pub async fn find(places: &Places, sockets: &Path) -> Result<Arc<dyn Engine>, EngineError> {
+    if places.choice == Choice::Process {
+        return Ok(Arc::new(ProcessEngine::new()));
+    }
     Ok(Arc::new(containers::find(places, sockets).await?))
 }

@@ -37,6 +37,12 @@ pub trait Engine: Debug + Send + Sync {
     /// [`EngineError::Timeout`] after `after`, or the engine's refusal.
     fn processors(&self, after: Duration) -> BoxFuture<'_, Result<u64, EngineError>>;
 
+    /// Whether its sandboxes can outlive the bridge, so that its guardian has to know of them.
+    fn outlives_bridge(&self) -> bool;
+
+    /// Folders of the machine that its sandboxes have programs from, which code can read. Nothing can be written there.
+    fn program_folders(&self) -> Vec<String>;
+
     /// Whether it runs on this machine, as far as its address tells.
     fn is_here(&self) -> bool;
 
@@ -77,6 +83,8 @@ pub trait Instance: Debug + Send + Sync {
 pub struct About {
     /// Its name and version, for example `podman 4.3.1`.
     pub name: String,
+    /// Whether its sandboxes are containers.
+    pub is_containers: bool,
     /// What makes its containers, where it says that.
     pub runtime: Option<Runtime>,
 }
@@ -99,8 +107,10 @@ pub struct Started {
     pub streams: Streams,
     /// The image that it was made of.
     pub image: String,
-    /// The user of its processes.
+    /// The user of its processes, as they see it.
     pub user: User,
+    /// Why the machine has other processes of its user, unless that was asked for.
+    pub shared_user: Option<String>,
     /// The limit of CPU time that the engine was asked for.
     pub cpu: Option<CpuQuota>,
     /// What the engine said it would not do.

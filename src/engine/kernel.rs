@@ -89,6 +89,12 @@ impl OuterLimits {
     }
 }
 
+/// Processors of this machine that are online, whichever of them this process may use.
+pub(super) fn online_processors() -> u64 {
+    let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
+    online.ok().flatten().and_then(|count| u64::try_from(count).ok()).unwrap_or(1).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,8 +10,10 @@ mod interface;
 mod kernel;
 mod masks;
 mod owner;
+mod processes;
 mod spec;
 mod usage;
+mod users;
 
 pub use choice::Choice;
 pub use containers::{
@@ -22,5 +24,7 @@ pub use find::find;
 pub use interface::{About, Engine, Instance, NotStarted, Output, Runtime, Started, Streams};
 pub use kernel::{Kernel, OuterLimits};
 pub use owner::{Owner, lock_path};
+#[cfg(target_os = "linux")]
+pub use processes::{begin, enter};
 pub use spec::{CpuQuota, Folder, SandboxSpec, User, tmpfs_mib};
 pub use usage::{Usage, UsageMeter};

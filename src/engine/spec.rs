@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// What a sandbox is made of. Nothing in it comes from a frame.
 #[derive(Debug, Clone)]
 pub struct SandboxSpec {
@@ -30,6 +32,18 @@ pub struct SandboxSpec {
     pub request: Duration,
 }
 
+/// Processes and threads that PID 1 may have; its workers lower the limit to `pids_max`.
+pub(super) const FIRSTS_PROCESSES_MAX: u64 = 4096;
+
+impl SandboxSpec {
+    /// Open files that PID 1 may have; workers lower theirs to `open_files_max`. The kernel refuses to pass a descriptor on
+    /// once the sender's user has more of them on the way than the sender may have open, and the code has PID 1's user:
+    /// with more than the code may have, PID 1 can always pass one on.
+    pub(super) fn open_files_of_first(&self) -> u64 {
+        4 * self.open_files_max
+    }
+}
+
 /// A limit of CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuQuota {
@@ -40,7 +54,7 @@ pub struct CpuQuota {
 }
 
 /// A folder of the machine inside, in which nothing can be executed and devices are none.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Folder {
     /// Where it is: absolute, without a colon or comma.
     pub host: String,
@@ -83,3 +97,18 @@ pub fn tmpfs_mib(memory_bytes: u64) -> Vec<(&'static str, u64)> {
     let of_mib = (memory_bytes >> 20).min(TMPFS_OF_MIB);
     TMPFS_MIB.map(|(path, mib)| (path, (mib * of_mib / TMPFS_OF_MIB).max(1))).to_vec()
 }
+
+/// The variables of PID 1, beside its PATH.
+pub(super) const ENVIRONMENT: [(&str, &str); 9] = [
+    ("HOME", "/workspace"),
+    // The user's number has no account in the image, and Docker adds none.
+    ("USER", "sandbox"),
+    ("LOGNAME", "sandbox"),
+    ("PYTHONUNBUFFERED", "1"),
+    ("PYTHONIOENCODING", "utf-8"),
+    ("PYTHONDONTWRITEBYTECODE", "1"),
+    ("MPLBACKEND", "Agg"),
+    ("MPLCONFIGDIR", "/tmp/matplotlib"),
+    // Threads of the linear algebra libraries would not survive a fork of the interpreter.
+    ("OPENBLAS_NUM_THREADS", "1"),
+];

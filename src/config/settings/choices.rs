@@ -11,6 +11,8 @@ pub enum EngineChoice {
     Podman,
     /// Docker, wherever it is found.
     Docker,
+    /// Processes of this machine, without a container engine.
+    Process,
     /// The one at this `unix://`, `tcp://` or `ssh://` address.
     Url(String),
 }

@@ -167,6 +167,7 @@ pub(in crate::config) fn engine(value: &str) -> Result<EngineChoice, String> {
         "auto" => Ok(EngineChoice::Auto),
         "podman" => Ok(EngineChoice::Podman),
         "docker" => Ok(EngineChoice::Docker),
+        "process" => Ok(EngineChoice::Process),
         // An address can carry a password: only its scheme is repeated.
         _ if value.contains("://") => Err(format!(
             "has the scheme {}, which is none of unix, tcp and ssh",
@@ -258,6 +259,7 @@ mod tests {
     fn engines_are_named_or_addressed() {
         assert_eq!(engine("Podman"), Ok(EngineChoice::Podman));
         assert_eq!(engine("/usr/bin/docker"), Ok(EngineChoice::Docker));
+        assert_eq!(engine("process"), Ok(EngineChoice::Process));
         assert_eq!(engine("ssh://me@box"), Ok(EngineChoice::Url("ssh://me@box".into())));
         assert_eq!(engine("tcp://"), Err("is \"tcp://\", an address without a place".into()));
         assert_eq!(

@@ -19,10 +19,10 @@ use futures_util::future::{BoxFuture, ready};
 use super::super::error::{EngineError, is_not_found};
 use super::super::interface::{Chunk, Instance, NotStarted, Output, Started, Streams};
 use super::super::kernel::OuterLimits;
-use super::super::spec::{CpuQuota, Folder, SandboxSpec, User, tmpfs_mib};
+use super::super::spec::{CpuQuota, ENVIRONMENT, FIRSTS_PROCESSES_MAX, Folder, SandboxSpec, User, tmpfs_mib};
 use super::super::usage::UsageMeter;
+use super::super::users::Reservation;
 use super::find::{ContainerEngine, EngineKind};
-use super::users::Reservation;
 
 /// The container, to be closed by [`Container::close`].
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(super) struct Container {
     command: Vec<String>,
     /// The limit of CPU time that the engine was asked for.
     cpu: Option<CpuQuota>,
+    /// Whether the user was asked for.
+    is_users_choice: bool,
     /// The user of its processes.
     user: User,
     /// Keeps the user's number from other sandboxes.
@@ -42,6 +44,10 @@ pub(super) struct Container {
     /// What the engine said it would not do.
     warnings: Vec<String>,
 }
+
+/// Why a sandbox has no user of its own.
+const SHARED_USER: &str = "the engine maps too few users for one of each sandbox: sandboxes share user 65534, and the \
+                           kernel's limits of it";
 
 impl ContainerEngine {
     /// Creates, attaches to, and starts a container. An optional CPU limit that the engine refuses is left out.
@@ -136,6 +142,7 @@ impl ContainerEngine {
                         request: spec.request,
                         command: spec.command.clone(),
                         cpu,
+                        is_users_choice: spec.user.is_some(),
                         user,
                         reservation: None,
                         image: image.clone(),
@@ -161,6 +168,7 @@ impl Container {
         Started {
             streams,
             image: self.image.clone(),
+            shared_user: (!self.is_users_choice && self.user == User::SHARED).then(|| SHARED_USER.into()),
             user: self.user,
             cpu: self.cpu,
             warnings: self.warnings.clone(),
@@ -326,12 +334,9 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &ContainerEngi
         pids_limit: Some(signed(spec.pids_max)),
         nano_cpus: cpu.map(|cpu| signed(cpu.millis.saturating_mul(1_000_000))),
         oom_score_adj: Some(500),
-        // Both are PID 1's: workers lower their own to `open_files_max` and `pids_max`. The kernel refuses to pass a
-        // descriptor on once the sender's user has more of them on the way than the sender may have open, and the code
-        // has PID 1's user: with more than the code may have, PID 1 can always pass one on.
         ulimits: Some(vec![
-            ulimit("nofile", 4 * spec.open_files_max),
-            ulimit("nproc", 4096),
+            ulimit("nofile", spec.open_files_of_first()),
+            ulimit("nproc", FIRSTS_PROCESSES_MAX),
             ulimit("core", 0),
         ]),
         tmpfs: Some(tmpfs.collect()),
@@ -350,23 +355,10 @@ fn create_body(spec: &SandboxSpec, cpu: Option<CpuQuota>, engine: &ContainerEngi
             host.mounts = is_mounting.then(|| spec.folders.iter().map(volume).collect());
         }
     }
-    let env = [
-        ("HOME", "/workspace"),
-        // The user's number has no account in the image, and Docker adds none.
-        ("USER", "sandbox"),
-        ("LOGNAME", "sandbox"),
-        ("PYTHONUNBUFFERED", "1"),
-        ("PYTHONIOENCODING", "utf-8"),
-        ("PYTHONDONTWRITEBYTECODE", "1"),
-        ("MPLBACKEND", "Agg"),
-        ("MPLCONFIGDIR", "/tmp/matplotlib"),
-        // Threads of the linear algebra libraries would not survive a fork of the interpreter.
-        ("OPENBLAS_NUM_THREADS", "1"),
-    ];
     ContainerCreateBody {
         // As the entrypoint, so that an image's own one does not stand between us and PID 1.
         entrypoint: Some(spec.command.clone()),
-        env: Some(env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        env: Some(ENVIRONMENT.iter().map(|(name, value)| format!("{name}={value}")).collect()),
         // Docker makes a missing working directory itself, as root and over the tmpfs's mode, so not /workspace;
         // the supervisor goes there.
         working_dir: Some("/tmp".into()),

@@ -28,6 +28,14 @@ impl Engine for ContainerEngine {
         Box::pin(self.count_processors(after))
     }
 
+    fn outlives_bridge(&self) -> bool {
+        true
+    }
+
+    fn program_folders(&self) -> Vec<String> {
+        vec![]
+    }
+
     fn is_here(&self) -> bool {
         self.is_of_this_machine()
     }

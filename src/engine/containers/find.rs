@@ -11,9 +11,10 @@ use tokio::sync::OnceCell;
 use super::super::choice::Choice;
 use super::super::error::{EngineError, with_causes};
 use super::super::interface::About;
+use super::super::kernel::online_processors;
+use super::super::users::Users;
 use super::private_socket::{PrivateSocket, SshAddress, Tunnel};
 use super::runtime;
-use super::users::Users;
 use crate::guard::Mark;
 
 /// Where engines may listen, from the environment.
@@ -112,6 +113,7 @@ fn named(places: &Places) -> Vec<Candidate> {
         Choice::Auto => [container_host, docker_host(None)],
         Choice::Podman => [container_host, docker_host(Some(EngineKind::Podman))],
         Choice::Docker => [docker_host(Some(EngineKind::Docker)), None],
+        Choice::Process => [None, None],
     };
     list.into_iter().flatten().collect()
 }
@@ -119,7 +121,7 @@ fn named(places: &Places) -> Vec<Candidate> {
 fn candidates(places: &Places) -> Vec<Candidate> {
     // Whoever names one means it: code that is for another machine must not run on this one because that is down.
     let list = named(places);
-    if !list.is_empty() {
+    if !list.is_empty() || places.choice == Choice::Process {
         return list;
     }
     let socket = |path: PathBuf, only| {
@@ -281,6 +283,7 @@ impl ContainerEngine {
                 if podman { EngineKind::Podman } else { EngineKind::Docker },
                 version.version.as_deref().unwrap_or("of unknown version")
             ),
+            is_containers: true,
             runtime: runtime::among(&components),
         })
     }
@@ -337,12 +340,6 @@ impl ContainerEngine {
         }
         Err(EngineError::ImageMissing { names: names.to_vec() })
     }
-}
-
-/// Processors of this machine that are online, whichever of them this process may use.
-fn online_processors() -> u64 {
-    let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
-    online.ok().flatten().and_then(|count| u64::try_from(count).ok()).unwrap_or(1).max(1)
 }
 
 impl std::fmt::Display for EngineKind {

@@ -9,7 +9,6 @@ mod leftovers;
 mod masks;
 mod private_socket;
 mod runtime;
-mod users;
 
 pub use belongings::Belongings;
 pub use find::{ContainerEngine, Places, find};

@@ -176,7 +176,7 @@ impl Maker {
         }
         let started = started.map_err(|not_started| not_started.error)?;
         let user = started.user;
-        let has_own_user = spec.user.is_none() && user != User::SHARED;
+        let has_own_user = spec.user.is_none() && started.shared_user.is_none();
         let (control, control_inbox) = mpsc::channel(CONTROL_QUEUED_MAX);
         let (data, data_inbox) = mpsc::channel(DATA_QUEUED_MAX);
         let (data_of_jobs, data_of_jobs_inbox) = mpsc::channel(DATA_QUEUED_MAX);
@@ -192,11 +192,7 @@ impl Maker {
         let mut notices: Vec<String> =
             started.warnings.iter().map(|warning| format!("engine: {warning}")).collect();
         notices.extend(said_of_folders);
-        if spec.user.is_none() && !has_own_user {
-            let notice = "the engine maps too few users for one of each sandbox: sandboxes share user 65534, and the kernel's \
-                          limits of it";
-            notices.push(notice.into());
-        }
+        notices.extend(started.shared_user);
         let mut sandbox = Sandbox {
             report: SandboxReport {
                 address: engine.address().to_owned(),
@@ -314,7 +310,11 @@ impl Maker {
     async fn tell_of(&self, lock: PathBuf) {
         let belongings = Belongings {
             lock,
-            engine: self.engine.as_ref().map(|engine| engine.address().to_owned()),
+            engine: self
+                .engine
+                .as_ref()
+                .filter(|engine| engine.outlives_bridge())
+                .map(|engine| engine.address().to_owned()),
             ssh: self.settings.places.ssh.clone(),
             creating: self.creating.clone(),
         };
@@ -440,6 +440,7 @@ impl Maker {
             open_files_max: self.limits.sandbox_open_files_max,
             tmpfs: tmpfs_mib(self.settings.memory_bytes),
             masked: engine.masked_paths(),
+            program_folders: engine.program_folders(),
             folders,
         }
     }

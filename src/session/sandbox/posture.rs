@@ -20,6 +20,8 @@ pub(in crate::session) struct Asked {
     pub(super) tmpfs: Vec<(&'static str, u64)>,
     /// Paths of /proc and /sys that code must not see.
     pub(super) masked: Vec<&'static str>,
+    /// Folders of the machine with programs.
+    pub(super) program_folders: Vec<String>,
     /// Folders of the machine.
     pub(in crate::session) folders: Vec<Folder>,
     /// Whose kernel the OCI runtime gives it.
@@ -273,6 +275,16 @@ impl Found {
             self.need(is_shut && (folder.writable || has("ro")), PostureField::Mounts, || {
                 (seen(), format!("{access},{}", SHUT.join(",")))
             });
+            return;
+        }
+        let has_programs = |folder: &String| {
+            target
+                .strip_prefix(folder.as_str())
+                .is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        };
+        if asked.program_folders.iter().any(has_programs) {
+            let is_closed = ["ro", "nosuid", "nodev"].iter().all(|option| has(option)) && !writable;
+            self.need(is_closed, PostureField::Mounts, || (seen(), "ro,nosuid,nodev".into()));
             return;
         }
         if target == QUEUES {

@@ -16,6 +16,7 @@ fn asked() -> Asked {
         cpu: Some(CpuQuota { millis: 500, optional: false }),
         open_files_max: 1024,
         tmpfs: TMPFS.to_vec(),
+        program_folders: vec![],
         masked: vec!["/proc/cmdline", "/proc/sys", "/sys/block"],
         folders: vec![],
         kernel: Kernel::Shared,

@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::net::UnixStream;
 
-use super::super::spec::User;
+use super::spec::User;
 
 /// Numbers that are users of the machine where a container has no user namespace. Directory services give out numbers
 /// up to 2,000,200,000, and systemd has plans for those from 0x7FFE_0000 on; Docker takes none above 0x7FFF_FFFF.
-const OF_MACHINE: Range<u32> = 0x7800_0000..0x7FFE_0000;
+pub(super) const OF_MACHINE: Range<u32> = 0x7800_0000..0x7FFE_0000;
 /// Numbers that every usual mapping of 65,536 users has, above the accounts of images and below `nobody`.
 const USUALLY_MAPPED: Range<u32> = 10_000..65_534;
 /// The least that a smaller mapping must reach.
@@ -39,7 +39,7 @@ pub(super) struct Reservation {
 const RESERVE_TRIES: usize = 16;
 
 /// A random number of the range that no other sandbox has, and its reservation.
-fn reserve(range: &Range<u32>) -> (u32, Option<Reservation>) {
+pub(super) fn reserve(range: &Range<u32>) -> (u32, Option<Reservation>) {
     for _ in 0..RESERVE_TRIES {
         let uid = random(range);
         match bind_name(&format!("belljar-user-{uid}")) {
@@ -129,7 +129,7 @@ async fn of_listener(socket: &str) -> Option<Vec<Range<u32>>> {
 }
 
 /// The end of the numbers from 0 that a user namespace maps; `None` for the machine's own, which maps all.
-fn mapped_end(uid_map: &str) -> Option<u32> {
+pub(super) fn mapped_end(uid_map: &str) -> Option<u32> {
     let mut rows: Vec<(u64, u64)> = uid_map
         .lines()
         .filter_map(|line| {
@@ -144,7 +144,7 @@ fn mapped_end(uid_map: &str) -> Option<u32> {
 }
 
 /// Where in a mapping of the numbers up to `end` sandboxes have theirs; `None` where it is too small.
-fn mapped(end: u32) -> Option<Range<u32>> {
+pub(super) fn mapped(end: u32) -> Option<Range<u32>> {
     let many = 2 * (u32::from(u16::MAX) + 1);
     if end > many {
         return Some(many / 2..end.min(OF_MACHINE.end));

@@ -1,0 +1,63 @@
+//! The second of the two processes that start a sandbox: builds its root, confines itself and becomes its PID 1.
+
+use std::convert::Infallible;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use nix::errno::Errno;
+use nix::sys::prctl::{set_dumpable, set_no_new_privs, set_pdeathsig};
+use nix::sys::signal::Signal;
+use nix::unistd::{Gid, Uid, chdir, setgroups, sethostname, setresgid, setresuid};
+
+use super::plan::{Failed, Plan, READY};
+use super::root::Sources;
+use super::step::{Step, close_others, say, tell};
+use super::{lock, root, system_calls};
+
+/// The kernel ends processes of sandboxes before others of the machine.
+const OOM_SCORE: &str = "500";
+
+/// Becomes PID 1 of the sandbox of that plan; returns when it cannot.
+#[must_use]
+pub fn enter(plan: &str) -> ExitCode {
+    let Err(failed) = entered(plan);
+    tell(&failed);
+    ExitCode::from(70)
+}
+
+fn entered(plan: &str) -> Result<Infallible, Failed> {
+    let plan: Plan = serde_json::from_str(plan).map_err(std::io::Error::other).step("read its plan")?;
+    close_others().step("close what it was started with")?;
+    // Before the change of the user, after which the file is another user's.
+    fs::write("/proc/self/oom_score_adj", OOM_SCORE).step("raise its OOM score")?;
+    // Opened as the user who has configured them, who may be the only one who can reach them.
+    let sources = Sources::open(&plan)?;
+    become_user(&plan)?;
+    sethostname("sandbox").step("set its host name")?;
+    root::build(&plan, sources)?;
+    chdir("/tmp").step("enter /tmp")?;
+    lock::limit(&plan).step("set its limits")?;
+    lock::drop_capabilities().step("drop its capabilities")?;
+    set_no_new_privs().step("forbid new privileges")?;
+    lock::restrict_files(&plan).map_err(std::io::Error::other).step("restrict itself by Landlock")?;
+    system_calls::filter().map_err(std::io::Error::other).step("filter its system calls")?;
+    say(READY).step("answer the bridge")?;
+    let (name, arguments) = plan.command.split_first().ok_or(Errno::EINVAL).step("start")?;
+    let variables = plan.environment.iter().map(|(name, value)| (name, value));
+    let mut first = Command::new(&plan.program);
+    first.arg0(name).args(arguments).env_clear().envs(variables);
+    Err(first.exec()).step(format!("execute {}", plan.program))
+}
+
+fn become_user(plan: &Plan) -> Result<(), Failed> {
+    let (uid, gid) = (Uid::from_raw(plan.uid), Gid::from_raw(plan.gid));
+    if plan.drops_groups {
+        setgroups(&[]).step("give up its groups")?;
+    }
+    setresgid(gid, gid, gid).step("change its group")?;
+    setresuid(uid, uid, uid).step("change its user")?;
+    // The kernel has forgotten both with the change.
+    set_dumpable(true).step("own its files of /proc")?;
+    set_pdeathsig(Signal::SIGKILL).step("bind itself to its parent")
+}

@@ -1,0 +1,185 @@
+//! Chooses whose processes a sandbox's are, as the machine sees them, and maps its user to that number.
+//!
+//! As root it is a number that no account and no other sandbox has; else a subordinate number of the user's; else the
+//! user's own number.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{getegid, geteuid};
+
+use super::super::spec::User;
+use super::super::users::{OF_MACHINE, Reservation, mapped, mapped_end, reserve};
+
+/// Whose processes a sandbox's are.
+#[derive(Debug)]
+pub(super) struct Identity {
+    /// As they see themselves.
+    pub(super) inside: User,
+    outside: Outside,
+    /// Keeps the number from other sandboxes.
+    _reservation: Option<Reservation>,
+}
+
+#[derive(Debug)]
+enum Outside {
+    /// Any number, as only root can map it.
+    Any(User),
+    /// A subordinate one, which these programs map.
+    Subordinate { user: User, helpers: [PathBuf; 2] },
+    /// The bridge's own, and why it is no other.
+    Own { why: String },
+}
+
+/// A range of numbers of a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    start: u32,
+    count: u32,
+}
+
+const HELPERS: [&str; 2] = ["newuidmap", "newgidmap"];
+const HELPER_FOLDERS: [&str; 3] = ["/usr/bin", "/usr/sbin", "/usr/local/bin"];
+
+impl Identity {
+    /// For a sandbox with that user, `None` for one that no other sandbox has.
+    pub(super) fn choose(wanted: Option<User>) -> Self {
+        let inside = wanted.unwrap_or(User::SHARED);
+        let of = |outside, reservation| Self { inside, outside, _reservation: reservation };
+        if geteuid().is_root() {
+            let end = fs::read_to_string("/proc/self/uid_map").ok().and_then(|map| mapped_end(&map));
+            let range = end.map_or(Some(OF_MACHINE), mapped);
+            return match (wanted, range) {
+                // Files in writable folders have to belong to the same user in every sandbox.
+                (Some(user), _) => of(Outside::Any(user), None),
+                (None, Some(range)) => {
+                    let (number, reservation) = reserve(&range);
+                    of(Outside::Any(User { uid: number, gid: number }), reservation)
+                }
+                (None, None) => of(Outside::Own { why: "this container maps too few users".into() }, None),
+            };
+        }
+        match subordinate() {
+            Ok((ranges, helpers)) => {
+                let (user, reservation) = match wanted {
+                    Some(User { uid, gid }) => {
+                        (User { uid: ranges[0].like_podman(uid), gid: ranges[1].like_podman(gid) }, None)
+                    }
+                    None => {
+                        let [uids, gids] = ranges;
+                        let (uid, reservation) = reserve(&(uids.start..uids.start + uids.count));
+                        // In the same place of the range, as far as it goes.
+                        let gid = gids.start + (uid - uids.start).min(gids.count - 1);
+                        (User { uid, gid }, reservation)
+                    }
+                };
+                of(Outside::Subordinate { user, helpers }, reservation)
+            }
+            Err(why) => of(Outside::Own { why }, None),
+        }
+    }
+
+    /// Why the machine has other processes of the same user, if it does.
+    pub(super) fn shared(&self) -> Option<String> {
+        let Outside::Own { why } = &self.outside else { return None };
+        Some(format!(
+            "code runs as your own user {}, without files of yours but those mounted: {why}; to have it run as another \
+             one, install newuidmap and newgidmap (`sudo apt-get install uidmap`) and give yourself subordinate numbers \
+             (`sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER`)",
+            geteuid()
+        ))
+    }
+
+    /// Whether the bridge's supplementary groups can be given up.
+    pub(super) fn drops_groups(&self) -> bool {
+        !matches!(self.outside, Outside::Own { .. })
+    }
+
+    /// Maps the user of the sandbox whose first process has that number and a user namespace of its own.
+    pub(super) async fn map(&self, pid: u32) -> io::Result<()> {
+        let User { uid, gid } = self.inside;
+        let write = |file: &str, text: String| fs::write(format!("/proc/{pid}/{file}"), text);
+        match &self.outside {
+            Outside::Any(user) => {
+                write("gid_map", format!("{gid} {} 1\n", user.gid))?;
+                write("uid_map", format!("{uid} {} 1\n", user.uid))
+            }
+            Outside::Subordinate { user, helpers: [uids, gids] } => {
+                run(gids, pid, gid, user.gid).await?;
+                run(uids, pid, uid, user.uid).await
+            }
+            Outside::Own { .. } => {
+                write("setgroups", "deny".into())?;
+                write("gid_map", format!("{gid} {} 1\n", getegid()))?;
+                write("uid_map", format!("{uid} {} 1\n", geteuid()))
+            }
+        }
+    }
+}
+
+impl Range {
+    /// The number that rootless Podman has for a number inside.
+    fn like_podman(self, inside: u32) -> u32 {
+        self.start + inside.saturating_sub(1).min(self.count - 1)
+    }
+}
+
+/// The user's subordinate users and groups, and the programs that map them; an error says what is missing.
+fn subordinate() -> Result<([Range; 2], [PathBuf; 2]), String> {
+    let program =
+        |name: &&str| HELPER_FOLDERS.iter().map(|dir| Path::new(dir).join(name)).find(|path| path.is_file());
+    let [Some(uids), Some(gids)] = [program(&HELPERS[0]), program(&HELPERS[1])] else {
+        return Err("newuidmap is not installed".into());
+    };
+    let name = nix::unistd::User::from_uid(geteuid()).ok().flatten().map(|user| user.name);
+    let range = |file: &str| {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        range_of(&text, name.as_deref(), geteuid().as_raw())
+            .ok_or_else(|| format!("{file} has no range for you"))
+    };
+    Ok(([range("/etc/subuid")?, range("/etc/subgid")?], [uids, gids]))
+}
+
+/// The first range of a user, by name or number.
+fn range_of(text: &str, name: Option<&str>, uid: u32) -> Option<Range> {
+    text.lines().find_map(|line| {
+        let mut fields = line.trim().splitn(3, ':');
+        let owner = fields.next()?;
+        let is_own = Some(owner) == name || owner.parse() == Ok(uid);
+        let (start, count) = (fields.next()?.parse().ok()?, fields.next()?.parse::<u32>().ok()?);
+        (is_own && count > 0 && u32::checked_add(start, count).is_some()).then_some(Range { start, count })
+    })
+}
+
+async fn run(program: &Path, pid: u32, inside: u32, outside: u32) -> io::Result<()> {
+    let numbers = [pid, inside, outside, 1].map(|number| number.to_string());
+    let ran = tokio::process::Command::new(program).args(numbers).output().await?;
+    if ran.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ran.stderr);
+    Err(io::Error::other(format!("{}: {}", program.display(), said.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_found_by_name_or_number() {
+        let text = "other:100000:65536\nme:165536:65536\n1000:300000:10\n";
+        let range = |name, uid| range_of(text, name, uid);
+        assert_eq!(range(Some("me"), 7), Some(Range { start: 165_536, count: 65_536 }));
+        assert_eq!(range(None, 1000), Some(Range { start: 300_000, count: 10 }));
+        assert_eq!(range(Some("nobody"), 7), None);
+        assert_eq!(range_of("me:5:0\nme:x:9\nme:4294967295:9\n", Some("me"), 7), None);
+    }
+
+    #[test]
+    fn numbers_are_mapped_as_rootless_podman_maps_them() {
+        let range = Range { start: 100_000, count: 65_536 };
+        assert_eq!(range.like_podman(65_534), 165_533);
+        assert_eq!(range.like_podman(4_000_000), 165_535);
+    }
+}

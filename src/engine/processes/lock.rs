@@ -1,0 +1,92 @@
+//! Takes from the process that becomes a sandbox what the sandbox must not have: capabilities, files, system calls.
+
+use std::io;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, Scope,
+};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
+    configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
+};
+
+use super::plan::{PROGRAM_FOLDERS, Plan};
+
+/// What is asked of the kernel; an older one does what it can.
+const LANDLOCK: ABI = ABI::V6;
+
+/// Has the capabilities of the new user namespace outlast the start of another program.
+pub(super) fn keep_capabilities() -> io::Result<()> {
+    let sets = capabilities(None)?;
+    set_capabilities(None, CapabilitySets { inheritable: sets.permitted, ..sets })?;
+    for capability in each(sets.permitted) {
+        configure_capability_in_ambient_set(capability, true)?;
+    }
+    Ok(())
+}
+
+/// Gives up all capabilities for good.
+pub(super) fn drop_capabilities() -> io::Result<()> {
+    clear_ambient_capability_set()?;
+    for capability in each(CapabilitySet::from_bits_retain(u64::MAX)) {
+        match capability_is_in_bounding_set(capability) {
+            Ok(true) => remove_capability_from_bounding_set(capability)?,
+            Ok(false) => {}
+            // The kernel knows no capability of this number, nor of a higher one.
+            Err(rustix::io::Errno::INVAL) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    Ok(())
+}
+
+fn each(set: CapabilitySet) -> impl Iterator<Item = CapabilitySet> {
+    let bits = (0..u64::BITS).map(|number| 1 << number).filter(move |bit| set.bits() & bit != 0);
+    bits.map(CapabilitySet::from_bits_retain)
+}
+
+/// Sets the limits of PID 1, as far as this process may have so much.
+pub(super) fn limit(plan: &Plan) -> nix::Result<()> {
+    let limits = [
+        (Resource::RLIMIT_NOFILE, plan.open_files_max),
+        (Resource::RLIMIT_NPROC, plan.processes_max),
+        (Resource::RLIMIT_CORE, 0),
+    ];
+    for (resource, value) in limits {
+        let value = value.min(getrlimit(resource)?.1);
+        setrlimit(resource, value, value)?;
+    }
+    Ok(())
+}
+
+/// Restricts which files this process and its descendants can change and execute, and whom they can signal. A kernel
+/// without Landlock restricts nothing: the mounts remain.
+pub(super) fn restrict_files(plan: &Plan) -> Result<(), RulesetError> {
+    let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
+    let change: BitFlags<AccessFs> = AccessFs::WriteFile | AccessFs::Truncate;
+    let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock;
+    let all = AccessFs::from_all(LANDLOCK);
+    let mut ruleset = Ruleset::default()
+        .handle_access(all)?
+        .handle_access(AccessNet::from_all(LANDLOCK))?
+        .scope(Scope::from_all(LANDLOCK))?
+        .create()?;
+    let programs = PROGRAM_FOLDERS.into_iter().map(|path| (path.to_owned(), read | AccessFs::Execute));
+    let places = plan.places.iter().map(|(path, _)| path.clone());
+    let folders = plan.folders.iter().filter(|folder| folder.writable).map(|folder| folder.guest.clone());
+    let writable = places.chain(folders).map(|path| (path, all & !never));
+    let others = [("/", read), ("/proc", change), ("/dev", change | AccessFs::IoctlDev)];
+    let others = others.map(|(path, rights)| (path.to_owned(), rights));
+    for (path, rights) in programs.chain(writable).chain(others) {
+        // What is not there needs no rule.
+        if let Ok(place) = PathFd::new(&path) {
+            ruleset = ruleset.add_rule(PathBeneath::new(place, rights))?;
+        }
+    }
+    ruleset.restrict_self()?;
+    Ok(())
+}

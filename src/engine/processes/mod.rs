@@ -1,0 +1,28 @@
+//! Sandboxes without a container engine: processes of this machine in namespaces of their own.
+//!
+//! The bridge starts this program again in a hidden mode (`begin`), which makes the namespaces and has its first child
+//! build the sandbox's root, confine itself and become the sandbox's PID 1 (`enter`).
+
+#[cfg(target_os = "linux")]
+mod begin;
+mod engine;
+#[cfg(target_os = "linux")]
+mod enter;
+mod identity;
+#[cfg(target_os = "linux")]
+mod lock;
+mod plan;
+mod python;
+mod remedy;
+#[cfg(target_os = "linux")]
+mod root;
+#[cfg(target_os = "linux")]
+mod step;
+#[cfg(target_os = "linux")]
+mod system_calls;
+
+#[cfg(target_os = "linux")]
+pub use begin::begin;
+pub use engine::ProcessEngine;
+#[cfg(target_os = "linux")]
+pub use enter::enter;

@@ -1,0 +1,114 @@
+//! Finds the machine's Python for sandboxes without a container engine.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::super::error::EngineError;
+
+/// The program, and its version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Python {
+    /// A path below /usr.
+    pub(super) program: String,
+    /// Major and minor version.
+    version: (u32, u32),
+}
+
+/// Where sandboxes can see programs, in the order of their PATH.
+const FOLDERS: [&str; 2] = ["/usr/local/bin", "/usr/bin"];
+/// The oldest that the runtime works with.
+const VERSION_MIN: (u32, u32) = (3, 11);
+/// The newest name that is looked for.
+const MINOR_MAX: u32 = 20;
+
+impl Python {
+    /// The first Python that is new enough.
+    ///
+    /// # Errors
+    /// [`EngineError::NoPython`].
+    pub(super) fn find() -> Result<Self, EngineError> {
+        Self::find_in(&FOLDERS)
+    }
+
+    fn find_in(folders: &[&str]) -> Result<Self, EngineError> {
+        let newer = (VERSION_MIN.1..=MINOR_MAX).rev().map(|minor| format!("python3.{minor}"));
+        let names: Vec<String> = ["python3".to_owned()].into_iter().chain(newer).collect();
+        let mut old = None;
+        for name in &names {
+            for folder in folders {
+                let path = Path::new(folder).join(name);
+                let Some(version) = version(&path) else { continue };
+                if version >= VERSION_MIN {
+                    return Ok(Self { program: path.display().to_string(), version });
+                }
+                old = old.or(Some((path, version)));
+            }
+        }
+        let (major, minor) = VERSION_MIN;
+        let found = old.map_or("no python3".into(), |(path, (major, minor))| {
+            format!("{} is Python {major}.{minor}", path.display())
+        });
+        Err(EngineError::NoPython {
+            what: format!(
+                "sandboxes without a container engine need Python {major}.{minor} or newer in {}: {found}",
+                folders.join(" or ")
+            ),
+            remedy: "install it with `sudo apt-get install python3` (or your distribution's way), or use Podman or \
+                     Docker, whose images have a Python of their own"
+                .into(),
+        })
+    }
+}
+
+impl std::fmt::Display for Python {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of this machine", self.program)
+    }
+}
+
+/// The version of a Python: by the name of its file, else by asking it.
+fn version(path: &Path) -> Option<(u32, u32)> {
+    let real = path.canonicalize().ok()?;
+    let named = real.file_name()?.to_str()?.strip_prefix("python").and_then(pair);
+    named.or_else(|| {
+        let mut asked = Command::new(path);
+        asked.args(["-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).env_clear();
+        let said = asked.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+        pair(std::str::from_utf8(&said.stdout).ok()?.trim())
+    })
+}
+
+fn pair(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn python(folder: &Path, name: &str, version: &str) {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\necho {version}\n")).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn a_python_that_is_new_enough_is_found_under_any_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().to_str().unwrap();
+        let found = || Python::find_in(&[folder]);
+        let EngineError::NoPython { what, .. } = found().unwrap_err() else { panic!() };
+        assert!(what.ends_with("no python3"), "{what}");
+        python(dir.path(), "python3", "3.9");
+        let EngineError::NoPython { what, .. } = found().unwrap_err() else { panic!() };
+        assert!(what.ends_with("/python3 is Python 3.9"), "{what}");
+        python(dir.path(), "python3.12", "nothing");
+        assert_eq!(found().unwrap().version, (3, 12));
+        std::fs::remove_file(dir.path().join("python3")).unwrap();
+        symlink("python3.12", dir.path().join("python3")).unwrap();
+        assert!(found().unwrap().program.ends_with("/python3"));
+    }
+}

@@ -1,0 +1,76 @@
+//! What to do where this machine does not let a process make namespaces.
+
+use std::fs;
+
+use super::super::error::EngineError;
+use super::plan::Failed;
+
+/// Switches of the kernel that forbid it, the value that does, and the remedy.
+const SWITCHES: [(&str, &str, &str); 3] = [
+    (
+        "/proc/sys/kernel/unprivileged_userns_clone",
+        "0",
+        "user namespaces are forbidden by a switch of the kernel: `sudo sysctl -w kernel.unprivileged_userns_clone=1`",
+    ),
+    (
+        "/proc/sys/user/max_user_namespaces",
+        "0",
+        "user namespaces are forbidden by a switch of the kernel: `sudo sysctl -w user.max_user_namespaces=10000`",
+    ),
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "AppArmor forbids user namespaces to programs without a profile: `belljar` needs one that has `userns,`, as in \
+         /etc/apparmor.d/belljar: `abi <abi/4.0>, profile belljar PATH flags=(unconfined) { userns, }`, then `sudo \
+         apparmor_parser -r /etc/apparmor.d/belljar`; or, for all programs, `sudo sysctl -w \
+         kernel.apparmor_restrict_unprivileged_userns=0`",
+    ),
+];
+const IN_CONTAINER: &str = "inside a container, its engine forbids it: start that container with the options \
+                            `--security-opt seccomp=unconfined --security-opt systempaths=unconfined` (Docker) or \
+                            `--security-opt unmask=ALL` (Podman)";
+const ELSE: &str = "use Podman or Docker: `sudo apt-get install podman` (or your distribution's way)";
+
+/// The error of a sandbox whose process could not do this.
+pub(super) fn unconfined(failed: &Failed) -> EngineError {
+    let Failed { could_not, why, errno } = failed;
+    let is_refusal = errno.is_some_and(|errno| REFUSALS.contains(&errno));
+    let remedy = is_refusal.then(|| remedy(|path| fs::read_to_string(path).ok(), is_container()));
+    EngineError::Unconfined {
+        what: format!("a process could not {could_not}: {why}"),
+        remedy: remedy.unwrap_or_else(|| ELSE.into()),
+    }
+}
+
+/// EPERM, EACCES, ENOSPC (too many namespaces), EINVAL (no such namespaces), EUSERS.
+const REFUSALS: [i32; 5] = [1, 13, 28, 22, 87];
+
+fn remedy(read: impl Fn(&str) -> Option<String>, is_container: bool) -> String {
+    let forbids =
+        |(path, value, _): &&(&str, &str, &str)| read(path).is_some_and(|found| found.trim() == *value);
+    let switch = SWITCHES.iter().find(forbids).map(|(_, _, remedy)| *remedy);
+    let found = switch.or(is_container.then_some(IN_CONTAINER));
+    found.map_or_else(|| ELSE.to_owned(), |found| format!("{found}; or {ELSE}"))
+}
+
+fn is_container() -> bool {
+    ["/.dockerenv", "/run/.containerenv"].iter().any(|path| fs::exists(path).unwrap_or(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_switch_that_forbids_it_is_named() {
+        let with = |path: &'static str, value: &'static str| {
+            remedy(move |asked| (asked == path).then(|| format!("{value}\n")), false)
+        };
+        for (path, value, _) in SWITCHES {
+            let name = path.rsplit('/').next().unwrap();
+            assert!(with(path, value).contains(name), "{path}");
+            assert_eq!(with(path, "7"), ELSE);
+        }
+        assert!(remedy(|_| None, true).contains("--security-opt"));
+    }
+}
