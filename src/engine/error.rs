@@ -25,6 +25,12 @@ pub enum EngineError {
         /// What to do about it.
         remedy: String,
     },
+    /// What is asked for is there with containers only.
+    #[error("{what} is asked for, which takes Podman or Docker")]
+    TakesContainers {
+        /// Which setting.
+        what: String,
+    },
     /// The machine has no Python that sandboxes without a container engine can have.
     #[error("{what}")]
     NoPython {
@@ -87,6 +93,11 @@ impl EngineError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
+            Self::TakesContainers { .. } => {
+                "unset it, or have a container engine used: install one with `sudo apt-get install podman` (or your \
+                 distribution's way) and set MCP_BRIDGE_RUNTIME=auto"
+                    .into()
+            }
             Self::Unconfined { remedy, .. } | Self::NoPython { remedy, .. } => remedy.clone(),
             Self::NoEngine { choice: Choice::At(_), .. } => {
                 "start the engine there (`systemctl --user start podman.socket` for rootless Podman), or correct \

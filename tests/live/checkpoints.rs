@@ -3,12 +3,11 @@
 
 use serde_json::json;
 
-use crate::on_every_engine;
 use crate::support::bridge::Reply;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
+use crate::{on_every_container_engine, on_every_engine};
 
 on_every_engine!(
-    a_session_goes_back_to_a_checkpoint_any_number_of_times,
     a_checkpoint_in_the_middle_of_a_run_holds_what_was_there_then,
     checkpoints_outlive_a_timeout_a_crash_and_a_reset,
     a_name_that_is_not_there_is_an_error_that_names_those_that_are,
@@ -26,6 +25,8 @@ on_every_engine!(
     code_that_kills_its_checkpoints_has_them_made_again,
     a_session_that_goes_on_from_another_one_has_its_checkpoints,
 );
+
+on_every_container_engine!(a_session_goes_back_to_a_checkpoint_any_number_of_times,);
 
 fn warm(engine: &Engine) -> Bridge {
     Bridge::start(&Home::on(engine)).warm()

@@ -7,11 +7,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
 use crate::support::engine_gate::{EngineGate, Hold};
 use crate::support::engine_proxy::EngineProxy;
 use crate::support::home::Output;
 use crate::support::{Bridge, Engine, Fixture, Home, eventually};
+use crate::{on_every_container_engine, on_every_engine};
 
 on_every_engine!(
     run_prints_what_the_code_prints_and_exits_as_it_does,
@@ -25,6 +25,9 @@ on_every_engine!(
     run_leaves_nothing,
     run_steers_no_terminal_and_leaves_files_as_they_are,
     doctor_tells_engine_image_and_limits,
+);
+
+on_every_container_engine!(
     doctor_tells_what_the_kernel_ends_first,
     doctor_warns_of_a_runtime_that_is_known_to_let_code_out,
 );
@@ -235,14 +238,20 @@ fn doctor_tells_engine_image_and_limits(engine: &Engine) {
     let rootless = if engine.is_rootless() { "rootless" } else { "rootful" };
     assert!(line("engine").starts_with(&format!("engine     {kind} ")), "{}", output.stdout);
     assert!(line("engine").ends_with(&format!(", {rootless}")), "{}", output.stdout);
-    let runtime = if kind == "podman" { "crun" } else { "runc" };
-    assert!(line("runtime").starts_with(&format!("runtime    {runtime} 1.")), "{}", output.stdout);
-    assert_eq!(line("socket"), format!("socket     {}", engine.address()));
-    assert!(
-        line("image").starts_with("image      localhost/belljar-sandbox:latest (Python 3."),
-        "{}",
-        output.stdout
-    );
+    let image = if engine.is_process() {
+        assert!(
+            !output.stdout.contains("\nruntime") && !output.stdout.contains("\nsocket"),
+            "{}",
+            output.stdout
+        );
+        "/usr/bin/python3 of this machine"
+    } else {
+        let runtime = if kind == "podman" { "crun" } else { "runc" };
+        assert!(line("runtime").starts_with(&format!("runtime    {runtime} 1.")), "{}", output.stdout);
+        assert_eq!(line("socket"), format!("socket     {}", engine.address()));
+        "localhost/belljar-sandbox:latest"
+    };
+    assert!(line("image").starts_with(&format!("image      {image} (Python 3.")), "{}", output.stdout);
     assert_eq!(line("network"), "network    none");
     assert_eq!(line("sandbox"), "sandbox    starts and answers");
 }

@@ -4,22 +4,25 @@ use std::path::Path;
 
 use nix::sys::signal::Signal;
 
-use crate::on_every_engine;
 use crate::support::images::with_languages;
 use crate::support::model_server::ModelServer;
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually, program};
+use crate::{on_every_container_engine, on_every_engine};
 
 on_every_engine!(
-    examples_on_checkpoints_reply_as_the_page_says,
-    examples_on_files_reply_as_the_page_says,
     examples_on_handles_reply_as_the_page_says,
-    examples_on_images_reply_as_the_page_says,
     examples_on_jobs_reply_as_the_page_says,
-    examples_on_languages_reply_as_the_page_says,
     examples_on_models_reply_as_the_page_says,
     examples_on_sessions_reply_as_the_page_says,
     examples_on_skills_reply_as_the_page_says,
     schedules_on_skills_run_the_skill,
+);
+
+on_every_container_engine!(
+    examples_on_checkpoints_reply_as_the_page_says,
+    examples_on_files_reply_as_the_page_says,
+    examples_on_images_reply_as_the_page_says,
+    examples_on_languages_reply_as_the_page_says,
 );
 
 /// Where the page on skills has the program.

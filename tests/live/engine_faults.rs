@@ -2,17 +2,18 @@
 
 use serde_json::json;
 
-use crate::on_every_engine;
 use crate::support::engine_gate::{EngineGate, Hold};
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
+use crate::{on_every_container_engine, on_every_engine};
 
-on_every_engine!(
+on_every_engine!(where_one_is_named_and_does_not_answer_no_other_is_taken,);
+
+on_every_container_engine!(
     an_engine_that_answers_with_errors_or_nonsense_is_quoted_and_asked_again,
     an_engine_that_takes_a_minute_costs_the_run_ten_seconds_and_leaves_nothing,
     an_engine_that_goes_down_in_a_run_costs_that_run_and_is_found_again,
     a_place_without_an_engine_does_not_hide_one_that_works,
     an_engine_of_another_kind_than_asked_for_is_not_used,
-    where_one_is_named_and_does_not_answer_no_other_is_taken,
 );
 
 const FULL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: 37\r\n\

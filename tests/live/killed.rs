@@ -8,23 +8,26 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use crate::on_every_engine;
 use crate::support::engine_gate::{EngineGate, Hold};
 use crate::support::processes::{guardian_of, is_alive, keepers_of, marked};
 use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
+use crate::{on_every_container_engine, on_every_engine};
 
 on_every_engine!(
-    killed_before_the_container_is_created_it_leaves_nothing,
-    killed_while_the_container_is_created_it_leaves_nothing,
-    killed_before_the_container_is_started_it_leaves_nothing,
-    killed_while_its_engine_restarts_it_leaves_nothing,
     killed_while_idle_in_a_run_and_in_a_call_it_leaves_nothing,
     killed_with_its_guardian_it_leaves_no_process_and_no_container,
     killed_with_its_keepers_it_leaves_no_process,
     a_guardian_that_is_killed_is_started_again_and_does_its_work,
     a_server_whose_keeper_is_killed_ends_with_the_bridge,
-    stale_containers_of_dead_owners_only_are_removed,
     two_bridges_side_by_side_do_not_hear_of_each_others_end,
+);
+
+on_every_container_engine!(
+    killed_before_the_container_is_created_it_leaves_nothing,
+    killed_while_the_container_is_created_it_leaves_nothing,
+    killed_before_the_container_is_started_it_leaves_nothing,
+    killed_while_its_engine_restarts_it_leaves_nothing,
+    stale_containers_of_dead_owners_only_are_removed,
 );
 
 /// How long everything may take to go.

@@ -1,10 +1,10 @@
 //! Other languages in the sandbox: what the image has runs there, under the same limits, and what it lacks is said.
 
-use crate::on_every_engine;
+use crate::on_every_container_engine;
 use crate::support::images::with_languages;
 use crate::support::{Bridge, Engine, Home};
 
-on_every_engine!(
+on_every_container_engine!(
     all_seven_languages_run_in_an_image_that_has_them,
     what_does_not_parse_or_crashes_costs_the_program_only,
     a_compiled_program_is_started_though_nothing_written_can_be_executed,

@@ -41,6 +41,7 @@ mod pins;
 mod policy;
 mod policy_rules;
 mod posture;
+mod process_engine;
 mod readable;
 mod real_servers;
 mod replies;

@@ -10,17 +10,18 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::docs::{Step, steps};
-use crate::on_every_engine;
 use crate::support::engine_proxy::EngineProxy;
 use crate::support::{Bridge, Engine, Home, PATIENCE, eventually};
+use crate::{on_every_container_engine, on_every_engine};
 
 on_every_engine!(
     folders_are_there_as_configured_and_errors_say_where_a_file_is,
     without_a_mount_an_error_names_it,
-    a_folder_that_is_looser_than_asked_for_is_refused,
     a_folder_with_a_pipe_or_socket_is_not_mounted,
     examples_on_mounts_reply_as_the_page_says,
 );
+
+on_every_container_engine!(a_folder_that_is_looser_than_asked_for_is_refused,);
 
 const CONFIG: &str = ".config/belljar/config.toml";
 

@@ -5,16 +5,17 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
 use crate::support::engine_proxy::EngineProxy;
 use crate::support::{Bridge, Engine, Home};
+use crate::{on_every_container_engine, on_every_engine};
 
 on_every_engine!(
-    unknown_runtime_is_refused_with_a_hint,
     runtime_of_the_user_is_named_in_the_request,
     kernel_of_the_machine_is_refused_where_another_was_asked_for,
     doctor_says_whose_kernel_a_sandbox_has,
 );
+
+on_every_container_engine!(unknown_runtime_is_refused_with_a_hint,);
 
 /// A home whose sandboxes gVisor runs, also where its version lets code open the supervisor's descriptors.
 fn on_gvisor() -> Option<Home> {

@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
 use crate::support::engine_proxy::EngineProxy;
 use crate::support::{Bridge, Engine, Home, PATIENCE, eventually};
+use crate::{on_every_container_engine, on_every_engine};
 
-on_every_engine!(
+on_every_engine!(control_groups_of_others_are_not_shown,);
+
+on_every_container_engine!(
     every_weaker_configuration_is_refused_by_its_field,
     limits_that_nobody_can_keep_are_refused,
     what_the_operator_allows_by_name_runs_and_is_said_for_every_sandbox,
@@ -15,7 +17,6 @@ on_every_engine!(
     worker_without_landlock_is_refused,
     a_later_interpreter_that_is_weaker_takes_its_container_with_it,
     a_limit_that_the_engine_does_not_enforce_is_enforced_by_the_bridge,
-    control_groups_of_others_are_not_shown,
 );
 
 /// What code finds in the control groups: folders of other groups, and files that it can read though the group does not

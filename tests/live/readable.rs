@@ -2,16 +2,19 @@
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
 use crate::support::{Bridge, Engine, Fixture, Home};
+use crate::{on_every_container_engine, on_every_engine};
 
 on_every_engine!(
-    values_and_names_of_real_libraries_are_shown,
-    figures_pictures_and_files_come_of_real_libraries,
     every_mode_keeps_the_bound_and_the_rest_can_be_read_on,
     a_client_that_shows_less_gets_less,
-    errors_say_what_helps,
     output_is_told_as_it_comes_to_a_client_that_set_a_level,
+);
+
+on_every_container_engine!(
+    values_and_names_of_real_libraries_are_shown,
+    figures_pictures_and_files_come_of_real_libraries,
+    errors_say_what_helps,
 );
 
 fn values_and_names_of_real_libraries_are_shown(engine: &Engine) {

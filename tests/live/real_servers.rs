@@ -5,13 +5,12 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
 use crate::support::engines::cache;
 use crate::support::everything::Everything;
 use crate::support::{Bridge, Engine, Home};
+use crate::{on_every_container_engine, on_every_engine};
 
 on_every_engine!(
-    a_table_is_read_through_a_server_and_analysed,
     a_picture_of_the_files_server_is_a_picture,
     a_repository_is_read_through_the_git_server,
     time_zones_are_converted_through_the_time_server,
@@ -21,6 +20,8 @@ on_every_engine!(
     a_remote_server_is_like_any_other,
     values_that_python_servers_wrap_are_the_values_themselves,
 );
+
+on_every_container_engine!(a_table_is_read_through_a_server_and_analysed,);
 
 fn node(name: &str) -> String {
     cache().join("servers/node/node_modules/.bin").join(name).to_str().unwrap().to_owned()

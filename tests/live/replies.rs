@@ -2,15 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::on_every_engine;
 use crate::support::{Bridge, Engine, Home};
+use crate::{on_every_container_engine, on_every_engine};
 
 on_every_engine!(
     json_replies_are_one_object,
     toon_replies_are_one_block,
     structured_content_comes_when_it_is_asked_for,
-    images_and_text_come_as_blocks,
 );
+
+on_every_container_engine!(images_and_text_come_as_blocks,);
 
 fn json_replies_are_one_object(engine: &Engine) {
     let mut bridge = Bridge::start(&Home::on(engine).env("MCP_BRIDGE_OUTPUT_MODE", "json")).warm();

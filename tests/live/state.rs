@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::on_every_engine;
 use crate::support::{Bridge, Engine, Fixture, Home};
+use crate::{on_every_container_engine, on_every_engine};
 
 on_every_engine!(
     variables_imports_and_functions_stay_for_the_next_run,
@@ -13,13 +13,14 @@ on_every_engine!(
     an_exit_code_is_told_and_keeps_variables,
     reset_gives_a_fresh_interpreter_in_the_same_container,
     a_run_that_kills_the_interpreter_is_rolled_back,
-    what_is_large_is_rolled_back_as_well,
     without_rollback_an_interpreter_that_ends_itself_is_said_to_be_lost,
     memory_that_is_not_there_is_an_exception_and_keeps_variables,
     a_real_lack_of_memory_costs_the_run_only_and_is_named,
     runs_of_one_client_wait_for_each_other_in_order,
     two_bridges_side_by_side_share_nothing,
 );
+
+on_every_container_engine!(what_is_large_is_rolled_back_as_well,);
 
 fn warm(engine: &Engine) -> Bridge {
     Bridge::start(&Home::on(engine)).warm()

@@ -261,7 +261,9 @@ for line in open('/proc/self/mountinfo'):
 if not found:
     refuse('none')
 ",
-    ),
+    )
+    // It has programs of the machine.
+    .known_on("process"),
     Probe::attempt(
         "files.user-name",
         "learn the user's name from where the engine keeps its files",
@@ -314,14 +316,14 @@ if not [name for name in os.listdir('/dev') if stat.S_ISBLK(os.lstat('/dev/' + n
     Probe::attempt(
         "files.terminal",
         "open a terminal, whose driver has a long record of defects",
-        &["EACCES"],
+        &["EACCES", "ENOENT"],
         "for fd in os.openpty():\n    os.close(fd)",
     )
     .by_landlock(),
     Probe::attempt(
         "files.terminal-for-reading",
         "make a terminal by opening its device for reading only",
-        &["EACCES"],
+        &["EACCES", "ENOENT"],
         "os.close(os.open('/dev/ptmx', os.O_RDONLY | os.O_NOCTTY))",
     )
     .by_landlock(),

@@ -19,6 +19,9 @@ pub struct Engine {
 /// The image that sandboxes have.
 const IMAGE: &str = "localhost/belljar-sandbox:latest";
 
+/// No container engine: sandboxes are processes of this machine. It is there on every Linux.
+const PROCESS: &str = "process";
+
 /// Variables and the names that people read.
 pub const ENGINES: [(&str, &str); 3] = [
     ("BELLJAR_TEST_PODMAN_ROOTFUL", "podman-rootful"),
@@ -29,6 +32,34 @@ pub const ENGINES: [(&str, &str); 3] = [
 /// Declares one test for each engine from each named function, which takes the engine.
 #[macro_export]
 macro_rules! on_every_engine {
+    ($($claim:ident),* $(,)?) => {
+        $(mod $claim {
+            #[test]
+            fn podman_rootful() {
+                $crate::support::engines::check("podman-rootful", super::$claim);
+            }
+
+            #[test]
+            fn podman_rootless() {
+                $crate::support::engines::check("podman-rootless", super::$claim);
+            }
+
+            #[test]
+            fn docker() {
+                $crate::support::engines::check("docker", super::$claim);
+            }
+
+            #[test]
+            fn process() {
+                $crate::support::engines::check("process", super::$claim);
+            }
+        })*
+    };
+}
+
+/// The same, for what is about containers or images.
+#[macro_export]
+macro_rules! on_every_container_engine {
     ($($claim:ident),* $(,)?) => {
         $(mod $claim {
             #[test]
@@ -62,13 +93,16 @@ pub fn check(name: &str, claim: fn(&Engine)) {
 
 impl Engine {
     pub fn find(name: &str) -> Option<Self> {
+        if name == PROCESS {
+            return cfg!(target_os = "linux").then(|| Self { name: PROCESS, address: PROCESS.into() });
+        }
         let (variable, name) = ENGINES.into_iter().find(|(_, known)| *known == name)?;
         let address = std::env::var(variable).ok().or_else(|| written(variable))?;
         Some(Self { name, address })
     }
 
     pub fn all() -> Vec<Self> {
-        ENGINES.into_iter().filter_map(|(_, name)| Self::find(name)).collect()
+        ENGINES.into_iter().map(|(_, name)| name).chain([PROCESS]).filter_map(Self::find).collect()
     }
 
     /// The first one, for what is the same on each.
@@ -99,12 +133,22 @@ impl Engine {
         &self.address
     }
 
+    /// Whether its sandboxes have a user namespace; on this machine's kernel such an engine makes no control groups.
     pub fn is_rootless(&self) -> bool {
-        self.name == "podman-rootless"
+        self.name == "podman-rootless" || self.is_process()
+    }
+
+    /// Whether its sandboxes are processes of this machine.
+    pub fn is_process(&self) -> bool {
+        self.name == PROCESS
     }
 
     /// Ids of the containers, running or not, that carry one of these owners' labels.
     pub fn containers_of(&self, owners: &[String]) -> Vec<String> {
+        if self.is_process() {
+            let of = |owner: &String| format!("\"belljar.owner\":\"{owner}\"");
+            return sandboxes(|plan| owners.iter().any(|owner| plan.contains(&of(owner))));
+        }
         let is_owned = |container: &Value| {
             let owner = container["Labels"]["belljar.owner"].as_str().unwrap_or_default();
             owners.iter().any(|known| known == owner)
@@ -122,6 +166,9 @@ impl Engine {
 
     /// Ids of all containers, running or not.
     pub fn containers(&self) -> Vec<String> {
+        if self.is_process() {
+            return sandboxes(|_| true);
+        }
         self.listed(|_| true)
     }
 
@@ -160,20 +207,41 @@ impl Engine {
     }
 
     pub fn remove_container(&self, id: &str) {
+        if self.is_process() {
+            return self.kill_container(id);
+        }
         self.request("DELETE", &format!("/v1.41/containers/{id}?force=true"));
     }
 
     pub fn kill_container(&self, id: &str) {
+        if self.is_process() {
+            let first = self.inspect_container(id)["State"]["Pid"].to_string();
+            let pid = nix::unistd::Pid::from_raw(id.parse().unwrap());
+            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("it is there");
+            // As an engine answers once the container has gone.
+            while std::fs::exists(format!("/proc/{first}")).unwrap() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            return;
+        }
         self.request("POST", &format!("/v1.41/containers/{id}/kill?signal=KILL"));
     }
 
     pub fn inspect_container(&self, id: &str) -> Value {
+        if self.is_process() {
+            let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+            let pid: u64 = children.split_whitespace().next().expect("it has a PID 1").parse().unwrap();
+            return serde_json::json!({"State": {"Pid": pid}});
+        }
         let inspected = self.request("GET", &format!("/v1.41/containers/{id}/json"));
         serde_json::from_slice(&inspected).expect("the engine describes a container as JSON")
     }
 
     /// Names of the volumes that stand for this folder.
     pub fn volumes_of(&self, folder: &Path) -> Vec<String> {
+        if self.is_process() {
+            return vec![];
+        }
         let listed: Value = serde_json::from_slice(&self.request("GET", "/v1.41/volumes"))
             .expect("the engine lists volumes as JSON");
         let volumes = listed["Volumes"].as_array().into_iter().flatten();
@@ -216,6 +284,21 @@ impl Engine {
         let body = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("an HTTP answer") + 4;
         answer.split_off(body)
     }
+}
+
+/// The numbers of the processes that keep a sandbox each whose plan is such a one.
+fn sandboxes(is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_sandbox = |number: &String| {
+        let line = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        words.next() == Some("belljar".into())
+            && words.next() == Some("confine".into())
+            && words.next() == Some("--parent".into())
+            && words.nth(1).is_some_and(|plan| is_wanted(&plan))
+    };
+    numbers.filter(is_sandbox).collect()
 }
 
 /// Stdout and stderr of a container's log: pieces with their stream and length before each.

@@ -60,6 +60,11 @@ impl ProcessEngine {
             let why = "it takes Linux on x86-64 or aarch64".to_owned();
             return Err(unconfined(&Failed { could_not: "be confined".into(), why, errno: None }));
         }
+        let images = spec.images.split_first().filter(|(_, others)| others.is_empty());
+        let wanted = spec.oci_runtime.as_ref().map(|name| format!("the OCI runtime {name}"));
+        if let Some(what) = wanted.or_else(|| images.map(|(name, _)| format!("the image {name}"))) {
+            return Err(EngineError::TakesContainers { what });
+        }
         let python = Python::find()?;
         let identity = Identity::choose(spec.user);
         let plan = plan(spec, &python, &identity);
@@ -120,7 +125,7 @@ impl Engine for ProcessEngine {
     }
 
     fn about(&self) -> BoxFuture<'_, Result<About, EngineError>> {
-        let name = "none: sandboxes are processes of this machine".to_owned();
+        let name = "process (sandboxes in namespaces of this machine, no container engine)".to_owned();
         Box::pin(ready(Ok(About { name, is_containers: false, runtime: None })))
     }
 
@@ -196,6 +201,7 @@ impl Instance for Process {
 fn plan(spec: &SandboxSpec, python: &Python, identity: &Identity) -> Plan {
     let variables = [("PATH", SEARCH_PATH), ("LANG", "C.UTF-8")].into_iter().chain(ENVIRONMENT);
     Plan {
+        labels: spec.labels.clone().into_iter().collect(),
         program: python.program.clone(),
         command: spec.command.clone(),
         environment: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),

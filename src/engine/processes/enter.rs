@@ -2,12 +2,13 @@
 
 use std::convert::Infallible;
 use std::fs;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use nix::errno::Errno;
 use nix::sys::prctl::{set_dumpable, set_no_new_privs, set_pdeathsig};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Gid, Uid, chdir, setgroups, sethostname, setresgid, setresuid};
 
 use super::plan::{Failed, Plan, READY};
@@ -29,6 +30,7 @@ pub fn enter(plan: &str) -> ExitCode {
 fn entered(plan: &str) -> Result<Infallible, Failed> {
     let plan: Plan = serde_json::from_str(plan).map_err(std::io::Error::other).step("read its plan")?;
     close_others().step("close what it was started with")?;
+    SigSet::empty().thread_set_mask().step("let all signals through")?;
     // Before the change of the user, after which the file is another user's.
     fs::write("/proc/self/oom_score_adj", OOM_SCORE).step("raise its OOM score")?;
     // Opened as the user who has configured them, who may be the only one who can reach them.
@@ -47,7 +49,10 @@ fn entered(plan: &str) -> Result<Infallible, Failed> {
     let variables = plan.environment.iter().map(|(name, value)| (name, value));
     let mut first = Command::new(&plan.program);
     first.arg0(name).args(arguments).env_clear().envs(variables);
-    Err(first.exec()).step(format!("execute {}", plan.program))
+    let error = first.exec();
+    // What is written to stdout now would be taken for the sandbox's.
+    drop(writeln!(std::io::stderr(), "{} could not be executed: {error}", plan.program));
+    std::process::exit(70);
 }
 
 fn become_user(plan: &Plan) -> Result<(), Failed> {

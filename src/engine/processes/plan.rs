@@ -1,5 +1,7 @@
 //! What a sandbox of processes consists of, as the bridge tells it to the process that becomes the sandbox.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::super::spec::Folder;
@@ -12,6 +14,8 @@ pub(super) const PROGRAM_FOLDERS: [&str; 8] =
 /// The plan of one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
+    /// Mark the owner for people who list processes.
+    pub(super) labels: BTreeMap<String, String>,
     /// The program of PID 1.
     pub(super) program: String,
     /// Its command line, with its name.

@@ -25,6 +25,10 @@ const DEVICE_LINKS: [(&str, &str); 4] = [
 ];
 /// Where libraries are found; it is copied, since a file cannot be mounted so that it is not found in the list of mounts.
 const LIBRARIES: &str = "/etc/ld.so.cache";
+/// As images have them; the runtime adds the code's own user where it is another.
+const ACCOUNTS: &str =
+    "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
+const GROUPS: &str = "root:x:0:\nnogroup:x:65534:\n";
 /// Folders of every machine, on one of which the new root is built.
 const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
 /// Room for the few files of the root itself.
@@ -76,7 +80,7 @@ pub(super) fn build(plan: &Plan, sources: Sources) -> Result<(), Failed> {
             Program::Folder(folder) => root.show(&folder, path, Access::Execute)?,
         }
     }
-    root.files(plan, sources.libraries.as_deref())?;
+    root.files(sources.libraries.as_deref())?;
     for (path, device) in sources.devices {
         fs::write(root.at(path), "").step(format!("make {path}"))?;
         root.bind(&device, path)?;
@@ -128,17 +132,13 @@ impl Root {
         Path::new(self.base).join(path.trim_start_matches('/'))
     }
 
-    fn files(&self, plan: &Plan, libraries: Option<&[u8]>) -> Result<(), Failed> {
-        let Plan { uid, gid, .. } = plan;
+    fn files(&self, libraries: Option<&[u8]>) -> Result<(), Failed> {
         let files = [
-            (
-                "/etc/passwd",
-                format!("root:x:0:0:root:/:/bin/sh\nsandbox:x:{uid}:{gid}::/workspace:/bin/sh\n"),
-            ),
-            ("/etc/group", format!("root:x:0:\nsandbox:x:{gid}:\n")),
-            ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n".to_owned()),
-            ("/etc/hostname", "sandbox\n".to_owned()),
-            ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n".to_owned()),
+            ("/etc/passwd", ACCOUNTS),
+            ("/etc/group", GROUPS),
+            ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
+            ("/etc/hostname", "sandbox\n"),
+            ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
         ];
         for (path, text) in files {
             fs::write(self.at(path), text).step(format!("write {path}"))?;

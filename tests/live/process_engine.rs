@@ -1,0 +1,114 @@
+//! Sandboxes without a container engine, as other users than root have them, and on machines that forbid them.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::support::{Bridge, Engine, Home};
+
+/// An ordinary user that the set-up has made, with subordinate numbers.
+const USER: &str = "belljar-test";
+
+/// A world of its own for commands: a copy of the program and a folder that any user can reach.
+struct World {
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    /// None where this test cannot become other users.
+    fn new() -> Option<Self> {
+        if !nix::unistd::geteuid().is_root() || Engine::find("process").is_none() {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "it needs root, and this is CI");
+            eprintln!("SKIPPED: it needs root, to become other users and to change mounts");
+            return None;
+        }
+        use std::os::unix::fs::PermissionsExt;
+        let open = std::fs::Permissions::from_mode(0o777);
+        let dir = tempfile::Builder::new().permissions(open).tempdir().unwrap();
+        std::fs::copy(env!("CARGO_BIN_EXE_belljar"), dir.path().join("belljar")).unwrap();
+        Some(Self { dir })
+    }
+
+    /// Runs code as this user in mounts of its own that `first` has changed; the exit code, and all that was said.
+    fn run(&self, user: &str, first: &str, code: &str) -> (Option<i32>, String) {
+        let home: PathBuf = self.dir.path().join(format!("home-{user}"));
+        std::fs::create_dir_all(&home).unwrap();
+        let user = nix::unistd::User::from_name(user).unwrap().map_or(user.to_owned(), |user| user.uid.to_string());
+        let number = user.parse().unwrap();
+        nix::unistd::chown(&home, Some(nix::unistd::Uid::from_raw(number)), None).unwrap();
+        let (program, home) = (self.dir.path().join("belljar"), home.display().to_string());
+        let line = format!(
+            "mount --make-rprivate / && {first} && exec setpriv --reuid {user} --regid {user} --clear-groups \
+             env --ignore-environment HOME={home} PATH=/usr/bin:/bin MCP_BRIDGE_RUNTIME=process {} run -c \"$0\"",
+            program.display()
+        );
+        let ran = Command::new("unshare").args(["--mount", "sh", "-c", &line, code]).output().unwrap();
+        let said = [ran.stdout, ran.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
+        (ran.status.code(), said)
+    }
+}
+
+/// The number of the sandbox's user on the machine.
+const OUTSIDE: &str = "print('is', open('/proc/self/uid_map').read().split()[1])";
+
+#[test]
+fn a_user_with_subordinate_numbers_has_code_run_as_one_of_them() {
+    let Some(world) = World::new() else { return };
+    let (code, said) = world.run(USER, "true", OUTSIDE);
+    let number = said.split_whitespace().nth(1).and_then(|number| number.parse::<u32>().ok());
+    assert!(code == Some(0) && number.is_some_and(|number| number >= 100_000), "{said}");
+    assert!(!said.contains("your own user"), "{said}");
+}
+
+#[test]
+fn a_user_without_subordinate_numbers_is_told_that_code_has_its_own() {
+    let Some(world) = World::new() else { return };
+    let (code, said) = world.run("4242", "true", OUTSIDE);
+    assert!(code == Some(0) && said.starts_with("is 4242\n"), "{said}");
+    assert!(said.contains("code runs as your own user 4242") && said.contains("usermod --add-subuids"), "{said}");
+}
+
+#[test]
+fn a_machine_with_hidden_processes_or_without_shared_memory_has_sandboxes() {
+    let Some(world) = World::new() else { return };
+    for first in ["mount -o remount,hidepid=2 /proc", "umount /dev/shm"] {
+        for user in ["0", USER, "4242"] {
+            let (code, said) = world.run(user, first, "print('ran')");
+            assert!(code == Some(0) && said.starts_with("ran\n"), "{first} {user}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_forbids_it_is_said_with_the_remedy() {
+    let Some(world) = World::new() else { return };
+    // As an outer container masks it.
+    let (code, said) = world.run(USER, "mount -t tmpfs none /proc/irq", "print('ran')");
+    assert!(code == Some(1) && said.contains("a process could not mount /proc"), "{said}");
+    let (code, said) = world.run(USER, "mount --bind /dev/null /usr/bin/python3.11", "print('ran')");
+    assert!(code != Some(0) && !said.contains("ran\n"), "{said}");
+
+    let home = Home::new().env("MCP_BRIDGE_RUNTIME", "process");
+    let program = home.command(&["run", "-c", "print('ran')"]);
+    let mut forbidden = Command::new("unshare");
+    let line = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" run -c \"print('ran')\"";
+    forbidden.args(["--user", "--map-root-user", "sh", "-c", line]).arg(program.get_program()).env_clear();
+    forbidden.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let said = String::from_utf8(forbidden.output().unwrap().stderr).unwrap();
+    assert!(said.contains("a process could not make a user namespace"), "{said}");
+    assert!(said.contains("`sudo sysctl -w user.max_user_namespaces=10000`"), "{said}");
+}
+
+#[test]
+fn what_takes_containers_is_refused() {
+    let Some(engine) = Engine::find("process") else { return };
+    for (variable, what) in
+        [("MCP_BRIDGE_OCI_RUNTIME", "the OCI runtime runsc"), ("MCP_BRIDGE_IMAGE", "the image runsc")]
+    {
+        let home = Home::on(&engine).env(variable, "runsc").server("none", json!({"command": "none"}));
+        let reply = Bridge::start(&home).run("print('ran')");
+        let says = format!("{what} is asked for, which takes Podman or Docker");
+        assert!(reply.is_error && reply.text.contains(&says), "{}", reply.text);
+    }
+}
