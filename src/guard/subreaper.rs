@@ -33,14 +33,15 @@ pub fn keep(command: &[OsString]) -> ExitCode {
 }
 
 fn kept(command: &[OsString]) -> std::io::Result<u8> {
+    nix::sys::prctl::set_child_subreaper(true)?;
+    let (program, arguments) = command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
+    let server = Command::new(program).args(arguments).spawn()?;
+    // Not before, since the server would have them blocked as well.
     let mut signals = SigSet::empty();
     // The group's endings reach the server by themselves.
     signals.extend([Signal::SIGCHLD, Keeper::AT_ONCE, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
     signals.thread_block()?;
     let wake = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-    nix::sys::prctl::set_child_subreaper(true)?;
-    let (program, arguments) = command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
-    let server = Command::new(program).args(arguments).spawn()?;
     let_go_of_streams()?;
     let code = watch(&server, &wake)?;
     tree::end_descendants(&wake);
@@ -59,6 +60,10 @@ fn let_go_of_streams() -> std::io::Result<()> {
 fn watch(server: &Child, wake: &SignalFd) -> std::io::Result<u8> {
     let server = Pid::from_raw(i32::try_from(server.id()).map_err(std::io::Error::other)?);
     let lifeline = std::io::stderr();
+    // Its end may have come before the signals were listened for.
+    if let Some(code) = reap(server)? {
+        return Ok(code);
+    }
     loop {
         let mut fds = [
             PollFd::new(wake.as_fd(), PollFlags::POLLIN),

@@ -137,3 +137,13 @@ fn each_ending_signal_has_its_shells_exit_code() {
         assert_eq!(status.code(), Some(code), "{signal}");
     }
 }
+
+#[test]
+fn a_server_starts_with_no_signal_blocked() {
+    if !cfg!(target_os = "linux") {
+        eprintln!("SKIPPED: only Linux has keepers");
+        return;
+    }
+    let kept = Home::new().run(&["keep", "--", "grep", "SigBlk", "/proc/self/status"]);
+    assert_eq!(kept.stdout, "SigBlk:\t0000000000000000\n", "{}", kept.stderr);
+}
