@@ -220,7 +220,7 @@ impl Engine {
             nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("it is there");
             // As an engine answers once the container has gone.
             while std::fs::exists(format!("/proc/{first}")).unwrap() {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::park_timeout(std::time::Duration::from_millis(1));
             }
             return;
         }

@@ -1,6 +1,5 @@
 //! The second of the two processes that start a sandbox: builds its root, confines itself and becomes its PID 1.
 
-use std::convert::Infallible;
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -22,12 +21,16 @@ const OOM_SCORE: &str = "500";
 /// Becomes PID 1 of the sandbox of that plan; returns when it cannot.
 #[must_use]
 pub fn enter(plan: &str) -> ExitCode {
-    let Err(failed) = entered(plan);
-    tell(&failed);
+    match entered(plan) {
+        // What is written to stdout now would be taken for the sandbox's.
+        Ok(error) => drop(writeln!(std::io::stderr(), "Python could not be executed: {error}")),
+        Err(failed) => tell(&failed),
+    }
     ExitCode::from(70)
 }
 
-fn entered(plan: &str) -> Result<Infallible, Failed> {
+/// Returns why PID 1's program could not be executed.
+fn entered(plan: &str) -> Result<std::io::Error, Failed> {
     let plan: Plan = serde_json::from_str(plan).map_err(std::io::Error::other).step("read its plan")?;
     close_others().step("close what it was started with")?;
     SigSet::empty().thread_set_mask().step("let all signals through")?;
@@ -49,10 +52,7 @@ fn entered(plan: &str) -> Result<Infallible, Failed> {
     let variables = plan.environment.iter().map(|(name, value)| (name, value));
     let mut first = Command::new(&plan.program);
     first.arg0(name).args(arguments).env_clear().envs(variables);
-    let error = first.exec();
-    // What is written to stdout now would be taken for the sandbox's.
-    drop(writeln!(std::io::stderr(), "{} could not be executed: {error}", plan.program));
-    std::process::exit(70);
+    Ok(first.exec())
 }
 
 fn become_user(plan: &Plan) -> Result<(), Failed> {
