@@ -39,6 +39,14 @@ pub enum EngineError {
         /// What to do about it.
         remedy: String,
     },
+    /// Neither a container engine nor this machine itself can make sandboxes.
+    #[error("{containers}, and {processes}")]
+    Neither {
+        /// Why no container engine serves.
+        containers: Box<EngineError>,
+        /// Why this machine does not serve.
+        processes: Box<EngineError>,
+    },
     /// None of the images is there.
     #[error("the sandbox image is missing: {}", names.join(", "))]
     ImageMissing {
@@ -93,6 +101,9 @@ impl EngineError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
+            Self::Neither { containers, processes } => {
+                format!("{}; without a container engine: {}", containers.hint(), processes.hint())
+            }
             Self::TakesContainers { .. } => {
                 "unset it, or have a container engine used: install one with `sudo apt-get install podman` (or your \
                  distribution's way) and set MCP_BRIDGE_RUNTIME=auto"

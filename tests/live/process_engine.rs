@@ -32,16 +32,22 @@ impl World {
 
     /// Runs code as this user in mounts of its own that `first` has changed; the exit code, and all that was said.
     fn run(&self, user: &str, first: &str, code: &str) -> (Option<i32>, String) {
+        self.run_with(user, first, "process", code)
+    }
+
+    fn run_with(&self, user: &str, first: &str, engine: &str, code: &str) -> (Option<i32>, String) {
         let home: PathBuf = self.dir.path().join(format!("home-{user}"));
         std::fs::create_dir_all(&home).unwrap();
         let user =
             nix::unistd::User::from_name(user).unwrap().map_or(user.to_owned(), |user| user.uid.to_string());
         let number = user.parse().unwrap();
         nix::unistd::chown(&home, Some(nix::unistd::Uid::from_raw(number)), None).unwrap();
+        // Podman would be started.
+        let path = if engine == "auto" { "/nowhere" } else { "/usr/bin:/bin" };
         let (program, home) = (self.dir.path().join("belljar"), home.display().to_string());
         let line = format!(
             "mount --make-rprivate / && {first} && exec setpriv --reuid {user} --regid {user} --clear-groups \
-             env --ignore-environment HOME={home} PATH=/usr/bin:/bin MCP_BRIDGE_RUNTIME=process {} run -c \"$0\"",
+             env --ignore-environment HOME={home} PATH={path} MCP_BRIDGE_RUNTIME={engine} {} run -c \"$0\"",
             program.display()
         );
         let ran = Command::new("unshare").args(["--mount", "sh", "-c", &line, code]).output().unwrap();
@@ -76,7 +82,7 @@ fn a_user_without_subordinate_numbers_is_told_that_code_has_its_own() {
 #[test]
 fn a_machine_with_hidden_processes_or_without_shared_memory_has_sandboxes() {
     let Some(world) = World::new() else { return };
-    for first in ["mount -o remount,hidepid=2 /proc", "umount /dev/shm"] {
+    for first in ["mount -t proc -o hidepid=2 proc /proc", "umount /dev/shm"] {
         for user in ["0", USER, "4242"] {
             let (code, said) = world.run(user, first, "print('ran')");
             assert!(code == Some(0) && said.starts_with("ran\n"), "{first} {user}: {said}");
@@ -116,5 +122,46 @@ fn what_takes_containers_is_refused() {
         let reply = Bridge::start(&home).run("print('ran')");
         let says = format!("{what} is asked for, which takes Podman or Docker");
         assert!(reply.is_error && reply.text.contains(&says), "{}", reply.text);
+    }
+}
+
+#[test]
+fn any_engine_will_do_and_none_answers_so_processes_serve_and_that_is_said() {
+    let Some(world) = World::new() else { return };
+    // Where engines listen, there is nothing.
+    let nothing = "mount -t tmpfs none /run";
+    let (code, said) = world.run_with(USER, nothing, "auto", "print('ran')");
+    assert!(code == Some(0) && said.starts_with("ran\n"), "{said}");
+    assert!(
+        said.contains("no Podman or Docker answers, so sandboxes are processes of this machine"),
+        "{said}"
+    );
+    let without = format!("{nothing} && mount -t tmpfs none /proc/irq");
+    let (code, said) = world.run_with(USER, &without, "auto", "print('ran')");
+    let both = [
+        "no container engine is running (",
+        ", and this machine does not allow sandboxes",
+        "without a container engine: ",
+    ];
+    assert!(code != Some(0) && both.iter().all(|part| said.contains(part)), "{said}");
+}
+
+#[test]
+fn an_engine_that_is_named_is_not_replaced() {
+    let Some(engine) = Engine::find("process") else { return };
+    for (variable, value) in [
+        ("MCP_BRIDGE_RUNTIME", "docker"),
+        ("MCP_BRIDGE_RUNTIME", "podman"),
+        ("CONTAINER_HOST", "unix:///none"),
+    ] {
+        let home = Home::on(&engine).env("MCP_BRIDGE_RUNTIME", "auto").env("DOCKER_HOST", "unix:///none");
+        let reply = Bridge::start(&home.env(variable, value).env("PATH", "/none")).run("print('ran')");
+        if !reply.is_error {
+            // The machine has that engine at one of its usual places.
+            assert_eq!((variable, value), ("MCP_BRIDGE_RUNTIME", "podman"), "{}", reply.text);
+            assert!(!reply.text.contains("processes of this machine"), "{}", reply.text);
+            continue;
+        }
+        assert!(reply.text.contains("no container engine is running ("), "{}", reply.text);
     }
 }

@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdout, Command};
 
+use super::super::choice::Choice;
 use super::super::error::EngineError;
 use super::super::interface::{About, Chunk, Engine, Instance, NotStarted, Output, Started, Streams};
 use super::super::kernel::{OuterLimits, online_processors};
@@ -24,9 +25,13 @@ use super::plan::{Failed, MAPPED, PROGRAM_FOLDERS, Plan, READY, UNSHARED};
 use super::python::Python;
 use super::remedy::unconfined;
 
-/// Starts sandboxes as processes of this machine.
-#[derive(Debug)]
-pub struct ProcessEngine;
+/// Starts sandboxes as processes of this machine. It is there always; whether the machine lets it work is found out by each
+/// start.
+#[derive(Debug, Default)]
+pub struct ProcessEngine {
+    /// Why no container engine serves, where any would have done.
+    instead_of: Option<Vec<String>>,
+}
 
 /// A started one.
 #[derive(Debug)]
@@ -39,6 +44,9 @@ struct Process {
     _identity: Identity,
 }
 
+/// What the first reply says where no engine was named.
+const STANDS_IN: &str = "no Podman or Docker answers, so sandboxes are processes of this machine, without images; \
+                         MCP_BRIDGE_RUNTIME=process names this engine and silences the notice";
 /// The program that is started again.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -50,9 +58,22 @@ const READ_BYTES: usize = 64 * 1024;
 const GROUPS: &str = "/sys/fs/cgroup";
 
 impl ProcessEngine {
-    /// It is there always; whether the machine lets it work is found out by each start.
-    pub fn new() -> Self {
-        Self
+    /// In place of a container engine. `tried`: each place where one could be, and why it does not serve.
+    pub fn standing_in(tried: Vec<String>) -> Self {
+        Self { instead_of: Some(tried) }
+    }
+
+    /// The error of a start, with that of the container engines that were looked for first.
+    fn refused(&self, error: EngineError) -> EngineError {
+        let Some(tried) = &self.instead_of else { return error };
+        let no_engine = EngineError::NoEngine { tried: tried.clone(), choice: Choice::Auto, is_named: false };
+        match error {
+            EngineError::TakesContainers { .. } => no_engine,
+            EngineError::Unconfined { .. } | EngineError::NoPython { .. } => {
+                EngineError::Neither { containers: Box::new(no_engine), processes: Box::new(error) }
+            }
+            other => other,
+        }
     }
 
     async fn started(&self, spec: &SandboxSpec) -> Result<Started, EngineError> {
@@ -104,7 +125,7 @@ impl ProcessEngine {
             user: identity.inside,
             shared_user: identity.shared(),
             cpu: spec.cpu,
-            warnings: vec![],
+            warnings: self.instead_of.iter().map(|_| STANDS_IN.to_owned()).collect(),
             instance: Box::new(Process {
                 child,
                 command: spec.command.clone(),
@@ -120,8 +141,9 @@ impl Engine for ProcessEngine {
         "no container engine"
     }
 
+    /// One that stands in gives way to a container engine that has been started since.
     fn answers(&self) -> BoxFuture<'_, bool> {
-        Box::pin(ready(true))
+        Box::pin(ready(self.instead_of.is_none()))
     }
 
     fn about(&self) -> BoxFuture<'_, Result<About, EngineError>> {
@@ -154,7 +176,9 @@ impl Engine for ProcessEngine {
             let started = tokio::time::timeout(spec.request, self.started(spec)).await;
             let late = EngineError::Timeout { action: "start the sandbox", after: spec.request };
             // What was started ends with its value.
-            started.unwrap_or(Err(late)).map_err(|error| NotStarted { error, may_exist: false })
+            started
+                .unwrap_or(Err(late))
+                .map_err(|error| NotStarted { error: self.refused(error), may_exist: false })
         })
     }
 
