@@ -397,13 +397,13 @@ pub struct ToolCalls {
 /// How many calls ended how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallCounts {
-    /// As [`CallOutcome::Answered`].
+    /// As [`CallState::Answered`].
     pub answered: u64,
-    /// As [`CallOutcome::Failed`].
+    /// As [`CallState::Failed`].
     pub failed: u64,
-    /// As [`CallOutcome::Refused`].
+    /// As [`CallState::Refused`] and [`CallState::Planned`].
     pub refused: u64,
-    /// As [`CallOutcome::Unknown`].
+    /// As [`CallState::Unknown`], and those that have not ended.
     pub unknown: u64,
 }
 
@@ -416,15 +416,21 @@ pub enum ToolEffect {
     MayWrite,
 }
 
-/// What came of a call.
+/// How far a call has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallOutcome {
+pub enum CallState {
+    /// It may still be refused or given up.
+    Begun,
+    /// A dry run has listed it.
+    Planned,
+    /// It never reached the server.
+    Refused,
+    /// The server may have it.
+    Sent,
     /// It was answered.
     Answered,
     /// The tool answered with an error.
     Failed,
-    /// It never reached the server: it was answered with a fault before, or only planned.
-    Refused,
     /// It failed, and whether it took effect is known only to the server.
     Unknown,
 }
@@ -436,13 +442,13 @@ impl CallCounts {
         self.answered + self.failed + self.refused + self.unknown
     }
 
-    /// The count of one outcome.
-    pub fn of(&mut self, outcome: CallOutcome) -> &mut u64 {
-        match outcome {
-            CallOutcome::Answered => &mut self.answered,
-            CallOutcome::Failed => &mut self.failed,
-            CallOutcome::Refused => &mut self.refused,
-            CallOutcome::Unknown => &mut self.unknown,
+    /// The count of calls that have come so far.
+    pub fn of(&mut self, state: CallState) -> &mut u64 {
+        match state {
+            CallState::Answered => &mut self.answered,
+            CallState::Failed => &mut self.failed,
+            CallState::Refused | CallState::Planned => &mut self.refused,
+            CallState::Begun | CallState::Sent | CallState::Unknown => &mut self.unknown,
         }
     }
 }

@@ -22,11 +22,11 @@ pub enum Answer {
 
 impl Answer {
     /// What it is in a word, and its size in bytes.
-    pub(super) fn told(&self) -> (&'static str, usize) {
+    pub(super) fn told(&self) -> (String, usize) {
         match self {
-            Self::Value(value) => ("answered", value.get().len()),
-            Self::ToolError(value) => ("tool_error", value.get().len()),
-            Self::Planned { .. } => ("planned", 0),
+            Self::Value(value) => ("answered".into(), value.get().len()),
+            Self::ToolError(value) => ("tool_error".into(), value.get().len()),
+            Self::Planned { .. } => ("planned".into(), 0),
         }
     }
 }

@@ -8,15 +8,15 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::answer::Answer;
+use super::run::call_record::CallRecord;
 use super::run::context::{ExecutionMode, RunContext};
-use super::send_state::Sending;
 use crate::policy::Called;
 use crate::run::NotMade;
 
 /// A call as the sandbox claims it, and the run that it is made in.
 pub struct Call<'a> {
-    /// The run, or the job.
-    pub run: &'a Arc<RunContext>,
+    /// Its record, which has the run.
+    pub record: &'a CallRecord,
     /// The server's name or alias; nothing for a helper.
     pub server: Option<String>,
     /// The tool's name or alias, or the helper's name.
@@ -29,11 +29,13 @@ pub struct Call<'a> {
     pub handles: HandlesOf,
     /// When the run's time is over.
     pub deadline: Instant,
-    /// Whether it is sent.
-    pub sending: &'a Sending,
 }
 
 impl Call<'_> {
+    pub(super) fn run(&self) -> &Arc<RunContext> {
+        &self.record.run
+    }
+
     /// Lists the call instead of making it.
     pub(super) fn planned(
         &self,
@@ -41,7 +43,7 @@ impl Call<'_> {
         why: (bool, NotMade),
         redacted: &dyn Fn(String) -> String,
     ) -> Answer {
-        self.run.plan(called, why, redacted);
+        self.run().plan(called, why, redacted);
         Answer::Planned { server: called.server.name.to_owned(), tool: called.tool.name.to_owned() }
     }
 }

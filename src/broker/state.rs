@@ -29,13 +29,13 @@ use super::tools::semantics::Semantics;
 use super::tools::tool_index::{Knowledge, Taken};
 use super::values::handles::Handles;
 use crate::audit::{Event, Log, ServerLog};
-use crate::catalog::{self, Catalog, StatedLimits, Tool};
+use crate::catalog::{self, Catalog, StatedLimits};
 use crate::jobs::Jobs;
 use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::names::ServerName;
 use crate::protocol::RunServer;
-use crate::run::{Calls, FaultCode, ServerScope, ToolEffect, ToolFault};
+use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::skills::Skills;
 use crate::text;
 use crate::upstream::{Connection, Upstream, UpstreamError};
@@ -260,18 +260,6 @@ impl Broker {
         let limits = (self.stated_limits)();
         let reply_chars = reply_chars_max.map_or(limits.reply_chars, |chars| chars.min(limits.reply_chars));
         catalog::capability_summary(catalog, &StatedLimits { reply_chars, ..limits })
-    }
-
-    /// Says of each tool that was called whether it only reads, as its server tells it.
-    pub fn tell_effects(&self, calls: &mut Calls) {
-        let catalog = self.catalog();
-        for called in &mut calls.of_tools {
-            let known = catalog.server(called.server.as_str());
-            let tool = known.and_then(|server| server.resolve(&called.tool).ok());
-            if tool.is_some_and(Tool::only_reads) {
-                called.effect = ToolEffect::Reads;
-            }
-        }
     }
 
     /// What is known now; a snapshot.

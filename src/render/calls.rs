@@ -47,11 +47,11 @@ pub(super) fn insert_calls_made(report: &RunReport, fields: &mut Map<String, Val
     fields.insert("callsMade".into(), json!(made.total));
 }
 
-/// A warning when calls were cut off: repeating them could do things twice.
+/// A warning when calls were cut off: repeating them could do things twice, unless their tools only read.
 #[must_use]
 pub fn calls_with_unknown_outcome(report: &RunReport) -> Option<String> {
     let tools: Vec<&ToolCalls> =
-        report.calls.of_tools.iter().filter(|tool| tool.counts.unknown > 0).collect();
+        report.calls.of_tools.iter().filter(|tool| tool.counts.unknown > 0 && is_unmarked(tool)).collect();
     let shown = tools.iter().take(UNKNOWN_SHOWN_MAX).map(|tool| match tool.counts.unknown {
         1 => name(tool),
         times => format!("{} × {}", name(tool), grouped(times)),

@@ -257,11 +257,13 @@ fn of_many_tools_the_first_and_the_last_are_listed_and_every_call_is_counted() {
         (25..30).map(|n| format!("github.t{n}\\x1b 1 ok 1 of unknown outcome")).collect(),
     );
     let line = format!(
-        "\ncalls made: {}, … other tools: 20 ok 1,000,000 failed 20 of unknown outcome …, {} (* not marked read-only)\n",
+        "\ncalls made: {}, … other tools: 20 ok 1,000,000 failed 20 of unknown outcome …, {} (* not marked read-only)",
         first.join(", "),
         last.join(", ")
     );
     assert!(shown.contains(&line), "{shown}");
+    // What only reads took no effect.
+    assert!(!shown.contains("taken effect"), "{shown}");
     let structured = render(&report, OutputMode::Json, &Limits::default()).structured;
     assert_eq!(structured["calls"].as_array().unwrap().len(), 10);
     assert_eq!(structured["callsMade"], 1_000_060);

@@ -2,10 +2,10 @@
 
 pub(super) mod argument_room;
 pub(super) mod busy_poll;
+mod call_lane;
 mod call_result;
 mod effects;
 mod events;
-pub(super) mod in_flight;
 mod jobs;
 
 use std::collections::BTreeMap;
@@ -18,22 +18,20 @@ use tokio_util::sync::CancellationToken;
 
 use self::argument_room::ArgumentRoom;
 use self::busy_poll::{Attention, Awaited};
+use self::call_lane::{CallEnded, CallLane, LaneBounds};
 use self::events::{answered, cancelled, exceeded, joined, next_frame, sleep_until, to_cancel, waiting};
-use self::in_flight::InFlight;
 use self::jobs::OfJob;
-use super::calls::Counted;
 use super::checkpoints::Checkpoints;
 use super::files::Files;
 use super::machine::{Effect, Machine};
 use super::request::{Ask, Ended, RunAsked};
 use super::sandbox::watchdog::Watchdog;
 use super::sandbox::{Maker, Sandbox, Wanted};
-use crate::broker::{Broker, ExecutionMode, Human, RunContext, RunSpec, Waits};
+use crate::broker::{Broker, ExecutionMode, Human, RunSpec, Waits};
 use crate::engine::EngineError;
 use crate::limits::Limits;
-use crate::names::{CallId, RunId};
 use crate::protocol::{FromSandbox, FromSupervisor, ToSupervisor};
-use crate::run::{CallOutcome, FaultCode, OutputPiece, Progress, ToolFault};
+use crate::run::{FaultCode, OutputPiece, ToolFault};
 use crate::text;
 
 /// Code that is a defect, in tests of what becomes of one.
@@ -42,26 +40,15 @@ pub(crate) const BREAKS: &str = "a defect of belljar's";
 
 /// The run that the machine has taken.
 struct Current {
-    context: Arc<RunContext>,
+    lane: CallLane,
     /// The client's cancellation.
     cancel: CancellationToken,
     output: Option<mpsc::Sender<OutputPiece>>,
     reply: oneshot::Sender<Ended>,
-    calls_made: usize,
-    calls_answered: usize,
 }
 
 /// Longest piece of output that is passed on as it comes, in characters.
 const PASSED_ON_CHARS_MAX: usize = 4_000;
-
-struct CallEnded {
-    run: RunId,
-    /// The tool, of a call that is counted.
-    tool: Option<String>,
-    call: CallId,
-    counted: Counted,
-    outcome: CallOutcome,
-}
 
 pub(super) struct Actor {
     machine: Machine,
@@ -79,11 +66,8 @@ pub(super) struct Actor {
     calls: JoinSet<CallEnded>,
     /// What was answered at once, until there is room for it on the way to the sandbox.
     answers: JoinSet<()>,
-    in_flight: InFlight,
     /// Of the calls of runs; an earlier run's may still be ending.
     arguments: ArgumentRoom,
-    /// Calls of the run that ended last which were never sent.
-    never_sent: Vec<Counted>,
     current: Option<Current>,
     /// Whether it waits for the human.
     waiting: Option<watch::Receiver<Waits>>,
@@ -96,7 +80,6 @@ pub(super) struct Actor {
     checkpoints: Arc<Checkpoints>,
     /// Those that have a process, by number.
     jobs: BTreeMap<u64, OfJob>,
-    calls_of_jobs: JoinSet<(u64, CallId)>,
     pings: u64,
 }
 
@@ -105,13 +88,6 @@ struct Keeping {
     kept: oneshot::Receiver<Option<String>>,
     left_out: Vec<String>,
     left_out_total: u64,
-}
-
-impl Current {
-    fn tell_call(&self, tool: String) {
-        let (answered, made) = (self.calls_answered, self.calls_made);
-        tell(&self.context.progress, Progress::Call { tool, answered, made });
-    }
 }
 
 impl Actor {
@@ -137,8 +113,6 @@ impl Actor {
             container_stays: false,
             calls: JoinSet::new(),
             answers: JoinSet::new(),
-            in_flight: InFlight::default(),
-            never_sent: Vec::new(),
             current: None,
             waiting: None,
             notices_given: false,
@@ -146,7 +120,6 @@ impl Actor {
             files,
             keeping: None,
             jobs: BTreeMap::new(),
-            calls_of_jobs: JoinSet::new(),
             pings: 0,
         }
     }
@@ -182,7 +155,6 @@ impl Actor {
                 Some(closed) = self.closings.join_next() => { self.closed(closed); vec![] }
                 exceeded = exceeded(self.watchdog.as_mut()) => self.machine.over_limit(exceeded, Instant::now()),
                 started = joined(self.starting.as_mut()) => self.started(started),
-                Some(ended) = self.calls_of_jobs.join_next() => self.call_of_job_ended(ended),
                 numbers = to_cancel(&self.broker) => self.cancel_jobs(&numbers),
                 () = sleep_until(jobs_deadline) => self.tick_jobs(),
                 Some((asked, reply)) = asks.recv(), if takes_runs => self.asked(asked, reply),
@@ -218,8 +190,13 @@ impl Actor {
         self.broker.journal_run(&context, &request, &client);
         let effects = self.machine.ask(request, servers, context.began);
         self.waiting = Some(context.human.waits());
-        let (calls_made, calls_answered) = (0, 0);
-        self.current = Some(Current { context, cancel, output, reply, calls_made, calls_answered });
+        let bounds = LaneBounds {
+            calls_max: self.limits.calls_in_flight_max,
+            arguments: self.arguments.clone(),
+            line_bytes_max: self.limits.frame_to_sandbox_bytes_max,
+            unread: None,
+        };
+        self.current = Some(Current { lane: CallLane::new(context, bounds), cancel, output, reply });
         effects
     }
 
@@ -227,7 +204,7 @@ impl Actor {
         let Some(current) = &mut self.current else { return vec![] };
         // Heard once: from here on the machine ends the run.
         current.cancel = CancellationToken::new();
-        let id = current.context.id;
+        let id = current.lane.context.id;
         self.machine.cancel(id, Instant::now())
     }
 
@@ -350,23 +327,6 @@ impl Actor {
         self.machine.kept(failed.as_deref(), &left_out, left_out_total, Instant::now())
     }
 
-    fn call_ended(&mut self, ended: Result<CallEnded, tokio::task::JoinError>) -> Vec<Effect> {
-        match ended {
-            Ok(CallEnded { run, tool, call, counted, outcome }) => {
-                if let Some(current) = self.current.as_mut().filter(|current| current.context.id == run) {
-                    self.in_flight.remove(call);
-                    if let Some(tool) = tool {
-                        current.calls_answered += 1;
-                        current.tell_call(tool);
-                    }
-                }
-                self.machine.call_ended(run, counted, outcome);
-            }
-            Err(error) => tracing::error!(%error, "a call's task broke"),
-        }
-        vec![]
-    }
-
     /// Output, to who wants to see it as it comes.
     fn pass_on(&self, frame: &FromSandbox) {
         if let FromSandbox::Supervisor(FromSupervisor::Output { stream, text: Some(text), .. }) = frame
@@ -392,14 +352,13 @@ impl Actor {
         self.carry_out(effects);
         self.lose_jobs("belljar is ending");
         if let Some(current) = self.current.take() {
-            current.context.cancel.cancel();
+            current.lane.context.cancel.cancel();
         }
         if let Some(sandbox) = self.sandbox.take() {
             self.closings.spawn(sandbox.close());
         }
         self.calls.shutdown().await;
         self.answers.shutdown().await;
-        self.calls_of_jobs.shutdown().await;
         if let Some(starting) = self.starting.take()
             && let Ok((maker, made)) = starting.await
         {
@@ -423,11 +382,5 @@ impl Actor {
             tracing::warn!(%error, "closing a sandbox broke");
         }
         self.container_stays |= !matches!(closed, Ok(Ok(())));
-    }
-}
-
-fn tell(progress: &mpsc::Sender<Progress>, event: Progress) {
-    if progress.try_send(event).is_err() {
-        tracing::trace!("progress that nobody has read yet is left out");
     }
 }

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 pub(super) use self::checkpoints::checkpoint_error;
 use self::keeping::KeptFiles;
-use super::calls::{CallLog, Counted};
 use super::checkpoints::Checkpoints;
 use super::notes::Notes;
 use super::output::OutputBuffer;
@@ -24,7 +23,7 @@ use crate::limits::Limits;
 use crate::names::{CallId, RunId, ServerName};
 use crate::protocol::{CallFrame, Dropped, ToSupervisor};
 use crate::run::{
-    CallOutcome, FreshReason, Reset, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault,
+    Calls, FreshReason, Reset, RunOutcome, RunReport, RunRequest, SandboxLoss, StateNote, ToolFault,
 };
 
 /// What the actor must do.
@@ -36,8 +35,8 @@ pub(super) enum Effect {
     Send(ToSupervisor),
     /// Send the run's code to the worker.
     SendRun { run: RunId, worker: u64, code: String },
-    /// Have a call answered, and the answer sent; tell `call_ended` where it is counted.
-    StartCall { call: CallFrame, counted: Counted, deadline: Instant },
+    /// Have a call answered, and the answer sent.
+    StartCall { call: CallFrame, deadline: Instant },
     /// Answer a call with a fault.
     Refuse { call: CallId, fault: ToolFault },
     /// Answer a call with this.
@@ -162,15 +161,7 @@ impl Machine {
         let id = RunId(self.next_run);
         self.next_run += 1;
         let output = OutputBuffer::new(&self.limits);
-        let run = Box::new(Run {
-            id,
-            request,
-            servers,
-            output,
-            calls: CallLog::default(),
-            fresh: None,
-            notes: Notes::default(),
-        });
+        let run = Box::new(Run { id, request, servers, output, fresh: None, notes: Notes::default() });
         // Afresh means that nothing of what was before goes on.
         let ends_jobs = (run.request.reset == Reset::Fresh && self.has_jobs)
             .then(|| Effect::EndJobs { why: "a run asked for a reset".into() });
@@ -393,22 +384,6 @@ impl Machine {
         self.note(format!("the sandbox sent {dropped}; it was dropped"));
     }
 
-    /// A call that was started has ended. Whether its run is still one that counts it.
-    pub(super) fn call_ended(&mut self, run: RunId, counted: Counted, outcome: CallOutcome) -> bool {
-        let of_phase = match &mut self.phase {
-            // Its calls are being ended with the interpreter, and are told one by one.
-            Phase::Recovering { run, .. } => Some(&mut **run),
-            _ => self.phase.current(),
-        };
-        match of_phase.filter(|current| current.id == run) {
-            Some(of_phase) => {
-                of_phase.calls.end(counted, outcome);
-                true
-            }
-            None => false,
-        }
-    }
-
     fn begin(&mut self, mut run: Box<Run>, now: Instant) -> Vec<Effect> {
         run.fresh = self.fresh.take();
         if run.request.reset == Reset::Fresh && run.fresh.is_some_and(|reason| reason != FreshReason::First) {
@@ -512,7 +487,7 @@ impl Machine {
             notes,
             sandbox_notes: vec![],
             servers: run.servers,
-            calls: run.calls.finish(),
+            calls: Calls::default(),
             goes_back_to: None,
         }
     }

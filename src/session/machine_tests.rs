@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::protocol::{DoneFrame, DoneOutcome, FromSandbox, FromSupervisor, FromWorker};
-use crate::run::{CallCounts, FaultCode, Output, OutputStream, PythonError, Reset, ServerScope};
+use crate::run::{FaultCode, Output, OutputStream, PythonError, Reset, ServerScope};
 use crate::session::notes;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -427,7 +427,7 @@ fn a_cancelled_run_that_took_earlier_changes_with_it_is_told_of_by_the_next() {
 }
 
 #[test]
-fn a_run_under_way_when_the_session_ends_is_answered_with_its_calls() {
+fn a_run_under_way_when_the_session_ends_is_answered() {
     let mut bench = Bench::running();
     bench.output("so far");
     let call = bench.asked.unwrap();
@@ -440,8 +440,6 @@ fn a_run_under_way_when_the_session_ends_is_answered_with_its_calls() {
     let loss = SandboxLoss::Container { reason: "belljar is ending".into() };
     assert_eq!((report.outcome, report.state), (RunOutcome::SandboxLost(loss), StateNote::Lost));
     assert_eq!(written(&report.output), "so far");
-    let calls: Vec<CallCounts> = report.calls.of_tools.iter().map(|calls| calls.counts).collect();
-    assert_eq!(calls, [CallCounts { unknown: 1, ..CallCounts::default() }]);
 
     let mut bench = Bench::running();
     bench.cancel();
@@ -785,12 +783,9 @@ fn what_is_no_picture_is_left_out() {
 }
 
 #[test]
-fn forged_texts_and_calls_are_bounded() {
+fn forged_texts_are_bounded() {
     let mut bench = Bench::running();
     let long = "x".repeat(1 << 20);
-    for _ in 0..5 {
-        bench.call(bench.asked.unwrap());
-    }
     let error = PythonError {
         class: long.clone(),
         message: long.clone(),
@@ -815,8 +810,6 @@ fn forged_texts_and_calls_are_bounded() {
     };
     bench.frame(FromSandbox::Worker(FromWorker::Done(Box::new(done))));
     let report = bench.report();
-    assert_eq!(report.calls.of_tools.len(), 1);
-    assert_eq!(report.calls.of_tools[0].counts.unknown, 5);
     assert_eq!(report.notes, [""; 0], "what a worker's frame says is no word of the bridge");
     assert_eq!(report.sandbox_notes.len(), notes::COUNT_MAX);
     assert!(report.sandbox_notes.iter().all(|note| note.chars().count() == notes::CHARS_MAX));
@@ -824,51 +817,6 @@ fn forged_texts_and_calls_are_bounded() {
     let lengths = [error.class, error.message, error.traceback, error.hint].map(|text| text.chars().count());
     assert_eq!(lengths, [200, 16_000, 64_000, 500]);
     assert_eq!(report.bound.iter().map(|line| line.chars().count()).collect::<Vec<_>>(), [200; 16]);
-}
-
-#[test]
-fn a_helper_that_ends_says_nothing_of_the_tool_that_was_called_after_it() {
-    let mut bench = Bench::running();
-    let run = bench.asked.unwrap();
-    let mut begin = |server: Option<&str>| {
-        let arguments = serde_json::value::RawValue::from_string("{}".into()).unwrap();
-        let (server, tool) = (server.map(str::to_owned), "t".to_owned());
-        let (dry_run, placeholders, handle, handles) = (false, false, false, false);
-        let call = CallFrame {
-            run,
-            call: CallId(1),
-            server,
-            tool,
-            arguments,
-            dry_run,
-            placeholders,
-            handle,
-            handles,
-        };
-        let effects = bench.machine.frame(FromSandbox::Worker(FromWorker::Call(call)), bench.now);
-        let [Effect::StartCall { counted, .. }] = effects.as_slice() else { panic!("{effects:?}") };
-        *counted
-    };
-    let (helper, tool) = (begin(None), begin(Some("s")));
-    bench.machine.call_ended(run, helper, CallOutcome::Answered);
-    bench.machine.call_ended(run, tool, CallOutcome::Failed);
-    // Twice is once.
-    bench.machine.call_ended(run, tool, CallOutcome::Answered);
-    bench.call(run);
-    bench.done(DoneOutcome::Finished);
-    let counts = bench.report().calls.of_tools[0].counts;
-    assert_eq!((counts.answered, counts.failed, counts.unknown), (0, 1, 1));
-}
-
-#[test]
-fn calls_that_end_after_their_interpreter_are_told_as_they_ended() {
-    let mut bench = Bench::running();
-    let run = bench.asked.unwrap();
-    bench.call(run);
-    bench.exited(None, false, false);
-    bench.machine.call_ended(run, Counted::Tool(0), CallOutcome::Answered);
-    bench.started();
-    assert_eq!(bench.report().calls.of_tools[0].counts.answered, 1);
 }
 
 #[derive(Debug, Clone)]

@@ -3,7 +3,6 @@
 //! It admits no call (`broker` does) and writes no text for the model (`render` does).
 
 mod actor;
-mod calls;
 mod checkpoints;
 mod ending;
 mod files;

@@ -2,7 +2,6 @@
 
 use tokio::time::Instant;
 
-use super::calls::CallLog;
 use super::notes::Notes;
 use super::output::OutputBuffer;
 use crate::names::{RunId, ServerName};
@@ -75,7 +74,6 @@ pub(super) struct Run {
     pub(super) request: RunRequest,
     pub(super) servers: Vec<ServerName>,
     pub(super) output: OutputBuffer,
-    pub(super) calls: CallLog,
     pub(super) fresh: Option<FreshReason>,
     pub(super) notes: Notes,
 }

@@ -14,6 +14,7 @@ on_every_engine!(
     a_thousand_calls_at_once_get_each_its_own_answer,
     what_the_bridge_answers_itself_comes_behind_results_that_fill_the_way,
     a_call_that_nobody_waits_for_any_longer_is_cancelled_at_the_server,
+    a_read_that_was_cut_off_took_no_effect,
     a_run_over_its_time_cancels_its_calls_at_the_server,
     calls_left_behind_by_a_run_are_cancelled,
     a_large_result_arrives_whole,
@@ -149,6 +150,19 @@ fn a_call_that_nobody_waits_for_any_longer_is_cancelled_at_the_server(engine: &E
         "gave up\n'next'\ncalls with unknown outcome (they may have taken effect): fixture.hang"
     );
     eventually("the server is told", PATIENCE, || fixture.ledger().contains(&"cancelled".to_owned()));
+}
+
+fn a_read_that_was_cut_off_took_no_effect(engine: &Engine) {
+    let fixture = Fixture::new(&["--hang-reads"]);
+    let mut bridge = bridge(engine, &fixture);
+    bridge.ok("await mcp_fixture.pid()");
+    let cut_off = "import asyncio\ntry:\n  await asyncio.wait_for(mcp_fixture.hang(), 0.2)\n\
+                   except asyncio.TimeoutError:\n  print('gave up')";
+    assert_eq!(bridge.ok(cut_off), "gave up");
+    let failed = bridge.run(&format!("{cut_off}\n1 / 0"));
+    let listed = failed.text.lines().any(|line| line == "calls made: fixture.hang 1 of unknown outcome");
+    assert!(listed, "{}", failed.text);
+    assert!(!failed.text.contains("taken effect"), "{}", failed.text);
 }
 
 fn a_run_over_its_time_cancels_its_calls_at_the_server(engine: &Engine) {

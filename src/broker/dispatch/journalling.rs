@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
 
 use crate::broker::answer::Answer;
 use crate::broker::call::Call;
-use crate::broker::record::noted::{CHECK, Noted, sorted};
+use crate::broker::record::journal_form::{CHECK, JournalForm, sorted};
+use crate::broker::run::call_record::CallRecord;
 use crate::broker::run::context::RunContext;
 use crate::broker::state::Broker;
 use crate::digest;
@@ -168,44 +168,50 @@ impl Broker {
     }
 
     /// A call comes; nothing where neither the journal nor a replay has to do with it.
-    pub(in crate::broker) fn noted(&self, call: &Call<'_>) -> Option<Noted> {
+    pub(in crate::broker) fn journal_form(&self, call: &Call<'_>) -> Option<JournalForm> {
         let is_untold = call.server.is_none() && call.tool == UNTOLD;
-        if is_untold || !(self.journal.is_on() || call.run.replay().is_some()) {
+        if is_untold || !(self.journal.is_on() || call.run().replay().is_some()) {
             return None;
         }
         let clean = |name: &str| self.upstream.without_credentials(name.to_owned());
         let name = |name: &str| text::bounded(&clean(name), NAME_CHARS_MAX).into_owned();
-        Some(Noted {
+        Some(JournalForm {
             server: call.server.as_deref().map(name),
             tool: name(&call.tool),
             arguments: self.upstream.json_without_credentials(sorted(&call.arguments)),
-            began: Instant::now(),
-            number: None,
         })
     }
 
     /// The server is about to be told of it.
-    pub(in crate::broker) fn note_begun(&self, call: &Call<'_>, noted: &mut Noted) {
+    pub(in crate::broker) fn note_begun(&self, call: &Call<'_>) {
+        let form = call.record.entry().form.take();
+        let Some(mut form) = form else { return };
         if self.journal.is_on() {
-            let number = self.calls_noted.fetch_add(1, Ordering::Relaxed) + 1;
-            noted.number = Some(number);
-            self.journal.append(&Record::Call(self.begun(call, noted, (number, None))));
-            if call.run.replay().is_none() {
+            let number = self.next_number();
+            self.journal.append(&Record::Call(self.begun(call.record, &form, (number, None))));
+            if call.run().replay().is_none() {
                 // Its answer is written down by its number: a second copy for as long as the call takes helps nobody.
-                noted.arguments = RawValue::NULL.to_owned();
+                form.arguments = RawValue::NULL.to_owned();
             }
+            call.record.entry().number = Some(number);
         }
+        call.record.entry().form = Some(form);
     }
 
     /// It has been answered, and the code is about to be given that.
-    pub(super) fn note_answer(&self, call: &Call<'_>, noted: Noted, answer: &Result<Answer, ToolFault>) {
-        let is_nothing = noted.server.is_none() && noted.tool == CHECK && finds_nothing(answer);
+    pub(super) fn note_answer(
+        &self,
+        record: &CallRecord,
+        form: JournalForm,
+        answer: &Result<Answer, ToolFault>,
+    ) {
+        let is_nothing = form.server.is_none() && form.tool == CHECK && finds_nothing(answer);
         if !self.journal.is_on() || is_nothing {
             return;
         }
         let came = match answer {
             // Our own words, without which no replay would come past them.
-            Ok(Answer::Value(value)) if noted.server.is_none() && noted.tool == CHECK => {
+            Ok(Answer::Value(value)) if form.server.is_none() && form.tool == CHECK => {
                 Came::Value(Kept::of(value, self.limits.journal_call_bytes_max))
             }
             Ok(Answer::Value(value)) => Came::Value(self.kept(value)),
@@ -219,27 +225,25 @@ impl Broker {
                 Came::Fault(ToolFault { message, hint, ..fault.clone() })
             }
         };
-        let record = match noted.number {
-            Some(number) => {
-                let ms = u64::try_from(noted.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-                Record::Answer(CallAnswered { run: call.run.id.0, call: number, came, ms })
-            }
-            None => {
-                let number = self.calls_noted.fetch_add(1, Ordering::Relaxed) + 1;
-                Record::Call(self.begun(call, &noted, (number, Some(came))))
-            }
-        };
-        self.journal.append(&record);
+        let begun = record.entry().number;
+        self.journal.append(&match begun {
+            Some(call) => Record::Answer(CallAnswered { run: record.run.id.0, call, came, ms: record.ms() }),
+            None => Record::Call(self.begun(record, &form, (self.next_number(), Some(came)))),
+        });
     }
 
-    fn begun(&self, call: &Call<'_>, noted: &Noted, (number, came): (u64, Option<Came>)) -> CallBegun {
+    fn next_number(&self) -> u64 {
+        self.calls_noted.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn begun(&self, record: &CallRecord, form: &JournalForm, (call, came): (u64, Option<Came>)) -> CallBegun {
         CallBegun {
-            run: call.run.id.0,
-            job: call.run.job_number(),
-            call: number,
-            server: noted.server.clone(),
-            tool: noted.tool.clone(),
-            arguments: self.kept(&noted.arguments),
+            run: record.run.id.0,
+            job: record.run.job_number(),
+            call,
+            server: form.server.clone(),
+            tool: form.tool.clone(),
+            arguments: self.kept(&form.arguments),
             came,
         }
     }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::call::Call;
-use crate::broker::record::audit::Record;
+use crate::broker::run::call_record::CallRecord;
 use crate::broker::state::Broker;
 use crate::catalog::{self, Given, ServerTools, UnknownTool};
 use crate::names::ServerName;
@@ -56,7 +56,7 @@ impl Broker {
             let is_first = calls[..at].iter().all(|earlier| earlier.server != literal.server);
             literal
                 .is_certain
-                .then(|| self.certain_fault(literal, is_first, &call.run.servers).err())
+                .then(|| self.certain_fault(literal, is_first, &call.run().servers).err())
                 .flatten()
         };
         let faults: Vec<Option<ToolFault>> = calls.iter().enumerate().map(fault).collect();
@@ -70,20 +70,20 @@ impl Broker {
 
     /// A line of the log: what cannot succeed is not made, and would leave none.
     async fn write_down_unmade(&self, literal: &LiteralCall, fault: &ToolFault, call: &Call<'_>) {
-        let mut record = Record::begin(call.run.numbers(), &literal.server, &literal.tool);
-        record.decision = "not made: it cannot succeed as it stands in the code".into();
-        self.record(record.end((Value::Null, 0), Err(fault))).await;
+        let record = CallRecord::uncounted(call.run(), &literal.server, &literal.tool);
+        record.decided("not made: it cannot succeed as it stands in the code");
+        self.record(record.event(record.names(), (Value::Null, 0), &Err(fault.clone()))).await;
     }
 
     /// Starts the servers of calls that are certain. One that takes longer than others is left to the call itself.
     async fn start_called(&self, calls: &[LiteralCall], call: &Call<'_>, cancel: &CancellationToken) {
         let certain = calls.iter().filter(|literal| literal.is_certain);
         let servers: BTreeSet<ServerName> =
-            certain.filter_map(|literal| self.admitted(&literal.server, &call.run.servers).ok()).collect();
+            certain.filter_map(|literal| self.admitted(&literal.server, &call.run().servers).ok()).collect();
         let (known, unknown): (Vec<_>, Vec<_>) =
             servers.into_iter().partition(|server| self.knows_tools_of(server));
         let starting = |server: ServerName| async move {
-            let started = self.connected(&server, (call.run, call.deadline), cancel).await;
+            let started = self.connected(&server, (call.run(), call.deadline), cancel).await;
             started
                 .inspect_err(|error| {
                     let reason = self.upstream.redacted(&server, error.to_string());

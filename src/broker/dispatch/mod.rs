@@ -4,6 +4,7 @@
 
 mod answer;
 mod failures;
+mod forward;
 mod handle_calls;
 mod journalling;
 mod literal_calls;

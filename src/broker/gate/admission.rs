@@ -23,13 +23,6 @@ const REASON_CHARS_MAX: usize = 300;
 /// Longest reason why somebody is asked, where the reason why they were not stands beside it.
 const BECAUSE_CHARS_MAX: usize = 150;
 
-/// A call that may be made.
-#[derive(Debug)]
-pub(in crate::broker) struct Admitted {
-    /// What let it pass.
-    pub(in crate::broker) decision: String,
-}
-
 /// The gate that every call of a tool goes through.
 pub(in crate::broker) struct Admission {
     policy: Mutex<PolicyFile>,
@@ -64,7 +57,7 @@ impl Admission {
         }
     }
 
-    /// Whether the call may be made; then it is counted.
+    /// What lets the call pass, which is counted then.
     ///
     /// # Errors
     /// `denied` says which rule or setting is the reason; `cancelled`.
@@ -74,7 +67,7 @@ impl Admission {
         called: &Called<'_>,
         bytes: u64,
         cancel: &CancellationToken,
-    ) -> Result<Admitted, ToolFault> {
+    ) -> Result<String, ToolFault> {
         let used_up = |reason: String| denied(called, &reason).hint("the user sets budgets in policy.toml");
         let policy = self.policy();
         let decision = {
@@ -97,7 +90,7 @@ impl Admission {
             Verdict::Warn => "warn",
             Verdict::Ask | Verdict::Deny => "asked",
         };
-        Ok(Admitted { decision: format!("{word}: {}", decision.because) })
+        Ok(format!("{word}: {}", decision.because))
     }
 
     /// Whether a call of this tool may be asked about or denied for its arguments.

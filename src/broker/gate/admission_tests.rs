@@ -209,10 +209,7 @@ async fn waiting_is_bounded_and_told() {
         reply.send(Approval::Once).unwrap();
     };
     let (admitted, ()) = tokio::join!(admitting, answering);
-    assert_eq!(
-        admitted.unwrap().decision,
-        "asked: profile careful: its server does not say that it only reads"
-    );
+    assert_eq!(admitted.unwrap(), "asked: profile careful: its server does not say that it only reads");
     assert!(!waits.borrow().is_waiting());
     assert_eq!(until.deadline() - deadline, Duration::from_secs(60));
 

@@ -34,7 +34,7 @@ impl Broker {
             "list_prompts" => return self.list_of(Listed::Prompts, call, cancel).await,
             "get_prompt" => return self.get_prompt(call, cancel).await,
             "discovered_servers" => self.discovered_servers(call)?,
-            "list_servers" => catalog::list_servers(&self.catalog().scoped(&call.run.servers)),
+            "list_servers" => catalog::list_servers(&self.catalog().scoped(&call.run().servers)),
             "list_tools" => self.list_tools(call, cancel).await?,
             "query_tool_docs" => self.query_tool_docs(call, cancel).await?,
             "search_tool_docs" => self.search_tool_docs(call, cancel).await?,
@@ -44,8 +44,8 @@ impl Broker {
             }
             "capability_summary" => {
                 json!(self.manual(
-                    &self.catalog().scoped(&call.run.servers),
-                    call.run.human.abilities.reply_chars_max
+                    &self.catalog().scoped(&call.run().servers),
+                    call.run().human.abilities.reply_chars_max
                 ))
             }
             "check_calls" => self.check_calls(call, cancel).await?,
@@ -146,16 +146,16 @@ impl Broker {
         call: &Call<'_>,
         cancel: &CancellationToken,
     ) -> Result<(Catalog, String), ToolFault> {
-        let server = self.admitted(server, &call.run.servers)?;
-        let connected = self.connected(&server, (call.run, call.deadline), cancel).await;
-        connected.map_err(|error| self.not_connected(&server, call.run, &error))?;
+        let server = self.admitted(server, &call.run().servers)?;
+        let connected = self.connected(&server, (call.run(), call.deadline), cancel).await;
+        connected.map_err(|error| self.not_connected(&server, call.run(), &error))?;
         Ok((self.catalog(), server.as_str().to_owned()))
     }
 
     /// The catalog in which the servers of the run have their tools or the reason why not, as far as they tell in time.
     async fn all_listed(&self, call: &Call<'_>, cancel: &CancellationToken) -> Catalog {
-        self.ask_for_tools(&self.server_names(&call.run.servers), "", call, cancel).await;
-        self.catalog().scoped(&call.run.servers)
+        self.ask_for_tools(&self.server_names(&call.run().servers), "", call, cancel).await;
+        self.catalog().scoped(&call.run().servers)
     }
 
     pub(in crate::broker) fn read<T: serde::de::DeserializeOwned>(

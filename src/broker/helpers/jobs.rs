@@ -41,7 +41,7 @@ impl Broker {
         cancel: &CancellationToken,
     ) -> Result<Value, ToolFault> {
         match call.tool.as_str() {
-            SPAWN if call.run.job_number().is_some() => {
+            SPAWN if call.run().job_number().is_some() => {
                 return Err(ToolFault::new(
                     FaultCode::Denied,
                     "a job cannot start jobs: start them in a run",
@@ -50,7 +50,7 @@ impl Broker {
             SPAWN => {
                 let Spawned { name, timeout } = self.read(call)?;
                 let time = timeout.map(|seconds| seconds_of("timeout", seconds)).transpose()?;
-                let job = self.jobs.reserve(Asked { run: call.run.id.0, name, time })?;
+                let job = self.jobs.reserve(Asked { run: call.run().id.0, name, time })?;
                 return Ok(json!({"job": job}));
             }
             _ => {}
@@ -96,7 +96,7 @@ impl Broker {
         }
         let Ok(Answer::Value(value)) = &answer else { return answer };
         let Ok(Arguments { job, .. }) = serde_json::from_str(value.get()) else { return answer };
-        self.jobs.recorded(job, call.run.id.0);
+        self.jobs.recorded(job, call.run().id.0);
         to_raw_value(&json!({"job": job, "recorded": true}))
             .map(Answer::Value)
             .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))

@@ -16,8 +16,6 @@ use crate::broker::answer::Answer;
 use crate::broker::arguments;
 use crate::broker::call::{Call, Making};
 use crate::broker::human::Until;
-use crate::broker::record::audit::Record;
-use crate::broker::record::noted::Noted;
 use crate::broker::state::Broker;
 use crate::config::{ModelEndpoint, ModelSettings, ModelWay};
 use crate::models::{Asked, Endpoint, ModelError, Said};
@@ -35,21 +33,15 @@ impl Broker {
     pub(in crate::broker) async fn ask_model(
         &self,
         call: &Call<'_>,
-        noted: Option<&mut Noted>,
         cancel: &CancellationToken,
     ) -> Result<Answer, ToolFault> {
-        let mut record = Record::begin(call.run.numbers(), RUNTIME, &call.tool);
-        let answer = self.model_s_answer(call, (&mut record, noted), cancel).await;
-        self.write_down(record, &call.arguments, answer.as_ref().map(Answer::told)).await;
+        RUNTIME.clone_into(&mut call.record.entry().server);
+        let answer = self.model_s_answer(call, cancel).await;
+        self.write_down(call.record, &call.arguments, &answer).await;
         answer
     }
 
-    async fn model_s_answer(
-        &self,
-        call: &Call<'_>,
-        (record, noted): (&mut Record, Option<&mut Noted>),
-        cancel: &CancellationToken,
-    ) -> Result<Answer, ToolFault> {
+    async fn model_s_answer(&self, call: &Call<'_>, cancel: &CancellationToken) -> Result<Answer, ToolFault> {
         let arguments = arguments::object(&call.arguments, &self.limits)?;
         let settings = self.models.now().settings.clone();
         let way = way(&settings, call)?;
@@ -63,21 +55,19 @@ impl Broker {
             implied: &Implied::default(),
         };
         if call.making != Making::Always {
-            record.decision = "not made: dry run".into();
+            call.record.decided("not made: dry run");
             let asks = self.admission.would_ask(&called)?;
             return Ok(call.planned(&called, (asks, NotMade::Helper), &|text| text));
         }
         let asked = asked(&arguments, &self.limits)?;
         let bytes = call.arguments.get().len() as u64;
-        let admitted = self.admission.admit(call.run, &called, bytes, cancel).await?;
-        record.decision = admitted.decision;
-        let until = call.run.human.until(call.deadline);
+        let decision = self.admission.admit(call.run(), &called, bytes, cancel).await?;
+        call.record.decided(decision.as_str());
+        let until = call.run().human.until(call.deadline);
         let turn = self.turn(&until, cancel).await?;
-        let mut counted = self.models.count(call.run, turn, &asked)?;
-        if let Some(noted) = noted {
-            self.note_begun(call, noted);
-        }
-        if !call.sending.begin() {
+        let mut counted = self.models.count(call.run(), turn, &asked)?;
+        self.note_begun(call);
+        if !call.record.send() {
             return Err(given_up());
         }
         // What comes of it otherwise is not known: what was sent may have cost as much.
@@ -95,13 +85,13 @@ impl Broker {
         counted.taken = cost.0.total();
         let about = if cost.1 { "about " } else { "" };
         let model = said.model.as_deref().or(settings.name.as_deref()).unwrap_or("a model");
-        record.decision = format!(
-            "{}; {model} by {whom}: {about}{} tokens sent, {} received",
-            record.decision, cost.0.prompt_tokens, cost.0.completion_tokens
-        );
+        call.record.decided(format!(
+            "{decision}; {model} by {whom}: {about}{} tokens sent, {} received",
+            cost.0.prompt_tokens, cost.0.completion_tokens
+        ));
         let value = to_raw_value(&answer(&said, cost));
         let value = value.map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
-        self.admission.answered(call.run, Names::only(RUNTIME), value.get().len() as u64);
+        self.admission.answered(call.run(), Names::only(RUNTIME), value.get().len() as u64);
         Ok(Answer::Value(value))
     }
 
@@ -177,12 +167,12 @@ impl Broker {
             ToolFault::new(FaultCode::ModelFailed, format!("the client's model gave no answer: {reason}"))
         };
         let time = call
-            .run
+            .run()
             .human
             .time_to_answer(self.limits.approval, self.limits.waiting_per_run)
             .map_err(failed)?;
-        let _waiting = call.run.human.wait();
-        let passed_on = call.run.human.pass_on(Asks::Sampling, sampling(asked, name));
+        let _waiting = call.run().human.wait();
+        let passed_on = call.run().human.pass_on(Asks::Sampling, sampling(asked, name));
         let result = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(given_up()),
@@ -234,12 +224,12 @@ fn way<'s>(settings: &'s ModelSettings, call: &Call<'_>) -> Result<Way<'s>, Tool
     let unavailable = |message: String| ToolFault::new(FaultCode::ModelUnavailable, message);
     match &settings.way {
         ModelWay::Endpoint(endpoint) => Ok(Way::Endpoint(endpoint)),
-        ModelWay::Sampling if call.run.job_number().is_some() && call.run.human.is_gone() => Err(unavailable(
+        ModelWay::Sampling if call.run().job_number().is_some() && call.run().human.is_gone() => Err(unavailable(
             "the run that started this job is over, and only during a run can the client's model be asked"
                 .into(),
         )
         .hint("jobs are answered at any time by an endpoint, which the user sets below [model] in config.toml")),
-        ModelWay::Sampling if call.run.human.abilities.model => Ok(Way::Client),
+        ModelWay::Sampling if call.run().human.abilities.model => Ok(Way::Client),
         ModelWay::Sampling => Err(unavailable(
             "no model can be asked: no endpoint is to be used, and the client of this run does not offer its model"
                 .into(),

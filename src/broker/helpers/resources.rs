@@ -12,7 +12,7 @@ use super::uri_template;
 use crate::broker::answer::Answer;
 use crate::broker::call::{Call, Making};
 use crate::broker::human::Until;
-use crate::broker::record::audit::Record;
+use crate::broker::run::call_record::CallRecord;
 use crate::broker::state::Broker;
 use crate::names::ServerName;
 use crate::policy::{Called, Implied, Names};
@@ -68,7 +68,7 @@ impl Broker {
             server: String,
         }
         let Arguments { server } = self.read(call)?;
-        let server = self.admitted(&server, &call.run.servers)?;
+        let server = self.admitted(&server, &call.run().servers)?;
         self.reading(&server, Reading::List(listed), call, cancel).await
     }
 
@@ -86,9 +86,9 @@ impl Broker {
         }
         let Arguments { uri, server } = self.read(call)?;
         let server = match server {
-            Some(server) => self.admitted(&server, &call.run.servers)?,
+            Some(server) => self.admitted(&server, &call.run().servers)?,
             // Nobody is asked for an address that does not exist.
-            None if call.making == Making::Never && self.server_names(&call.run.servers).len() > 1 => {
+            None if call.making == Making::Never && self.server_names(&call.run().servers).len() > 1 => {
                 return self.plan_help(call);
             }
             None => self.server_of(&uri, call, cancel).await?,
@@ -115,7 +115,7 @@ impl Broker {
             let message = format!("the argument '{shown}' of a prompt is no string");
             return Err(ToolFault::new(FaultCode::InvalidArguments, message).hint("write it as str(...)"));
         }
-        let server = self.admitted(&server, &call.run.servers)?;
+        let server = self.admitted(&server, &call.run().servers)?;
         self.reading(&server, Reading::Prompt { name, arguments }, call, cancel).await
     }
 
@@ -127,7 +127,7 @@ impl Broker {
         call: &Call<'_>,
         cancel: &CancellationToken,
     ) -> Result<ServerName, ToolFault> {
-        let servers = self.server_names(&call.run.servers);
+        let servers = self.server_names(&call.run().servers);
         if let [only] = &servers[..] {
             return Ok(only.clone());
         }
@@ -182,8 +182,8 @@ impl Broker {
         let arguments = reading.arguments();
         let written = to_raw_value(&arguments)
             .map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
-        call.run.with_record(|record| record.readings += 1);
-        let mut record = Record::begin(call.run.numbers(), server.as_str(), reading.tool());
+        call.run().with_record(|record| record.calls.readings += 1);
+        let record = CallRecord::uncounted(call.run(), server.as_str(), reading.tool());
         let catalog = self.catalog();
         let names =
             catalog.server(server.as_str()).map_or(Names::only(server.as_str()), |known| known.names());
@@ -194,23 +194,23 @@ impl Broker {
             arguments: &arguments,
             implied: &Implied::default(),
         };
-        let (bytes, until) = (written.get().len() as u64, call.run.human.until(call.deadline));
+        let (bytes, until) = (written.get().len() as u64, call.run().human.until(call.deadline));
         let answer = if call.making == Making::Never {
-            record.decision = "not made: dry run".into();
+            record.decided("not made: dry run");
             let redacted = |text| self.upstream.redacted(server, text);
             let asks = self.admission.would_ask(&called);
             asks.map(|asks| call.planned(&called, (asks, NotMade::NeedsPlaceholder), &redacted))
         } else {
-            match self.admission.admit(call.run, &called, bytes, cancel).await {
-                Ok(admitted) => {
-                    record.decision = admitted.decision;
+            match self.admission.admit(call.run(), &called, bytes, cancel).await {
+                Ok(decision) => {
+                    record.decided(decision);
                     let asked = self.asked((server, names), reading, (call, &until), cancel).await;
                     asked.map(Answer::Value)
                 }
                 Err(fault) => Err(fault),
             }
         };
-        self.write_down(record, &written, answer.as_ref().map(Answer::told)).await;
+        self.write_down(&record, &written, &answer).await;
         answer
     }
 
@@ -221,9 +221,10 @@ impl Broker {
         (call, until): (&Call<'_>, &Until<'_>),
         cancel: &CancellationToken,
     ) -> Result<Box<RawValue>, ToolFault> {
-        let fault = |error| self.fault(server, call.run, &error);
-        let connection = self.connected(server, (call.run, until.deadline()), cancel).await.map_err(fault)?;
-        let _calling = self.servers_ask.calling(server, call.run);
+        let fault = |error| self.fault(server, call.run(), &error);
+        let connection =
+            self.connected(server, (call.run(), until.deadline()), cancel).await.map_err(fault)?;
+        let _calling = self.servers_ask.calling(server, call.run());
         let answer = match reading {
             Reading::List(listed) => {
                 let items = connection.list(listed, until, cancel).await.map_err(fault)?;
@@ -238,7 +239,7 @@ impl Broker {
                 .await
                 .map_err(fault)?,
         };
-        self.admission.answered(call.run, names, answer.get().len() as u64);
+        self.admission.answered(call.run(), names, answer.get().len() as u64);
         Ok(answer)
     }
 }

@@ -21,7 +21,7 @@ impl Broker {
         let cannot = |why: String| {
             ToolFault::new(FaultCode::SandboxUnavailable, format!("no session can be resumed: {why}"))
         };
-        if call.run.job_number().is_some() {
+        if call.run().job_number().is_some() {
             return Err(cannot("a job cannot resume one, a run can".into()));
         }
         let from: ResumeFrom = session.parse().map_err(|why| cannot(format!("the name {why}")))?;
@@ -38,7 +38,7 @@ impl Broker {
             of_earlier().map_err(|error| error.to_string())
         });
         let found = found.await.map_err(|error| cannot(error.to_string()))?.map_err(cannot)?;
-        call.run.with_record(|record| record.resumes = Some(found));
+        call.run().with_record(|record| record.resumes = Some(found));
         Ok(Value::Null)
     }
 }

@@ -103,8 +103,8 @@ impl Broker {
         // Skills are no server's.
         let has_skills = servers.is_none();
         let scope = match servers {
-            None => call.run.servers.clone(),
-            Some(servers) => self.narrowed(&servers, &call.run.servers)?,
+            None => call.run().servers.clone(),
+            Some(servers) => self.narrowed(&servers, &call.run().servers)?,
         };
         let names = self.server_names(&scope);
         self.ask_for_tools(&names, &queries.join(" "), call, cancel).await;

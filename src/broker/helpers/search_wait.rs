@@ -35,7 +35,7 @@ impl Broker {
         self.indexing.begin(&[named.clone(), others].concat()).await;
         let tell = |awaited: &[&ServerName]| {
             let progress = Progress::AwaitsTools { servers: shortened(awaited) };
-            if call.run.progress.try_send(progress).is_err() {
+            if call.run().progress.try_send(progress).is_err() {
                 tracing::trace!("progress that nobody has read yet is left out");
             }
         };

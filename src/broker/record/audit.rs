@@ -2,21 +2,15 @@
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
 
-use crate::audit::{CallEvent, Event, Log};
+use crate::audit::Log;
 use crate::broker::failure_text::redact;
 use crate::config::PolicyFile;
 use crate::digest;
 use crate::journal::Journal;
-use crate::names::RunId;
-use crate::run::{FaultCode, ToolFault};
-use crate::text;
 
 /// Arguments that are written whole, in bytes of JSON; of larger ones the hash is.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
-/// Longest name that code may put into a line, in characters.
-const NAME_CHARS_MAX: usize = 200;
 
 /// The user's hold on calls.
 pub struct Oversight {
@@ -37,52 +31,6 @@ pub enum LoggedArguments {
     Hash,
     /// All of them, without the values of the server's configured variables.
     Whole,
-}
-
-/// What becomes of one call, put together on its way.
-pub(in crate::broker) struct Record {
-    began: Instant,
-    run: u64,
-    job: Option<u64>,
-    pub(in crate::broker) server: String,
-    pub(in crate::broker) tool: String,
-    pub(in crate::broker) decision: String,
-}
-
-impl Record {
-    pub(in crate::broker) fn begin((run, job): (RunId, Option<u64>), server: &str, tool: &str) -> Self {
-        let shown = |name: &str| text::inert_excerpt(name, NAME_CHARS_MAX);
-        let (server, tool, run) = (shown(server), shown(tool), run.0);
-        Self { began: Instant::now(), run, job, server, tool, decision: String::new() }
-    }
-
-    /// `answer`: what came back, in a word, and its size in bytes.
-    pub(in crate::broker) fn end(
-        self,
-        arguments: (Value, u64),
-        answer: Result<(&'static str, usize), &ToolFault>,
-    ) -> Event {
-        let (outcome, bytes_in) = match answer {
-            Ok((word, bytes)) => (word.to_owned(), bytes),
-            Err(fault) => (fault.code.word(), 0),
-        };
-        let decision = match answer {
-            Err(fault) if fault.code == FaultCode::Denied => fault.message.clone(),
-            _ => self.decision,
-        };
-        Event::Call(CallEvent {
-            run: self.run,
-            job: self.job,
-            server: self.server,
-            tool: self.tool,
-            arguments: arguments.0,
-            bytes_out: arguments.1,
-            bytes_in: bytes_in as u64,
-            outcome,
-            decision,
-            ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        })
-    }
 }
 
 impl LoggedArguments {

@@ -3,6 +3,6 @@
 //! It makes no call.
 
 pub(super) mod audit;
-pub(super) mod noted;
+pub(super) mod journal_form;
 pub(super) mod replay;
 mod replay_text;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::noted::{CHECK, Noted};
+use super::journal_form::{CHECK, JournalForm};
 use super::replay_text::{difference, unseen};
 use crate::broker::answer::Answer;
 use crate::digest;
@@ -110,7 +110,7 @@ impl Replay {
     }
 
     /// What is kept of this call; nothing where servers answer it.
-    pub(in crate::broker) fn came_of(&self, noted: &Noted) -> Option<Given> {
+    pub(in crate::broker) fn came_of(&self, form: &JournalForm) -> Option<Given> {
         if self.way != Way::Recorded {
             return None;
         }
@@ -119,14 +119,14 @@ impl Replay {
         }
         let mut calls = self.calls();
         let calls = &mut *calls;
-        let Some(at) = calls.place(noted) else {
+        let Some(at) = calls.place(form) else {
             // What it did not find is not kept.
-            if noted.server.is_none() && noted.tool == CHECK {
+            if form.server.is_none() && form.tool == CHECK {
                 return RawValue::from_string("[]".into())
                     .ok()
                     .map(|none| Given::Now(Ok(Answer::Value(none))));
             }
-            let why = unseen(noted, calls.places.iter().map(|place| (&place.call, place.is_used)));
+            let why = unseen(form, calls.places.iter().map(|place| (&place.call, place.is_used)));
             return Some(self.stop(&mut calls.replayed, why));
         };
         let place = &mut calls.places[at];
@@ -161,14 +161,14 @@ impl Replay {
     }
 
     /// What a server has answered now, beside what is kept.
-    pub(in crate::broker) fn compare(&self, noted: &Noted, answer: &Result<Answer, ToolFault>) {
-        if self.way != Way::Live || (noted.server.is_none() && noted.tool == CHECK) {
+    pub(in crate::broker) fn compare(&self, form: &JournalForm, answer: &Result<Answer, ToolFault>) {
+        if self.way != Way::Live || (form.server.is_none() && form.tool == CHECK) {
             return;
         }
         let mut calls = self.calls();
         let calls = &mut *calls;
-        let Some(at) = calls.place(noted) else {
-            let said = unseen(noted, calls.places.iter().map(|place| (&place.call, place.is_used)));
+        let Some(at) = calls.place(form) else {
+            let said = unseen(form, calls.places.iter().map(|place| (&place.call, place.is_used)));
             return add(&mut calls.replayed.differences, said);
         };
         calls.places[at].is_used = true;
@@ -209,11 +209,11 @@ impl Replay {
 
 impl Places {
     /// The first call that is kept and like this one, and has answered none yet.
-    fn place(&self, noted: &Noted) -> Option<usize> {
-        let hash = digest::sha256(noted.arguments.get().as_bytes());
+    fn place(&self, form: &JournalForm) -> Option<usize> {
+        let hash = digest::sha256(form.arguments.get().as_bytes());
         let is_like = |call: &RecordedCall| {
             let begun = &call.begun;
-            (&begun.server, &begun.tool) == (&noted.server, &noted.tool) && begun.arguments.sha256() == hash
+            (&begun.server, &begun.tool) == (&form.server, &form.tool) && begun.arguments.sha256() == hash
         };
         self.places.iter().position(|place| !place.is_used && is_like(&place.call))
     }

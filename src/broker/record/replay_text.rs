@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::noted::Noted;
+use super::journal_form::JournalForm;
 use crate::digest;
 use crate::journal::{Came, Kept, RecordedCall};
 use crate::text;
@@ -15,12 +15,15 @@ const NAME_CHARS_MAX: usize = 200;
 const ARGUMENTS_MAX: usize = 20;
 
 /// A call that is not kept, beside the nearest one that is. `recorded`: each call, and whether it has been made.
-pub(super) fn unseen<'c>(noted: &Noted, recorded: impl Iterator<Item = (&'c RecordedCall, bool)>) -> String {
-    let server = noted.server.as_deref().unwrap_or("runtime");
-    let name = text::inert_excerpt(&format!("{server}.{}", noted.tool), NAME_CHARS_MAX);
-    let now = noted.arguments.get();
+pub(super) fn unseen<'c>(
+    form: &JournalForm,
+    recorded: impl Iterator<Item = (&'c RecordedCall, bool)>,
+) -> String {
+    let server = form.server.as_deref().unwrap_or("runtime");
+    let name = text::inert_excerpt(&format!("{server}.{}", form.tool), NAME_CHARS_MAX);
+    let now = form.arguments.get();
     let of_same: Vec<(&RecordedCall, bool)> = recorded
-        .filter(|(call, _)| (&call.begun.server, &call.begun.tool) == (&noted.server, &noted.tool))
+        .filter(|(call, _)| (&call.begun.server, &call.begun.tool) == (&form.server, &form.tool))
         .collect();
     if of_same.is_empty() {
         return format!("{name} is called, which it was not\n  now:  {}", shown(now));
@@ -103,7 +106,7 @@ mod tests {
     }
 
     fn said(now: &str, recorded: &[RecordedCall]) -> String {
-        unseen(&Noted::of(Some("s"), "write", now), recorded.iter().map(|call| (call, false)))
+        unseen(&JournalForm::of(Some("s"), "write", now), recorded.iter().map(|call| (call, false)))
     }
 
     #[test]
@@ -124,8 +127,8 @@ mod tests {
     #[test]
     fn one_that_nobody_has_asked_for_yet_is_nearer() {
         let kept = [recorded(r#"{"n":11}"#, 100), recorded(r#"{"n":99}"#, 100)];
-        let noted = Noted::of(Some("s"), "write", r#"{"n":12}"#);
-        let used = unseen(&noted, kept.iter().zip([true, false]));
+        let form = JournalForm::of(Some("s"), "write", r#"{"n":12}"#);
+        let used = unseen(&form, kept.iter().zip([true, false]));
         assert!(used.contains(r#"then: {"n":99}"#), "{used}");
     }
 
@@ -136,7 +139,7 @@ mod tests {
             said(r#"{"n":1}"#, &kept),
             "s.write is called more often than it was (2)\n  now:  {\"n\":1}"
         );
-        let other = unseen(&Noted::of(None, "list_tools", "{}"), kept.iter().map(|call| (call, false)));
+        let other = unseen(&JournalForm::of(None, "list_tools", "{}"), kept.iter().map(|call| (call, false)));
         assert_eq!(other, "runtime.list_tools is called, which it was not\n  now:  {}");
         let hashed = said(r#"{"n":2}"#, &kept[1..]);
         assert!(hashed.ends_with("then: (7 bytes, of which only the hash is kept)"), "{hashed}");

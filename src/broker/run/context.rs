@@ -131,11 +131,6 @@ impl RunContext {
         }
     }
 
-    /// The numbers of the run and the job.
-    pub(in crate::broker) fn numbers(&self) -> (RunId, Option<u64>) {
-        (self.id, self.job_number())
-    }
-
     pub(in crate::broker) fn replay(&self) -> Option<&Replay> {
         match &self.origin {
             Origin::Replay { replay, .. } => Some(replay),
@@ -173,6 +168,13 @@ impl RunContext {
             let name = format!("{}.{}", called.server.name, called.tool.name);
             let name = text::inert_excerpt(&name, NAME_CHARS_MAX);
             self.note(format!("{name} was planned and not called: its run was a dry run"));
+        }
+    }
+
+    /// Tells whoever follows the run; what does not fit is left out.
+    pub fn tell(&self, progress: Progress) {
+        if self.progress.try_send(progress).is_err() {
+            tracing::trace!("progress that nobody has read yet is left out");
         }
     }
 
@@ -251,7 +253,7 @@ mod tests {
         plan(&job);
         let record = first.end();
         assert_eq!(
-            (record.notes, record.planned.calls.len()),
+            (record.notes, record.calls.planned.calls.len()),
             (vec!["job 3: a".into(), "job 3: b".into()], 1)
         );
         plan(&job);

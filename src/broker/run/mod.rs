@@ -2,5 +2,6 @@
 //!
 //! It decides nothing; whoever acts for a run is given its context.
 
+pub(super) mod call_record;
 pub(super) mod context;
 pub(super) mod record;

@@ -1,8 +1,8 @@
 //! What has happened in a run so far, for whoever reads its report.
 //!
-//! It is bounded, and loses no planned call.
+//! It is bounded, and loses no call.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -10,9 +10,13 @@ use crate::broker::failure_text::redact;
 use crate::journal::RecordedSession;
 use crate::names::ServerName;
 use crate::policy::Called;
-use crate::run::{NotMade, Planned, PlannedCall};
+use crate::run::{CallCounts, CallState, Calls, NotMade, PlannedCall, ToolCalls, ToolEffect};
 use crate::text;
 
+/// Tools of one run that are counted each by itself; further ones are counted together.
+const TOOLS_MAX: usize = 1000;
+/// Longest name of a tool, in characters.
+const TOOL_CHARS_MAX: usize = 200;
 /// Planned calls of one run that are listed; further ones are counted.
 const LISTED_MAX: usize = 1000;
 /// Longest arguments that are listed, in characters.
@@ -23,16 +27,26 @@ const NOTES_MAX: usize = 10;
 /// What has happened in a run.
 #[derive(Debug, Default)]
 pub struct RunRecord {
-    /// Calls that were listed instead of being made.
-    pub planned: Planned,
-    /// Resources and prompts that were asked for; lists of them count.
-    pub readings: u64,
+    /// Its calls.
+    pub calls: Calls,
     /// Sentences for the reader of the report.
     pub notes: Vec<String>,
     /// The session that the code asks to resume, and the last run of it that counts.
     pub resumes: Option<(RecordedSession, u64)>,
     /// Servers that were waited for in vain.
     pub(in crate::broker) awaited: BTreeSet<ServerName>,
+    /// Calls of tools that have begun, and those of them that have ended.
+    pub(super) progress: (usize, usize),
+    places: HashMap<(ServerName, String), usize>,
+}
+
+/// Where a call is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// With its tool.
+    Tool(usize),
+    /// Among those of further tools.
+    Others,
 }
 
 impl RunRecord {
@@ -43,6 +57,51 @@ impl RunRecord {
         }
     }
 
+    /// A call of a tool begins.
+    pub(super) fn begin_call(&mut self, server: ServerName, tool: &str) -> Place {
+        let key = (server, text::bounded(tool, TOOL_CHARS_MAX).into_owned());
+        let next = self.calls.of_tools.len();
+        let place = match self.places.get(&key) {
+            Some(place) => Place::Tool(*place),
+            None if next < TOOLS_MAX => {
+                let (server, tool) = key.clone();
+                let (effect, counts) = (ToolEffect::MayWrite, CallCounts::default());
+                self.calls.of_tools.push(ToolCalls { server, tool, effect, counts });
+                self.places.insert(key, next);
+                Place::Tool(next)
+            }
+            None => Place::Others,
+        };
+        self.count(place, CallState::Begun, 1);
+        place
+    }
+
+    /// A call has come further.
+    pub(super) fn move_call(&mut self, place: Place, from: CallState, to: CallState) {
+        self.count(place, from, -1);
+        self.count(place, to, 1);
+    }
+
+    /// The tool only reads, as its server says.
+    pub(super) fn only_reads(&mut self, place: Place) {
+        if let Place::Tool(at) = place
+            && let Some(tool) = self.calls.of_tools.get_mut(at)
+        {
+            tool.effect = ToolEffect::Reads;
+        }
+    }
+
+    fn count(&mut self, place: Place, state: CallState, more: i64) {
+        let counts = match place {
+            Place::Tool(at) => self.calls.of_tools.get_mut(at).map(|tool| &mut tool.counts),
+            Place::Others => Some(&mut self.calls.others),
+        };
+        if let Some(counts) = counts {
+            let count = counts.of(state);
+            *count = count.saturating_add_signed(more);
+        }
+    }
+
     /// Lists a call.
     pub(super) fn plan(
         &mut self,
@@ -50,13 +109,14 @@ impl RunRecord {
         (asks, why): (bool, NotMade),
         redacted: &dyn Fn(String) -> String,
     ) {
-        if self.planned.calls.len() == LISTED_MAX {
-            self.planned.further += 1;
+        let planned = &mut self.calls.planned;
+        if planned.calls.len() == LISTED_MAX {
+            planned.further += 1;
             return;
         }
         let mut arguments = Value::Object(called.arguments.clone());
         redact(&mut arguments, redacted);
-        self.planned.calls.push(PlannedCall {
+        planned.calls.push(PlannedCall {
             server: called.server.name.to_owned(),
             tool: called.tool.name.to_owned(),
             arguments: text::inert_excerpt(&arguments.to_string(), ARGUMENTS_CHARS_MAX),
@@ -72,6 +132,7 @@ mod tests {
 
     use super::*;
     use crate::policy::{Implied, Names};
+    use crate::run::Planned;
 
     #[test]
     fn what_is_listed_is_bounded_and_no_call_is_lost() {
@@ -91,9 +152,42 @@ mod tests {
         for _ in 0..LISTED_MAX + 2 {
             plan(&mut record, json!({"text": "x".repeat(5_000), "token": "hunter22"}), true);
         }
-        let Planned { calls, further } = record.planned;
+        let Planned { calls, further } = record.calls.planned;
         assert_eq!((calls.len(), further), (LISTED_MAX, 3));
         assert_eq!(calls[0].arguments, r#"{"token":"${TOKEN}"}"#);
         assert!(calls[1].asks && calls[1].arguments.chars().count() <= ARGUMENTS_CHARS_MAX);
+    }
+
+    fn name() -> ServerName {
+        ServerName::new("s").unwrap()
+    }
+
+    #[test]
+    fn calls_are_counted_by_tool_and_outcome_in_the_order_of_the_first() {
+        let mut record = RunRecord::default();
+        let places = ["b", "a", "b", "b"].map(|tool| record.begin_call(name(), tool));
+        let ends = [CallState::Answered, CallState::Failed, CallState::Refused];
+        for (place, end) in places.into_iter().zip(ends) {
+            record.move_call(place, CallState::Begun, end);
+        }
+        let seen: Vec<_> =
+            record.calls.of_tools.iter().map(|tool| (tool.tool.as_str(), tool.counts)).collect();
+        let b = CallCounts { answered: 1, refused: 1, unknown: 1, ..CallCounts::default() };
+        let a = CallCounts { failed: 1, ..CallCounts::default() };
+        assert_eq!(seen, [("b", b), ("a", a)]);
+        assert_eq!(record.calls.others, CallCounts::default());
+    }
+
+    #[test]
+    fn beyond_the_bound_no_call_is_lost() {
+        let mut record = RunRecord::default();
+        for number in 0..TOOLS_MAX + 5 {
+            let place = record.begin_call(name(), &number.to_string());
+            record.move_call(place, CallState::Begun, CallState::Answered);
+        }
+        record.begin_call(name(), "0");
+        let calls = record.calls;
+        assert_eq!((calls.of_tools.len(), calls.others.answered), (TOOLS_MAX, 5));
+        assert_eq!(calls.of_tools[0].counts.total(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! The answer to a call, as the line that goes to the sandbox and as what is counted.
+//! The answer to a call, as the line that goes to the sandbox.
 //!
 //! It sends nothing.
 
@@ -12,7 +12,7 @@ use crate::broker::{Answer, Broker, Call};
 use crate::memory;
 use crate::names::CallId;
 use crate::protocol::{CallResult, ToWorker};
-use crate::run::{CallOutcome, FaultCode, ToolFault};
+use crate::run::{FaultCode, ToolFault};
 
 /// The answer to a call, once there is room for its arguments; the room is free again when it is there.
 pub(super) async fn answer_within(
@@ -34,23 +34,6 @@ async fn whole(answer: impl Future<Output = Result<Answer, ToolFault>>) -> Resul
         tracing::error!("a call broke");
         Err(ToolFault::new(FaultCode::Internal, "belljar broke inside; what this call has done is unknown"))
     })
-}
-
-pub(in crate::session) fn outcome(answer: &Result<Answer, ToolFault>) -> CallOutcome {
-    match answer {
-        Ok(Answer::Value(_)) => CallOutcome::Answered,
-        Ok(Answer::ToolError(_)) => CallOutcome::Failed,
-        Ok(Answer::Planned { .. }) => CallOutcome::Refused,
-        Err(fault) => match fault.code {
-            FaultCode::Deadline
-            | FaultCode::Cancelled
-            | FaultCode::ServerFailed
-            | FaultCode::ModelFailed
-            | FaultCode::Internal => CallOutcome::Unknown,
-            FaultCode::ToolError => CallOutcome::Failed,
-            _ => CallOutcome::Refused,
-        },
-    }
 }
 
 /// `job`: who made it, where that is no run. `wraps`: whether the tool wraps its results.
@@ -91,9 +74,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_call_that_breaks_is_answered_and_its_outcome_unknown() {
+    async fn a_call_that_breaks_is_answered() {
         let answer = whole(async { panic!("a defect") }).await;
-        assert_eq!(outcome(&answer), CallOutcome::Unknown);
         assert_eq!(answer.unwrap_err().message, "belljar broke inside; what this call has done is unknown");
     }
 }

@@ -3,42 +3,32 @@
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
-use tokio::task::JoinError;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-use super::super::calls::Counted;
 use super::super::ending::bounded;
 use super::super::machine::Effect;
 use super::Actor;
 use super::argument_room::ArgumentRoom;
-use super::call_result::{answer_within, result_line};
-use super::in_flight::InFlight;
-use crate::broker::{Call, HandlesOf, Making, RunContext};
+use super::call_lane::{CallLane, LaneBounds};
 use crate::jobs::Status;
-use crate::names::CallId;
-use crate::protocol::{CallFrame, DoneOutcome, FromJob, JobDone, ToSupervisor};
-use crate::run::{FaultCode, PythonError, ServerScope, ToolFault};
-use crate::session::sandbox::writer::{ResultLine, queue};
+use crate::protocol::{DoneOutcome, FromJob, JobDone, ToSupervisor};
+use crate::run::{PythonError, ServerScope};
 
 /// A job that has a process.
 pub(super) struct OfJob {
-    context: Arc<RunContext>,
-    in_flight: InFlight,
-    arguments: ArgumentRoom,
+    pub(super) lane: CallLane,
     /// Bytes that may be sent before it has taken earlier ones.
-    room: Arc<Semaphore>,
+    unread: Arc<Semaphore>,
     taken: u64,
     /// When its time is over; or, once it has been interrupted, when it is killed.
     until: Instant,
-    is_ending: bool,
 }
 
 impl Actor {
     /// A worker has handed one over, whose number was given in the run under way.
     pub(super) fn job_started(&mut self, job: u64) -> Vec<Effect> {
         let current = self.current.as_ref();
-        let begun = current.and_then(|current| self.broker.jobs().begin(job, current.context.id.0));
+        let begun = current.and_then(|current| self.broker.jobs().begin(job, current.lane.context.id.0));
         let (Some(current), Some((told, time))) = (current, begun) else {
             tracing::warn!(job, "a job that nobody has asked for is ended");
             self.send_end(job, true);
@@ -46,17 +36,17 @@ impl Actor {
         };
         self.broker.journal_job(&told);
         // By name: a server that is configured later is none of this run's.
-        let servers = ServerScope::Only(self.broker.server_names(&current.context.servers));
+        let servers = ServerScope::Only(self.broker.server_names(&current.lane.context.servers));
         let arguments_max = self.limits.arguments_in_flight_per_job_bytes_max;
-        let of_job = OfJob {
-            context: Arc::new(current.context.job(job, servers)),
-            in_flight: InFlight::default(),
+        let unread = Arc::new(Semaphore::new(self.limits.unread_in_job_bytes_max));
+        let bounds = LaneBounds {
+            calls_max: self.limits.calls_in_flight_per_job_max,
             arguments: ArgumentRoom::new(arguments_max, &self.limits),
-            room: Arc::new(Semaphore::new(self.limits.unread_in_job_bytes_max)),
-            taken: 0,
-            until: Instant::now() + time,
-            is_ending: false,
+            line_bytes_max: self.limits.frame_to_job_bytes_max,
+            unread: Some(Arc::clone(&unread)),
         };
+        let lane = CallLane::new(Arc::new(current.lane.context.job(job, servers)), bounds);
+        let of_job = OfJob { lane, unread, taken: 0, until: Instant::now() + time };
         self.jobs.insert(job, of_job);
         self.machine.has_jobs(true, Instant::now());
         vec![]
@@ -64,10 +54,14 @@ impl Actor {
 
     pub(super) fn frame_of_job(&mut self, job: u64, frame: FromJob) -> Vec<Effect> {
         match frame {
-            FromJob::Call(call) => self.call_of_job(job, call),
+            FromJob::Call(call) => {
+                if let Some(until) = self.jobs.get(&job).map(|of_job| of_job.until) {
+                    self.start_call(Some(job), call, until);
+                }
+            }
             FromJob::Cancel { call } => {
                 if let Some(of_job) = self.jobs.get_mut(&job) {
-                    of_job.in_flight.cancel(call);
+                    of_job.lane.cancel(call);
                 }
             }
             FromJob::Done(done) if self.jobs.contains_key(&job) => {
@@ -115,8 +109,8 @@ impl Actor {
         if let Some(of_job) = self.jobs.get_mut(&job) {
             let more = bytes.saturating_sub(of_job.taken);
             of_job.taken += more;
-            let held = self.limits.unread_in_job_bytes_max.saturating_sub(of_job.room.available_permits());
-            of_job.room.add_permits(usize::try_from(more).unwrap_or(held).min(held));
+            let held = self.limits.unread_in_job_bytes_max.saturating_sub(of_job.unread.available_permits());
+            of_job.unread.add_permits(usize::try_from(more).unwrap_or(held).min(held));
         }
     }
 
@@ -138,7 +132,7 @@ impl Actor {
     pub(super) fn cancel_jobs(&mut self, numbers: &[u64]) -> Vec<Effect> {
         for job in numbers {
             self.broker.jobs().ends(*job, Status::Cancelled, "");
-            if self.jobs.get(job).is_some_and(|of_job| !of_job.is_ending) {
+            if self.jobs.get(job).is_some_and(|of_job| !of_job.lane.is_ending) {
                 self.end_job(*job);
             }
         }
@@ -167,9 +161,9 @@ impl Actor {
     fn end_job(&mut self, job: u64) {
         let (grace, replace) = (self.limits.grace, self.limits.replace);
         let Some(of_job) = self.jobs.get_mut(&job) else { return };
-        let kills = std::mem::replace(&mut of_job.is_ending, true);
+        let kills = std::mem::replace(&mut of_job.lane.is_ending, true);
         of_job.until = Instant::now() + if kills { replace } else { grace };
-        of_job.context.cancel.cancel();
+        of_job.lane.context.cancel.cancel();
         self.send_end(job, kills);
     }
 
@@ -181,9 +175,8 @@ impl Actor {
 
     fn job_is_over(&mut self, job: u64) {
         let Some(mut of_job) = self.jobs.remove(&job) else { return };
-        of_job.context.cancel.cancel();
-        of_job.in_flight.cancel_all();
-        self.broker.jobs().add_notes(job, self.broker.finish(&of_job.context).notes);
+        of_job.lane.cancel_all();
+        self.broker.jobs().add_notes(job, self.broker.finish(&of_job.lane.context).notes);
         if let Ok(told) = self.broker.jobs().told(job) {
             self.broker.journal_job_end(&told);
         }
@@ -194,69 +187,6 @@ impl Actor {
         {
             watchdog.set_running(false);
         }
-    }
-
-    fn call_of_job(&mut self, job: u64, frame: CallFrame) {
-        let (Some(sandbox), Some(of_job)) = (&self.sandbox, self.jobs.get_mut(&job)) else { return };
-        let call = frame.call;
-        let (data, broker) = (sandbox.data_of_jobs(), Arc::clone(&self.broker));
-        let bytes_max = self.limits.frame_to_job_bytes_max;
-        let in_flight_max = self.limits.calls_in_flight_per_job_max;
-        let is_full =
-            of_job.is_ending || of_job.in_flight.len() >= in_flight_max || of_job.in_flight.contains(call);
-        let held = match is_full {
-            true => Err(ToolFault::new(
-                FaultCode::Busy,
-                "the job is being ended, or has too many calls under way",
-            )),
-            false => of_job.arguments.hold(&frame),
-        };
-        let refuse = |fault: ToolFault, of_job: &OfJob| {
-            let line = result_line((Some(job), call, false), Err(fault), bytes_max);
-            // As much as there is room for: one that keeps to its window of calls does not need more.
-            if let Ok(room) = Arc::clone(&of_job.room).try_acquire_many_owned(line.len() as u32) {
-                // Not one of its calls, which are cancelled when it is being ended.
-                let cancel = CancellationToken::new();
-                drop(data.try_send(ResultLine { line, cancel, room: Some(room) }));
-            }
-        };
-        let held = match held {
-            Ok(held) => held,
-            Err(fault) => return refuse(fault, of_job),
-        };
-        let CallFrame { server, tool, arguments, dry_run, placeholders, handle, handles, .. } = frame;
-        if server.is_some() {
-            self.broker.jobs().count_call(job);
-        }
-        let cancel = of_job.context.cancel.child_token();
-        let sending = of_job.in_flight.insert(call, cancel.clone(), Counted::Nowhere);
-        let run = Arc::clone(&of_job.context);
-        let making = Making::of(run.mode, dry_run, placeholders);
-        let called = server.clone().filter(|_| !handle).map(|server| (server, tool.clone()));
-        let handles = HandlesOf { arguments: handles, result: handle };
-        let (deadline, room) = (of_job.until, Arc::clone(&of_job.room));
-        self.calls_of_jobs.spawn(async move {
-            let call_of_broker =
-                Call { run: &run, server, tool, arguments, making, handles, deadline, sending: &sending };
-            let answer = answer_within(held, &broker, call_of_broker, &cancel).await;
-            let wraps = called.is_some_and(|(server, tool)| broker.wraps_result(&server, &tool));
-            let line = result_line((Some(job), call, wraps), answer, bytes_max);
-            queue(line, cancel, Some(room), data).await;
-            let _ = sending.end();
-            (job, call)
-        });
-    }
-
-    pub(super) fn call_of_job_ended(&mut self, ended: Result<(u64, CallId), JoinError>) -> Vec<Effect> {
-        match ended {
-            Ok((job, call)) => {
-                if let Some(of_job) = self.jobs.get_mut(&job) {
-                    of_job.in_flight.remove(call);
-                }
-            }
-            Err(error) => tracing::error!(%error, "a job's call broke"),
-        }
-        vec![]
     }
 }
 

@@ -5,18 +5,14 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 use super::{Effect, GONE_BACK, Machine, Then, describe};
-use crate::names::ServerName;
 use crate::protocol::{
     CallFrame, DeniedCall, DoneFrame, FromSandbox, FromSupervisor, FromWorker, system_call_name,
 };
 use crate::run::{FaultCode, FreshReason, PythonError, RunOutcome, SandboxLoss, StateNote, ToolFault};
-use crate::session::calls::Counted;
 use crate::session::ending::Ending;
 use crate::session::phase::{Cause, Phase};
 use crate::text;
 
-/// Longest name of a tool in a report, in characters.
-const TOOL_CHARS_MAX: usize = 200;
 /// Longest name of a process in a report, in characters: what the kernel keeps of it.
 const PROCESS_CHARS_MAX: usize = 16;
 
@@ -112,13 +108,8 @@ impl Machine {
                 .hint("await or join what calls tools before the code ends");
             return vec![Effect::Refuse { call: call.call, fault }];
         }
-        let server = call.server.as_deref().and_then(|name| ServerName::new(name).ok());
-        let counted = server.map_or(Counted::Nowhere, |server| {
-            run.calls.begin(server, text::bounded(&call.tool, TOOL_CHARS_MAX).into_owned())
-        });
         let deadline = *until;
-        self.asked_of_checkpoints(&call)
-            .unwrap_or_else(|| vec![Effect::StartCall { counted, deadline, call }])
+        self.asked_of_checkpoints(&call).unwrap_or_else(|| vec![Effect::StartCall { deadline, call }])
     }
 
     fn done(&mut self, done: DoneFrame, now: Instant) -> Vec<Effect> {

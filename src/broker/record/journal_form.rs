@@ -4,25 +4,21 @@
 
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::time::Instant;
 
 /// Only what it finds is stored.
 pub(in crate::broker) const CHECK: &str = "check_calls";
 
 /// A call, as the journal and a replay know it.
-pub(in crate::broker) struct Noted {
+pub(in crate::broker) struct JournalForm {
     /// As the code named it.
     pub(in crate::broker) server: Option<String>,
     pub(in crate::broker) tool: String,
     /// With sorted keys and without secrets.
     pub(in crate::broker) arguments: Box<RawValue>,
-    pub(in crate::broker) began: Instant,
-    /// Its number, once it has been written down.
-    pub(in crate::broker) number: Option<u64>,
 }
 
 #[cfg(test)]
-impl Noted {
+impl JournalForm {
     /// A call, for tests.
     pub(in crate::broker) fn of(server: Option<&str>, tool: &str, arguments: &str) -> Self {
         Self {
@@ -31,8 +27,6 @@ impl Noted {
             arguments: sorted(
                 &RawValue::from_string(arguments.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned()),
             ),
-            began: Instant::now(),
-            number: None,
         }
     }
 }

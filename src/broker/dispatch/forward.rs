@@ -1,0 +1,243 @@
+//! The stages of a call of a tool: resolve, fill handles, validate, check the pin, admit, send, interpret.
+//!
+//! Each can refuse. Nothing has been sent before the stage that sends.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use tokio::sync::{SemaphorePermit, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::answer::Answer;
+use crate::broker::arguments::{self, aside};
+use crate::broker::call::{Call, Making};
+use crate::broker::gate::pins::Comparing;
+use crate::broker::human::Until;
+use crate::broker::servers::server_progress::Told;
+use crate::broker::state::Broker;
+use crate::catalog::{self, Answered, Catalog, Checked, ServerTools, Tool};
+use crate::names::ServerName;
+use crate::policy::{Called, Implied};
+use crate::run::{FaultCode, NotMade, ToolFault};
+use crate::text;
+use crate::upstream::{Connection, Request, UpstreamError};
+
+/// Longest list of arguments in a note, in characters.
+const UNDECLARED_CHARS_MAX: usize = 200;
+/// Arguments in such a note.
+const UNDECLARED_MAX: usize = 50;
+
+/// The tool that is meant, and its server.
+#[derive(Clone, Copy)]
+struct Target<'c> {
+    server: &'c Arc<ServerTools>,
+    tool: &'c Tool,
+}
+
+impl Broker {
+    /// The server's answer.
+    pub(super) async fn forward(
+        &self,
+        server: &str,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, ToolFault> {
+        let server = self.admitted(server, &call.run().servers)?;
+        server.as_str().clone_into(&mut call.record.entry().server);
+        let until = call.run().human.until(call.deadline);
+        let (arguments, _room) = self.read_arguments(&server, call, cancel).await?;
+        let connection = self.connected(&server, (call.run(), call.deadline), cancel).await;
+        let connection = connection.map_err(|error| self.not_connected(&server, call.run(), &error))?;
+        let catalog = self.catalog();
+        let target = self.resolve(&catalog, &server, call)?;
+        let (arguments, from_results) = self.fill_handles(target, call, arguments).await?;
+        let Checked { arguments, unchecked } = validate(target, call, arguments)?;
+        let Target { server, tool } = target;
+        let implied = match self.admission.weighs_arguments(server.names(), tool.names()) {
+            true => aside(&call.arguments, || catalog::implied(tool, &arguments, unchecked)),
+            false => Implied { unchecked, ..Implied::default() },
+        };
+        let called = Called {
+            server: server.names(),
+            tool: tool.names(),
+            annotations: &tool.annotations,
+            arguments: &arguments,
+            implied: &implied,
+        };
+        self.check_pin(target)?;
+        if let Some(why) = not_made(call.making, &called) {
+            return self.plan(target, call, (&called, why));
+        }
+        let bytes = call.arguments.get().len() as u64 + from_results;
+        call.record.decided(self.admission.admit(call.run(), &called, bytes, cancel).await?);
+        note_undeclared(target, call, &arguments);
+        let result = self.send(target, call, (&connection, arguments, &until), cancel).await;
+        self.interpret(target, call, result).await
+    }
+
+    /// The arguments as a tree, once there is room for it.
+    async fn read_arguments(
+        &self,
+        server: &ServerName,
+        call: &Call<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(Map<String, Value>, Option<SemaphorePermit<'_>>), ToolFault> {
+        let given_up = |error| Err(self.not_connected(server, call.run(), &error));
+        let server = || server.clone();
+        let room = tokio::select! {
+            room = self.arguments.taken_by(&call.arguments, &self.limits) => room,
+            () = tokio::time::sleep_until(call.deadline) => {
+                return given_up(UpstreamError::Deadline { server: server() });
+            }
+            () = cancel.cancelled() => return given_up(UpstreamError::Cancelled { server: server() }),
+        };
+        let arguments = aside(&call.arguments, || arguments::object(&call.arguments, &self.limits))?;
+        Ok((arguments, room))
+    }
+
+    /// Finds the tool.
+    fn resolve<'c>(
+        &self,
+        catalog: &'c Catalog,
+        server: &ServerName,
+        call: &Call<'_>,
+    ) -> Result<Target<'c>, ToolFault> {
+        let known = catalog.server(server.as_str()).ok_or_else(|| {
+            ToolFault::new(FaultCode::Internal, format!("server '{server}' has left the catalog"))
+        })?;
+        let tool =
+            known.resolve(&call.tool).map_err(|unknown| self.no_such_tool(server, &call.tool, unknown))?;
+        call.record.resolved(server, tool.name.as_str(), tool.only_reads());
+        Ok(Target { server: known, tool })
+    }
+
+    /// Puts results that stay here in the place of their handles; how many bytes of them.
+    async fn fill_handles(
+        &self,
+        target: Target<'_>,
+        call: &Call<'_>,
+        arguments: Map<String, Value>,
+    ) -> Result<(Map<String, Value>, u64), ToolFault> {
+        if call.making == Making::Never || !call.handles.arguments {
+            return Ok((arguments, 0));
+        }
+        let filled = self.filled(&target.server.name, arguments).await?;
+        Ok((filled.arguments, filled.bytes))
+    }
+
+    /// Compares the tool with what it was at its first use.
+    fn check_pin(&self, Target { server, tool }: Target<'_>) -> Result<(), ToolFault> {
+        let redacted = |text| self.upstream.redacted(&server.name, text);
+        let comparing = Comparing { profile: self.admission.profile(), redacted: &redacted };
+        self.pins.admit(server, tool, comparing)
+    }
+
+    /// Lists the call instead of making it.
+    fn plan(
+        &self,
+        target: Target<'_>,
+        call: &Call<'_>,
+        (called, why): (&Called<'_>, NotMade),
+    ) -> Result<Answer, ToolFault> {
+        call.record.decided("not made: dry run");
+        let asks = self.admission.would_ask(called)?;
+        Ok(call.planned(called, (asks, why), &|text| self.upstream.redacted(&target.server.name, text)))
+    }
+
+    /// The server's result. The journal has the call before the server does.
+    async fn send(
+        &self,
+        Target { server, tool }: Target<'_>,
+        call: &Call<'_>,
+        (connection, arguments, until): (&Connection, Map<String, Value>, &Until<'_>),
+        cancel: &CancellationToken,
+    ) -> Result<Box<RawValue>, UpstreamError> {
+        self.note_begun(call);
+        if !call.record.send() {
+            return Err(UpstreamError::Cancelled { server: server.name.clone() });
+        }
+        let _calling = self.servers_ask.calling(&server.name, call.run());
+        let request = Request::Tool { name: tool.name.as_str().to_owned(), arguments };
+        let (hears, heard) = watch::channel(None);
+        let progress = &call.run().progress;
+        // Nobody follows it where nobody would hear of it.
+        let hears = (!progress.is_closed()).then_some(hears);
+        let redacted = |text| self.upstream.redacted(&server.name, text);
+        let told = Told { tool: call.record.name.clone(), redacted: &redacted, progress };
+        told.until(connection.ask(request, until, cancel, hears), heard).await
+    }
+
+    /// The result as code gets it.
+    async fn interpret(
+        &self,
+        Target { server, tool }: Target<'_>,
+        call: &Call<'_>,
+        result: Result<Box<RawValue>, UpstreamError>,
+    ) -> Result<Answer, ToolFault> {
+        let name = &server.name;
+        let answer = result
+            .inspect(|result| {
+                self.admission.answered(call.run(), server.names(), result.get().len() as u64);
+            })
+            .and_then(|result| self.without_secrets(name, result))
+            .inspect(|answer| self.learn_shape(name, tool, answer))
+            .map_err(|error| match call.record.was_sent() {
+                true => self.fault(name, call.run(), &error),
+                false => self.not_connected(name, call.run(), &error),
+            })?;
+        match answer {
+            Answer::Value(result) if call.handles.result => {
+                self.keep_result(name, tool, result).await.map(Answer::Value)
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    /// Later signatures say what results have looked like.
+    fn learn_shape(&self, server: &ServerName, tool: &Tool, answer: &Answer) {
+        if let Answer::Value(result) = answer {
+            let is_secret = |text: &str| self.upstream.redacted(server, text.to_owned()) != text;
+            self.learned.learn(&Answered { server, tool, result: result.get() }, &is_secret);
+        }
+    }
+}
+
+/// Checks the arguments against the tool's schema. A placeholder may stand for anything.
+fn validate(
+    Target { server, tool }: Target<'_>,
+    call: &Call<'_>,
+    arguments: Map<String, Value>,
+) -> Result<Checked, ToolFault> {
+    match call.making {
+        Making::Never => Ok(Checked { arguments, unchecked: None }),
+        Making::Always | Making::IfItReads => {
+            aside(&call.arguments, || catalog::checked(&server.name, tool, arguments))
+        }
+    }
+}
+
+fn not_made(making: Making, called: &Called<'_>) -> Option<NotMade> {
+    match making {
+        Making::Always => None,
+        Making::IfItReads if called.only_reads() => None,
+        Making::IfItReads => Some(NotMade::NotMarkedReadOnly),
+        Making::Never => Some(NotMade::NeedsPlaceholder),
+    }
+}
+
+/// Most servers ignore what they have not declared, and say nothing.
+fn note_undeclared(Target { server, tool }: Target<'_>, call: &Call<'_>, arguments: &Map<String, Value>) {
+    let undeclared = catalog::undeclared(tool, arguments);
+    if undeclared.is_empty() {
+        return;
+    }
+    let names: Vec<String> = undeclared
+        .into_iter()
+        .take(UNDECLARED_MAX)
+        .map(|name| text::name_in_sentence(name, UNDECLARED_CHARS_MAX))
+        .collect();
+    let names = text::bounded(&names.join(", "), UNDECLARED_CHARS_MAX).into_owned();
+    let tool = text::inert_excerpt(&format!("{}.{}", server.name, tool.name), UNDECLARED_CHARS_MAX);
+    call.run().note(format!("{tool} does not declare what it was given and may ignore it: {names}"));
+}

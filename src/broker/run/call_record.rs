@@ -1,0 +1,285 @@
+//! The record of one call: how far it has come, what the log and the journal say of it, and where its run counts it.
+//!
+//! It is shared by the task that has the call answered and whoever may give it up, so that both agree on what came first.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::context::RunContext;
+use super::record::Place;
+use crate::audit::{CallEvent, Event};
+use crate::broker::answer::Answer;
+use crate::broker::record::journal_form::JournalForm;
+use crate::names::ServerName;
+use crate::run::{CallState, FaultCode, Progress, ToolFault};
+use crate::text;
+
+/// Longest name that code may put into a line of the log, or a message on progress, in characters.
+const NAME_CHARS_MAX: usize = 200;
+
+/// One call of a tool or a helper.
+pub struct CallRecord {
+    /// The run or the job that makes it.
+    pub run: Arc<RunContext>,
+    /// Calls of helpers and of jobs are counted nowhere.
+    place: Option<Place>,
+    /// As the code names it, harmless to show.
+    pub(in crate::broker) name: String,
+    pub(in crate::broker) began: Instant,
+    entry: Mutex<Entry>,
+}
+
+/// What is known of a call so far.
+pub(in crate::broker) struct Entry {
+    state: CallState,
+    /// As the code names it, until it is resolved.
+    pub(in crate::broker) server: String,
+    pub(in crate::broker) tool: String,
+    /// Why it was made, or not.
+    pub(in crate::broker) decision: String,
+    /// As the journal has it, until that has its answer.
+    pub(in crate::broker) form: Option<JournalForm>,
+    /// Its number in the journal.
+    pub(in crate::broker) number: Option<u64>,
+}
+
+impl CallRecord {
+    /// A call begins; without a server it is one of a helper.
+    #[must_use]
+    pub fn begin(run: &Arc<RunContext>, server: Option<&str>, tool: &str) -> Arc<Self> {
+        let counted =
+            server.filter(|_| run.job_number().is_none()).and_then(|name| ServerName::new(name).ok());
+        let place = counted.and_then(|server| run.with_record(|record| record.begin_call(server, tool)));
+        Arc::new(Self { place, ..Self::uncounted(run, server.unwrap_or_default(), tool) })
+    }
+
+    /// A call that its run does not count as one of a tool.
+    pub(in crate::broker) fn uncounted(run: &Arc<RunContext>, server: &str, tool: &str) -> Self {
+        let shown = |name: &str| text::inert_excerpt(name, NAME_CHARS_MAX);
+        let entry = Entry {
+            state: CallState::Begun,
+            server: shown(server),
+            tool: shown(tool),
+            decision: String::new(),
+            form: None,
+            number: None,
+        };
+        Self {
+            run: Arc::clone(run),
+            place: None,
+            name: shown(&format!("{server}.{tool}")),
+            began: Instant::now(),
+            entry: Mutex::new(entry),
+        }
+    }
+
+    /// The call goes on: the client hears of it.
+    pub fn start(&self) {
+        self.tell((1, 0));
+    }
+
+    /// The server and the tool that are meant.
+    pub(in crate::broker) fn resolved(&self, server: &ServerName, tool: &str, only_reads: bool) {
+        let mut entry = self.entry();
+        (entry.server, entry.tool) = (server.as_str().to_owned(), tool.to_owned());
+        if let Some(place) = self.place.filter(|_| only_reads) {
+            self.run.with_record(|record| record.only_reads(place));
+        }
+    }
+
+    pub(in crate::broker) fn decided(&self, decision: impl Into<String>) {
+        self.entry().decision = decision.into();
+    }
+
+    /// The call is about to be sent. False: it was given up, and must not be.
+    pub(in crate::broker) fn send(&self) -> bool {
+        self.advance(|state| (state == CallState::Begun).then_some(CallState::Sent))
+    }
+
+    /// Whether the server may have it.
+    pub(in crate::broker) fn was_sent(&self) -> bool {
+        self.entry().state == CallState::Sent
+    }
+
+    /// Nobody wants the call any more: if it was not sent, it will not be.
+    pub fn give_up(&self) {
+        self.advance(|state| (state == CallState::Begun).then_some(CallState::Refused));
+    }
+
+    /// The call has its answer.
+    pub fn end(&self, answer: &Result<Answer, ToolFault>) {
+        self.advance(|state| match (state, answer) {
+            (CallState::Begun | CallState::Sent, Ok(Answer::Value(_))) => Some(CallState::Answered),
+            (CallState::Begun | CallState::Sent, Ok(Answer::ToolError(_))) => Some(CallState::Failed),
+            (CallState::Begun | CallState::Sent, Ok(Answer::Planned { .. })) => Some(CallState::Planned),
+            (CallState::Begun, Err(_)) => Some(CallState::Refused),
+            (CallState::Sent, Err(fault)) => Some(match fault.code {
+                FaultCode::Deadline
+                | FaultCode::Cancelled
+                | FaultCode::ServerFailed
+                | FaultCode::ModelFailed
+                | FaultCode::Internal => CallState::Unknown,
+                FaultCode::ToolError => CallState::Failed,
+                _ => CallState::Refused,
+            }),
+            _ => None,
+        });
+        self.tell((0, 1));
+    }
+
+    /// The line of the log of a call that has ended.
+    pub(in crate::broker) fn event(
+        &self,
+        (server, tool): (String, String),
+        arguments: (Value, u64),
+        answer: &Result<Answer, ToolFault>,
+    ) -> Event {
+        let (outcome, bytes_in) = match answer {
+            Ok(answer) => answer.told(),
+            Err(fault) => (fault.code.word(), 0),
+        };
+        let decision = match answer {
+            Err(fault) if fault.code == FaultCode::Denied => fault.message.clone(),
+            _ => self.entry().decision.clone(),
+        };
+        Event::Call(CallEvent {
+            run: self.run.id.0,
+            job: self.run.job_number(),
+            server,
+            tool,
+            arguments: arguments.0,
+            bytes_out: arguments.1,
+            bytes_in: bytes_in as u64,
+            outcome,
+            decision,
+            ms: self.ms(),
+        })
+    }
+
+    /// The names of its server and its tool, as far as they are resolved.
+    pub(in crate::broker) fn names(&self) -> (String, String) {
+        let entry = self.entry();
+        (entry.server.clone(), entry.tool.clone())
+    }
+
+    /// How long it has taken so far, in milliseconds.
+    pub(in crate::broker) fn ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(in crate::broker) fn entry(&self) -> MutexGuard<'_, Entry> {
+        self.entry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it has come further.
+    fn advance(&self, next: impl FnOnce(CallState) -> Option<CallState>) -> bool {
+        let mut entry = self.entry();
+        let Some(to) = next(entry.state) else { return false };
+        let from = std::mem::replace(&mut entry.state, to);
+        if let Some(place) = self.place {
+            self.run.with_record(|record| record.move_call(place, from, to));
+        }
+        true
+    }
+
+    fn tell(&self, (begun, ended): (usize, usize)) {
+        if self.place.is_none() {
+            return;
+        }
+        let counted = self.run.with_record(|record| {
+            record.progress = (record.progress.0 + begun, record.progress.1 + ended);
+            record.progress
+        });
+        if let Some((made, answered)) = counted {
+            self.run.tell(Progress::Call { tool: self.name.clone(), answered, made });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::broker::human::Human;
+    use crate::run::{CallCounts, ClientAbilities, ServerScope, ToolEffect};
+
+    fn run() -> Arc<RunContext> {
+        RunContext::of(1, &Human::new(mpsc::channel(1).0, ClientAbilities::default()))
+    }
+
+    fn value() -> Result<Answer, ToolFault> {
+        Ok(Answer::Value(RawValue::NULL.to_owned()))
+    }
+
+    fn fault(code: FaultCode) -> Result<Answer, ToolFault> {
+        Err(ToolFault::new(code, "no"))
+    }
+
+    fn counts(run: &RunContext) -> CallCounts {
+        run.end().calls.of_tools[0].counts
+    }
+
+    #[test]
+    fn a_call_is_either_sent_or_given_up() {
+        let run = run();
+        let [given_up, sent, refused] = [(); 3].map(|()| CallRecord::begin(&run, Some("s"), "t"));
+        given_up.give_up();
+        assert!(!given_up.send());
+        given_up.end(&value());
+        assert!(sent.send() && !sent.send());
+        sent.give_up();
+        refused.end(&fault(FaultCode::Denied));
+        assert!(!refused.send());
+        assert_eq!(counts(&run), CallCounts { refused: 2, unknown: 1, ..CallCounts::default() });
+    }
+
+    #[test]
+    fn what_was_not_sent_took_no_effect_and_what_ended_once_has_ended() {
+        let run = run();
+        for code in [FaultCode::Deadline, FaultCode::Internal] {
+            let [waiting, sent] = [(); 2].map(|()| CallRecord::begin(&run, Some("s"), "t"));
+            assert!(sent.send());
+            for record in [waiting, sent] {
+                record.end(&fault(code));
+                record.end(&value());
+            }
+        }
+        assert_eq!(counts(&run), CallCounts { refused: 2, unknown: 2, ..CallCounts::default() });
+    }
+
+    #[test]
+    fn the_effect_is_that_of_the_tool_that_was_resolved() {
+        let run = run();
+        let server = ServerName::new("s").unwrap();
+        for (tool, only_reads) in [("reads", true), ("writes", false)] {
+            let record = CallRecord::begin(&run, Some("s"), tool);
+            record.resolved(&server, tool, only_reads);
+            assert!(record.send());
+        }
+        let effects: Vec<ToolEffect> = run.end().calls.of_tools.iter().map(|tool| tool.effect).collect();
+        assert_eq!(effects, [ToolEffect::Reads, ToolEffect::MayWrite]);
+    }
+
+    #[test]
+    fn helpers_and_jobs_are_counted_nowhere_and_names_are_bounded() {
+        let run = run();
+        let job = Arc::new(run.job(1, ServerScope::All));
+        let long = "x".repeat(1 << 20);
+        let calls = [
+            CallRecord::begin(&run, None, "t"),
+            CallRecord::begin(&job, Some("s"), "t"),
+            CallRecord::begin(&run, Some("s"), &long),
+        ];
+        for call in &calls {
+            call.start();
+            call.end(&value());
+        }
+        let record = run.end();
+        assert_eq!((record.progress, record.calls.of_tools.len(), job.end().progress), ((1, 1), 1, (0, 0)));
+        assert!(record.calls.of_tools[0].tool.len() <= 203 && calls[2].name.len() <= 203);
+    }
+}

@@ -1,0 +1,170 @@
+//! The calls of a run or of a job: each is accepted within bounds, answered by a task of its own, and can be given up.
+//!
+//! It admits no call; `broker` does.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinError;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::super::machine::Effect;
+use super::Actor;
+use super::argument_room::{ArgumentRoom, HeldArguments};
+use super::call_result::{answer_within, result_line};
+use crate::broker::{Answer, Call, CallRecord, HandlesOf, Making, RunContext};
+use crate::names::{CallId, RunId};
+use crate::protocol::CallFrame;
+use crate::run::{FaultCode, ToolFault};
+use crate::session::sandbox::writer::{ResultLine, queue};
+
+/// The calls of a run or of a job.
+pub(super) struct CallLane {
+    pub(super) context: Arc<RunContext>,
+    in_flight: HashMap<CallId, (CancellationToken, Arc<CallRecord>)>,
+    pub(super) bounds: LaneBounds,
+    /// It is being ended, and takes no more calls.
+    pub(super) is_ending: bool,
+}
+
+/// How much of one run or job may be under way at once.
+pub(super) struct LaneBounds {
+    pub(super) calls_max: usize,
+    pub(super) arguments: ArgumentRoom,
+    pub(super) line_bytes_max: usize,
+    /// Bytes that may be sent to a job before it has taken earlier ones.
+    pub(super) unread: Option<Arc<Semaphore>>,
+}
+
+/// Whose call has ended.
+pub(super) struct CallEnded {
+    run: RunId,
+    job: Option<u64>,
+    call: CallId,
+}
+
+impl CallLane {
+    pub(super) fn new(context: Arc<RunContext>, bounds: LaneBounds) -> Self {
+        Self { context, in_flight: HashMap::new(), bounds, is_ending: false }
+    }
+
+    /// Nobody waits for the call any more.
+    pub(super) fn cancel(&mut self, call: CallId) {
+        if let Some((cancel, record)) = self.in_flight.remove(&call) {
+            cancel.cancel();
+            record.give_up();
+        }
+    }
+
+    /// The same of all calls, those included that come later.
+    pub(super) fn cancel_all(&mut self) {
+        self.context.cancel.cancel();
+        for (_, (_, record)) in self.in_flight.drain() {
+            record.give_up();
+        }
+    }
+
+    /// Room for the arguments of one more call.
+    fn hold(&self, frame: &CallFrame) -> Result<Option<HeldArguments>, ToolFault> {
+        let is_full = self.in_flight.len() >= self.bounds.calls_max;
+        let busy = |why: &str| Err(ToolFault::new(FaultCode::Busy, why));
+        match self.context.job_number() {
+            Some(_) if self.is_ending || is_full || self.in_flight.contains_key(&frame.call) => {
+                busy("the job is being ended, or has too many calls under way")
+            }
+            None if is_full || self.in_flight.contains_key(&frame.call) => {
+                busy("too many calls are under way, or two with one number")
+            }
+            _ => self.bounds.arguments.hold(frame),
+        }
+    }
+}
+
+impl Actor {
+    /// Has a call answered, and the answer sent.
+    pub(super) fn start_call(&mut self, job: Option<u64>, frame: CallFrame, deadline: Instant) {
+        let lane = match job {
+            None => self.current.as_mut().map(|current| &mut current.lane),
+            Some(job) => self.jobs.get_mut(&job).map(|of_job| &mut of_job.lane),
+        };
+        let (Some(sandbox), Some(lane)) = (&self.sandbox, lane) else { return };
+        let (call, held) = (frame.call, lane.hold(&frame));
+        let record = CallRecord::begin(&lane.context, frame.server.as_deref(), &frame.tool);
+        let held = match held {
+            Ok(held) => held,
+            Err(fault) => {
+                record.give_up();
+                return self.answer(job, call, Err(fault));
+            }
+        };
+        record.start();
+        if let Some(job) = job.filter(|_| frame.server.is_some()) {
+            self.broker.jobs().count_call(job);
+        }
+        let cancel = lane.context.cancel.child_token();
+        lane.in_flight.insert(call, (cancel.clone(), Arc::clone(&record)));
+        let lines = if job.is_some() { sandbox.data_of_jobs() } else { sandbox.data() };
+        let (line_bytes_max, unread) = (lane.bounds.line_bytes_max, lane.bounds.unread.clone());
+        let broker = Arc::clone(&self.broker);
+        self.calls.spawn(async move {
+            let CallFrame { server, tool, arguments, dry_run, placeholders, handle, handles, .. } = frame;
+            let called = server.clone().filter(|_| !handle).map(|server| (server, tool.clone()));
+            let making = Making::of(record.run.mode, dry_run, placeholders);
+            let handles = HandlesOf { arguments: handles, result: handle };
+            let call_of_broker = Call { record: &record, server, tool, arguments, making, handles, deadline };
+            let answer = answer_within(held, &broker, call_of_broker, &cancel).await;
+            record.end(&answer);
+            let wraps = called.is_some_and(|(server, tool)| broker.wraps_result(&server, &tool));
+            let line = result_line((job, call, wraps), answer, line_bytes_max);
+            // Nobody waits for the result of a call that was cancelled, or whose run has ended.
+            queue(line, cancel, unread, lines).await;
+            CallEnded { run: record.run.id, job, call }
+        });
+    }
+
+    pub(super) fn call_ended(&mut self, ended: Result<CallEnded, JoinError>) -> Vec<Effect> {
+        match ended {
+            Ok(CallEnded { run, job: None, call }) => {
+                if let Some(current) = self.current.as_mut().filter(|current| current.lane.context.id == run)
+                {
+                    current.lane.in_flight.remove(&call);
+                }
+            }
+            Ok(CallEnded { job: Some(job), call, .. }) => {
+                if let Some(of_job) = self.jobs.get_mut(&job) {
+                    of_job.lane.in_flight.remove(&call);
+                }
+            }
+            Err(error) => tracing::error!(%error, "a call's task broke"),
+        }
+        vec![]
+    }
+
+    /// Answers a call at once. One that keeps to its window of calls finds room for that; for one that does not, nothing is
+    /// kept: of a run, as many answers may wait behind results as calls may be under way; of a job, none.
+    pub(super) fn answer(&mut self, job: Option<u64>, call: CallId, answer: Result<Answer, ToolFault>) {
+        let Some(sandbox) = &self.sandbox else { return };
+        // Not one of the calls that are cancelled when a job is being ended.
+        let cancel = CancellationToken::new();
+        if let Some(job) = job {
+            let Some(of_job) = self.jobs.get(&job) else { return };
+            let LaneBounds { line_bytes_max, unread, .. } = &of_job.lane.bounds;
+            let line = result_line((Some(job), call, false), answer, *line_bytes_max);
+            let bytes = u32::try_from(line.len()).unwrap_or(u32::MAX);
+            let room = unread.clone().and_then(|unread| unread.try_acquire_many_owned(bytes).ok());
+            if room.is_some() {
+                drop(sandbox.data_of_jobs().try_send(ResultLine { line, cancel, room }));
+            }
+            return;
+        }
+        while self.answers.try_join_next().is_some() {}
+        if self.answers.len() >= self.limits.calls_in_flight_max {
+            tracing::debug!("an answer was left out");
+            return;
+        }
+        let line = result_line((None, call, false), answer, self.limits.frame_to_sandbox_bytes_max);
+        self.answers.spawn(queue(line, cancel, None, sandbox.data()));
+    }
+}
