@@ -19,6 +19,7 @@ on_every_engine!(
     kept_files_that_are_broken_are_said_and_made_anew,
     a_word_that_a_helper_does_not_know_is_refused_with_those_that_it_knows,
     servers_that_cannot_tell_are_named_and_hold_up_nothing,
+    folders_on_the_command_lines_of_servers_are_named,
     a_first_search_waits_for_servers_that_were_never_asked,
     a_list_of_all_tools_waits_for_no_mute_server_and_says_that_its_tools_are_not_known,
     a_secret_that_a_server_lists_is_not_kept,
@@ -207,6 +208,24 @@ fn a_first_search_waits_for_servers_that_were_never_asked(engine: &Engine) {
     let incomplete = "INCOMPLETE: 1 of 3 servers has not answered yet (search again): mute";
     assert_eq!(lines.next(), Some(incomplete), "{text}");
     assert!(lines.next().unwrap().starts_with("mcp_sqlite.add("), "{text}");
+}
+
+fn folders_on_the_command_lines_of_servers_are_named(engine: &Engine) {
+    let fixture = Fixture::new(&["--publishes", "github"]);
+    let mut entry = fixture.entry();
+    let (program, args) = (entry["command"].take(), entry["args"].take());
+    let words: Vec<&str> = args.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    let script = format!("exec '{}' {}", program.as_str().unwrap(), words.join(" "));
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().to_str().unwrap().to_owned();
+    let option = format!("--file={folder}/none");
+    let entry = json!({"command": "sh", "args": ["-c", script, "sh", "--repository", folder, option]});
+    let mut bridge = Bridge::start(&Home::on(engine).server("git", entry)).warm();
+    let text = bridge.ok("print(runtime.search_tool_docs_sync('get_file_contents', limit=1))");
+    assert_eq!(text.lines().last(), Some(&*format!("mcp_git was started with {folder}")), "{text}");
+    // No parameter of it is for a path.
+    let text = bridge.ok("print(runtime.search_tool_docs_sync('create_issue', limit=1))");
+    assert!(!text.contains(&folder), "{text}");
 }
 
 fn a_word_that_a_helper_does_not_know_is_refused_with_those_that_it_knows(engine: &Engine) {

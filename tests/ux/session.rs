@@ -141,6 +141,7 @@ fn without_this_machine(reply: &str, home: &Home) -> String {
                 "..."
             }
             _ if word.strip_prefix("0x").is_some_and(is_address) => "0x...",
+            _ if word.starts_with("belljar-fixture-") => "<fixture>",
             _ if is_time(word.trim_end_matches(':')) => "<time>",
             _ => word,
         });

@@ -21,8 +21,8 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
 
     total: how many were found; offset: how many come before this page; tools, servers, skills: how many were searched,
     where skills also count as tools; a hit that is a skill has skill: True, and one of a tool that its server marks as
-    read-only has readOnly: True; unavailable: servers that could not be
-    searched, with the reason; indexing: servers that have not answered yet.
+    read-only has readOnly: True; unavailable: servers that could not be searched, with the reason; folders: those that
+    servers of the hits were started with, by alias; indexing: servers that have not answered yet.
     """
 
     def __init__(self, answer: dict[str, Any], query: str | list[str], by_server: bool) -> None:
@@ -35,6 +35,7 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
         self.skills: int = answer["skills"]
         self.unavailable: list[dict[str, str]] = answer["unavailable"]["servers"]
         self.indexing: list[str] = answer["indexing"]
+        self.folders: dict[str, list[str]] = answer.get("folders", {})
         self._unavailable_total: int = answer["unavailable"]["total"]
         self._indexing_total: int = answer["indexing_total"]
         self._by_server = by_server
@@ -85,7 +86,7 @@ class SearchResults(Awaitable, list[dict[str, Any]]):
         return lines
 
     def _left_out(self) -> list[str]:
-        lines = []
+        lines = [f"mcp_{alias} was started with {', '.join(paths)}" for alias, paths in self.folders.items()]
         if self._unavailable_total:
             shown = self.unavailable[:_UNAVAILABLE_SHOWN_MAX]
             more = self._unavailable_total - len(shown)

@@ -2,14 +2,19 @@
 //!
 //! It ranks nothing itself.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::arguments;
 use crate::broker::call::Call;
 use crate::broker::state::Broker;
-use crate::catalog::{Catalog, Detail, Origin, Queries, Query, SearchHit, Shapes, Tools, grouped, search};
+use crate::catalog::{
+    Catalog, Detail, Origin, Queries, Query, SearchHit, Shapes, Tool, Tools, grouped, search,
+};
 use crate::names::ServerName;
 use crate::run::{FaultCode, ServerScope, ToolFault};
 use crate::text;
@@ -23,6 +28,13 @@ const UNAVAILABLE_MAX: usize = 50;
 const REASON_CHARS_MAX: usize = 200;
 /// Servers that are named as being asked.
 const INDEXING_MAX: usize = 50;
+/// Servers of one answer whose folders are named, folders of each, and the longest of them.
+const FOLDERS_SERVERS_MAX: usize = 8;
+const FOLDERS_MAX: usize = 4;
+const FOLDER_BYTES_MAX: usize = 300;
+/// Words in names of parameters for paths.
+const PATH_WORDS: [&str; 10] =
+    ["cwd", "dir", "directory", "filepath", "folder", "path", "paths", "root", "roots", "workspace"];
 /// What hits can be grouped by.
 const GROUPS: [(&str, bool); 1] = [("server", true)];
 /// How much of each hit is given: a stub has many lines.
@@ -82,6 +94,8 @@ struct Page {
     total: usize,
     /// Tools that were looked at, skills among them.
     tools: usize,
+    /// The folders on the command lines of the servers of the hits.
+    folders: Value,
 }
 
 impl Broker {
@@ -119,6 +133,11 @@ impl Broker {
         let searched = self.searched_skills.beside(&catalog, skills, &self.limits);
         let skills = searched.servers().iter().filter(|server| server.origin == Origin::Skills);
         let skills: usize = skills.map(|skills| skills.listed().len()).sum();
+        let mut paths = self.roster.paths_of_arguments();
+        // What the entry hides stays hidden.
+        for (server, paths) in &mut paths {
+            paths.retain(|path| self.upstream.redacted(server, path.clone()) == *path);
+        }
         // A first search of many tools counts their words.
         let searching = tokio::task::spawn_blocking(move || {
             let of = |(text, vector)| Query { text, vector };
@@ -131,7 +150,8 @@ impl Broker {
             let (hits, total) = search(&searched, queries, limit.unwrap_or(HITS), offset);
             let hits = if is_grouped { grouped(hits) } else { hits };
             let tools = searched.servers().iter().map(|server| server.listed().len()).sum();
-            Page { hits, total, tools }
+            let folders = folders(&hits, &paths);
+            Page { hits, total, tools, folders }
         });
         let page = searching.await.map_err(|error| ToolFault::new(FaultCode::Internal, error.to_string()))?;
         let is_unasked = |name: &&ServerName| {
@@ -149,6 +169,7 @@ impl Broker {
             "servers": names.len(),
             "skills": skills,
             "unavailable": unavailable(&catalog),
+            "folders": page.folders,
             "indexing": indexing.iter().take(INDEXING_MAX).collect::<Vec<_>>(),
             "indexing_total": indexing.len(),
         }))
@@ -173,6 +194,41 @@ fn shown(hit: &SearchHit, detail: Detail, is_grouped: bool, shapes: &Shapes) -> 
     shown
 }
 
+/// By alias, the folders that the command lines of these servers name: paths in arguments of calls are usually below them.
+fn folders(hits: &[SearchHit], paths: &BTreeMap<ServerName, Vec<String>>) -> Value {
+    let mut folders = Map::new();
+    for server in hits.iter().filter(|hit| takes_path(hit.tool())).map(SearchHit::server) {
+        let Some(paths) = paths.get(&server.name).filter(|_| folders.len() < FOLDERS_SERVERS_MAX) else {
+            continue;
+        };
+        let shown: Vec<Value> = paths
+            .iter()
+            .filter(|path| path.len() <= FOLDER_BYTES_MAX && Path::new(path).is_dir())
+            .take(FOLDERS_MAX)
+            .map(|path| json!(text::inert_line(path)))
+            .collect();
+        if !shown.is_empty() {
+            folders.insert(server.alias.clone(), Value::Array(shown));
+        }
+    }
+    Value::Object(folders)
+}
+
+/// Whether a parameter is named as one for a path: `path`, `repo_path`, `dirName`.
+fn takes_path(tool: &Tool) -> bool {
+    let properties = tool.input_schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flatten().any(|(name, _)| {
+        // `dirName` is two words, `direction` is one.
+        let ends = |(at, c): (usize, char)| (!c.is_alphanumeric() || c.is_uppercase()).then_some(at);
+        let mut words = name.char_indices().filter_map(ends).chain([name.len()]).scan(0, |start, end| {
+            let word = name.get(*start..end)?.trim_matches(|c: char| !c.is_alphanumeric());
+            *start = end;
+            Some(word.to_lowercase())
+        });
+        words.any(|word| PATH_WORDS.contains(&word.as_str()))
+    })
+}
+
 /// The servers that could not tell, and why; the first of them, and how many there are.
 fn unavailable(catalog: &Catalog) -> Value {
     let reasons: Vec<(&ServerName, &str)> = catalog
@@ -191,10 +247,22 @@ fn unavailable(catalog: &Catalog) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::limits::Limits;
+
+    #[test]
+    fn parameters_for_paths_are_known_by_the_words_of_their_names() {
+        let takes = |name: &str| {
+            let tool = json!({"name": "t", "inputSchema": {"properties": {name: {"type": "string"}}}});
+            takes_path(&Tool::from_json(&tool, &Limits::default()).unwrap())
+        };
+        for name in ["path", "repo_path", "dirName", "rootDir", "working-directory", "cwd"] {
+            assert!(takes(name), "{name}");
+        }
+        for name in ["direction", "redirect", "repo", "xpathological", ""] {
+            assert!(!takes(name), "{name}");
+        }
+    }
 
     #[test]
     fn servers_that_cannot_tell_are_named_in_bounded_harmless_lines() {

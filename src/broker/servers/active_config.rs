@@ -50,6 +50,9 @@ pub(in crate::broker) struct Change {
     pub(in crate::broker) said: String,
 }
 
+/// Programs that start servers, and their options for the folder of the server's code.
+const LAUNCHERS: [&str; 8] = ["bun", "bunx", "npm", "npx", "pnpm", "poetry", "uv", "uvx"];
+const LAUNCHER_FOLDERS: [&str; 5] = ["--cwd", "--directory", "--prefix", "--project", "-C"];
 /// Longest list of servers in a sentence about a change, in characters.
 const NAMES_CHARS_MAX: usize = 300;
 /// Files of which it is said that they cannot be read.
@@ -112,6 +115,16 @@ impl Roster {
             (server.name.clone(), server.description.clone(), cwd)
         });
         Catalog::new(servers, limits)
+    }
+
+    /// The absolute paths on the command lines of the servers in effect, without those that are the launcher's.
+    pub(in crate::broker) fn paths_of_arguments(&self) -> BTreeMap<ServerName, Vec<String>> {
+        let now = self.now();
+        let paths = now.in_effect.servers.iter().filter_map(|server| match &server.transport {
+            Transport::Launch(launch) => Some((server.name.clone(), paths(&launch.program, &launch.args))),
+            Transport::Endpoint(_) => None,
+        });
+        paths.filter(|(_, paths)| !paths.is_empty()).collect()
     }
 
     /// How the servers in effect are configured.
@@ -316,4 +329,22 @@ fn said(before: &[ServerConfig], after: &[ServerConfig]) -> String {
         .map(|(what, names)| format!("{what}: {}", text::bounded(&text::inert_line(&names), NAMES_CHARS_MAX)))
         .collect();
     format!("the user has changed the configured servers ({})", changes.join("; "))
+}
+/// The arguments that are absolute paths, or options with one (`--root=/srv`).
+fn paths(program: &Path, args: &[String]) -> Vec<String> {
+    let is_launcher =
+        program.file_name().and_then(|name| name.to_str()).is_some_and(|name| LAUNCHERS.contains(&name));
+    let mut paths = Vec::new();
+    let mut before = "";
+    for arg in args {
+        let (option, path) = match arg.split_once('=') {
+            Some((option, path)) if option.starts_with('-') => (option, path),
+            _ => (before, arg.as_str()),
+        };
+        if path.starts_with('/') && !(is_launcher && LAUNCHER_FOLDERS.contains(&option)) {
+            paths.push(path.to_owned());
+        }
+        before = arg;
+    }
+    paths
 }

@@ -30,6 +30,7 @@ def found(hits: list[dict[str, Any]], total: int, **rest: object) -> dict[str, o
         "servers": 3,
         "skills": 0,
         "unavailable": {"servers": [], "total": 0},
+        "folders": {},
         "indexing": [],
         "indexing_total": 0,
     }
@@ -49,6 +50,13 @@ def test_a_skill_is_shown_as_it_is_called(sandbox: Sandbox) -> None:
     assert shown == "2 of 2 tools for 'go'\nskills.go(x)  # Does.\nawait skills.go_on(x)  # Does."
     none = printed(sandbox, "runtime.search_tool_docs_sync('go')", found([], 0, skills=4))
     assert none == "no tool for 'go': 1,230 tools of 3 servers and 4 skills searched"
+
+
+def test_folders_of_servers_are_named_below_the_hits(sandbox: Sandbox) -> None:
+    shown = printed(
+        sandbox, "runtime.search_tool_docs_sync('ls')", found(HITS[1:], 1, folders={"fs": ["/srv/a", "/srv/b"]})
+    )
+    assert shown.splitlines()[1:] == ["mcp_fs.ls()", "mcp_fs was started with /srv/a, /srv/b"]
 
 
 def test_every_parameter_reaches_the_bridge_by_its_name(sandbox: Sandbox) -> None:
