@@ -9,8 +9,8 @@ from pathlib import Path
 ENTRYPOINT = Path(__file__).parents[2] / "entrypoint"
 # From the lowest to the highest, with the process in which its code runs. A folder imports from lower ones only.
 FOLDERS = {
-    "wire": "both",
     "kernel": "both",
+    "wire": "both",
     "supervisor": "supervisor",
     "worker": "worker",
     "display": "worker",

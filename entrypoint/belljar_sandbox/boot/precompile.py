@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from marshal import dumps
 from mmap import mmap
-from signal import SIGKILL
+
+from ..kernel.signals import SIGKILL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

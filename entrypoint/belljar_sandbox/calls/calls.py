@@ -6,10 +6,10 @@ the session's event loop, otherwise by the channel's own thread.
 
 from __future__ import annotations
 
+from _thread import allocate_lock
+from _thread import get_ident as _get_ident
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
-from threading import Lock
-from threading import get_ident as _get_ident
 
 from ..wire.frames import Frame, encode
 from ..worker.run_origin import RUN
@@ -49,7 +49,7 @@ class _Waiter:
     def __init__(self, loop: AbstractEventLoop | None) -> None:
         self.loop = loop
         self.future: Future[Frame] | None = loop.create_future() if loop is not None else None
-        self.lock = Lock()
+        self.lock = allocate_lock()
         self.frame: Frame = {}
         # The bytes of its frame that count as in flight.
         self.bytes = 0
@@ -111,14 +111,14 @@ class Calls:
 
     def begin_worker(self, worker: int) -> None:
         """Called between two runs, when no call is in flight."""
-        self._lock = Lock()
+        self._lock = allocate_lock()
         self.in_child = False
         # Numbers differ between workers, so that a result for an earlier worker answers no call of this one.
         self._last = worker << _CALLS_PER_WORKER_BITS
 
     def begin_job(self) -> None:
         """Called in a job, which was forked in the middle of a run: the calls in flight belong to the worker."""
-        self._lock = Lock()
+        self._lock = allocate_lock()
         self.in_child, self.is_of_job = False, True
         self._in_flight_max = min(self._in_flight_max, CALLS_OF_JOB_MAX)
         self._bytes_max = min(self._bytes_max, ARGUMENTS_OF_JOB_BYTES_MAX)

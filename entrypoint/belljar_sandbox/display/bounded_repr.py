@@ -5,10 +5,10 @@ It cannot bound code that holds the interpreter's lock or sets a timer of its ow
 
 from __future__ import annotations
 
-# signal.py wraps each of these in enums, which costs 20 us a run.
-from _signal import ITIMER_REAL, SIG_DFL, SIGALRM, getitimer, getsignal, setitimer, signal  # type: ignore[import-not-found]
+from _thread import get_ident
 from collections.abc import Callable
-from threading import get_ident
+
+from ..kernel.signals import ITIMER_REAL, SIG_DFL, SIGALRM, getitimer, getsignal, setitimer, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 from _thread import _count as _count_threads
-from signal import ITIMER_REAL, setitimer
 from types import CodeType, CoroutineType, ModuleType
 from weakref import WeakSet
 
@@ -20,6 +19,7 @@ from ..calls.results import InvalidCallError
 from ..display.images import IMAGES
 from ..display.matplotlib_figures import install as show_figures
 from ..display.matplotlib_figures import take_figures
+from ..kernel.signals import ITIMER_REAL, setitimer
 from ..worker.saved_files import SAVED
 from .mutation_check import may_change
 from .report import error_report, prepare

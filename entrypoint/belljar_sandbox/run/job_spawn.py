@@ -11,13 +11,13 @@ import sys
 from binascii import b2a_base64
 from contextlib import suppress
 from select import poll
-from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 from threading import current_thread, main_thread
 from types import CoroutineType
 
 from ..calls.job_handles import Job
 from ..calls.results import MCPError
 from ..kernel import landlock, system_calls
+from ..kernel.signals import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 from ..wire import fd_passing
 from ..wire.frames import encode
 from ..worker.interrupts import OURS

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import stat
 from select import POLLHUP, poll
-from signal import SIGCONT, SIGKILL
 
 from ..kernel.posture import bytes_of_processes, private_bytes
+from ..kernel.signals import SIGCONT, SIGKILL
 from ..wire import fd_passing
 from ..wire.ends import KEPT
 from ..wire.limits import Limits

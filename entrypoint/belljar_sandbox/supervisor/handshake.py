@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from select import POLLIN, poll
-from signal import SIGKILL
 
 from ..kernel.posture import descriptors, worker_posture
+from ..kernel.signals import SIGKILL
 from ..wire.frames import Frame
 from ..wire.limits import Limits
 from .bridge_writer import BridgeWriter

@@ -9,11 +9,11 @@ import os
 import stat
 from fcntl import ioctl
 from select import POLLIN, POLLOUT
-from signal import SIGINT, SIGKILL
-from socket import MSG_DONTWAIT, socket
 from time import monotonic
 
 from ..kernel.posture import oom_kills
+from ..kernel.signals import SIGINT, SIGKILL
+from ..kernel.sockets import MSG_DONTWAIT, socket
 from ..wire.frames import JOB_DIGITS_MAX, LineSplitter
 from ..wire.outbox import Outbox
 from .processes import kill, kill_session, kill_tree, leads_session

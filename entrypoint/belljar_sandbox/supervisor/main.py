@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from fcntl import F_DUPFD_CLOEXEC, fcntl
-from signal import SIG_DFL, SIGINT, SIGTERM, signal
 
 from ..kernel import system_calls
 from ..kernel.posture import closed_by_exec, descriptors
+from ..kernel.signals import SIG_DFL, SIGINT, SIGTERM, signal
 from ..wire.ends import Ends
 from ..wire.limits import Limits
 from .bridge_writer import SandboxEnd

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from select import poll
-from signal import SIGCHLD, SIGKILL, SIGSTOP, set_wakeup_fd, signal
 from time import monotonic
+
+from ..kernel.signals import SIGCHLD, SIGKILL, SIGSTOP, set_wakeup_fd, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

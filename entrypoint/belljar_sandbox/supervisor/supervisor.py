@@ -10,10 +10,10 @@ import os
 import sys
 from fcntl import ioctl
 from select import POLLIN, POLLOUT, poll
-from signal import SIGINT, SIGKILL
 from time import monotonic
 
 from ..kernel.posture import oom_kills, posture, worker_posture
+from ..kernel.signals import SIGINT, SIGKILL
 from ..wire import fd_passing
 from ..wire.buffer import Buffer
 from ..wire.ends import Ends

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 from select import POLLIN, poll
-from signal import (
+from time import monotonic
+
+from ..kernel import system_calls
+from ..kernel.signals import (
     SIG_BLOCK,
     SIG_DFL,
     SIG_UNBLOCK,
@@ -17,10 +20,7 @@ from signal import (
     set_wakeup_fd,
     signal,
 )
-from socket import MSG_DONTWAIT
-from time import monotonic
-
-from ..kernel import system_calls
+from ..kernel.sockets import MSG_DONTWAIT
 from ..wire import fd_passing
 from ..wire.ends import READY, Ends, Slate
 from ..wire.frames import LineSplitter

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 from select import POLLIN, poll
-from socket import (
+
+from ..kernel.sockets import (
     AF_UNIX,
     MSG_CMSG_CLOEXEC,
     MSG_DONTWAIT,

@@ -12,8 +12,8 @@ from _thread import allocate_lock, start_new_thread
 from collections import deque
 from collections.abc import Callable
 from select import POLLIN, poll
-from socket import MSG_DONTWAIT, socket, socketpair
 
+from ..kernel.sockets import MSG_DONTWAIT, socket, socketpair
 from ..wire.buffer import BYTES
 from ..wire.frames import TO_SANDBOX, WORKER, Frame, FrameError, LineSplitter, decode
 from ..wire.limits import Limits

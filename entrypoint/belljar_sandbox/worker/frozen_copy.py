@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from signal import SIGKILL
 
 from ..kernel import system_calls
 from ..kernel.posture import private_bytes
+from ..kernel.signals import SIGKILL
 from ..wire import fd_passing
 from ..wire.ends import KEPT, READY
 

@@ -6,11 +6,10 @@ The bridge decides when to interrupt. If code swallows KeyboardInterrupt, the br
 from __future__ import annotations
 
 import os
-
-# signal.py wraps each of these in enums, which costs 20 us a run.
-from _signal import SIG_UNBLOCK, SIGINT, pthread_sigmask, signal  # type: ignore[import-not-found]
-from threading import get_ident
+from _thread import get_ident
 from types import CodeType, FrameType, TracebackType
+
+from ..kernel.signals import SIG_UNBLOCK, SIGINT, pthread_sigmask, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
