@@ -7,7 +7,9 @@ import builtins
 import marshal
 import os
 import sys
+from _frozen_importlib_external import MAGIC_NUMBER
 from _json import make_scanner
+from binascii import a2b_base64
 from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 
@@ -20,13 +22,15 @@ class Importer:
     Its modules have builtins of their own, so that user code can rebind the shared ones without breaking the runtime.
     """
 
-    def __init__(self, files: dict[str, str]) -> None:
+    def __init__(self, files: dict[str, str], code: dict[str, str]) -> None:
         self.files = {path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in files}
         self.sources = files
         self.loaded: dict[str, ModuleType] = {}
         self.builtins = dict(vars(builtins))
-        # Marshalled code of modules that were compiled in advance.
-        self.precompiled: dict[str, bytes] = {}
+        # Marshalled code of modules that were compiled before, in base64.
+        self.code = code
+        # Code of modules that were compiled here, until the bridge has it.
+        self.fresh: dict[str, CodeType] = {}
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         file = self.files.get(name)
@@ -42,14 +46,16 @@ class Importer:
         if name in self.loaded:
             return
         vars(module)["__builtins__"] = self.builtins
-        compiled = self.precompiled.get(name)
-        exec(self.compiled(name) if compiled is None else marshal.loads(compiled), vars(module))
+        code = self.code.get(name)
+        exec(self.compiled(name) if code is None else marshal.loads(a2b_base64(code)), vars(module))
         # Only complete modules: an interrupt, or a signal handler of user code, may have raised in the middle.
         self.loaded[name] = module
 
     def compiled(self, name: str) -> CodeType:
         file = self.files[name]
-        return compile(self.sources[file], "<belljar>/" + file, "exec", dont_inherit=True)
+        code = compile(self.sources[file], "<belljar>/" + file, "exec", dont_inherit=True)
+        self.fresh[name] = code
+        return code
 
 
 class Options:
@@ -79,7 +85,10 @@ def read_bundle() -> tuple[bytes, bytes]:
 if __name__ == "__main__":
     line, rest = read_bundle()
     bundle, _ = make_scanner(Options)(line.decode(), 0)  # type: ignore[arg-type] # whose stub wants another scanner
-    importer = Importer(bundle["files"])
+    code = bundle.get("code")
+    # Code of another version of Python cannot be read.
+    fits = bool(code) and code["magic"] == MAGIC_NUMBER.hex()
+    importer = Importer(bundle["files"], code["modules"] if fits else {})
     sys.meta_path.insert(0, importer)
     __import__(bundle["main"])
-    sys.modules[bundle["main"]].main(rest, importer)
+    sys.modules[bundle["main"]].main(rest, importer, "code" in bundle and not fits)

@@ -10,12 +10,13 @@
 //! | L4 | [`session`] |
 //! | L3 | [`broker`] |
 //! | L2 | [`engine`], [`upstream`], [`catalog`], [`encoder`], [`config`], [`clients`], [`audit`], [`journal`], [`models`], [`jobs`], [`workspace`], [`skills`], [`render`] |
-//! | L1 | [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`], [`jose`], [`service_login`], [`web`] |
+//! | L1 | [`cache_dir`], [`protocol`], [`jsonrpc`], [`policy`], [`recipe`], [`run`], [`guard`], [`jose`], [`service_login`], [`web`] |
 //! | L0 | [`digest`], [`names`], [`limits`], [`memory`], [`own_file`], [`secret`], [`text`] |
 
 pub mod app;
 pub mod audit;
 pub mod broker;
+pub mod cache_dir;
 pub mod catalog;
 pub mod cli;
 pub mod clients;

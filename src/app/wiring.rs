@@ -202,6 +202,7 @@ fn sandbox_settings(config: &Config, mark: &Mark, guardian: Guardian) -> Sandbox
         idle_stop: config.idle_stop,
         lock_dir: config.lock_dir.clone(),
         notices_dir: config.own_state_dir.clone(),
+        code_dir: config.cache_dir.as_ref().map(|dir| dir.join("runtime")),
         guardian,
     }
 }

@@ -105,8 +105,10 @@ pub struct Started {
     pub instance: Box<dyn Instance>,
     /// Its standard streams.
     pub streams: Streams,
-    /// The image that it was made of.
+    /// The name of the image that it was made of.
     pub image: String,
+    /// What tells the image's content, or the machine's Python, from any other, as far as the engine says it.
+    pub image_id: Option<String>,
     /// The user of its processes, as they see it.
     pub user: User,
     /// Why the machine has other processes of its user, unless that was asked for.

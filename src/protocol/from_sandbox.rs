@@ -1,5 +1,7 @@
 //! Frames from the sandbox to the bridge: all of them are claims by a hostile peer.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -24,6 +26,15 @@ pub enum FromSandbox {
     Job(u64, FromJob),
 }
 
+/// Compiled modules of the runtime.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuntimeCode {
+    /// The version of Python's byte code, in hexadecimal digits.
+    pub magic: String,
+    /// Marshalled code in base64, by the modules' names.
+    pub modules: BTreeMap<String, String>,
+}
+
 /// Frames of the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -37,6 +48,8 @@ pub enum FromSupervisor {
         /// What the supervisor sees of its sandbox.
         posture: Box<Posture>,
     },
+    /// The runtime's modules, compiled. It comes before the first worker, if the bundle asked for it.
+    Code(RuntimeCode),
     /// An interpreter reads frames from here on.
     WorkerStarted {
         /// Counted from 1.

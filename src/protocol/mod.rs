@@ -16,13 +16,14 @@ pub use depth::depth_exceeds;
 pub use dropped::Dropped;
 pub use from_sandbox::{
     CallFrame, DeniedCall, DoneFrame, DoneOutcome, FromJob, FromSandbox, FromSupervisor, FromWorker, JobDone,
+    RuntimeCode,
 };
 pub use lines::Decoder;
 pub use posture::{Mount, Posture, PostureField, ProcessPosture, Rlimits, WorkerPosture};
 pub use system_calls::{ExtraNumbers, ExtraSystemCall, system_call_name};
 pub use to_sandbox::{
-    FilePiece, Result as CallResult, RunServer, SandboxBounds, SandboxLimits, ToSupervisor, ToWorker,
-    VERSION, bundle_line,
+    BundleCode, FilePiece, Result as CallResult, RunServer, SandboxBounds, SandboxLimits, ToSupervisor,
+    ToWorker, VERSION, bundle_line,
 };
 
 #[cfg(test)]

@@ -263,16 +263,35 @@ impl ToWorker {
     }
 }
 
-/// The bundle: the runtime's source files by path, and the module whose `main()` is called.
+/// Whether a bundle holds compiled code beside the source files.
+#[derive(Debug, Clone, Copy)]
+pub enum BundleCode<'a> {
+    /// No, and the bridge does not store any.
+    None,
+    /// Not yet: the sandbox is asked for it.
+    Wanted,
+    /// Yes: a [`RuntimeCode`](super::RuntimeCode) as JSON.
+    Stored(&'a RawValue),
+}
+
+/// The bundle: the runtime's source files by path, the module whose `main()` is called, and compiled code.
 #[must_use]
-pub fn bundle_line(files: &BTreeMap<&str, &str>, main: &str) -> Vec<u8> {
+pub fn bundle_line(files: &BTreeMap<&str, &str>, main: &str, code: BundleCode<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Bundle<'a> {
         files: &'a BTreeMap<&'a str, &'a str>,
         main: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        code: Option<&'a RawValue>,
     }
-    let mut line = Vec::with_capacity(files.values().map(|source| source.len()).sum::<usize>() * 9 / 8);
-    write_json(&mut line, &Bundle { files, main });
+    let code = match code {
+        BundleCode::None => None,
+        BundleCode::Wanted => Some(RawValue::NULL),
+        BundleCode::Stored(stored) => Some(stored),
+    };
+    let sources = files.values().map(|source| source.len()).sum::<usize>() * 9 / 8;
+    let mut line = Vec::with_capacity(sources + code.map_or(0, |code| code.get().len() + 64));
+    write_json(&mut line, &Bundle { files, main, code });
     line.push(b'\n');
     line
 }

@@ -42,8 +42,8 @@ WRITABLE = ("/tmp", "/workspace", "/run", "/var/tmp", "/dev/shm")
 Frame = dict[str, Any]
 
 
-def bundle(change: tuple[str, str] | None = None) -> bytes:
-    """`change`: a text of one file and what stands there instead, for controls."""
+def bundle(change: tuple[str, str] | None = None, **members: object) -> bytes:
+    """`change`: a text of one file and what stands there instead, for controls. `members`: others of the bundle."""
     files = {
         str(path.relative_to(ENTRYPOINT)): path.read_text()
         for path in sorted(ENTRYPOINT.rglob("*.py"))
@@ -52,7 +52,7 @@ def bundle(change: tuple[str, str] | None = None) -> bytes:
     if change is not None:
         (changed,) = (name for name, text in files.items() if change[0] in text)
         files[changed] = files[changed].replace(*change)
-    return json.dumps({"files": files, "main": "belljar_sandbox.boot.main"}).encode() + b"\n"
+    return json.dumps({"files": files, "main": "belljar_sandbox.boot.main", **members}).encode() + b"\n"
 
 
 # As in a container, whoever started the tests: nohup, for one, has it ignored in all that is started below it.
@@ -66,6 +66,7 @@ class Sandbox:
         prefix: tuple[str, ...] = (),
         workspace: str = "",
         change: tuple[str, str] | None = None,
+        members: Frame | None = None,
         **limits: int,
     ) -> None:
         bootstrap = (ENTRYPOINT / "bootstrap.py").read_text()
@@ -81,7 +82,7 @@ class Sandbox:
         self._in, self._out = self.process.stdin.fileno(), self.process.stdout.fileno()
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
-        self._unsent = bytearray(bundle(change))
+        self._unsent = bytearray(bundle(change, **(members or {})))
         self._unread = b""
         self.frames: deque[Frame] = deque()
         # From jobs and about them, which come whenever they want.

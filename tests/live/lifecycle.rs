@@ -1,5 +1,7 @@
 //! Sandboxes and servers come and go: idle ones are stopped, lost ones replaced, and nothing is left behind.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -12,6 +14,7 @@ use crate::support::{Bridge, Engine, Fixture, Home, PATIENCE, eventually};
 on_every_engine!(
     an_idle_sandbox_is_stopped_and_the_next_run_says_so,
     prewarm_starts_the_sandbox_before_the_first_run,
+    later_sandboxes_use_the_code_that_the_first_one_compiled,
     a_container_that_is_removed_while_idle_is_replaced_and_said,
     a_container_that_is_killed_in_a_run_is_told_at_once,
     nothing_is_left_when_the_client_hangs_up,
@@ -55,6 +58,27 @@ fn prewarm_starts_the_sandbox_before_the_first_run(engine: &Engine) {
     let containers = engine.containers_of(&home.owners());
     assert_eq!(bridge.first("1 + 1"), "2");
     assert_eq!(engine.containers_of(&home.owners()), containers);
+}
+
+fn later_sandboxes_use_the_code_that_the_first_one_compiled(engine: &Engine) {
+    let home = Home::on(engine).env("MCP_BRIDGE_PREWARM", "0");
+    // The importer of the runtime, and what it was given and what it had to compile.
+    let code = "import sys\nof = next(vars(f) for f in sys.meta_path if hasattr(f, 'sources'))\n\
+                'mcp.runtime' in of['code'], 'mcp.runtime' in of['fresh']";
+    let folder = home.path().join(".cache/belljar/runtime");
+    let stored =
+        || std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    Bridge::start(&home).first("1");
+    let (file, mode) =
+        (stored().remove(0), |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777);
+    assert_eq!((stored().len(), mode(&folder), mode(&file)), (1, 0o700, 0o600));
+    assert_eq!(Bridge::start(&home).first(code), "(True, False)");
+
+    // A damaged file is made again, and the run does not notice.
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(Bridge::start(&home).first("1"), "1");
+    assert_eq!(std::fs::read(&file).unwrap(), whole);
 }
 
 fn a_container_that_is_removed_while_idle_is_replaced_and_said(engine: &Engine) {

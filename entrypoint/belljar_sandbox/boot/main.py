@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from .precompile import Precompiler
+from ..supervisor.main import supervise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from .precompile import Importer
+    from ..wire.frames import Frame
+    from .compile_ahead import Importer
 
 
-def main(rest: bytes, importer: Importer) -> NoReturn:
-    """`rest`: the bytes that were read after the bundle."""
-    precompiler = Precompiler(importer)
-    # Imported only now, while the other process compiles.
-    from ..supervisor.main import supervise
+def main(rest: bytes, importer: Importer, wants_code: bool) -> NoReturn:
+    """`rest`: the bytes that were read after the bundle. `wants_code`: whether the bridge stores compiled code."""
 
-    worker = supervise(rest, precompiler.take, _preload)
+    def compile_ahead() -> Frame:
+        from .compile_ahead import compile_ahead
+
+        return compile_ahead(importer)
+
+    worker = supervise(rest, compile_ahead if wants_code else None, _preload)
     from .worker import main as work
 
     work(*worker)

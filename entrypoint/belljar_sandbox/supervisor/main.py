@@ -19,16 +19,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..wire.frames import Frame
+
 _PRIVATE_FD_MIN = 40
 _OOM_SCORE_STEP = 100
 _NO_LOGIN = b"4294967295"
 
 
-def supervise(rest: bytes, before_worker: Callable[[], None], preload: Callable[[], None]) -> tuple[Ends, int, Limits]:
+def supervise(
+    rest: bytes, compile_ahead: Callable[[], Frame] | None, preload: Callable[[], None]
+) -> tuple[Ends, int, Limits]:
     """Runs until the sandbox ends. Returns only in a worker, with its ends, its number and its limits.
 
-    `rest`: the bytes that were read after the bundle. `before_worker` is called before each worker is forked, `preload`
-    once when idle: it imports what later workers need.
+    `rest`: the bytes that were read after the bundle. `compile_ahead` is called before the first worker is forked, and
+    its frame is sent; `preload` is called once when idle: it imports what later workers need.
     """
     of_libraries = closed_by_exec()
     inherited = descriptors("self", of_libraries)
@@ -44,7 +48,7 @@ def supervise(rest: bytes, before_worker: Callable[[], None], preload: Callable[
     # With Python's own SIGINT handler, the worker could end PID 1 by kill(1, SIGINT). PID 1 ignores the default action.
     signal(SIGINT, SIG_DFL)
     signal(SIGTERM, SIG_DFL)
-    supervisor = Supervisor(private, inherited, of_libraries, before_worker, preload)
+    supervisor = Supervisor(private, inherited, of_libraries, compile_ahead, preload)
     try:
         ends = supervisor.serve(rest)
         number = supervisor.workers + 1

@@ -56,10 +56,10 @@ class Supervisor:
         private: list[int],
         inherited: list[str],
         of_libraries: frozenset[int],
-        before_worker: Callable[[], None],
+        compile_ahead: Callable[[], Frame] | None,
         preload: Callable[[], None],
     ) -> None:
-        self.before_worker = before_worker
+        self.compile_ahead = compile_ahead
         self.preload = preload
         self.bridge_in, self.bridge_out = private
         self.bridge_writer = BridgeWriter(self.bridge_out)
@@ -95,7 +95,6 @@ class Supervisor:
         self.take(rest)
         while True:
             if self.greeted and self.worker is None:
-                self.before_worker()
                 started = start_worker(self.workers + 1, self.limits, self.record, self.of_libraries)
                 if isinstance(started, Ends):
                     return started
@@ -277,6 +276,8 @@ class Supervisor:
             from .denials import Denials
 
             self.denials = Denials(self.bridge_writer)
+        if self.compile_ahead is not None:
+            self.bridge_writer.send(self.compile_ahead())
         self.greeted = self.bridge_reader.waits_for_worker = True
 
     def lower_crowd(self) -> None:

@@ -30,8 +30,19 @@ _OF_JOBS = ("job_started", "job_output", "job_taken", "job_ended")
 TO_BRIDGE = {
     SUPERVISOR: frozenset(
         (
-            *("hello", "worker_started", "worker_exited", "pong", "output", "file", "file_gone", "kept", "taken"),
-            *("fault", "denied", *_OF_CHECKPOINTS, *_OF_JOBS),
+            *(
+                "hello",
+                "code",
+                "worker_started",
+                "worker_exited",
+                "pong",
+                "output",
+                "file",
+                "file_gone",
+                "kept",
+                "taken",
+            ),
+            *("code", "fault", "denied", *_OF_CHECKPOINTS, *_OF_JOBS),
         )
     ),
     WORKER: frozenset(("call", "cancel", "done")),

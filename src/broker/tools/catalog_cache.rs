@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::cache_dir::KeptFolder;
 use crate::broker::failure_text::redact;
+use crate::cache_dir::CacheDir;
 use crate::config::{Endpoint, Launch, ServerConfig, Transport};
 use crate::digest;
 use crate::limits::Limits;
@@ -38,7 +38,7 @@ pub(in crate::broker) struct CacheKey(String);
 
 /// The folder of kept listings.
 #[derive(Debug)]
-pub(in crate::broker) struct CatalogCache(KeptFolder);
+pub(in crate::broker) struct CatalogCache(CacheDir);
 
 /// Why a listing is not kept.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +119,7 @@ impl CacheKey {
 
 impl CatalogCache {
     pub(in crate::broker) fn new(dir: PathBuf, limits: &Limits) -> Self {
-        Self(KeptFolder {
+        Self(CacheDir {
             dir,
             entry_bytes_max: limits.catalog_entry_bytes_max,
             entries_max: limits.catalog_entries_max,

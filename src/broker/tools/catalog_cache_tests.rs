@@ -9,6 +9,7 @@ use nix::sys::time::TimeVal;
 use serde_json::json;
 
 use super::*;
+use crate::cache_dir::CacheDir;
 use crate::config::{ConfigFiles, Environment, servers_of_file};
 
 fn keys(servers: Value) -> Vec<CacheKey> {
@@ -33,7 +34,7 @@ pub(in crate::broker) fn key(word: &str) -> CacheKey {
 
 fn cache(dir: &Path) -> CatalogCache {
     let dir = dir.join("belljar/catalog");
-    CatalogCache(KeptFolder { dir, entry_bytes_max: 500, entries_max: 3, bytes_max: 1_000 })
+    CatalogCache(CacheDir { dir, entry_bytes_max: 500, entries_max: 3, bytes_max: 1_000 })
 }
 
 pub(in crate::broker) fn unchanged(text: String) -> String {

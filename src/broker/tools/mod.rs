@@ -2,7 +2,6 @@
 //!
 //! It starts no server.
 
-mod cache_dir;
 pub(super) mod catalog_cache;
 pub(super) mod indexing;
 pub(super) mod learned;

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use super::cache_dir::KeptFolder;
 use super::catalog_cache::CacheKey;
+use crate::cache_dir::CacheDir;
 use crate::limits::Limits;
 
 /// What a file begins with; raised when its form changes.
@@ -23,7 +23,7 @@ pub(super) type TextHash = [u8; HASH_BYTES];
 
 /// The folder of kept vectors.
 #[derive(Debug)]
-pub(super) struct VectorCache(KeptFolder);
+pub(super) struct VectorCache(CacheDir);
 
 /// Vectors that one model made, by the hash of what it read.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +37,7 @@ pub(super) struct KeptVectors {
 
 impl VectorCache {
     pub(in crate::broker) fn new(dir: PathBuf, limits: &Limits) -> Self {
-        Self(KeptFolder {
+        Self(CacheDir {
             dir,
             entry_bytes_max: limits.vectors_entry_bytes_max,
             entries_max: limits.vectors_entries_max,

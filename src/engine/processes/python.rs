@@ -1,5 +1,6 @@
 //! Finds the machine's Python for sandboxes without a container engine.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -28,6 +29,14 @@ impl Python {
     /// [`EngineError::NoPython`].
     pub(super) fn find() -> Result<Self, EngineError> {
         Self::find_in(&FOLDERS)
+    }
+
+    /// What changes whenever the program is replaced: its file, size and time of change.
+    pub(super) fn id(&self) -> Option<String> {
+        let real = Path::new(&self.program).canonicalize().ok()?;
+        let file = real.metadata().ok()?;
+        let (size, seconds, nanos) = (file.size(), file.mtime(), file.mtime_nsec());
+        Some(format!("{} {} {} {size} {seconds}.{nanos}", real.display(), file.dev(), file.ino()))
     }
 
     fn find_in(folders: &[&str]) -> Result<Self, EngineError> {

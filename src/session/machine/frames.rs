@@ -74,7 +74,10 @@ impl Machine {
                 vec![]
             }
             FromSandbox::Supervisor(
-                FromSupervisor::Pong { .. } | FromSupervisor::Hello { .. } | FromSupervisor::Taken { .. },
+                FromSupervisor::Pong { .. }
+                | FromSupervisor::Hello { .. }
+                | FromSupervisor::Code(_)
+                | FromSupervisor::Taken { .. },
             ) => vec![],
             FromSandbox::Supervisor(
                 FromSupervisor::File(_) | FromSupervisor::FileGone { .. } | FromSupervisor::Kept { .. },

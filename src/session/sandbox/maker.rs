@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 use super::super::files::Files;
-use super::bundle::{BOOTSTRAP, bundle};
+use super::bundle::{BOOTSTRAP, CodeCache, bundle};
 use super::failure::Failure;
 use super::special_files::{self, Bounds, Unsafe};
 use super::watchdog::{Watchdog, Watched};
@@ -21,8 +21,8 @@ use crate::engine::{
 use crate::guard::{Guardian, Mark};
 use crate::limits::Limits;
 use crate::protocol::{
-    self, Decoder, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField, SandboxBounds,
-    SandboxLimits, ToSupervisor, WorkerPosture,
+    self, BundleCode, Decoder, ExtraSystemCall, FromSandbox, FromSupervisor, Posture, PostureField,
+    SandboxBounds, SandboxLimits, ToSupervisor, WorkerPosture,
 };
 use crate::run::ToolFault;
 use crate::workspace::Place;
@@ -64,6 +64,8 @@ pub struct SandboxSettings {
     pub lock_dir: PathBuf,
     /// Where it is recorded that a notice was given; without it, each session gives the notice again.
     pub notices_dir: Option<PathBuf>,
+    /// Where compiled code of the runtime is stored; without it, each sandbox compiles it.
+    pub code_dir: Option<PathBuf>,
     /// The workspace whose files are kept.
     pub workspace: Place,
     /// Where the files that the session hands over stay when it ends, where its workspace ends with it.
@@ -188,7 +190,15 @@ impl Maker {
             taken: taken_seen,
             unread_bytes_max: self.limits.unread_in_sandbox_bytes_max,
         };
-        let writer = tokio::spawn(write(started.streams.input, bundle(), outgoing));
+        let cache = self.settings.code_dir.clone().map(CodeCache::new).zip(started.image_id);
+        let stored = cache.as_ref().and_then(|(cache, image)| cache.load(image));
+        let code = match (&cache, &stored) {
+            (None, _) => BundleCode::None,
+            (Some(_), None) => BundleCode::Wanted,
+            (Some(_), Some(stored)) => BundleCode::Stored(stored),
+        };
+        let wanted = cache.filter(|_| stored.is_none());
+        let writer = tokio::spawn(write(started.streams.input, bundle(code), outgoing));
         let mut notices: Vec<String> =
             started.warnings.iter().map(|warning| format!("engine: {warning}")).collect();
         notices.extend(said_of_folders);
@@ -224,7 +234,8 @@ impl Maker {
             notices_dir: self.settings.notices_dir.clone(),
             watchdog: None,
         };
-        let shaken = tokio::time::timeout(self.limits.sandbox_start, self.handshake(&mut sandbox)).await;
+        let shaken =
+            tokio::time::timeout(self.limits.sandbox_start, self.handshake(&mut sandbox, wanted)).await;
         let after = self.limits.sandbox_start;
         let ready = match shaken.unwrap_or(Err(Failure::Late { after })) {
             Ok(()) => self.put_files_back(&mut sandbox).await,
@@ -342,7 +353,12 @@ impl Maker {
         })
     }
 
-    async fn handshake(&self, sandbox: &mut Sandbox) -> Result<(), Failure> {
+    /// `wanted`: where to store the compiled code that the sandbox was asked for, and its image.
+    async fn handshake(
+        &self,
+        sandbox: &mut Sandbox,
+        mut wanted: Option<(CodeCache, String)>,
+    ) -> Result<(), Failure> {
         let bounds = SandboxBounds {
             memory_bytes: self.settings.memory_bytes,
             user_processes_max: match sandbox.has_own_user {
@@ -380,6 +396,16 @@ impl Maker {
                     self.judge(sandbox)?;
                     watched = self.watch(sandbox).await;
                     sandbox.report.python = python;
+                }
+                // After the posture, and before the first worker: no user code can have had a part in it.
+                Ok(FromSandbox::Supervisor(FromSupervisor::Code(code)))
+                    if !sandbox.report.python.is_empty() =>
+                {
+                    if let Some((cache, image)) = wanted.take()
+                        && let Err(reason) = cache.store(&image, &code)
+                    {
+                        tracing::warn!(reason, "the compiled code of the runtime cannot be stored");
+                    }
                 }
                 Ok(FromSandbox::Supervisor(FromSupervisor::WorkerStarted { worker, posture, .. })) => {
                     sandbox.worker = worker;

@@ -11,11 +11,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from belljar_sandbox.boot.precompile import NAMES
-from sandbox import LIMITS, Sandbox, bundle
+from belljar_sandbox.boot.compile_ahead import NAMES
+from sandbox import LIMITS, Frame, Sandbox, bundle
 
 
 def gone(pid: int) -> bool:
@@ -516,22 +517,35 @@ def test_replacing_costs_little_more_than_starting_a_bare_interpreter(sandbox: S
     assert statistics.median(taken for taken, _ in measured) < bound
 
 
-def test_what_a_worker_imports_up_to_its_first_run_is_compiled_meanwhile() -> None:
+def first_run(code: str, **bundle: Any) -> tuple[Sandbox, list[Frame]]:
+    """Runs code that comes with the hello: nothing is imported for later runs before it."""
+    with Sandbox(greet=False, **bundle) as sandbox:
+        sandbox.supervise({"type": "hello", "version": 1, "limits": sandbox.limits, "workspace": ""})
+        sandbox.start(code)
+        assert sandbox.wait("done")["outcome"] == "finished"
+        return sandbox, [frame for frame in sandbox.seen if frame["type"] == "code"]
+
+
+def test_code_compiled_in_one_sandbox_starts_the_next_one() -> None:
     # Without names that anybody would have to look for.
     of = "next(vars(f) for f in vars(__import__('sys'))['meta_path'] if hasattr(f, 'sources'))"
-    was_precompiled = False
-    for _ in range(20):
-        with Sandbox(greet=False) as sandbox:
-            # A run that comes with the hello: nothing is imported for later ones before it.
-            sandbox.supervise({"type": "hello", "version": 1, "limits": sandbox.limits, "workspace": ""})
-            sandbox.start(f"print(*{of}['loaded'], '|', *{of}['precompiled'])")
-            assert sandbox.wait("done")["outcome"] == "finished"
-            output = "".join(frame["text"] for frame in sandbox.seen if frame["type"] == "output")
-        loaded, precompiled = (names.split() for names in output.split("|"))
-        assert sorted(loaded[loaded.index("belljar_sandbox.supervisor.main") + 1 :]) == sorted(NAMES)
-        assert precompiled == list(NAMES)[: len(precompiled)], "as far as it has come"
-        was_precompiled = was_precompiled or len(precompiled) > 0
-    assert was_precompiled
+    first, (code,) = first_run(f"print(*{of}['loaded'])", members={"code": None})
+    types = [frame["type"] for frame in first.seen]
+    assert types.index("hello") < types.index("code") < types.index("worker_started"), "no user code has run before it"
+    loaded = "".join(frame["text"] for frame in first.seen if frame["type"] == "output").split()
+    assert set(code["modules"]) | {"belljar_sandbox.boot.compile_ahead"} == set(loaded), "what was imported, no more"
+    assert set(NAMES) < set(code["modules"])
+    stored = {"magic": code["magic"], "modules": code["modules"]}
+    # The source of this module could not be compiled.
+    broken = ("Handles SIGINT depending", '""" no Python')
+    assert first_run("1", members={"code": stored}, change=broken)[1] == []
+
+
+def test_code_of_another_python_is_not_used() -> None:
+    other = {"magic": "00000000", "modules": {"belljar_sandbox.boot.main": "AAAA"}}
+    (code,) = first_run("1", members={"code": other})[1]
+    assert code["magic"] != other["magic"]
+    assert first_run("1", members={})[1] == [], "code is compiled ahead only for a bridge that stores it"
 
 
 def test_what_a_first_run_waits_for_imports_no_module_that_takes_long() -> None:

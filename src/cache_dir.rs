@@ -1,7 +1,5 @@
-//! A folder of files that can be made again: each written as a whole or not at all, read only when nobody else can have
-//! written it, and the oldest removed when there are too many.
-//!
-//! It does not know what is in them.
+//! A folder of files that can be made again. A file is written whole or not at all, and read only if no other user could
+//! have written it. Of too many files the oldest are removed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,36 +11,32 @@ use crate::own_file;
 
 /// The folder, of mode 0700, and its bounds. Its files have mode 0600.
 #[derive(Debug)]
-pub(super) struct KeptFolder {
-    pub(in crate::broker) dir: PathBuf,
-    /// Largest file, in bytes.
-    pub(super) entry_bytes_max: usize,
-    /// Files that are kept, those in use in any case.
-    pub(super) entries_max: usize,
-    /// The same of their bytes.
-    pub(in crate::broker) bytes_max: u64,
+pub struct CacheDir {
+    /// Its path. It is made by the first write.
+    pub dir: PathBuf,
+    /// Size of the largest file that is read, in bytes.
+    pub entry_bytes_max: usize,
+    /// How many files stay. Those in use stay in any case.
+    pub entries_max: usize,
+    /// How many bytes of files stay. Those in use stay in any case.
+    pub bytes_max: u64,
 }
 
-impl KeptFolder {
-    /// A file's content.
+impl CacheDir {
+    /// Reads a file.
     ///
     /// # Errors
     /// When it is not there, too large, or when others could have written it.
-    pub(in crate::broker) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+    pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         own_file::read(&self.path(name), self.entry_bytes_max as u64)
     }
 
-    /// Writes a file in place of an earlier one: either the old or the new one is there at any time. Of too many the
-    /// oldest go, but none that is in use.
+    /// Writes a file in place of an earlier one: either the old or the new one is there at any time. Of too many files the
+    /// oldest are removed, but none that is in use.
     ///
     /// # Errors
     /// When the folder cannot be made or written.
-    pub(in crate::broker) fn write(
-        &self,
-        name: &str,
-        content: &[u8],
-        in_use: &BTreeSet<String>,
-    ) -> io::Result<()> {
+    pub fn write(&self, name: &str, content: &[u8], in_use: &BTreeSet<String>) -> io::Result<()> {
         if self.read(name).is_ok_and(|kept| kept == content) {
             return Ok(());
         }
@@ -50,11 +44,13 @@ impl KeptFolder {
         self.remove_oldest(in_use)
     }
 
-    pub(in crate::broker) fn path(&self, name: &str) -> PathBuf {
+    /// The path of a file.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Beyond the bounds the oldest files go, those among them that were begun and never finished; none in use.
+    /// Removes the oldest files beyond the bounds, unfinished ones among them, but none that is in use.
     fn remove_oldest(&self, in_use: &BTreeSet<String>) -> io::Result<()> {
         let (mut entries, mut bytes) = (0, 0);
         let mut others = Vec::new();
