@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -53,6 +53,8 @@ struct Entry {
     access: Option<Arc<TokenCache>>,
     is_starting: Arc<AtomicBool>,
     asks: mpsc::Sender<Ask>,
+    /// The connection, while calls may use it without asking the task.
+    live: watch::Receiver<Option<Arc<Connection>>>,
     /// Ends the task, and the server with it.
     leaving: CancellationToken,
     /// Ends when the server has.
@@ -107,8 +109,9 @@ impl Upstream {
                     let trusted =
                         Trusted { spec: spec.clone(), secrets, is_starting: Arc::clone(&is_starting) };
                     let (side, limits) = (Arc::clone(&self.side), Arc::clone(&self.limits));
-                    let owned =
-                        own(trusted, side, limits, context, Wires { asks: inbox, closing: leaving.clone() });
+                    let (publishes, live) = watch::channel(None);
+                    let wires = Wires { asks: inbox, live: publishes, closing: leaving.clone() };
+                    let owned = own(trusted, side, limits, context, wires);
                     tasks.spawn(async move {
                         if let Some(predecessor) = predecessor {
                             // Told by the end of its sender.
@@ -117,7 +120,7 @@ impl Upstream {
                         owned.await;
                         drop(ends);
                     });
-                    Entry { spec, redaction, access, is_starting, asks, leaving, ended }
+                    Entry { spec, redaction, access, is_starting, asks, live, leaving, ended }
                 }
             };
             table.servers.insert(name, entry);
@@ -207,7 +210,11 @@ impl Upstream {
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<Arc<Connection>, UpstreamError> {
-        self.ask(server, Ask::Connection, deadline, cancel).await
+        let live = self.table().servers.get(server).and_then(Entry::live);
+        match live.filter(|_| !cancel.is_cancelled() && !self.closing.is_cancelled()) {
+            Some(connection) => Ok(connection),
+            None => self.ask(server, Ask::Connection, deadline, cancel).await,
+        }
     }
 
     /// What the server lists. One that does not run is started for it and ended again, unless a call comes meanwhile.
@@ -261,6 +268,15 @@ impl Upstream {
 }
 
 impl Entry {
+    /// The connection, if nothing is to be done before it is used.
+    fn live(&self) -> Option<Arc<Connection>> {
+        // Commands that printed the credentials may have to run again.
+        let has_failed = || self.access.as_ref().is_some_and(|access| access.has_failed());
+        let connection = self.live.borrow().clone()?;
+        let is_usable = connection.is_current();
+        (is_usable && !(self.spec.later.is_some() && has_failed())).then_some(connection)
+    }
+
     /// Ends the server; what is returned ends when it has.
     fn leave(self) -> oneshot::Receiver<()> {
         self.leaving.cancel();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -57,6 +57,8 @@ impl Drop for Starting {
 /// How the task is asked, and told to end.
 pub(super) struct Wires {
     pub(super) asks: mpsc::Receiver<Ask>,
+    /// Has the connection while calls may use it without asking.
+    pub(super) live: watch::Sender<Option<Arc<Connection>>>,
     pub(super) closing: CancellationToken,
 }
 
@@ -75,6 +77,7 @@ struct Server {
     limits: Arc<Limits>,
     context: ConnectContext,
     current: Option<(Arc<Connection>, Running)>,
+    live: watch::Sender<Option<Arc<Connection>>>,
     /// The last failure, the answer until its time is over or there is another login.
     failed: Option<Failed>,
     back_off: Duration,
@@ -86,10 +89,11 @@ pub(super) async fn own(
     side: Arc<ClientSide>,
     limits: Arc<Limits>,
     context: ConnectContext,
-    Wires { mut asks, closing }: Wires,
+    Wires { mut asks, live, closing }: Wires,
 ) {
     let (current, failed, back_off) = (None, None, BACK_OFF.0);
-    let mut server = Server { spec, secrets, is_starting, side, limits, context, current, failed, back_off };
+    let mut server =
+        Server { spec, secrets, is_starting, side, limits, context, current, live, failed, back_off };
     let serving = async {
         loop {
             let asked = tokio::select! {
@@ -103,7 +107,12 @@ pub(super) async fn own(
             };
             let is_taken = match asked {
                 None => return,
-                Some(Ask::Connection(reply)) => reply.send(server.connected().await).is_ok(),
+                Some(Ask::Connection(reply)) => {
+                    let connected = server.connected().await;
+                    // One that was started for its list only is not published: it may be ended at once.
+                    server.live.send_replace(connected.as_ref().ok().cloned());
+                    reply.send(connected).is_ok()
+                }
                 Some(Ask::Tools(reply)) => {
                     let stays = server.is_running();
                     let connected = server.connected().await;
@@ -145,6 +154,7 @@ impl Server {
             }
             tracing::info!(server = %self.spec.name, "the server has ended or needs new credentials, and is started again");
             self.say("stderr", connection.last_words().text);
+            self.live.send_replace(None);
             running.end().await;
         }
         // Before it is used: one that comes meanwhile is another one.
@@ -236,6 +246,7 @@ impl Server {
     }
 
     async fn end(&mut self) {
+        self.live.send_replace(None);
         if let Some((_, running)) = self.current.take() {
             running.end().await;
         }
