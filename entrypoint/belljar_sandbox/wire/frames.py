@@ -30,18 +30,7 @@ _OF_JOBS = ("job_started", "job_output", "job_taken", "job_ended")
 TO_BRIDGE = {
     SUPERVISOR: frozenset(
         (
-            *(
-                "hello",
-                "code",
-                "worker_started",
-                "worker_exited",
-                "pong",
-                "output",
-                "file",
-                "file_gone",
-                "kept",
-                "taken",
-            ),
+            *("hello", "worker_started", "worker_exited", "pong", "output", "file", "file_gone", "kept", "taken"),
             *("code", "fault", "denied", *_OF_CHECKPOINTS, *_OF_JOBS),
         )
     ),
