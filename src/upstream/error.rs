@@ -36,6 +36,8 @@ pub enum UpstreamError {
         server: ServerName,
         /// What happened.
         reason: String,
+        /// Whether it only took longer than its `start_timeout`.
+        is_late: bool,
         /// What it wrote to stderr.
         stderr: LastWords,
     },
@@ -219,7 +221,10 @@ mod tests {
         assert_eq!(of(UpstreamError::NotAllowed { server: server.clone(), reason: words.clone() }), 5);
         assert_eq!(of(UpstreamError::Died { server: server.clone(), stderr: stderr.clone() }), 5);
         let reason = words.clone();
-        assert_eq!(of(UpstreamError::Handshake { server: server.clone(), reason, stderr }), 10);
+        assert_eq!(
+            of(UpstreamError::Handshake { server: server.clone(), reason, is_late: false, stderr }),
+            10
+        );
         assert_eq!(of(UpstreamError::NotReached { server: server.clone(), reason: words }), 0);
         assert_eq!(of(UpstreamError::Deadline { server }), 0);
     }

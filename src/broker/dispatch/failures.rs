@@ -138,6 +138,9 @@ fn hint(error: &UpstreamError) -> String {
     }
     let hint = match error {
         UpstreamError::NeedsLogin { command, .. } => return format!("the user runs: {command}"),
+        UpstreamError::Handshake { is_late: true, .. } => {
+            "call it again: it may only be slow to start; the user can raise start_timeout in its entry"
+        }
         UpstreamError::Spawn { .. } | UpstreamError::Handshake { .. } => {
             "the user must fix it; `belljar doctor` checks the configured commands and addresses"
         }
@@ -166,18 +169,20 @@ mod tests {
 
     #[test]
     fn model_is_told_to_tell_the_user_of_a_variable_that_a_server_lacks() {
-        let failed = |withheld: &[&str]| UpstreamError::Handshake {
+        let failed = |withheld: &[&str], is_late| UpstreamError::Handshake {
             server: ServerName::new("s").unwrap(),
             reason: "it ended".into(),
+            is_late,
             stderr: LastWords {
                 text: "KeyError".into(),
                 withheld: withheld.iter().map(|&name| name.to_owned()).collect(),
             },
         };
         assert_eq!(
-            hint(&failed(&["AWS_PROFILE"])),
+            hint(&failed(&["AWS_PROFILE"], true)),
             "tell the user: belljar does not pass AWS_PROFILE on to this server; env_inherit = [\"AWS_PROFILE\"] in its entry does"
         );
-        assert!(hint(&failed(&[])).starts_with("the user must fix it"));
+        assert!(hint(&failed(&[], false)).starts_with("the user must fix it"));
+        assert!(hint(&failed(&[], true)).starts_with("call it again"));
     }
 }

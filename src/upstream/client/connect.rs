@@ -110,10 +110,10 @@ fn both(discover: UpstreamError, initialize: UpstreamError) -> UpstreamError {
     match (discover, initialize) {
         (
             UpstreamError::Handshake { reason: first, .. },
-            UpstreamError::Handshake { server, reason: second, stderr },
+            UpstreamError::Handshake { server, reason: second, is_late, stderr },
         ) if first != second => {
             let reason = format!("after server/discover: {first}; after initialize: {second}");
-            UpstreamError::Handshake { server, reason, stderr }
+            UpstreamError::Handshake { server, reason, is_late, stderr }
         }
         (_, second) => second,
     }
@@ -193,8 +193,8 @@ async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection
         }
         Err(not_begun) => {
             // What a server writes while it is being ended is no reason.
-            let before_its_end =
-                matches!(not_begun, NotBegun::Late(_)).then(|| process.stderr().first_error_and_last_words());
+            let is_late = matches!(not_begun, NotBegun::Late(_));
+            let before_its_end = is_late.then(|| process.stderr().first_error_and_last_words());
             // Its last words may come after its last breath.
             let ended = process.end().await;
             let (reason, next) = not_begun.parts();
@@ -206,7 +206,7 @@ async fn started(attempt: Attempt<'_>, spec: &ProcessSpec) -> Result<(Connection
                 None => {
                     let stderr = before_its_end.filter(|words| !words.text.is_empty());
                     let stderr = stderr.unwrap_or_else(|| ended.stderr.first_error_and_last_words());
-                    NotOpen { error: UpstreamError::Handshake { server, reason, stderr }, next }
+                    NotOpen { error: UpstreamError::Handshake { server, reason, is_late, stderr }, next }
                 }
             })
         }
@@ -220,6 +220,7 @@ async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection,
         Ok(opened) => return Ok(opened),
         Err(failed) => failed,
     };
+    let is_late = matches!(not_begun, NotBegun::Late(_));
     let (reason, next) = not_begun.parts();
     let refuses_posts = matches!(lost, Some(NoResponse::Refused { status: 400 | 404 | 405, .. }));
     let reason = if spec.transport.is_none() && refuses_posts && attempt.beginning == Beginning::Initialize {
@@ -238,7 +239,7 @@ async fn reached(attempt: Attempt<'_>, spec: &RemoteSpec) -> Result<(Connection,
             lost @ (NoResponse::NotAllowed(_) | NoResponse::NeedsLogin { .. } | NoResponse::LoginFailed(_)),
         ) => NotOpen { error: lost_error(server, lost), next: None },
         lost => NotOpen {
-            error: UpstreamError::Handshake { server, reason, stderr: LastWords::default() },
+            error: UpstreamError::Handshake { server, reason, is_late, stderr: LastWords::default() },
             next: next.filter(|_| !matches!(lost, Some(NoResponse::NotReached(_)))),
         },
     })
