@@ -1,6 +1,6 @@
 """Reads the text of a Python list or dict, which some tools return as repr() writes it. Nothing of it is executed.
 
-It is a subset of what ast.literal_eval reads, within bounds. The bridge reads the same (src/text/python_literal.rs).
+It is a subset of what ast.literal_eval reads, within bounds. The bridge reads the same (src/catalog/python/repr.rs).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
     rf"[{_SPACE}]*(?:(?P<mark>[][(){{}},:])|(?P<word>(?:True|False|None)\b)"
     r"|(?P<float>-?(?:0|[1-9][0-9]*)(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)(?![\w.]))"
     r"|(?P<int>-?(?:0|[1-9][0-9]*)(?![\w.]))"
-    r"|(?P<text>[bu]?(?:'[^'\\\n]*(?:\\[^\n][^'\\\n]*)*'|\"[^\"\\\n]*(?:\\[^\n][^\"\\\n]*)*\")))"
+    r"|(?P<text>[bu]?(?:'[^'\\\r\n\0]*(?:\\[^\r\n\0][^'\\\r\n\0]*)*'|\"[^\"\\\r\n\0]*(?:\\[^\r\n\0][^\"\\\r\n\0]*)*\")))"
 )
 _ESCAPE = r"[\\'\"abfnrtv0-7]|x[0-9a-fA-F]{2}"
 _IN_BYTES = re.compile(rf"[^\\]*(?:\\(?:{_ESCAPE})[^\\]*)*")

@@ -48,6 +48,8 @@ pub(super) fn read(text: &str) -> Option<Literal> {
 }
 
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+/// What is between quotes only as an escape.
+const ESCAPED: [char; 3] = ['\r', '\n', '\0'];
 
 impl Literal {
     fn into_json(self) -> Option<Value> {
@@ -180,7 +182,7 @@ impl Reader<'_> {
         let mut text = String::new();
         loop {
             text.push(match self.rest.next()? {
-                '\n' => return None,
+                c if ESCAPED.contains(&c) => return None,
                 '\\' => self.escaped(true)?,
                 c if c == quote => return Some(text),
                 c => c,
@@ -195,7 +197,7 @@ impl Reader<'_> {
             let c = match self.rest.next()? {
                 '\\' => self.escaped(false)?,
                 c if c == quote => return Some(Literal::Bytes(bytes)),
-                c if c.is_ascii() && c != '\n' => c,
+                c if c.is_ascii() && !ESCAPED.contains(&c) => c,
                 _ => return None,
             };
             bytes.push(u8::try_from(u32::from(c)).ok()?);
@@ -306,6 +308,11 @@ mod tests {
             r"[b'\u0041']",
             "[b'€']",
             "['a\nb']",
+            "['a\rb']",
+            "['a\0b']",
+            "[b'a\rb']",
+            "[b'a\0b']",
+            "['a\\\rb']",
             "['a' 'b']",
             "[Truex]",
             "[nan]",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from ast import literal_eval
+from random import Random
 
 import pytest
 
@@ -33,6 +35,7 @@ def test_what_repr_writes_is_read_as_python_reads_it(text: str) -> None:
         *("", "[x]", "{1, 2}", "(1, 2)", "'a'", "[1 2]", "[1,,2]", "[,]", "{,}", "{'a'}", "{'a':}", "{[]: 1}"),
         *("{([],): 1}", "[1]]", "[1] [2]", "[f()]", "['a", "['a]", "[01]", "[1_0]", "[1+2]", "[1.2.3]", "[1e]"),
         *("[--1]", r"['\q']", r"[b'\u0041']", "[b'€']", "['a\nb']", "['a' 'b']", "[Truex]", "[nan]", "[r'a']"),
+        *("['a\rb']", "['a\0b']", "[b'a\rb']", "[b'a\0b']", "['a\\\rb']", "['a\\\0b']"),
         *(r"['\x4']", "[__import__('os').getpid()]", "[" + "9" * 4301 + "]"),
         *("[" * (DEPTH_MAX + 1) + "]" * (DEPTH_MAX + 1), "[" + "1," * (CHARACTERS_MAX // 2) + "]", "[" * 100_000),
     ],
@@ -40,6 +43,45 @@ def test_what_repr_writes_is_read_as_python_reads_it(text: str) -> None:
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         literal(text)
+
+
+_CHARACTERS = "'\"\\\r\n\t\0\f\x7f\u2028€😀abnuxN0179-+.eE_,:;#()[]{} "
+
+
+def _value(random: Random, depth: int = 0) -> object:
+    text = "".join(random.choices(_CHARACTERS, k=random.randrange(6)))
+    scalars = (text, text.encode(), random.randrange(-99, 99), random.uniform(-1e9, 1e9), random.random() < 0.5, None)
+    kind = random.randrange(9 if depth < 3 else 6)
+    if kind < 6:
+        return scalars[kind]
+    items = [_value(random, depth + 1) for _ in range(random.randrange(4))]
+    return dict(zip("a'\r\0", items, strict=False)) if kind == 6 else tuple(items) if kind == 7 else items
+
+
+def _as_python(text: str) -> str | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return repr(literal_eval(text.strip(" \t\r\n")))
+        except (ValueError, SyntaxError, TypeError):
+            return None
+
+
+def test_every_repr_is_read_and_nothing_that_python_does_not_read_alike() -> None:
+    random = Random(7)
+    read = 0
+    for _ in range(3000):
+        text = repr([_value(random)])
+        assert repr(literal(text)) == text
+        at = random.randrange(len(text))
+        mutated = text[:at] + random.choice(_CHARACTERS) + text[at + random.randrange(2) :]
+        try:
+            value = literal(mutated)
+        except ValueError:
+            continue
+        read += 1
+        assert repr(value) == _as_python(mutated), mutated
+    assert read > 100
 
 
 def test_a_text_result_is_the_list_that_it_says(sandbox: Sandbox) -> None:
